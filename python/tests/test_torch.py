@@ -166,6 +166,15 @@ def refused(*arguments, **options):
 refused("no/such/folder/run.pickle")
 refused("run.pickle", max_entries=0)
 refused("run.pickle", stacks="c")
+refused("run.json")
+refused("run.pickle.gz")
+refused("run.pickle", every=float("nan"))
+refused("run.pickle", every=float("inf"))
+for wrong in ({"model": 3}, {"model": [model, "m"]}, {"optimizer": model}, {"max_entries": 2.5}, {"every": "1"}):
+    try:
+        vramscope.torch.record("run.pickle", **wrong)
+    except TypeError as error:
+        print(error)
 with vramscope.torch.record("one.pickle"):
     refused("two.pickle")
     step()
@@ -176,9 +185,22 @@ with vramscope.torch.record("two.pickle"):
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0] == f"there is no folder {tmp_path}/no/such/folder to write run.pickle into"
-    assert said[1] == "max_entries is at least 1, and not 0"
+    assert said[1] == "max_entries must be >= 1"
     assert said[2].startswith("stacks is")
-    assert said[3] == f"a recording to {tmp_path}/one.pickle is under way: stop it before another begins"
+    assert said[3] == (
+        "run.json: a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats"
+    )
+    assert said[4].startswith("run.pickle.gz: a recording is a pickle")
+    assert said[5] == "every must be > 0"
+    assert said[6].startswith("every must be <= ")
+    assert said[7:12] == [
+        "model is a torch.nn.Module or several, not int",
+        "model is a torch.nn.Module or several, and has a str in it",
+        "optimizer is a torch.optim.Optimizer or several, and has a Linear in it",
+        "max_entries is a whole number, not float",
+        "every is a number, not str",
+    ]
+    assert said[12] == f"a recording to {tmp_path}/one.pickle is under way: stop it before another begins"
     assert events(tmp_path / "one.pickle")
     assert events(tmp_path / "two.pickle")
 

@@ -282,6 +282,18 @@ impl History {
         self.allocations.iter().filter(|a| a.origin == Origin::Recorded)
     }
 
+    /// Whether frees have stacks of their own: some free has another stack than its allocation. A history that PyTorch recorded with
+    /// `context="alloc"` has none; there a free has the stack of its allocation.
+    pub fn has_stacks_of_frees(&self) -> bool {
+        let events = &self.device().events;
+        let frees =
+            events.actions().iter().enumerate().filter(|&(_, &action)| action == Action::FreeRequested);
+        frees.into_iter().any(|(i, _)| {
+            let stacks = self.subject(i).and_then(|a| a.stack).zip(events.get(i).stack);
+            stacks.is_some_and(|(alloc, free)| alloc != free)
+        })
+    }
+
     /// The stack of `a`, where one with frames was captured.
     pub(crate) fn stack_of(&self, a: &Allocation) -> Option<StackId> {
         a.stack.filter(|&stack| !self.trace.stacks.get(stack).is_empty())

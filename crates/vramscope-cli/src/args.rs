@@ -1,9 +1,10 @@
 //! What can be written on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use vramscope::allocator::TorchRelease;
@@ -312,6 +313,24 @@ pub fn size(text: &str) -> Result<u64, String> {
 
 /// No device is larger.
 const LARGEST: u64 = 1 << 50;
+
+/// Endings of names of files that are no snapshot, beside those of [`Format`].
+const OTHER_ENDINGS: [&str; 6] = [".gz", ".html", ".jsonl", ".txt", ".vramscope", ".zst"];
+
+/// Whether the name of a file promises another format than that of a snapshot, which is a plain pickle.
+pub fn names_another_format(file: &Path) -> bool {
+    let name = file.to_string_lossy().to_ascii_lowercase();
+    let other = Format::of_file_name(&name).is_some_and(|format| format != Format::Pickle);
+    other || OTHER_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// The file that a snapshot is recorded to.
+fn snapshot_file(file: PathBuf) -> Result<PathBuf, String> {
+    if names_another_format(&file) {
+        return Err("a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats".to_owned());
+    }
+    Ok(file)
+}
 
 /// The memory of a GPU in bytes, by its name.
 ///
@@ -703,7 +722,12 @@ fn percent(text: &str) -> Result<f64, String> {
 The Python that runs the program needs the package: pip install vramscope. The exit code is the program's own.")]
 pub(crate) struct RunArgs {
     /// Where the recording goes; each rank has its own, as run-rank3.pickle
-    #[arg(long, value_name = "OUT", default_value = "vramscope.pickle")]
+    #[arg(
+        long,
+        value_name = "OUT",
+        default_value = "vramscope.pickle",
+        value_parser = PathBufValueParser::new().try_map(snapshot_file)
+    )]
     pub(crate) record: PathBuf,
     /// How many events are kept, the newest [default: 500000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -885,7 +909,7 @@ pub(crate) struct PhantomRunArgs {
     #[arg(long, value_name = "R", requires = "world_size")]
     pub(crate) rank: Option<u32>,
     /// Keep the recording there; of several processes each has its own, with `-rank3` or a number in its name
-    #[arg(long, value_name = "OUT")]
+    #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
     pub(crate) record: Option<PathBuf>,
     /// Settings of PyTorch's allocator, as for PYTORCH_CUDA_ALLOC_CONF
     #[arg(long, value_name = "CONF")]

@@ -4,6 +4,7 @@
 //! it stands on is the facade `vramscope`.
 
 mod answers;
+mod arguments;
 mod call_tree;
 mod command;
 mod error;
@@ -30,7 +31,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::command::main;
+    use super::command::{main, names_another_format};
     #[pymodule_export]
     use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]

@@ -22,6 +22,7 @@ use vramscope_cli::words;
 use vramscope_files::{Target, is_same_file};
 
 use crate::answers::{DeviceAnswers, failed, json, loads};
+use crate::arguments;
 use crate::files::os_error;
 use crate::open_recording::{ADVICE, Holders, OpenRecording};
 use crate::reading::{self, Origin};
@@ -52,7 +53,7 @@ pub(crate) fn read(
     py: Python<'_>,
     origin: Origin,
     name: String,
-    max_expanded: Option<u64>,
+    #[pyo3(from_py_with = arguments::max_expanded)] max_expanded: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Recording> {
     // Absolute, for the program may change its folder.
@@ -99,10 +100,10 @@ impl Recording {
     fn report<'py>(
         &self,
         py: Python<'py>,
-        device: Option<i64>,
-        at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
         by: Option<&str>,
-        top: Option<usize>,
+        #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (positions, options) = self.options(device, at, by)?;
         self.json(py, move |open, cancel| {
@@ -116,11 +117,11 @@ impl Recording {
     fn text(
         &self,
         py: Python<'_>,
-        device: Option<i64>,
-        at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
         by: Option<&str>,
-        top: usize,
-        width: usize,
+        #[pyo3(from_py_with = arguments::rows)] top: usize,
+        #[pyo3(from_py_with = arguments::width)] width: usize,
     ) -> PyResult<String> {
         let (positions, options) = self.options(device, at, by)?;
         let shape = TextOptions { width: width.clamp(60, 1000), top: top.max(1), full_stacks: false };
@@ -133,7 +134,11 @@ impl Recording {
     /// The highest bytes of each kind, each at its own moment: `peak_requested_bytes`, `peak_allocated_bytes`,
     /// `peak_active_bytes`, `peak_reserved_bytes`, and when most was allocated: `peak_event`, `peak_time_us`.
     #[pyo3(signature = (*, device=None))]
-    fn peaks<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyDict>> {
+    fn peaks<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         const KEYS: [&str; 6] = [
             "peak_event",
             "peak_time_us",
@@ -158,9 +163,9 @@ impl Recording {
         &self,
         py: Python<'py>,
         by: &str,
-        at: Option<usize>,
-        device: Option<i64>,
-        top: Option<usize>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let by = words::by(by).map_err(PyValueError::new_err)?;
         let position = self.position(device)?;
@@ -174,38 +179,62 @@ impl Recording {
 
     /// Lines whose live allocations pile up over the run, most bytes first.
     #[pyo3(signature = (*, device=None))]
-    fn leaks<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn leaks<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "leaks")
     }
 
     /// The requests that failed for want of memory, the first 20: what was free, why none of it was usable, and who held the
     /// rest.
     #[pyo3(signature = (*, device=None))]
-    fn ooms<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn ooms<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "ooms")
     }
 
     /// What each annotated region of the program (`record_function`) needed.
     #[pyo3(signature = (*, device=None))]
-    fn regions<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn regions<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "regions")
     }
 
     /// Memory that is reserved and of no use: `at_peak` of allocated bytes, and `at_end`; None where nothing was recorded.
     #[pyo3(signature = (*, device=None))]
-    fn fragmentation<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn fragmentation<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "fragmentation")
     }
 
     /// What was allocated over the whole run, by line, most bytes first.
     #[pyo3(signature = (*, device=None))]
-    fn churn<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn churn<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "churn")
     }
 
     /// How far the numbers can be trusted, and why not further.
     #[pyo3(signature = (*, device=None))]
-    fn quality<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn quality<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "quality")
     }
 
@@ -221,12 +250,12 @@ impl Recording {
         &self,
         py: Python<'py>,
         conf: Option<&str>,
-        capacity: Option<Size>,
+        #[pyo3(from_py_with = arguments::capacity)] capacity: Option<u64>,
         gpu: Option<&str>,
-        overhead: Option<Size>,
+        #[pyo3(from_py_with = arguments::overhead)] overhead: Option<u64>,
         find_capacity: bool,
         torch: Option<&str>,
-        device: Option<i64>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let position = self.position(device)?;
         let release = torch.map(str::parse::<TorchRelease>).transpose().map_err(PyValueError::new_err)?;
@@ -254,7 +283,12 @@ impl Recording {
 
     /// What changed from this recording to another, and where their events part, as `vramscope diff --json`.
     #[pyo3(signature = (other, *, device=None))]
-    fn diff<'py>(&self, py: Python<'py>, other: &Self, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn diff<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Self,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let both = Both { a: &self.0, b: &other.0 };
         let used = |open: &Arc<OpenRecording>| {
             let positions = open.positions(device).map_err(PyValueError::new_err)?;
@@ -312,9 +346,9 @@ impl Recording {
         &self,
         py: Python<'_>,
         name: &str,
-        device: Option<i64>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
         by: Option<&str>,
-        at: Option<usize>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
     ) -> PyResult<Table> {
         let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
         self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
@@ -349,8 +383,8 @@ impl Recording {
         path: PathBuf,
         format: Option<&str>,
         table: Option<&str>,
-        at: Option<usize>,
-        device: Option<i64>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
     ) -> PyResult<u64> {
         let format = format_of(&path, format)?;
         if at.is_some() && !format.shows_a_moment() {
@@ -488,35 +522,17 @@ impl Recording {
     }
 }
 
-/// Bytes: a number, or a size as `24GiB`.
-#[derive(FromPyObject)]
-pub(crate) enum Size {
-    #[pyo3(transparent)]
-    Bytes(u64),
-    #[pyo3(transparent)]
-    Words(String),
-}
-
-impl Size {
-    fn bytes(self) -> PyResult<u64> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes),
-            Self::Words(size) => words::size(&size).map_err(PyValueError::new_err),
-        }
-    }
-}
-
 /// The device that a replay is on.
 fn device_of(
-    capacity: Option<Size>,
+    capacity: Option<u64>,
     gpu: Option<&str>,
-    overhead: Option<Size>,
+    overhead: Option<u64>,
     find_capacity: bool,
 ) -> PyResult<ReplayOptions> {
-    let overhead = overhead.map_or(Ok(0), Size::bytes)?;
+    let overhead = overhead.unwrap_or(0);
     let total = match (capacity, gpu) {
         (Some(_), Some(_)) => return Err(PyValueError::new_err("give `capacity` or `gpu`, not both")),
-        (Some(size), None) => Some(size.bytes()?),
+        (Some(size), None) => Some(size),
         // What is an option of the command is an argument here.
         (None, Some(gpu)) => {
             Some(words::gpu(gpu).map_err(|e| PyValueError::new_err(e.replace("--capacity", "`capacity`")))?)

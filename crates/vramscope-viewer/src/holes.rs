@@ -114,7 +114,7 @@ impl OpenDevice {
         let (since, allocation) = hole.free_since(history, at);
         let freed = allocation.and_then(|id| {
             let event = history.allocations[id as usize].freed.event()?;
-            let is_free = history.subject_number(event) == Some(id as usize);
+            let is_free = history.subject_number(event) == Some(id as usize) && history.has_stacks_of_frees();
             history.device().events.get(event).stack.filter(|_| is_free)
         });
         Ok(HoleSince { since: moment(since) as usize, allocation, free_stack: stack(freed) })

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from vramscope import _arguments
 from vramscope._files import write_text
 
 if TYPE_CHECKING:
@@ -55,11 +56,9 @@ class Identity:
         rank = 0 if rank is None else rank
         world_size = 1 if world_size is None else world_size
         local_rank = rank if local_rank is None else local_rank
-        if world_size < 1:
-            raise ValueError("world_size must be >= 1")
+        _arguments.at_least("world_size", world_size, 1)
         for name, value in (("rank", rank), ("local_rank", local_rank)):
-            if value < 0:
-                raise ValueError(f"{name} must be >= 0")
+            _arguments.at_least(name, value, 0)
             if value >= world_size:
                 raise ValueError(f"{name} must be < world_size")
         job = job_id or next((environment[name] for name in _JOBS if environment.get(name)), None)
@@ -146,7 +145,7 @@ def write_events(
         writer.writeheader()
         for record in records:
             writer.writerow({**record, "metadata": json.dumps(record["metadata"], default=str)})
-    write_text(path, text.getvalue())
+    write_text(_arguments.path("path", path), text.getvalue())
 
 
 def timeline(events: Iterable[TrackingEvent], interval: float) -> dict[str, list[Any]]:
@@ -154,8 +153,7 @@ def timeline(events: Iterable[TrackingEvent], interval: float) -> dict[str, list
 
     Raises `ValueError` for an interval that is not above 0.
     """
-    if not interval > 0:
-        raise ValueError("interval must be > 0")
+    interval = _arguments.seconds("interval", interval)
     last: dict[int, TrackingEvent] = {}
     begin: float | None = None
     for event in events:

@@ -18,7 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vramscope import _native
+from vramscope import _arguments, _native
 from vramscope._files import NewFolder
 from vramscope.profiler._monitor import logger
 
@@ -77,7 +77,8 @@ class OOMFlightRecorder:
 
     def __init__(self, config: OOMFlightRecorderConfig) -> None:
         self.config = config
-        self._events: deque[dict[str, Any]] = deque(maxlen=max(1, int(config.buffer_size)))
+        kept = _arguments.at_least("buffer_size", config.buffer_size, -sys.maxsize)
+        self._events: deque[dict[str, Any]] = deque(maxlen=max(1, kept))
         self._lock = threading.Lock()
         self._number = 0
 

@@ -115,6 +115,7 @@ def after_torch(torch):
     record_when_torch_starts(torch)
     vramscope_ranks.prepare(torch)
     vramscope_values.without_checks(torch)
+    vramscope_values.finite_gradients(torch)
 
 
 def after_transformers(utils):

@@ -554,25 +554,23 @@ impl History {
         began_empty && !self.device().events.actions().iter().any(is_of_segments)
     }
 
-    /// Most releases leave no mark. But what was live before the first event, in a recording that holds a
-    /// round number of events or annotations older than any event, has most likely fallen out.
+    /// Whether the ring buffer dropped the oldest events. Recordings of most releases do not say it. Two facts together show it:
+    ///
+    /// - A block of the end state has the stack of its allocation, and no event of it was recorded. PyTorch keeps stacks only while
+    ///   it records, so there was such an event. (A second recording of one process has such blocks, too.)
+    /// - There are as many events as people give a ring buffer: hundreds, or a power of two.
     fn looks_overflowed(&self) -> bool {
         let device = self.device();
         let n = device.events.len();
         if let Some(overflowed) = device.overflowed {
             return overflowed;
         }
-        if device.max_entries.is_some_and(|most| n as u64 >= most) {
-            return true;
+        if let Some(most) = device.max_entries {
+            return n as u64 >= most;
         }
-        if self.quality.preexisting == 0 || n == 0 {
-            return false;
-        }
-        let first = device.events.get(0).time_us;
-        let annotated = self.trace.annotations.iter().flatten().find_map(|a| a.time_us);
-        let older = matches!((annotated, first), (Some(a), Some(e)) if a < e);
-        // Sizes that people give a ring buffer; of a few events alone, nothing can be told.
-        older || n.is_multiple_of(100) || (n > 100 && n.is_power_of_two())
+        let is_round = n > 0 && (n.is_multiple_of(100) || (n > 100 && n.is_power_of_two()));
+        let was_recorded = |a: &Allocation| a.origin == Origin::EndState && self.stack_of(a).is_some();
+        is_round && !self.quality.skipped.contains(Action::Alloc) && self.allocations.iter().any(was_recorded)
     }
 }
 

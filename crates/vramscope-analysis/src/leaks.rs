@@ -13,7 +13,11 @@
 //! ```
 //!
 //! Loading a model or a single forward pass grows in the same way, so a run must also show that it
-//! repeats: it gives back, in falls that stand out, at least as much as it grows.
+//! repeats: it gives back, in falls that stand out, at least as much as it grows. Two more kinds of growth are no leak:
+//!
+//! - Replacement: as many blocks of the same sizes that were live before recording are freed meanwhile. Their lines are not known, so the
+//!   new blocks may have taken their places, as an optimizer's new moments do.
+//! - State that is made once: see [`leak_rounds`](crate::leak_rounds).
 
 use hashbrown::HashMap;
 use vramscope_trace::{Action, FrameId, StackId};
@@ -113,8 +117,8 @@ impl ActiveRange {
     }
 }
 
-/// Lines whose live allocations keep growing through the run, most bytes first.
-pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
+/// Lines whose live allocations keep growing through the run, most bytes first; state that is made once is among them.
+pub(crate) fn growing_lines(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     let Some(last) = last_allocation(history) else { return Vec::new() };
     let mut active = ActiveRange::default();
     history.walk().take(last + 2).for_each(|(_, c)| active.see(c.active));
@@ -133,6 +137,7 @@ pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> 
     let mut growing: Vec<(StackId, Tally)> = Vec::new();
     growing.extend(tallies.into_iter().filter(|(_, t)| keeps_growing(&floor(t))));
     growing.sort_by_key(|(stack, t)| (std::cmp::Reverse(t.kept_bytes()), *stack));
+    drop_replacements(history, end, &mut growing);
     for (stack, t) in growing {
         let Some(line) = frames.own_frame(history.trace(), stack) else { continue };
         let floor = floor(&t);
@@ -167,6 +172,36 @@ pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> 
     out.iter_mut().for_each(|suspect| suspect.stacks.sort_unstable());
     out.sort_by_key(|s| (std::cmp::Reverse(s.kept_bytes), s.line));
     out
+}
+
+/// Drops the stacks half of whose kept blocks, or more, can have replaced blocks that were live before recording.
+fn drop_replacements(history: &History, end: Moment, growing: &mut Vec<(StackId, Tally)>) {
+    if growing.is_empty() {
+        return;
+    }
+    let mut replaced: HashMap<u64, u64> = HashMap::new();
+    let mut kept: HashMap<StackId, HashMap<u64, u64>> = HashMap::new();
+    for a in &history.allocations {
+        if a.is_preexisting() && a.to <= end {
+            *replaced.entry(a.size).or_default() += 1;
+        } else if a.to > end
+            && let Some(stack) = alloc_stack(history, a)
+        {
+            *kept.entry(stack).or_default().entry(a.size).or_default() += 1;
+        }
+    }
+    growing.retain(|(stack, tally)| {
+        let Some(sizes) = kept.get(stack) else { return true };
+        let taken = |(size, &count): (&u64, &u64)| count.min(replaced.get(size).copied().unwrap_or(0));
+        if sizes.iter().map(taken).sum::<u64>() * 2 < tally.kept {
+            return true;
+        }
+        // A block is replaced by one other.
+        for (size, count) in sizes {
+            replaced.entry(*size).and_modify(|left| *left = left.saturating_sub(*count));
+        }
+        false
+    });
 }
 
 /// What each stack has live at its lowest in each window up to event `last`.

@@ -29,6 +29,7 @@ mod holder_changes;
 mod holders;
 mod layers;
 mod layout;
+mod leak_rounds;
 mod leaks;
 mod moment;
 mod ooms;
@@ -89,7 +90,8 @@ pub use holders::{
 };
 pub use layers::{Layer, layers};
 pub use layout::{FreeBlock, Hole, Layout};
-pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
+pub use leak_rounds::leak_suspects;
+pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, rises};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, ooms};
 pub use out_of_memory::OutOfMemory;

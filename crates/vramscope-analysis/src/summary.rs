@@ -16,6 +16,7 @@ use crate::history::{Allocation, History, Quality};
 use crate::holders::{By, Holder, by_purpose, by_step, group};
 use crate::layers::{Layer, layers};
 use crate::layout::Layout;
+use crate::leak_rounds::drop_made_once;
 use crate::leaks::{self, LeakSuspect};
 use crate::moment::Moment;
 use crate::ooms::ooms;
@@ -173,6 +174,7 @@ impl Summary {
                 (purposes, steps)
             },
         );
+        drop_made_once(history, &purposes, &mut leaks);
         steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
         let best_setting = if ooms.is_empty() { None } else { BestSetting::of_unless(history, cancel) };

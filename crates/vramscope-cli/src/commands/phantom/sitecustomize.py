@@ -32,7 +32,9 @@ class Recorder:
 
         # cudaMallocAsync and allocators that programs bring have no history.
         if self.torch.cuda.get_allocator_backend() != "native":
-            print("vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr)
+            print(
+                "vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr
+            )
             return
         self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
@@ -74,8 +76,16 @@ class Recorder:
             json.dump(facts, out)
         os.replace(self.path + ".part", self.path + ".json")
         with open(self.path + ".part", "wb") as out:
-            pickle.dump(self.history.snapshot(), out)
+            pickle.dump(self.snapshot(), out)
         os.replace(self.path + ".part", self.path + ".pickle")
+
+    def snapshot(self):
+        """The recording: PyTorch's snapshot, and how much memory each device has."""
+        cuda = self.torch.cuda
+        snapshot = self.history.snapshot()
+        devices = range(cuda.device_count())
+        snapshot["device_total_bytes"] = [cuda.get_device_properties(device).total_memory for device in devices]
+        return snapshot
 
     def facts_of(self, device):
         """PyTorch's own counters of a device."""

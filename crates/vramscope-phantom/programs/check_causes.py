@@ -71,7 +71,7 @@ class Check:
             wrong.append(f"planted {said}, and the report has {cause}")
         if not cause["decisive"] or not first or shown(said["bytes"]) not in sentence:
             wrong.append(f"the first sentence is {sentence!r}")
-        advice, promised, change = self.advice(device, conf)
+        advice, promised, change = self.advice(device)
         if change is None:
             wrong.append("nothing is advised")
             return [case, shown(said["bytes"]), sentence, advice, "", ""], wrong
@@ -84,7 +84,7 @@ class Check:
         return [case, shown(said["bytes"]), sentence, advice, shown(promised), shown(measured or 0)], wrong
 
     @staticmethod
-    def advice(device, conf):
+    def advice(device):
         """What is advised in words, the promised peak, and how to run with it."""
         if device["remedy"] is not None:
             remedy = device["remedy"]

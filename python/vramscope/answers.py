@@ -50,7 +50,7 @@ class Device(TypedDict):
     more_ooms: int
     """Out-of-memory events beyond those in `ooms`."""
     best_setting: BestSetting | None
-    """After an out of memory, the smallest change of settings that fits on the same device, or the best that was tried."""
+    """After an out of memory, the smallest change of settings that fits, or the best that was tried."""
     remedy: Remedy | None
     """After an out of memory, what else to change, where that takes the first cause away."""
     growth_per_step_bytes: int | None

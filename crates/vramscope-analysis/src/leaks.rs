@@ -22,7 +22,7 @@
 use hashbrown::HashMap;
 use vramscope_trace::{Action, FrameId, StackId};
 
-use crate::frames::Frames;
+use crate::frames::{Code, Frames};
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
@@ -122,7 +122,45 @@ pub(crate) fn growing_lines(history: &History, frames: &Frames) -> Vec<LeakSuspe
     let Some(last) = last_allocation(history) else { return Vec::new() };
     let mut active = ActiveRange::default();
     history.walk().take(last + 2).for_each(|(_, c)| active.see(c.active));
-    if repeats(history, last, active) { suspects(history, frames, tally(history, last)) } else { Vec::new() }
+    if repeats(history, last, active) || only_grows(history, frames) {
+        suspects(history, frames, tally(history, last))
+    } else {
+        Vec::new()
+    }
+}
+
+/// The fewest allocations of one stack that show that a run which frees nothing repeats itself.
+const FEWEST_KEPT: u64 = 100;
+
+/// Nothing is ever freed, and the program runs out of memory at a line of its own that allocates the same size again and again: a list
+/// that keeps everything. Loading a model and a forward pass also free little; their allocations are made by packages, in stacks and
+/// sizes of many kinds.
+pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
+    let events = &history.device().events;
+    let frees =
+        |&action: &Action| matches!(action, Action::FreeRequested | Action::FreeCompleted | Action::Free);
+    let Some(failed) = events.actions().iter().position(|&action| action == Action::Oom) else {
+        return false;
+    };
+    if events.actions()[..failed].iter().any(frees) {
+        return false;
+    }
+    let Some(stack) = events.get(failed).stack else { return false };
+    let is_own = |&frame: &FrameId| matches!(frames.code(frame), Code::User | Code::Native);
+    if !history.trace().stacks.get(stack).iter().all(is_own) {
+        return false;
+    }
+    // The request that failed may have another number of frames of compiled code, so that lines are compared.
+    let Some(line) = frames.own_frame(history.trace(), stack) else { return false };
+    let is_at_line = |a: &&Allocation| {
+        alloc_stack(history, a).and_then(|stack| frames.own_frame(history.trace(), stack)) == Some(line)
+    };
+    let mut sizes: HashMap<u64, u64> = HashMap::new();
+    for a in history.recorded().filter(is_at_line) {
+        *sizes.entry(a.size).or_default() += 1;
+    }
+    let most = sizes.into_values().max().unwrap_or(0);
+    most >= FEWEST_KEPT && most * 4 >= history.recorded().count() as u64 * 3
 }
 
 /// The event of the last allocation: after it the program only frees.

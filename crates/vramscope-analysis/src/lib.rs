@@ -12,11 +12,13 @@ mod both;
 mod budget;
 mod cancel;
 mod cards;
+mod causes;
 mod changes;
 mod churn;
 mod column;
 mod counters;
 mod course;
+mod diagnosis;
 mod diff;
 mod difference;
 mod facts;
@@ -70,9 +72,11 @@ pub use budget::{
 };
 pub use cancel::Cancel;
 pub use cards::{Demand, OnCard, on_cards};
+pub use causes::{OomCause, OomCauseKind, OomCauses};
 pub use changes::{Change, Changes};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
+pub use diagnosis::Remedy;
 pub use diff::{ChangedEvents, ComparedPart, DeviceDiff, Devices, PartOf, diff_devices};
 pub use difference::{
     CategoryDifference, Cause, Compared as ComparedHistory, Difference, FEATURES, Feature, Finding,
@@ -105,8 +109,8 @@ pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, FittingGpu,
-    Floors, MemoryEvent, Nearest, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction,
-    Setting, Tried, useful_settings,
+    Floors, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay, ReplayError, ReplayOptions,
+    Reproduction, Setting, SettingChange, Tried, useful_settings,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use segments::ReservedRange;

@@ -3,6 +3,7 @@
 
 mod advice;
 mod answers;
+mod causes;
 pub mod changes;
 mod doubts;
 pub mod findings;

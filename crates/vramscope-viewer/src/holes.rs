@@ -17,11 +17,12 @@ const MOST_HOLES: usize = 1000;
 const MOST_PINS: usize = 100;
 
 /// Why a hole is of no use to a request, in the page's words.
-const REASONS: [(Unusable, &str); 4] = [
+const REASONS: [(Unusable, &str); 5] = [
     (Unusable::TooSmall, "too small"),
     (Unusable::OtherStream, "of another stream"),
     (Unusable::OtherSize, "of the pool for requests of another size"),
     (Unusable::OtherPool, "of another pool"),
+    (Unusable::NotSplit, "not split, by `max_split_size`"),
 ];
 
 impl OpenRecording {

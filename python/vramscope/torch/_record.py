@@ -224,6 +224,10 @@ class Record:
         if not self._history.is_on():
             print("vramscope: the program has turned PyTorch's history off: what it recorded is lost", file=sys.stderr)
         snapshot: dict[str, Any] = torch.cuda.memory._snapshot()
+        # What each device has lets a report say how much of it lay beside PyTorch's allocator.
+        snapshot["device_total_bytes"] = [
+            torch.cuda.get_device_properties(device).total_memory for device in range(torch.cuda.device_count())
+        ]
         self._purposes.write_into(snapshot)
         return snapshot
 

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use vramscope_engine::{CachingAllocator, Device, Policy, VirtualDevice};
+use vramscope_trace::PoolId;
 
 use super::capacity::Capacity;
 use super::divergence::{Divergence, EndBlock};
 use super::error::ReplayError;
 use super::first_use::FirstUses;
-use super::program::Program;
+use super::program::{Program, StepKind};
 use super::reach::Reach;
 use super::recorded_device::RecordedDevice;
 use super::run::{Outcome, Run};
+use super::settings::Setting;
 use super::start::{Start, request_start};
 use crate::cancel::Cancel;
 use crate::history::History;
@@ -87,6 +89,60 @@ impl<'h> Replay<'h> {
         }
         let (run, finished) = self.run(policy, capacity, false)?;
         Ok(run.outcome(!finished))
+    }
+
+    /// Runs the requests with every one that went to a private pool sent to the default pool.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub(crate) fn without_private_pools(
+        &self,
+        policy: &Policy,
+        capacity: Capacity,
+    ) -> Result<Outcome, ReplayError> {
+        let mut program = (*self.program).clone();
+        for (pool, _) in &mut program.arenas {
+            *pool = PoolId::default();
+        }
+        program.steps.retain(|step| !matches!(step.kind, StepKind::EmptyPool | StepKind::ReleasePool));
+        self.other_program(&program, policy, capacity)
+    }
+
+    /// Runs the requests with no block that waits for another stream when it is freed.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub(crate) fn without_waiting(
+        &self,
+        policy: &Policy,
+        capacity: Capacity,
+    ) -> Result<Outcome, ReplayError> {
+        let mut program = (*self.program).clone();
+        for step in program.steps.iter_mut().filter(|step| step.kind == StepKind::FreeRequested) {
+            // Its completion finds nothing in the slot then.
+            step.kind = StepKind::Free;
+        }
+        self.other_program(&program, policy, capacity)
+    }
+
+    /// Runs another program than the recorded one on a device of its own.
+    fn other_program(
+        &self,
+        program: &Program,
+        policy: &Policy,
+        capacity: Capacity,
+    ) -> Result<Outcome, ReplayError> {
+        let device = VirtualDevice::with_capacity(capacity.total).with_used(capacity.overhead);
+        let allocator = CachingAllocator::new(policy.clone(), Arc::new(device))?;
+        let mut run = Run::new(program, self.history, allocator, self.cancel.clone());
+        let finished = request_start(&mut run, self.history, program) && run.finish();
+        self.still_wanted()?;
+        Ok(run.outcome(!finished))
+    }
+
+    /// The recorded settings.
+    pub(crate) fn recorded_setting(&self) -> Setting {
+        Setting::recorded(&self.history.trace().settings.clone().unwrap_or_default(), &self.policy)
     }
 
     /// Runs the program to its end or its first failure; returns whether it came to its end.

@@ -1232,7 +1232,7 @@ export type Report = {
   device: ReportDevice;
   /** What is said of each of `ooms`, in their order. */
   ooms: Array<OomFinding>;
-  /** Which setting would have served best after an out of memory. */
+  /** What to change after an out of memory, in sentences; null where there was none. */
   best_setting: string | null;
 };
 

@@ -296,11 +296,12 @@ impl OpenRecording {
         let mut told =
             vec![format!("Device {}: at most {allocated} allocated, {reserved} reserved.", device.device)];
         for oom in device.ooms.iter().take(TOLD_OOMS) {
-            let verdict = findings::oom_verdict(oom);
-            let cause = findings::oom_cause(oom, findings::could_expand(self.trace()));
+            let (names, conf) = (self.names(), findings::recorded_conf(self.trace()));
+            let verdict = findings::oom_verdict(&names, conf, oom);
+            let cause = findings::oom_cause(&names, conf, oom);
             told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
         }
-        told.extend(device.best_setting.as_ref().map(|best| findings::best_setting(best, &ADVICE)));
+        told.extend(findings::oom_advice(device, &ADVICE));
         if let Some(leak) = device.leaks.first() {
             let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
             let line = self.names().frame(leak.line);

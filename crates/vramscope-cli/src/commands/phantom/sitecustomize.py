@@ -32,7 +32,9 @@ class Recorder:
 
         # cudaMallocAsync and allocators that programs bring have no history.
         if self.torch.cuda.get_allocator_backend() != "native":
-            print("vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr)
+            print(
+                "vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr
+            )
             return
         self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
@@ -71,7 +73,7 @@ class Recorder:
         }
         # A recording without facts is none: the facts come first.
         self.put(".json", lambda out: out.write(json.dumps(facts).encode()))
-        self.put(".pickle", lambda out: pickle.dump(self.history.snapshot(), out))
+        self.put(".pickle", lambda out: pickle.dump(self.snapshot(), out))
 
     def put(self, suffix, write):
         """Writes a file, which has its name once it is whole."""
@@ -80,6 +82,14 @@ class Recorder:
         with os.fdopen(os.open(part, flags, 0o600), "wb") as out:
             write(out)
         os.replace(part, self.path + suffix)
+
+    def snapshot(self):
+        """The recording: PyTorch's snapshot, and how much memory each device has."""
+        cuda = self.torch.cuda
+        snapshot = self.history.snapshot()
+        devices = range(cuda.device_count())
+        snapshot["device_total_bytes"] = [cuda.get_device_properties(device).total_memory for device in devices]
+        return snapshot
 
     def facts_of(self, device):
         """PyTorch's own counters of a device."""

@@ -70,6 +70,7 @@ struct Root {
     host_traces: Option<Value>,
     overflowed: Option<Value>,
     max_entries: Option<Value>,
+    total_bytes: Option<Value>,
 }
 
 pub(super) struct Assembler {

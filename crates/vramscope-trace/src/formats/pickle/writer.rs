@@ -83,6 +83,7 @@ impl<W: Write> Writer<'_, W> {
                 || d.segments.is_empty()
                 || d.overflowed.is_some()
                 || d.max_entries.is_some()
+                || d.total_bytes.is_some()
         };
         let listed = trace.devices.iter().filter(needed);
         let count = listed.map(|d| d.device + 1).max().unwrap_or(0).max(0);
@@ -99,6 +100,10 @@ impl<W: Write> Writer<'_, W> {
         if trace.devices.iter().any(|d| d.max_entries.is_some()) {
             self.key("trace_alloc_max_entries")?;
             self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.max_entries), Self::uint))?;
+        }
+        if trace.devices.iter().any(|d| d.total_bytes.is_some()) {
+            self.key("device_total_bytes")?;
+            self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.total_bytes), Self::uint))?;
         }
         if let Some(settings) = &trace.settings {
             self.key("allocator_settings")?;

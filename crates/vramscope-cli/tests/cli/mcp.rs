@@ -195,8 +195,8 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         fits(&schemas["summary"], &summary, "summary");
         insta::assert_snapshot!(sentences(&summary), @r"
         Device 0: at most 6.23 GiB allocated, 7.68 GiB reserved.
-        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed while 1.62 GiB lay reserved and unusable. Free and unused together are 1.80 GiB, more than was asked for: it failed for fragmentation, not for size. Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help.
-        With `expandable_segments:True` this run peaks at 7.50 GiB and fits as far as it was recorded.
+        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed for fragmentation: 1.61 GiB lies free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not enough alone: 6.63 MiB free in the pool for requests of another size.
+        Add `expandable_segments:True` to `PYTORCH_CUDA_ALLOC_CONF`: the request is then served, and reserved bytes peak at 7.50 GiB up to it.
         ");
         let leaking = answer(&client, "summary", json!({"recording": "r2"})).await;
         insta::assert_snapshot!(sentences(&leaking), @r"

@@ -1,5 +1,6 @@
 //! On which cards a program would fit.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use vramscope_basics::gpus::Gpu;
@@ -58,17 +59,50 @@ impl Demand {
     }
 }
 
+/// Whether demands fit on a device of which between so many and so many bytes are not the allocator's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    /// They fit, whatever of the range is taken.
+    Fits,
+    /// They fit where the low end of the range is taken, and not where the high end is.
+    Barely,
+    /// They do not fit even where the low end is taken.
+    DoesNotFit,
+}
+
+/// A replay of all demands on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replayed {
+    /// Whether any request failed.
+    pub fit: Fit,
+    /// The most bytes that PyTorch's allocator reserved of one device, with the high end taken where they fit then, else with the low end.
+    pub peak_reserved: u64,
+    /// How often the allocator gave its cache back because the device was full, in the same replay.
+    pub num_alloc_retries: u64,
+}
+
 /// What became of all demands on one kind of card.
 #[derive(Debug, Clone, Copy)]
 pub struct OnCard {
     /// The card.
     pub gpu: &'static Gpu,
-    /// Nothing failed.
-    pub fits: bool,
-    /// The most bytes that PyTorch's allocator reserved of one card.
-    pub peak_reserved: u64,
-    /// How often the allocator gave its cache back because the card was full.
-    pub num_alloc_retries: u64,
+    /// The replay on it.
+    pub replayed: Replayed,
+}
+
+/// Replays all demands on devices of `total` bytes each, of which `overhead` bytes are not the allocator's.
+///
+/// The demands are those of a run that did not run out of memory.
+///
+/// # Errors
+/// Where a recording cannot be replayed.
+pub fn on_device<'d>(
+    demands: impl IntoIterator<Item = &'d Demand>,
+    total: u64,
+    overhead: RangeInclusive<u64>,
+) -> Result<Replayed, ReplayError> {
+    let histories = histories(demands);
+    replay(&replays(&histories)?, total, overhead)
 }
 
 /// Replays all demands on each of `cards`, in their order, as long as `wanted` says so of what came of the last one. Of a card
@@ -81,26 +115,48 @@ pub struct OnCard {
 pub fn on_cards<'d>(
     demands: impl IntoIterator<Item = &'d Demand>,
     cards: impl Iterator<Item = &'static Gpu>,
-    overhead: impl Fn(&Gpu) -> u64,
+    overhead: impl Fn(&Gpu) -> RangeInclusive<u64>,
     wanted: impl Fn(&OnCard) -> bool,
 ) -> Result<Vec<OnCard>, ReplayError> {
-    let history = |demand: &Demand| History::of(&demand.trace, demand.position);
-    let histories: Vec<History> = demands.into_iter().map(history).collect();
-    let replays: Vec<Replay<'_>> = histories.iter().map(Replay::of).collect::<Result<_, _>>()?;
+    let histories = histories(demands);
+    let replays = replays(&histories)?;
     let mut all = Vec::new();
     for gpu in cards {
-        let capacity = Capacity { total: gpu.total_bytes, overhead: overhead(gpu) };
-        let mut on = OnCard { gpu, fits: true, peak_reserved: 0, num_alloc_retries: 0 };
-        for replay in &replays {
-            let outcome = replay.under(&replay.policy, Some(capacity))?;
-            on.fits &= outcome.fits();
-            on.peak_reserved = on.peak_reserved.max(outcome.statistics.reserved.peak);
-            on.num_alloc_retries += outcome.statistics.num_alloc_retries;
-        }
+        let on = OnCard { gpu, replayed: replay(&replays, gpu.total_bytes, overhead(gpu))? };
         all.push(on);
         if !wanted(&on) {
             break;
         }
     }
     Ok(all)
+}
+
+fn histories<'d>(demands: impl IntoIterator<Item = &'d Demand>) -> Vec<History> {
+    demands.into_iter().map(|demand| History::of(&demand.trace, demand.position)).collect()
+}
+
+fn replays(histories: &[History]) -> Result<Vec<Replay<'_>>, ReplayError> {
+    histories.iter().map(Replay::of).collect()
+}
+
+fn replay(
+    replays: &[Replay<'_>],
+    total: u64,
+    overhead: RangeInclusive<u64>,
+) -> Result<Replayed, ReplayError> {
+    let (low, high) = overhead.into_inner();
+    let taken = |overhead, fit| -> Result<Replayed, ReplayError> {
+        let mut on = Replayed { fit, peak_reserved: 0, num_alloc_retries: 0 };
+        for replay in replays {
+            let outcome = replay.under(&replay.policy, Some(Capacity { total, overhead }))?;
+            if !outcome.fits() {
+                on.fit = Fit::DoesNotFit;
+            }
+            on.peak_reserved = on.peak_reserved.max(outcome.statistics.reserved.peak);
+            on.num_alloc_retries += outcome.statistics.num_alloc_retries;
+        }
+        Ok(on)
+    };
+    let at_most = taken(high, Fit::Fits)?;
+    if at_most.fit == Fit::Fits || low == high { Ok(at_most) } else { taken(low, Fit::Barely) }
 }

@@ -71,7 +71,7 @@ pub use budget::{
     Budget, BudgetCheck, DeviceRecording, Growth, HighWater, Measured, Status, Unknown, Verdict,
 };
 pub use cancel::Cancel;
-pub use cards::{Demand, OnCard, on_cards};
+pub use cards::{Demand, Fit, OnCard, Replayed, on_cards, on_device};
 pub use causes::{OomCause, OomCauseKind, OomCauses};
 pub use changes::{Change, Changes};
 pub use churn::churn;

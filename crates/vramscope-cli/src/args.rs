@@ -888,7 +888,7 @@ pub(crate) enum PhantomCommand {
   vramscope phantom run --world-size 64 --rank 3 -- python train.py
   vramscope phantom run --sweep-gpus -- python train.py
 
-Kernels compute nothing: sizes are PyTorch's own, values are zeros. Exit code 1 says that the program does not fit.")]
+Kernels compute nothing: sizes are PyTorch's own, values are zeros. Exit code 1 says that the program does not fit, or barely.")]
 pub(crate) struct PhantomRunArgs {
     /// The card, by its name in `vramscope phantom list`
     #[arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb")]
@@ -920,10 +920,13 @@ pub(crate) struct PhantomRunArgs {
     /// What the program reads from a GPU that nothing was copied to: zeros, or numbers made from a seed, as random=7
     #[arg(long, value_name = "zeros|random[=SEED]", value_parser = values, default_value = "zeros")]
     pub(crate) values: Values,
-    /// Compare all cards, and not the one alone
+    /// Keep no contents of copies to a GPU beyond 64 KiB each: they read as zeros, and take no memory of the host
+    #[arg(long)]
+    pub(crate) no_contents: bool,
+    /// Compare all cards, too; the exit code is that of the card of --gpu
     #[arg(long)]
     pub(crate) sweep_gpus: bool,
-    /// Do not run the program a second time, without a limit, to learn what it needs where it runs out of memory
+    /// Never run the program again: neither without a limit where it runs out of memory, nor on other cards
     #[arg(long, conflicts_with = "sweep_gpus")]
     pub(crate) once: bool,
     /// Print JSON; what the program prints on stdout goes to stderr

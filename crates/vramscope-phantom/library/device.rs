@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::asks;
 use crate::machine::machine;
 use crate::out::Out;
 use crate::state::Fact;
@@ -28,6 +29,7 @@ pub(crate) fn name(name: Out<u8>, length: c_int, device: c_int) -> Answer {
 
 pub(crate) fn total_memory(bytes: Out<usize>, device: c_int) -> Answer {
     let device = machine().device(device)?;
+    asks::notice();
     bytes.set(machine().fact(device, Fact::TotalBytes) as usize)
 }
 
@@ -227,6 +229,7 @@ const CUDA_13: Places = Places {
 /// `cudaGetDeviceProperties`.
 pub(crate) fn properties(out: Out<u8>, device: c_int) -> Answer {
     let device = machine().device(device)?;
+    asks::notice_properties();
     let places = if version::runtime() >= 13_000 { CUDA_13 } else { CUDA_12 };
     out.set_bytes(&properties_of(device, &places))
 }

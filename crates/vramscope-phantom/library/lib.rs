@@ -6,6 +6,7 @@
 
 #[path = "../src/architecture.rs"]
 mod architecture;
+mod asks;
 mod calls;
 mod device;
 mod dnn;

@@ -9,9 +9,9 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::state::{Counter, DEVICES, Fact, Noticed, PROCESSES, Purpose, State, WORDS, start_of};
+use crate::state::{Counter, DEVICES, Fact, NAME_BYTES, Noticed, PROCESSES, Purpose, State, WORDS, start_of};
 use crate::status::{Answer, Refusal};
-use crate::{sys, visible};
+use crate::{python, sys, visible};
 
 /// Where the run's state is: the command sets it for its child, and everything that child starts.
 const STATE: &str = "VRAMSCOPE_PHANTOM_STATE";
@@ -23,6 +23,8 @@ pub(crate) struct Machine {
     place: AtomicUsize,
     /// Which devices have this process's context.
     contexts: [AtomicBool; DEVICES],
+    /// The process that is counted as one with a context.
+    counted: AtomicU64,
     /// The devices that the program may see, in the order of its numbers for them.
     visible: Vec<usize>,
 }
@@ -38,6 +40,7 @@ pub(crate) fn machine() -> &'static Machine {
             state,
             place: AtomicUsize::new(PROCESSES),
             contexts: [const { AtomicBool::new(false) }; DEVICES],
+            counted: AtomicU64::new(0),
             visible: visible::devices(state.devices(), listed.as_deref()),
         }
     })
@@ -95,26 +98,42 @@ impl Machine {
                 Noticed::Refused => format!(
                     "{name}: a phantom GPU does not do this; the program is told that it is not supported"
                 ),
-                Noticed::Read => return,
+                Noticed::Read | Noticed::AskedMemory | Noticed::Unrecorded => return,
             });
         }
     }
 
+    /// Remembers a line of the program.
+    pub(crate) fn notice_line(&self, what: Noticed, line: &str) {
+        self.notice(what, end_of(line));
+    }
+
     /// Makes this process's context on a device, where it has none yet.
     pub(crate) fn need_context(&self, device: usize) -> Answer {
+        let is_first = !self.has_any_context();
         if self.contexts[device].swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let taken = self.take(device, Purpose::Context, self.fact(device, Fact::ContextBytes));
         if taken.is_err() {
             self.contexts[device].store(false, Ordering::Release);
+            return taken;
         }
-        taken
+        if is_first && self.counted.swap(own_id(), Ordering::AcqRel) != own_id() {
+            self.count(Counter::Processes);
+        }
+        python::settings_without_site().iter().for_each(|setting| self.notice(Noticed::Unrecorded, setting));
+        Ok(())
     }
 
     /// Whether this process has a context on a device.
     pub(crate) fn has_context(&self, device: usize) -> bool {
         self.contexts[device].load(Ordering::Acquire)
+    }
+
+    /// Whether this process has a context on any device.
+    pub(crate) fn has_any_context(&self) -> bool {
+        self.contexts.iter().any(|context| context.load(Ordering::Acquire))
     }
 
     /// Ends this process's context on a device.
@@ -241,6 +260,16 @@ impl Machine {
         sums.sort_unstable();
         sums
     }
+}
+
+/// The end of a line's name, from a folder on, where all of it has no room.
+fn end_of(line: &str) -> &str {
+    if line.len() <= NAME_BYTES {
+        return line;
+    }
+    let end = line.len() - NAME_BYTES;
+    let tail = line.get(line.ceil_char_boundary(end)..).unwrap_or_default();
+    tail.split_once('/').map_or(tail, |(_, rest)| rest)
 }
 
 /// Leaves the machine when the process ends.

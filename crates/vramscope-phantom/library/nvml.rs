@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
+use crate::asks;
 use crate::device::{bus_id, bus_number, uuid_bytes};
 use crate::handles::NVML_DEVICES;
 use crate::machine::machine;
@@ -81,6 +82,7 @@ pub(crate) fn pci_info(handle: usize, info: Out<PciInfo>) -> Answer {
 /// Bytes of memory: all, free, used.
 fn memory_of(handle: usize) -> Result<[u64; 3], Refusal> {
     let device = NVML_DEVICES.device(handle)?;
+    asks::notice();
     machine().bury_the_dead();
     let (total, used) = (machine().fact(device, Fact::TotalBytes), machine().fact(device, Fact::UsedBytes));
     Ok([total, total.saturating_sub(used), used])

@@ -21,6 +21,9 @@ struct Python {
     line: extern "C" fn(Object) -> c_int,
     attribute: extern "C" fn(Object, *const c_char) -> Object,
     text: extern "C" fn(Object) -> *const c_char,
+    /// `sys.flags`, borrowed.
+    sys_object: extern "C" fn(*const c_char) -> Object,
+    is_true: extern "C" fn(Object) -> c_int,
     hold: extern "C" fn(Object),
     drop: extern "C" fn(Object),
 }
@@ -47,6 +50,8 @@ impl Python {
             line: function(c"PyFrame_GetLineNumber")?,
             attribute: function(c"PyObject_GetAttrString")?,
             text: function(c"PyUnicode_AsUTF8")?,
+            sys_object: function(c"PySys_GetObject")?,
+            is_true: function(c"PyObject_IsTrue")?,
             hold: function(c"Py_IncRef")?,
             drop: function(c"Py_DecRef")?,
         })
@@ -81,17 +86,34 @@ impl Python {
 
     /// The file of the code that a frame runs.
     fn file(&self, frame: Object) -> Option<String> {
+        self.of_code(frame, c"co_filename")
+    }
+
+    /// A text of the code that a frame runs.
+    fn of_code(&self, frame: Object, attribute: &CStr) -> Option<String> {
         let code = (self.code)(frame);
-        let name = (self.attribute)(code, c"co_filename".as_ptr());
+        let name = (self.attribute)(code, attribute.as_ptr());
         (self.drop)(code);
         if name.is_null() {
             return None;
         }
         let text = (self.text)(name);
         // SAFETY: Python's text of a name that is held ends with a zero.
-        let file = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
+        let found = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
         (self.drop)(name);
-        file
+        found
+    }
+
+    /// Runs `ask` with Python's lock. `None` on a thread that Python does not know: it would have to be made known first, for a lock
+    /// that its starter may hold.
+    fn locked<T>(&self, ask: impl FnOnce(&Self) -> T) -> Option<T> {
+        if (self.own_state)().is_null() {
+            return None;
+        }
+        let state = (self.ensure)();
+        let answer = ask(self);
+        (self.release)(state);
+        Some(answer)
     }
 }
 
@@ -112,15 +134,44 @@ fn place(file: &str, line: c_int) -> String {
     format!("{file}:{line}")
 }
 
+/// Whether this process has a Python interpreter.
+pub(crate) fn is_loaded() -> bool {
+    PYTHON.is_some()
+}
+
 /// The line of the program that this thread runs. `None` where it runs no Python, as PyTorch's own threads do.
 pub(crate) fn calling_line() -> Option<String> {
-    let python = PYTHON.as_ref()?;
-    // A thread that Python does not know would have to be made known first, for a lock that its starter may hold.
-    if (python.own_state)().is_null() {
-        return None;
-    }
-    let state = (python.ensure)();
-    let line = python.line_of_program();
-    (python.release)(state);
-    line
+    PYTHON.as_ref()?.locked(Python::line_of_program)?
+}
+
+/// The name of the Python function that this thread runs.
+pub(crate) fn innermost_function() -> Option<String> {
+    let of_frame = |python: &Python| {
+        let frame = (python.frame)();
+        (!frame.is_null()).then(|| python.of_code(frame, c"co_name")).flatten()
+    };
+    PYTHON.as_ref()?.locked(of_frame)?
+}
+
+/// The settings of this process's interpreter under which it imports no `sitecustomize` of the environment, by their names in
+/// `sys.flags`.
+pub(crate) fn settings_without_site() -> Vec<&'static str> {
+    const SETTINGS: [(&CStr, &str); 3] =
+        [(c"isolated", "isolated"), (c"no_site", "no_site"), (c"ignore_environment", "ignore_environment")];
+    let set = |python: &Python| {
+        let flags = (python.sys_object)(c"flags".as_ptr());
+        let is_set = |name: &CStr| {
+            let value = (python.attribute)(flags, name.as_ptr());
+            let is_set = !value.is_null() && (python.is_true)(value) == 1;
+            if !value.is_null() {
+                (python.drop)(value);
+            }
+            is_set
+        };
+        if flags.is_null() {
+            return Vec::new();
+        }
+        SETTINGS.into_iter().filter(|(name, _)| is_set(name)).map(|(_, setting)| setting).collect()
+    };
+    PYTHON.as_ref().and_then(|python| python.locked(set)).unwrap_or_default()
 }

@@ -52,7 +52,32 @@ pub(crate) struct SignalAction {
     restorer: usize,
 }
 
+/// `Dl_info`, of glibc.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct AddressInfo {
+    pub(crate) object_name: *const c_char,
+    pub(crate) object_base: *const c_void,
+    symbol_name: *const c_char,
+    symbol_address: *const c_void,
+}
+
+impl Default for AddressInfo {
+    fn default() -> Self {
+        let (text, address) = (std::ptr::null(), std::ptr::null());
+        Self { object_name: text, object_base: address, symbol_name: text, symbol_address: address }
+    }
+}
+
 unsafe extern "C" {
+    pub(crate) fn dladdr(address: *const c_void, info: *mut AddressInfo) -> c_int;
+    /// Calls `visit` for each frame of this thread's stack, the innermost first, until it returns something other than 0. Rust's
+    /// standard library links the unwinder.
+    pub(crate) fn _Unwind_Backtrace(
+        visit: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn _Unwind_GetIP(context: *mut c_void) -> usize;
     pub(crate) fn sigaction(number: c_int, new: *const SignalAction, old: *mut SignalAction) -> c_int;
     pub(crate) fn mmap(
         address: *mut c_void,

@@ -15,6 +15,8 @@ import sys
 import tempfile
 
 PROGRAM = pathlib.Path(__file__).parent / "layers.py"
+# Sizes itself by what is free.
+CACHE = pathlib.Path(__file__).parent / "paged_cache.py"
 # On which card the program is tried first, and how many layers it has.
 TRIED = [("rtx4060", 36), ("a100-40gb", 180)]
 
@@ -29,17 +31,44 @@ def main():
         wrong = check(arguments, card, layers)
         failed += bool(wrong)
         print(f"{layers} layers on {card}: {'; '.join(wrong) or 'holds'}", flush=True)
+    for card in ["rtx4060", "a100-80gb"]:
+        wrong = check_cache(arguments, card, 17 << 10)
+        failed += bool(wrong)
+        print(f"a cache of what is free on {card}: {'; '.join(wrong) or 'holds'}", flush=True)
     sys.exit(failed > 0)
+
+
+def fits_with(arguments, command):
+    """Whether it fits; None where it came to no end, for want of kernels."""
+    done = subprocess.run([arguments.vramscope, *command], capture_output=True, text=True, timeout=300)
+    assert done.returncode in (0, 1, 2), done.stderr
+    return [True, False, None][done.returncode], done.stdout
+
+
+def check_cache(arguments, card, mib):
+    """What does not hold of a program that takes what is free beside `mib` of weights, in words."""
+
+    def run(card, *options):
+        program = [arguments.python, str(CACHE), str(mib)]
+        return fits_with(arguments, ["phantom", "run", "--json", "--gpu", card, *options, "--", *program])
+
+    answer = json.loads(run(card)[1])
+    smallest = answer["smallest_gpu"]
+    if smallest is None or not answer["asked_memory_at"]:
+        return [f"it fits on no card, or was not seen to ask: {answer['asked_memory_at']}"]
+    wrong = []
+    if not run(smallest["name"], "--once")[0]:
+        wrong.append(f"it does not fit on {smallest['name']}, which was said to be the smallest")
+    if not (mib << 20) < smallest["total_bytes"] < (mib + (4 << 10)) << 20:
+        wrong.append(f"{smallest['name']} is said to be the smallest")
+    return wrong
 
 
 def check(arguments, card, layers):
     """What does not hold, in words."""
 
     def fits(command):
-        """Whether it fits; None where it came to no end, for want of kernels."""
-        done = subprocess.run([arguments.vramscope, *command], capture_output=True, text=True, timeout=300)
-        assert done.returncode in (0, 1, 2), done.stderr
-        return [True, False, None][done.returncode], done.stdout
+        return fits_with(arguments, command)
 
     def run(card, *options):
         program = [arguments.python, str(PROGRAM), str(layers)]
@@ -55,7 +84,7 @@ def check(arguments, card, layers):
     with tempfile.TemporaryDirectory() as folder:
         recording = f"{folder}/run.pickle"
         there, out = run(smallest["name"], "--once", "--record", recording)
-        overhead = json.loads(out)["context_bytes"]
+        overhead = json.loads(out)["context_high_bytes"]
         if not there:
             wrong.append(f"it does not fit on {smallest['name']}, which was said to be the smallest")
         by_memory = sorted(cards, key=lambda card: (card["total_bytes"], card["name"]))
@@ -67,7 +96,7 @@ def check(arguments, card, layers):
                 continue
             if here:
                 wrong.append(f"it fits on {card['name']}, which is smaller than {smallest['name']}")
-            context = json.loads(out)["context_bytes"]
+            context = json.loads(out)["context_high_bytes"]
             if fits(["replay", recording, "--gpu", card["name"], "--overhead", str(context)])[0]:
                 wrong.append(f"the replay fits on {card['name']}, and the run does not")
             break

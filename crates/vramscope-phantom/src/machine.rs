@@ -85,6 +85,8 @@ pub struct Counts {
     pub out_of_memory: u64,
     /// Processes that ended without giving back what they held: killed, mostly.
     pub killed: u64,
+    /// Processes that made a context on any GPU, those that ended included.
+    pub processes: u64,
 }
 
 /// A call that the phantom did not answer as a GPU would.
@@ -107,6 +109,15 @@ pub struct ReadAt {
     pub reads: u64,
 }
 
+/// Where a program asked how much memory a GPU has or has free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedAt {
+    /// The Python file, from the folder in which the program ran, and the line; where no Python ran, the library that called.
+    pub line: String,
+    /// How often.
+    pub calls: u64,
+}
+
 /// What became of the machine until now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineReport {
@@ -118,6 +129,11 @@ pub struct MachineReport {
     pub unanswered: Vec<Unanswered>,
     /// Where the program read what a kernel would have computed, in the order in which these lines were first met.
     pub read_at: Vec<ReadAt>,
+    /// Where the program asked how much memory a GPU has or has free (`cudaMemGetInfo`, NVML, PyTorch's `total_memory`), in the order of
+    /// the first call. Calls of PyTorch's allocator are left out. A program that asked may size itself by the answer.
+    pub asked_memory_at: Vec<AskedAt>,
+    /// Settings of Python interpreters (`isolated`, `no_site`, `ignore_environment`) under which they import no `sitecustomize`.
+    pub unrecorded: Vec<String>,
 }
 
 impl MachineReport {
@@ -135,8 +151,10 @@ impl MachineReport {
             }
         };
         let count = |counter| state.counter(counter).load(Ordering::Relaxed);
-        let (reads, calls): (Vec<_>, Vec<_>) =
-            state.noticed().into_iter().partition(|(what, ..)| *what == Noticed::Read);
+        let noticed = state.noticed();
+        let of = |wanted: &'static [Noticed]| {
+            noticed.iter().filter(move |(what, ..)| wanted.contains(what)).cloned()
+        };
         let unanswered =
             |(what, name, calls)| Unanswered { name, calls, is_refused: what == Noticed::Refused };
         Some(Self {
@@ -147,10 +165,15 @@ impl MachineReport {
                 results_read: count(Counter::ResultsRead),
                 collectives: count(Counter::Collectives),
                 out_of_memory: count(Counter::OutOfMemory),
-                killed: count(Counter::Killed),
+                killed: count(Counter::Killed) + state.dead() as u64,
+                processes: count(Counter::Processes),
             },
-            unanswered: calls.into_iter().map(unanswered).collect(),
-            read_at: reads.into_iter().map(|(_, line, reads)| ReadAt { line, reads }).collect(),
+            unanswered: of(&[Noticed::Unknown, Noticed::Refused]).map(unanswered).collect(),
+            read_at: of(&[Noticed::Read]).map(|(_, line, reads)| ReadAt { line, reads }).collect(),
+            asked_memory_at: of(&[Noticed::AskedMemory])
+                .map(|(_, line, calls)| AskedAt { line, calls })
+                .collect(),
+            unrecorded: of(&[Noticed::Unrecorded]).map(|(_, setting, _)| setting).collect(),
         })
     }
 }

@@ -61,6 +61,8 @@ pub struct PhantomOptions {
     pub cuda_version: Option<u32>,
     /// The other ranks of every communicator of NCCL are pretended: they say what the one says that there is.
     pub pretend_ranks: bool,
+    /// Keep no contents of copies to a GPU of more than 64 KiB: they read as zeros, and take no memory of the host.
+    pub no_contents: bool,
 }
 
 /// A machine with phantom GPUs. It lasts as long as this value; processes that still run then keep what they have.
@@ -104,6 +106,9 @@ impl PhantomRun {
         gpus.iter().for_each(|gpu| gpu.add_to(state));
         if options.pretend_ranks {
             state.pretend_ranks();
+        }
+        if options.no_contents {
+            state.keep_no_contents();
         }
         let bytes: Vec<u8> =
             words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();

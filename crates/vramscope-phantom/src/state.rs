@@ -72,7 +72,12 @@ pub(crate) enum Counter {
     OutOfMemory,
     /// Processes that ended without giving back what they held: killed, mostly.
     Killed,
+    /// Processes that made a context on any device.
+    Processes,
 }
+
+/// A copy of at most so many bytes is kept always: shapes, counts and pickled objects, which programs branch on.
+pub(crate) const KEPT_BYTES: u64 = 64 << 10;
 
 /// So many bytes are one value: of `.item()`, or the number of elements that `nonzero` found.
 pub(crate) const VALUE_BYTES: usize = 8;
@@ -121,6 +126,10 @@ pub(crate) enum Noticed {
     Refused,
     /// A line of a Python program where it read what a kernel would have computed.
     Read,
+    /// A line, or a library, that asked how much memory a device has or has free.
+    AskedMemory,
+    /// A setting of a Python interpreter under which it imports no `sitecustomize`.
+    Unrecorded,
 }
 
 /// The words, mapped by the library or read from the file.
@@ -177,6 +186,16 @@ impl<'a> State<'a> {
         self.0[HEADER + 4].load(Ordering::Relaxed) != 0
     }
 
+    /// Keeps no contents of copies to devices beyond [`KEPT_BYTES`].
+    pub(crate) fn keep_no_contents(&self) {
+        self.0[HEADER + 5].store(1, Ordering::Relaxed);
+    }
+
+    /// Whether contents of copies to devices are kept.
+    pub(crate) fn keeps_contents(&self) -> bool {
+        self.0[HEADER + 5].load(Ordering::Relaxed) == 0
+    }
+
     /// A fact about device number `device`, which there is.
     pub(crate) fn fact(&self, device: usize, fact: Fact) -> &'a AtomicU64 {
         &self.0[DEVICE + device * DEVICE_WORDS + fact as usize]
@@ -210,6 +229,16 @@ impl<'a> State<'a> {
             u32::try_from(id).ok().filter(|_| id != 0 && start_of(id) == Some(began))
         };
         (0..PROCESSES).filter_map(process).collect()
+    }
+
+    /// How many processes ended without giving back what they hold, and are not counted in [`Counter::Killed`] yet.
+    pub(crate) fn dead(&self) -> usize {
+        let is_dead = |&place: &usize| {
+            let id = self.process_id(place).load(Ordering::Acquire);
+            let began = self.process_start(place).load(Ordering::Acquire);
+            id != 0 && start_of(id) != Some(began)
+        };
+        (0..PROCESSES).filter(is_dead).count()
     }
 
     /// Bytes of a device that the process in a place holds for a purpose.
@@ -250,6 +279,8 @@ impl<'a> State<'a> {
                 1 => Noticed::Unknown,
                 2 => Noticed::Refused,
                 3 => Noticed::Read,
+                4 => Noticed::AskedMemory,
+                5 => Noticed::Unrecorded,
                 _ => return None,
             };
             Some((what, self.text(at + 2), self.0[at + 1].load(Ordering::Relaxed)))

@@ -285,3 +285,102 @@ int main() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{visible:?}: {output:?}");
     }
 }
+
+/// `cudaMemGetInfo` is counted with the program that called it. NVML is not, where the process has no context: that is a monitor.
+#[test]
+fn a_program_that_asks_how_much_is_free_is_noticed() {
+    let library = "int cudaMemGetInfo(unsigned long *a, unsigned long *b) { return 1; }
+int nvmlDeviceGetHandleByIndex_v2(unsigned a, void **b) { return 1; }
+int nvmlDeviceGetMemoryInfo(void *a, unsigned long *b) { return 1; }";
+    let program = r#"#include <stddef.h>
+int cudaMemGetInfo(size_t *, size_t *), nvmlDeviceGetHandleByIndex_v2(unsigned, void **);
+int nvmlDeviceGetMemoryInfo(void *, size_t *);
+int main(int count, char **arguments) {
+    void *handle;
+    size_t memory[3];
+    nvmlDeviceGetHandleByIndex_v2(0, &handle);
+    nvmlDeviceGetMemoryInfo(handle, memory);
+    if (count > 1) cudaMemGetInfo(memory, memory + 1), cudaMemGetInfo(memory, memory + 1);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), library, program, &[]);
+    let run = run();
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(folder.path().join("program"));
+        assert!(command.args(arguments).envs(run.environment()).status().unwrap().success());
+        let asked = run.report().unwrap().asked_memory_at;
+        asked.into_iter().map(|at| (at.line, at.calls)).collect::<Vec<_>>()
+    };
+    assert!(start(&[]).is_empty());
+    assert_eq!(start(&["cuda"]), [("program".to_owned(), 2)]);
+}
+
+/// Copies `MIB` of zeros, then a byte in each page, then reads back: it prints the growth of its memory in MiB, and what it read.
+const COPIES: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+int cudaMalloc(void *, size_t), cudaMemcpy(void *, void *, size_t, int);
+enum { SIZE = 64 << 20 };
+static long own(void) {
+    long size, resident, shared;
+    FILE *in = fopen("/proc/self/statm", "r");
+    fscanf(in, "%ld %ld %ld", &size, &resident, &shared);
+    fclose(in);
+    return (resident - shared) * 4 / 1024;
+}
+int main(int count, char **arguments) {
+    char *device, *host = malloc(SIZE), small[8] = "seven..";
+    memset(host, 0, SIZE);
+    cudaMalloc(&device, SIZE);
+    long before = own();
+    cudaMemcpy(device + 3, host, SIZE - 3, 1);
+    printf("zeros %d\n", own() - before > 32);
+    for (long i = 0; i < SIZE; i += 4096) host[i] = 1 + i / 4096 % 100;
+    int file = open(arguments[1], O_RDWR | O_CREAT | O_TRUNC, 0600);
+    write(file, host, SIZE);
+    before = own();
+    char *mapped = mmap(0, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    cudaMemcpy(device, mapped + 5, SIZE - 5, 1);
+    printf("mapped %d\n", own() - before > 32);
+    char *back = malloc(SIZE);
+    cudaMemcpy(back, device, SIZE - 5, 2);
+    printf("read %d\n", memcmp(back, host + 5, SIZE - 5));
+    mapped[SIZE / 2] = 111;
+    cudaMemcpy(device, mapped, SIZE, 1);
+    cudaMemcpy(back, device, SIZE, 2);
+    printf("changed %d\n", memcmp(back, mapped, SIZE));
+    cudaMemcpy(device, host, SIZE, 1);
+    cudaMemcpy(back, device, SIZE, 2);
+    printf("kept %d\n", memcmp(back, host, SIZE));
+    cudaMemcpy(device, small, 8, 1);
+    cudaMemcpy(back, device, 8, 2);
+    printf("small %s\n", back);
+}"#;
+
+#[test]
+fn contents_that_a_file_has_and_zeros_take_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), CUDA, COPIES, &[]);
+    for (no_contents, expected) in [
+        (false, ["zeros 0", "mapped 0", "read 0", "changed 0", "kept 0", "small seven.."]),
+        (true, ["zeros 0", "mapped 0", "read -1", "changed -1", "kept -1", "small seven.."]),
+    ] {
+        let mut options = PhantomOptions::default();
+        options.no_contents = no_contents;
+        let run = machine(1, 1 << 30, options);
+        let mut command = Command::new(folder.path().join("program"));
+        command.arg(folder.path().join("file")).envs(run.environment());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        let said: Vec<&str> = said.lines().collect();
+        let signs = said.iter().map(|line| match line.rsplit_once(" -") {
+            // A comparison is negative, by whatever number.
+            Some((what, _)) => format!("{what} -1"),
+            None => (*line).to_owned(),
+        });
+        assert_eq!(signs.collect::<Vec<_>>(), expected, "{output:?}");
+    }
+}

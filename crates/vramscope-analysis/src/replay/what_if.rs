@@ -254,7 +254,7 @@ impl Replay<'_> {
     }
 
     /// The GPU with the least memory, of those that are known and have their own, on which the recording fits under `policy`.
-    /// Of each `overhead` bytes are not the allocator's; where that is 0, as many as a CUDA context takes. `done` is told of each
+    /// Of each `overhead` bytes are not the allocator's; where that is 0, as many as a CUDA context takes at most. `done` is told of each
     /// replay.
     ///
     /// # Errors
@@ -267,7 +267,7 @@ impl Replay<'_> {
     ) -> Result<Option<FittingGpu>, ReplayError> {
         let needed = self.under(policy, None)?.statistics.requested.peak;
         for gpu in gpus::by_size() {
-            let overhead = if overhead == 0 { gpu.context_bytes(NEWEST_CUDA) } else { overhead };
+            let overhead = if overhead == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { overhead };
             // What shares the host's memory has no memory that is known to be free.
             if gpu.integrated || gpu.total_bytes < needed.saturating_add(overhead) {
                 continue;

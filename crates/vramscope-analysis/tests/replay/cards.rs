@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use vramscope_analysis::{Capacity, Demand, DeviceReplay, Frames, History, Replay, ReplayOptions, on_cards};
+use vramscope_analysis::{
+    Capacity, Demand, DeviceReplay, Fit, Frames, History, OnCard, Replay, ReplayOptions, on_cards, on_device,
+};
 use vramscope_basics::gpus::{GPUS, Gpu, NEWEST_CUDA};
 use vramscope_trace::Trace;
 
@@ -27,6 +29,10 @@ fn recording_of(count: u64) -> Arc<Trace> {
     recording(&events, &segments)
 }
 
+fn fits(on: &OnCard) -> bool {
+    on.replayed.fit == Fit::Fits
+}
+
 fn by_memory() -> Vec<&'static Gpu> {
     let mut gpus: Vec<&Gpu> = GPUS.iter().collect();
     gpus.sort_by_key(|gpu| gpu.total_bytes);
@@ -49,22 +55,34 @@ fn the_first_card_that_fits_has_room_beside_what_others_take() {
     let (demand, other) = (tensors(20), tensors(3));
     for overhead in [0, 4 * GIB] {
         let gpus = by_memory();
-        let on = on_cards([&demand, &other], gpus.iter().copied(), |_| overhead, |on| !on.fits).unwrap();
+        let on = on_cards([&demand, &other], gpus.iter().copied(), |_| overhead..=overhead, |on| !fits(on))
+            .unwrap();
         let smallest = on.last().unwrap();
-        assert!(smallest.fits && smallest.peak_reserved == 20 * GIB);
+        assert!(fits(smallest) && smallest.replayed.peak_reserved == 20 * GIB);
         let expected = gpus.iter().find(|gpu| gpu.total_bytes - overhead >= 20 * GIB).unwrap();
         assert_eq!(smallest.gpu.name, expected.name);
         let (_, smaller) = on.split_last().unwrap();
-        assert!(!smaller.is_empty() && smaller.iter().all(|on| !on.fits));
+        assert!(!smaller.is_empty() && smaller.iter().all(|on| !fits(on)));
     }
 }
 
 #[test]
 fn all_cards_are_asked_where_all_are_wanted() {
     let gpus = by_memory();
-    let on = on_cards([&tensors(20)], gpus.iter().copied(), |_| 0, |_| true).unwrap();
+    let on = on_cards([&tensors(20)], gpus.iter().copied(), |_| 0..=0, |_| true).unwrap();
     assert_eq!(on.len(), gpus.len());
-    assert!(on.iter().all(|on| on.fits == (on.gpu.total_bytes >= 20 * GIB)));
+    assert!(on.iter().all(|on| fits(on) == (on.gpu.total_bytes >= 20 * GIB)));
+}
+
+#[test]
+fn between_both_ends_of_what_others_take_it_barely_fits() {
+    let demand = tensors(20);
+    for (low, high, fit) in
+        [(3, 4, Fit::Fits), (4, 5, Fit::Barely), (5, 6, Fit::DoesNotFit), (5, 5, Fit::DoesNotFit)]
+    {
+        let on = on_device([&demand], 24 * GIB, low * GIB..=high * GIB).unwrap();
+        assert_eq!(on.fit, fit, "{low}..={high}");
+    }
 }
 
 #[test]
@@ -79,14 +97,16 @@ fn the_smallest_gpu_is_the_first_of_the_cards_that_fits_and_has_its_own_memory()
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     for given in [0, 4 * GIB] {
-        let overhead = |gpu: &Gpu| if given == 0 { gpu.context_bytes(NEWEST_CUDA) } else { given };
+        let overhead = |gpu: &Gpu| if given == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { given };
         let own: Vec<&'static Gpu> = by_memory().into_iter().filter(|gpu| !gpu.integrated).collect();
-        let on = on_cards([&tensors(20)], own.into_iter(), overhead, |on| !on.fits).unwrap();
+        let on =
+            on_cards([&tensors(20)], own.into_iter(), |gpu| overhead(gpu)..=overhead(gpu), |on| !fits(on))
+                .unwrap();
         let expected = on.last().unwrap();
         let found = replay.smallest_gpu(&replay.policy, given, &|| {}).unwrap().unwrap();
         assert_eq!(found.gpu.total_bytes, expected.gpu.total_bytes);
         assert_eq!(found.overhead, overhead(found.gpu));
-        assert_eq!(found.outcome.statistics.reserved.peak, expected.peak_reserved);
+        assert_eq!(found.outcome.statistics.reserved.peak, expected.replayed.peak_reserved);
     }
     // No card has a TiB for others.
     assert_eq!(replay.smallest_gpu(&replay.policy, 1 << 40, &|| {}).unwrap(), None);

@@ -76,24 +76,6 @@ impl Gpu {
             _ => self.shared_bytes_per_multiprocessor() - KIB,
         }
     }
-
-    /// Bytes that a CUDA context takes of the device before the program allocates anything: a model, not a figure of
-    /// the driver.
-    ///
-    /// A context holds memory for every thread that the device can run at a time: a stack, which is 1 KiB unless the
-    /// program asks for another size, and the driver's own. Measured contexts of CUDA 12 and 13 are about 2 KiB a thread:
-    /// 107 MiB on an RTX 4060 Ti (this gives 102) and 555 on an RTX PRO 6000 (564) in llama.cpp's pull request 23604,
-    /// 256 on an RTX 3090 (246) in InvokeAI's issue 9413, 426 on an RTX 6000 Ada (426) in unsloth-zoo's pull request 1053,
-    /// 534 on an H100 (528) in torchcomms' pull request 777. Kernels are loaded when they are first used and come on top.
-    ///
-    /// Before CUDA 12, loading at first use was not the rule, and a context held all kernels of the program's libraries.
-    /// For PyTorch that was some 550 MiB more: 871 MiB a process in PyTorch's issue 49481, which does not name its GPU and
-    /// is read here as a V100. PyTorch on CUDA 11.7 and 11.8 does load at first use: for it this is too much.
-    pub fn context_bytes(&self, cuda_major: u32) -> u64 {
-        let threads = u64::from(self.multiprocessors) * u64::from(self.threads_per_multiprocessor());
-        let kernels = if cuda_major < 12 { 550 * MIB } else { 0 };
-        threads * 2 * KIB + kernels
-    }
 }
 
 /// Where the total of a row of the table comes from.
@@ -160,23 +142,6 @@ mod tests {
             assert_eq!(gpu.shared_bytes_per_block_optin(), optin * KIB, "{name}");
             assert_eq!(gpu.shared_bytes_per_block(), 48 * KIB, "{name}");
         }
-    }
-
-    /// Of the measured contexts, none is a tenth away from the model.
-    #[test]
-    fn contexts_are_near_the_measured_ones() {
-        for (name, measured) in [
-            ("rtx4060ti-8gb", 107),
-            ("rtxpro6000", 555),
-            ("rtx3090", 256),
-            ("rtx6000-ada", 426),
-            ("h100-80gb", 534),
-        ] {
-            let modelled = gpu(name).context_bytes(13) / MIB;
-            assert!(modelled.abs_diff(measured) * 10 < measured, "{name}: {modelled} MiB");
-            assert_eq!(gpu(name).context_bytes(12), gpu(name).context_bytes(13));
-        }
-        assert_eq!(gpu("v100-32gb").context_bytes(11) / MIB, 870);
     }
 
     /// The rule that derives totals gives printed ones within 128 MiB, where those are of recent drivers.

@@ -1,9 +1,11 @@
 //! GPUs by name, as data: how much memory they have, and what else programs ask a device for.
 
+mod contexts;
 mod gpu;
 mod names;
 mod table;
 
+pub use contexts::{CONTEXT_MESSAGES, ContextMessage};
 pub use gpu::Gpu;
 pub use names::find;
 pub use table::GPUS;

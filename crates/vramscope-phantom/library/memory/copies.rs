@@ -2,22 +2,22 @@
 //!
 //! A copy from a device gives what a copy to the same bytes put there, and zeros otherwise: kernels compute nothing, and what
 //! lies where a kernel would have written is left from something else. A single value is given back only while no kernel was
-//! launched since. What other ranks say through NCCL is looked up when it is first read, and parts of it can be read, too.
+//! launched since. What other ranks say through NCCL, and pages of files that the program mapped, are looked up when they are first read.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::reads;
-use super::space::{device_of, give_pages_back, pointer};
+use super::space::{PAGE, device_of, give_pages_back, pointer};
+use super::{file_pages, reads};
 use crate::calls::launches;
 use crate::graphs::add_work;
 use crate::machine::{lock, machine};
-use crate::state::VALUE_BYTES;
+use crate::state::{KEPT_BYTES, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
 
-/// Bytes that another rank says, once it has come to it.
+/// Bytes that another rank says, once it has come to it, or that lie in a file.
 pub(crate) type Later = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
 
 /// What the host put into device memory, here or on another rank.
@@ -77,10 +77,7 @@ fn look_up(address: u64, size: u64) {
         let Some(content) = contents.get_mut(&at).filter(|content| is_same(content)) else { continue };
         content.later = None;
         match said {
-            // SAFETY: bytes of a device, which can all be written.
-            Some(said) => unsafe {
-                std::ptr::copy_nonoverlapping(said.as_ptr(), pointer(at).cast::<u8>(), said.len());
-            },
+            Some(said) => store(at, said.as_ptr().expose_provenance() as u64, size),
             None => drop(contents.remove(&at)),
         }
     }
@@ -139,6 +136,9 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
     if from_device && !to_device {
         return copy_to_host(to, from, size);
     }
+    if !from_device && to_device {
+        return copy_to_device(to, from, size);
+    }
     let known = if from_device { content_to_copy(from, size) } else { Some(Content::new(size)) };
     let is_there = known.as_ref().is_some_and(|known| known.later.is_none());
     if to_device {
@@ -147,10 +147,52 @@ fn copy(to: u64, from: u64, size: u64) -> Answer {
             lock(&CONTENTS).insert(to, Content { size, ..known });
         }
     }
-    if is_there {
-        move_bytes(to, from, size);
+    match (is_there, to_device) {
+        (true, true) => store(to, from, size),
+        (true, false) => move_bytes(to, from, size),
+        (false, _) => {}
     }
     Ok(())
+}
+
+fn copy_to_device(to: u64, from: u64, size: u64) -> Answer {
+    forget(to, size);
+    if size > KEPT_BYTES && !machine().state.keeps_contents() {
+        give_pages_back(to, size);
+        return Ok(());
+    }
+    let later = file_pages::holder(from, size);
+    if later.is_some() {
+        give_pages_back(to, size);
+    } else {
+        store(to, from, size);
+    }
+    lock(&CONTENTS).insert(to, Content { later, ..Content::new(size) });
+    Ok(())
+}
+
+/// Writes bytes to a device. Whole pages of zeros are left to the operating system, where they take nothing.
+fn store(to: u64, from: u64, size: u64) {
+    let (first, end) = (to.next_multiple_of(PAGE), (to + size) / PAGE * PAGE);
+    if size < KEPT_BYTES || first >= end {
+        return move_bytes(to, from, size);
+    }
+    // What is written may be part of what is read only where both ends are on the device; pages that were given back read as zeros.
+    if from < to + size && to < from + size {
+        return move_bytes(to, from, size);
+    }
+    give_pages_back(to, size);
+    move_bytes(to, from, first - to);
+    for at in (first..end).step_by(PAGE as usize) {
+        let source = from + (at - to);
+        // SAFETY: the caller of a copy hands in as many bytes, of which this is one page; it need not be aligned.
+        let page =
+            unsafe { std::slice::from_raw_parts(pointer(source).cast::<[u8; 8]>(), PAGE as usize / 8) };
+        if page.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word)) != 0 {
+            move_bytes(at, source, PAGE);
+        }
+    }
+    move_bytes(end, from + (end - to), to + size - end);
 }
 
 fn copy_to_host(to: u64, from: u64, size: u64) -> Answer {

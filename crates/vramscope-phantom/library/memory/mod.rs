@@ -5,6 +5,7 @@
 
 pub(crate) mod async_pool;
 pub(crate) mod copies;
+mod file_pages;
 pub(crate) mod host;
 mod reads;
 pub(crate) mod space;
@@ -13,6 +14,7 @@ pub(crate) mod virtual_memory;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex};
 
+use crate::asks;
 use crate::machine::{lock, machine};
 use crate::out::Out;
 use crate::state::{DEVICES, Fact, Purpose};
@@ -114,6 +116,7 @@ pub(crate) fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> A
 
 pub(crate) fn info(free: Out<usize>, total: Out<usize>) -> Answer {
     let device = use_current_device()?;
+    asks::notice();
     let machine = machine();
     machine.bury_the_dead();
     let (all, used) = (machine.fact(device, Fact::TotalBytes), machine.fact(device, Fact::UsedBytes));

@@ -3,9 +3,10 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use serde::Serialize;
-use vramscope::analysis::OnCard;
+use vramscope::analysis::Fit;
 use vramscope::phantom::Unanswered;
 
+use super::cards::{Basis, OnCard};
 use super::recordings::Recorded;
 use super::words::Answer;
 
@@ -15,7 +16,9 @@ pub(crate) struct Json {
     gpu: &'static str,
     total_bytes: u64,
     context_bytes: u64,
+    context_high_bytes: u64,
     fits: bool,
+    verdict: &'static str,
     exit_code: Option<i32>,
     signal: Option<i32>,
     timed_out: bool,
@@ -26,6 +29,7 @@ pub(crate) struct Json {
     smallest_gpu: Option<CardJson>,
     cards: Option<Vec<CardJson>>,
     needed_bytes: Option<u64>,
+    needed_low_bytes: Option<u64>,
     conf_that_fits: Option<String>,
     launches: u64,
     values_read: u64,
@@ -33,6 +37,9 @@ pub(crate) struct Json {
     collectives: u64,
     unanswered: Vec<CallJson>,
     read_at: Vec<ReadAtJson>,
+    asked_memory_at: Vec<AskedAtJson>,
+    unrecorded_processes: u64,
+    unrecorded_reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -65,7 +72,9 @@ struct CardJson {
     name: &'static str,
     total_bytes: u64,
     fits: bool,
-    peak_reserved_bytes: u64,
+    verdict: &'static str,
+    basis: &'static str,
+    peak_reserved_bytes: Option<u64>,
     num_alloc_retries: u64,
 }
 
@@ -74,10 +83,25 @@ impl CardJson {
         Self {
             name: on.gpu.name,
             total_bytes: on.gpu.total_bytes,
-            fits: on.fits,
+            fits: on.fits(),
+            verdict: on.fit.map_or("not known", verdict),
+            basis: match on.basis {
+                Basis::Run => "run",
+                Basis::Replay => "replay",
+                Basis::ReplayOf(_) => "replay of another compute capability",
+                Basis::Between => "between",
+            },
             peak_reserved_bytes: on.peak_reserved,
             num_alloc_retries: on.num_alloc_retries,
         }
+    }
+}
+
+fn verdict(fit: Fit) -> &'static str {
+    match fit {
+        Fit::Fits => "fits",
+        Fit::Barely => "fits barely",
+        Fit::DoesNotFit => "does not fit",
     }
 }
 
@@ -89,13 +113,20 @@ struct CallJson {
 }
 
 #[derive(Serialize)]
+struct AskedAtJson {
+    line: String,
+    calls: u64,
+}
+
+#[derive(Serialize)]
 struct ReadAtJson {
     line: String,
     reads: u64,
 }
 
 pub(crate) fn json(answer: &Answer<'_>) -> Json {
-    let Answer { args, card, ended, machine, recordings, cards, needed, remedy, fits, .. } = answer;
+    let Answer { args, card, ended, machine, recordings, unrecorded, found, .. } = answer;
+    let cards = &found.cards;
     let gpus = machine.gpus.iter().enumerate();
     let fullest_gpu = answer.fullest_gpu();
     let fullest_rank = |gpu| {
@@ -124,8 +155,10 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
         command: args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
         gpu: args.gpu.name,
         total_bytes: card.total,
-        context_bytes: card.context,
-        fits: *fits,
+        context_bytes: *card.context.start(),
+        context_high_bytes: *card.context.end(),
+        fits: found.fit == Fit::Fits,
+        verdict: verdict(found.fit),
         exit_code: ended.status.code(),
         signal: ended.status.signal(),
         timed_out: ended.timed_out,
@@ -140,13 +173,14 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
         fullest_gpu,
         fullest_rank: fullest_gpu.and_then(fullest_rank),
         processes: recordings.iter().map(process).collect(),
-        smallest_gpu: cards.as_ref().and_then(|cards| cards.iter().find(|on| on.fits)).map(CardJson::of),
+        smallest_gpu: cards.as_ref().and_then(|cards| cards.iter().find(|on| on.fits())).map(CardJson::of),
         cards: cards
             .as_ref()
             .filter(|_| args.sweep_gpus)
             .map(|cards| cards.iter().map(CardJson::of).collect()),
-        needed_bytes: *needed,
-        conf_that_fits: remedy.clone(),
+        needed_bytes: found.needed.map(|(_, high)| high),
+        needed_low_bytes: found.needed.map(|(low, _)| low),
+        conf_that_fits: found.remedy.clone(),
         launches: machine.counts.launches,
         values_read: machine.counts.values_read,
         results_read: machine.counts.results_read,
@@ -157,5 +191,12 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
             .iter()
             .map(|at| ReadAtJson { line: at.line.clone(), reads: at.reads })
             .collect(),
+        asked_memory_at: found
+            .asked_memory_at
+            .iter()
+            .map(|at| AskedAtJson { line: at.line.clone(), calls: at.calls })
+            .collect(),
+        unrecorded_processes: unrecorded.as_ref().map_or(0, |unrecorded| unrecorded.processes),
+        unrecorded_reason: unrecorded.as_ref().map(|unrecorded| unrecorded.reason.clone()),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use vramscope::gpus::{self, Gpu};
+use vramscope::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope::report::bytes;
 
 use crate::args::PhantomListArgs;
@@ -15,16 +15,24 @@ struct Card {
     total_bytes: u64,
     compute_capability: String,
     multiprocessors: u32,
+    context_low_bytes: u64,
+    context_high_bytes: u64,
+    /// Public messages of an out of memory that show the context of this card; else it is estimated by those of other cards.
+    context_messages: Vec<&'static str>,
 }
 
 impl Card {
     fn of(gpu: &'static Gpu) -> Self {
+        let (context_low_bytes, context_high_bytes) = gpu.context_bytes(NEWEST_CUDA).into_inner();
         Self {
             name: gpu.name,
             driver_name: gpu.full,
             total_bytes: gpu.total_bytes,
             compute_capability: format!("{}.{}", gpu.capability / 10, gpu.capability % 10),
             multiprocessors: gpu.multiprocessors,
+            context_low_bytes,
+            context_high_bytes,
+            context_messages: gpu.context_messages().map(|message| message.source).collect(),
         }
     }
 }
@@ -34,12 +42,21 @@ pub(crate) fn run(args: &PhantomListArgs) -> anyhow::Result<()> {
     if args.json {
         return crate::commands::print_json(&cards);
     }
-    let mut text =
-        format!("{:<24}{:>12}  {:<8}{:>5}  {}\n", "GPU", "memory", "compute", "SMs", "the driver's name");
+    let mut text = format!(
+        "{:<24}{:>12}  {:<8}{:>5}{:>13}  {}\n",
+        "GPU", "memory", "compute", "SMs", "context, MiB", "the driver's name"
+    );
     for card in cards {
-        let Card { name, driver_name, total_bytes, compute_capability, multiprocessors } = card;
+        let Card { name, driver_name, total_bytes, compute_capability, multiprocessors, .. } = card;
         let memory = bytes(total_bytes);
-        writeln!(text, "{name:<24}{memory:>12}  {compute_capability:<8}{multiprocessors:>5}  {driver_name}")?;
+        let estimated = if card.context_messages.is_empty() { "~" } else { "" };
+        let context =
+            format!("{estimated}{}-{}", card.context_low_bytes >> 20, card.context_high_bytes >> 20);
+        writeln!(
+            text,
+            "{name:<24}{memory:>12}  {compute_capability:<8}{multiprocessors:>5}{context:>13}  {driver_name}"
+        )?;
     }
+    text.push_str("\ncontext: what a CUDA context takes, with few and with many kernels; ~ where no message shows it for this card\n");
     crate::commands::print_text(&text)
 }

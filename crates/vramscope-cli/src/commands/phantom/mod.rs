@@ -1,12 +1,16 @@
 //! `vramscope phantom`
 
+mod attempt;
 mod card;
+mod cards;
 mod child;
+mod found_out;
 mod json;
 mod list;
 mod rank;
 mod recordings;
 mod run;
+mod unrecorded;
 mod verdict;
 mod words;
 

@@ -53,6 +53,13 @@ pub(crate) struct Facts {
     architectures: Vec<String>,
     /// PyTorch's own counters, by device.
     pub(crate) devices: Vec<Counters>,
+    /// The process wrote it at its end; else it was written when the process first ran out of memory, and there was more to come.
+    #[serde(default = "yes")]
+    pub(crate) is_complete: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Facts {
@@ -161,7 +168,13 @@ mod tests {
     fn kernels_run_on_cards_of_their_major_version_and_ptx_on_later_ones() {
         let runs_on = |architectures: &[&str], name: &str| {
             let architectures = architectures.iter().map(|&name| name.to_owned()).collect();
-            let facts = Facts { torch: String::new(), rank: None, architectures, devices: Vec::new() };
+            let facts = Facts {
+                torch: String::new(),
+                rank: None,
+                architectures,
+                devices: Vec::new(),
+                is_complete: true,
+            };
             facts.has_kernels(GPUS.iter().find(|gpu| gpu.name == name).unwrap())
         };
         assert!(runs_on(&["sm_80", "sm_90a"], "rtx4090") && runs_on(&["sm_80", "sm_90a"], "h100-80gb"));

@@ -47,7 +47,7 @@ class Recorder:
         # A program may catch this thousands of times; the snapshot at its end holds them all.
         if not self.ran_out:
             self.ran_out = True
-            self.write()
+            self.write(is_complete=False)
 
     def asked_to_end(self, number, frame):
         import signal
@@ -57,7 +57,7 @@ class Recorder:
         self.write()
         os.kill(os.getpid(), number)
 
-    def write(self):
+    def write(self, is_complete=True):
         if os.getpid() != self.pid:
             return
         import json
@@ -69,6 +69,7 @@ class Recorder:
             "rank": number_in_environment("RANK"),
             "program": sys.argv[:1],
             "architectures": cuda.get_arch_list(),
+            "is_complete": is_complete,
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
         # A recording without facts is none: the facts come first.
@@ -118,11 +119,29 @@ def record_when_torch_starts(torch):
         torch.cuda._lazy_call(Recorder(torch, folder).start)
 
 
+def count_questions_for_memory(torch):
+    """Counts reads of a device's `total_memory`: PyTorch asked the driver for it when it started, and knows it since."""
+    import ctypes
+
+    properties = getattr(torch._C, "_CudaDeviceProperties", None)
+    plain = getattr(properties, "total_memory", None)
+    asked = getattr(ctypes.CDLL(None), "vramscope_phantom_memory_asked", None)
+    if asked is None or not isinstance(plain, property):
+        return
+
+    def total_memory(self):
+        asked()
+        return plain.fget(self)
+
+    properties.total_memory = property(total_memory, doc=plain.__doc__)
+
+
 def after_torch(torch):
     import vramscope_ranks
     import vramscope_values
 
     record_when_torch_starts(torch)
+    count_questions_for_memory(torch)
     vramscope_ranks.prepare(torch)
     vramscope_values.without_checks(torch)
     vramscope_values.finite_gradients(torch)

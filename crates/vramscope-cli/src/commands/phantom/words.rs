@@ -3,13 +3,16 @@
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
 
-use vramscope::analysis::OnCard;
+use vramscope::analysis::Fit;
 use vramscope::phantom::{MachineReport, Unanswered};
 use vramscope::report::{bytes, counted};
 
 use super::card::Card;
+use super::cards::{Basis, OnCard};
 use super::child::Ended;
-use super::recordings::{Recorded, has_kernels};
+use super::found_out::FoundOut;
+use super::recordings::Recorded;
+use super::unrecorded::Unrecorded;
 use super::verdict::Asked;
 use crate::args::{PhantomRunArgs, Values};
 
@@ -21,13 +24,9 @@ pub(crate) struct Answer<'a> {
     pub(crate) machine: MachineReport,
     pub(crate) asked: Vec<Asked>,
     pub(crate) recordings: Vec<Recorded>,
-    /// Cards by their size; `None` where nothing is known of other cards.
-    pub(crate) cards: Option<Vec<OnCard>>,
-    /// Bytes of a card that it needs, by the run without a limit, where there was one.
-    pub(crate) needed: Option<u64>,
-    /// Settings with which it fits where it does not.
-    pub(crate) remedy: Option<String>,
-    pub(crate) fits: bool,
+    /// Processes of which PyTorch's own numbers are not known.
+    pub(crate) unrecorded: Option<Unrecorded>,
+    pub(crate) found: FoundOut,
 }
 
 impl Answer<'_> {
@@ -39,6 +38,11 @@ impl Answer<'_> {
     /// The GPU that had most in use at any time; the first of several.
     pub(super) fn fullest_gpu(&self) -> Option<usize> {
         self.used_gpus().rev().max_by_key(|&device| self.machine.gpus[device].peak_bytes)
+    }
+
+    /// The program sized itself by a card without a limit, whose numbers say nothing.
+    fn is_sized_without_limit(&self) -> bool {
+        self.args.sweep_gpus && !self.found.asked_memory_at.is_empty()
     }
 
     /// What processes asked of a GPU.
@@ -69,7 +73,12 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
         return Ok(out);
     }
     headline(&mut out, answer)?;
-    needs(&mut out, answer)?;
+    // A program that sizes itself by the card took as much of one without a limit as it found.
+    if !answer.is_sized_without_limit() {
+        needs(&mut out, answer)?;
+    }
+    unrecorded(&mut out, answer)?;
+    asked_memory(&mut out, answer)?;
     cards(&mut out, answer)?;
     values(&mut out, answer)?;
     unanswered(&mut out, &answer.machine.unanswered)?;
@@ -87,21 +96,33 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
 }
 
 fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
-    let Answer { args, card, asked, .. } = answer;
+    let Answer { args, card, asked, found, .. } = answer;
     let (name, total) = (args.gpu.name, bytes(card.total));
-    if args.sweep_gpus {
-        return writeln!(out, "What the program needs, on {name} without a limit:");
-    }
     let recorded: u64 = asked.iter().map(|asked| asked.demand.ooms).sum();
     // Where nothing is recorded the GPU's own count is all there is.
     let failed = if asked.is_empty() { answer.machine.counts.out_of_memory } else { recorded };
-    match failed {
-        0 if !answer.ended.status.success() && !answer.ended.timed_out => {
-            writeln!(out, "It fits on {name} ({total}) as far as it went: it did not come to its end.")
+    let unfinished = !answer.ended.status.success() && !answer.ended.timed_out;
+    match found.fit {
+        Fit::DoesNotFit if failed == 0 => writeln!(out, "It does not fit on {name} ({total}).")?,
+        Fit::DoesNotFit => {
+            writeln!(out, "It does not fit on {name} ({total}): {} failed.", counted(failed, "request"))?;
         }
-        0 => writeln!(out, "It fits on {name} ({total})."),
-        n => writeln!(out, "It does not fit on {name} ({total}): {} failed.", counted(n, "request")),
+        Fit::Barely => {
+            let (low, high) = (card.context.start(), card.context.end());
+            writeln!(
+                out,
+                "It fits on {name} ({total}), barely: a CUDA context takes {low} to {high} bytes there, and it does not fit beside the largest."
+            )?;
+        }
+        Fit::Fits if unfinished => {
+            writeln!(out, "It fits on {name} ({total}) as far as it went: it did not come to its end.")?;
+        }
+        Fit::Fits => writeln!(out, "It fits on {name} ({total}).")?,
     }
+    if args.sweep_gpus && !answer.is_sized_without_limit() {
+        writeln!(out, "\nWhat the program takes on {name} without a limit:")?;
+    }
+    Ok(())
 }
 
 fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
@@ -132,16 +153,26 @@ fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::
         line(demand.peak_reserved, &format!("PyTorch's allocator{who}, {allocated} of it allocated: exact"))?;
         known += demand.peak_reserved;
     }
-    let contexts = processes.len().max(1) as u64 * answer.card.context;
-    let what = if processes.len() > 1 { "CUDA contexts" } else { "a CUDA context" };
-    line(contexts, &format!("{what}: modelled, by card and release of CUDA"))?;
-    known += contexts;
+    let (low, high) = (*answer.card.context.start(), *answer.card.context.end());
+    let contexts = processes.len().max(1) as u64;
+    let what = if contexts > 1 { "CUDA contexts" } else { "a CUDA context" };
+    let up_to = if low < high {
+        format!(", up to {} with many kernels", bytes(contexts * high))
+    } else {
+        String::new()
+    };
+    line(contexts * low, &format!("{what}: modelled, by card{up_to}"))?;
+    known += contexts * low;
     if gpu.peak_communication_bytes > 0 {
         line(gpu.peak_communication_bytes, "buffers of NCCL: modelled")?;
         known += gpu.peak_communication_bytes;
     }
     if gpu.peak_bytes > known {
-        line(gpu.peak_bytes - known, "taken beside PyTorch's allocator: counted")?;
+        let what = match &answer.unrecorded {
+            None => "taken beside PyTorch's allocator: counted",
+            Some(_) => "not told apart: counted",
+        };
+        line(gpu.peak_bytes - known, what)?;
     }
     let free = bytes(gpu.total_bytes.saturating_sub(gpu.peak_bytes));
     line(gpu.peak_bytes, &format!("in use, {free} free"))
@@ -161,38 +192,92 @@ fn every_gpu(out: &mut String, answer: &Answer<'_>, used: &[usize]) -> std::fmt:
     Ok(())
 }
 
-fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
-    if let Some(needed) = answer.needed {
-        writeln!(out, "\nWithout a limit it needs {}.", bytes(needed))?;
+fn unrecorded(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
+    let Some(Unrecorded { processes, reason }) = &answer.unrecorded else { return Ok(()) };
+    let of = if *processes == 1 { "process" } else { "processes" };
+    writeln!(
+        out,
+        "\nPyTorch's own numbers are not known of {processes} {of}: {reason}. What the GPU counted remains."
+    )
+}
+
+/// That the program asked for memory, and what was done about it.
+fn asked_memory(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
+    let asked_at = &answer.found.asked_memory_at;
+    if asked_at.is_empty() {
+        return Ok(());
     }
-    if let Some(conf) = &answer.remedy {
+    let lines: Vec<&str> = asked_at.iter().take(LINES).map(|at| at.line.as_str()).collect();
+    let more = if asked_at.len() > LINES { " and elsewhere" } else { "" };
+    let lines = lines.join(", ");
+    writeln!(
+        out,
+        "\nThe program asked how much memory the GPU has or has free ({lines}{more}), and may size itself by it."
+    )?;
+    let Some(cards) = &answer.found.cards else {
+        return writeln!(out, "So nothing is known of other cards: with --once it does not run on them.");
+    };
+    let ran: Vec<&str> = cards.iter().filter(|on| on.basis == Basis::Run).map(|on| on.gpu.name).collect();
+    writeln!(out, "So it ran once per candidate card: {}.", ran.join(", "))
+}
+
+fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
+    let found = &answer.found;
+    match found.needed {
+        Some((low, high)) if low < high => {
+            writeln!(
+                out,
+                "\nWithout a limit it needs {} to {}, by the size of the context.",
+                bytes(low),
+                bytes(high)
+            )?;
+        }
+        Some((low, _)) => writeln!(out, "\nWithout a limit it needs {}.", bytes(low))?,
+        None => {}
+    }
+    if let Some(conf) = &found.remedy {
         writeln!(out, "\nIt fits with PYTORCH_CUDA_ALLOC_CONF={conf}")?;
     }
-    let Some(cards) = &answer.cards else { return Ok(()) };
+    let Some(cards) = &found.cards else { return Ok(()) };
     if answer.args.sweep_gpus {
         writeln!(out, "\n{:<24}{:>12}{:>14}", "GPU", "memory", "reserved")?;
         for on in cards {
-            let (total, reserved) = (bytes(on.gpu.total_bytes), bytes(on.peak_reserved));
-            let verdict = match (on.fits, on.num_alloc_retries) {
-                (false, _) if !has_kernels(&answer.recordings, on.gpu) => {
-                    "PyTorch has no kernels for it".to_owned()
-                }
-                (false, _) => "does not fit".to_owned(),
-                (true, 0) => "fits".to_owned(),
-                (true, n) => format!("fits, and gives its cache back {}", counted(n, "time")),
-            };
-            writeln!(out, "{:<24}{total:>12}{reserved:>14}  {verdict}", on.gpu.name)?;
+            let total = bytes(on.gpu.total_bytes);
+            let reserved = on.peak_reserved.map_or_else(|| "-".to_owned(), bytes);
+            writeln!(out, "{:<24}{total:>12}{reserved:>14}  {}", on.gpu.name, verdict(on))?;
         }
-        return Ok(());
     }
-    match cards.iter().find(|on| on.fits) {
-        Some(on) => writeln!(
-            out,
-            "\nThe smallest listed card that it fits on: {} ({}).",
-            on.gpu.name,
-            bytes(on.gpu.total_bytes)
-        ),
+    match cards.iter().find(|on| on.fits()) {
+        Some(on) => {
+            let (name, total) = (on.gpu.name, bytes(on.gpu.total_bytes));
+            writeln!(out, "\nThe smallest listed card that it fits on: {name} ({total}).")?;
+            if let Basis::ReplayOf(capability) = on.basis {
+                let text = |capability: u32| format!("{}.{}", capability / 10, capability % 10);
+                writeln!(
+                    out,
+                    "That is replayed from a run at compute capability {}; at {} PyTorch may choose other workspaces and kernels. To be sure: --gpu {name}",
+                    text(capability),
+                    text(on.gpu.capability)
+                )?;
+            }
+            Ok(())
+        }
         None => writeln!(out, "\nIt fits on no listed card."),
+    }
+}
+
+fn verdict(on: &OnCard) -> String {
+    match (on.fit, on.num_alloc_retries) {
+        (_, _) if !on.has_kernels => "PyTorch has no kernels for it".to_owned(),
+        (None, _) => "not known: the program fails there".to_owned(),
+        (Some(Fit::DoesNotFit), _) if on.basis == Basis::Between => {
+            "taken not to fit: it has less memory".to_owned()
+        }
+        (Some(Fit::DoesNotFit), _) => "does not fit".to_owned(),
+        (Some(Fit::Barely), _) => "fits barely".to_owned(),
+        (Some(Fit::Fits), _) if on.basis == Basis::Between => "taken to fit: it has more memory".to_owned(),
+        (Some(Fit::Fits), 0) => "fits".to_owned(),
+        (Some(Fit::Fits), n) => format!("fits, and gives its cache back {}", counted(n, "time")),
     }
 }
 

@@ -2,6 +2,7 @@
 //! behind; what PyTorch itself does on a phantom is tested with `./test --torch`.
 
 mod ranks;
+mod verdicts;
 
 use std::fs;
 use std::path::Path;

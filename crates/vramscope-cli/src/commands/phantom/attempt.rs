@@ -1,0 +1,162 @@
+//! One run of the program on phantom GPUs.
+
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+
+use anyhow::Context as _;
+use vramscope::analysis::{Demand, Fit, on_device};
+use vramscope::gpus::Gpu;
+use vramscope::phantom::{GpuUse, MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
+
+use super::card::{Card, context_bytes};
+use super::child::{self, Ended};
+use super::rank;
+use super::recordings::{self, Recorded};
+use super::verdict::{self, Asked};
+use crate::args::{PhantomRunArgs, Values};
+
+/// Memory of a card on which nothing runs out of memory: 1 TiB.
+pub(crate) const UNLIMITED: u64 = 1 << 40;
+
+/// One run of the program.
+pub(crate) struct Attempt {
+    /// The card that it ran on.
+    pub(crate) gpu: &'static Gpu,
+    /// The files of the recordings last as long.
+    pub(crate) run: PhantomRun,
+    pub(crate) ended: Ended,
+    pub(crate) machine: MachineReport,
+    pub(crate) recordings: Vec<Recorded>,
+    pub(crate) asked: Vec<Asked>,
+    /// What one context took.
+    context: u64,
+}
+
+impl Attempt {
+    /// Runs the program on cards of one kind that have `total` bytes each.
+    pub(crate) fn new(args: &PhantomRunArgs, gpu: &'static Gpu, total: u64) -> anyhow::Result<Self> {
+        let context = *context_bytes(args, gpu).start();
+        let phantom = PhantomGpu {
+            name: gpu.full.to_owned(),
+            total_bytes: total,
+            context_bytes: context,
+            compute_capability: gpu.capability,
+            multiprocessors: gpu.multiprocessors,
+            threads_per_multiprocessor: gpu.threads_per_multiprocessor(),
+            blocks_per_multiprocessor: gpu.blocks_per_multiprocessor(),
+            shared_per_multiprocessor_bytes: gpu.shared_bytes_per_multiprocessor(),
+            shared_per_block_bytes: gpu.shared_bytes_per_block_optin(),
+            l2_bytes: gpu.l2_bytes,
+            bus_bits: gpu.bus_bits,
+            is_integrated: gpu.integrated,
+        };
+        let mut options = PhantomOptions::default();
+        options.random_values = match args.values {
+            Values::Zeros => None,
+            Values::Random(seed) => Some(seed),
+        };
+        options.pretend_ranks = args.world_size.is_some();
+        options.no_contents = args.no_contents;
+        let run = PhantomRun::new(&vec![phantom; args.gpus.into()], options)?;
+        let mut environment = run.environment();
+        environment.extend(recordings::prepare(run.folder())?);
+        if let (Some(world_size), Some(rank)) = (args.world_size, args.rank) {
+            environment.extend(rank::environment(rank, world_size, args.gpus.into()));
+        }
+        if let Some(conf) = &args.conf {
+            // The name since PyTorch 2.9, and the one before.
+            environment.extend(
+                ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"].map(|name| (name, OsString::from(conf))),
+            );
+        }
+        let ended = child::run(&run, &args.command, environment, args.steps_timeout, args.json)?;
+        let machine = run.report()?;
+        let recordings = recordings::collect(run.folder())?;
+        let asked = verdict::asked(&recordings)?;
+        Ok(Self { gpu, run, ended, machine, recordings, asked, context })
+    }
+
+    /// Whether a request for memory failed. An allocator of which nothing is recorded (cudaMallocAsync) asks the GPU once, and
+    /// PyTorch's own again after it gave memory back.
+    pub(crate) fn ran_out(&self) -> bool {
+        match &self.asked[..] {
+            [] => self.machine.counts.out_of_memory > 0,
+            asked => asked.iter().any(|asked| asked.demand.ooms > 0),
+        }
+    }
+
+    /// Whether the program came to an end of its own, or to one that the user wanted.
+    pub(crate) fn came_to_its_end(&self) -> bool {
+        !self.ended.killed && (self.ended.status.success() || self.ended.timed_out)
+    }
+
+    /// Whether the program asked how much memory a GPU has or has free.
+    pub(crate) fn asked_memory(&self) -> bool {
+        !self.machine.asked_memory_at.is_empty()
+    }
+
+    pub(crate) fn demands(&self) -> impl Iterator<Item = &Demand> {
+        self.asked.iter().map(|asked| &asked.demand)
+    }
+
+    /// The most bytes that one process had allocated of one GPU.
+    pub(crate) fn peak_allocated(&self) -> u64 {
+        self.demands().map(|demand| demand.peak_allocated).max().unwrap_or(0)
+    }
+
+    /// The most that PyTorch's allocator reserved of one card.
+    pub(crate) fn peak_reserved(&self) -> u64 {
+        self.demands().map(|demand| demand.peak_reserved).max().unwrap_or(0)
+    }
+
+    /// How often PyTorch's allocators gave their caches back because a card was full.
+    pub(crate) fn num_alloc_retries(&self) -> u64 {
+        self.recordings
+            .iter()
+            .flat_map(|recorded| &recorded.facts.devices)
+            .map(|of| of.num_alloc_retries)
+            .sum()
+    }
+
+    /// Bytes of a card that were not PyTorch's allocator's, with contexts as the card has them.
+    pub(crate) fn overhead(&self, card: &Card) -> RangeInclusive<u64> {
+        let (low, high) = (*card.context.start(), *card.context.end());
+        let outside = self.outside();
+        let other_contexts = self.processes_on_one_gpu().saturating_sub(1) * (high - low);
+        low + outside..=high + outside + other_contexts
+    }
+
+    /// Whether it fits on the card that it ran on: it ran with the smallest context that there may be, and is replayed with the largest.
+    ///
+    /// # Errors
+    /// Where a recording cannot be replayed.
+    pub(crate) fn fit(&self, card: &Card) -> anyhow::Result<Fit> {
+        if self.ran_out() {
+            return Ok(Fit::DoesNotFit);
+        }
+        let overhead = self.overhead(card);
+        let is_full = |gpu: &GpuUse| gpu.peak_bytes + (overhead.end() - overhead.start()) > card.total;
+        if !self.machine.gpus.iter().any(is_full) {
+            return Ok(Fit::Fits);
+        }
+        let on = on_device(self.demands(), card.total, overhead).context("replay")?;
+        // What is not recorded cannot give memory back.
+        Ok(if on.fit == Fit::Fits && !self.asked.is_empty() { Fit::Fits } else { Fit::Barely })
+    }
+
+    /// Bytes of the fullest card that were held beside PyTorch's allocator and one context.
+    fn outside(&self) -> u64 {
+        let beside = |(device, gpu): (usize, &GpuUse)| {
+            let of_device = self.asked.iter().filter(|asked| asked.gpu == device as i64);
+            gpu.peak_bytes.saturating_sub(
+                of_device.map(|asked| asked.demand.peak_reserved).max().unwrap_or(0) + self.context,
+            )
+        };
+        self.machine.gpus.iter().enumerate().map(beside).max().unwrap_or(0)
+    }
+
+    fn processes_on_one_gpu(&self) -> u64 {
+        let on = |device: usize| self.asked.iter().filter(|asked| asked.gpu == device as i64).count();
+        (0..self.machine.gpus.len()).map(on).max().unwrap_or(0) as u64
+    }
+}

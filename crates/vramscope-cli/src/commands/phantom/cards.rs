@@ -1,0 +1,250 @@
+//! On which listed cards the program fits: by replaying a run, or, where the program sizes itself by the card, by running it on them.
+
+use anyhow::Context as _;
+use vramscope::analysis::{Fit, on_cards, on_device};
+use vramscope::gpus::{self, Gpu};
+
+use super::attempt::{Attempt, UNLIMITED};
+use super::card::{Card, context_bytes};
+use super::recordings::has_kernels;
+use crate::args::PhantomRunArgs;
+use crate::say::say;
+
+/// What one run of PyTorch's workspaces may take more at one compute capability than at another: two of 32 MiB at 9.0, elsewhere of
+/// 8,320 KiB (`aten/src/ATen/cuda/CublasHandlePool.cpp`).
+const WORKSPACES: u64 = 64 << 20;
+
+/// How it is known whether the program fits on a card.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// The program ran on it.
+    Run,
+    /// A run at its compute capability was replayed on it.
+    Replay,
+    /// A run at another compute capability, as `10 * major + minor`, was replayed on it: PyTorch's workspaces and kernels may differ.
+    ReplayOf(u32),
+    /// It has less memory than a card that the program does not fit on, or more than one that it fits on.
+    Between,
+}
+
+/// What became of the program on a listed card.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnCard {
+    pub(crate) gpu: &'static Gpu,
+    /// `None` where the program failed there for another reason.
+    pub(crate) fit: Option<Fit>,
+    /// PyTorch brings kernels for it.
+    pub(crate) has_kernels: bool,
+    pub(crate) basis: Basis,
+    /// The most bytes that PyTorch's allocator reserved of one card; `None` where the program neither ran there nor was replayed.
+    pub(crate) peak_reserved: Option<u64>,
+    /// How often the allocator gave its cache back because the card was full.
+    pub(crate) num_alloc_retries: u64,
+}
+
+impl OnCard {
+    pub(crate) fn fits(&self) -> bool {
+        self.fit == Some(Fit::Fits)
+    }
+
+    fn without_kernels(gpu: &'static Gpu) -> Self {
+        Self {
+            gpu,
+            fit: Some(Fit::DoesNotFit),
+            has_kernels: false,
+            basis: Basis::Between,
+            peak_reserved: None,
+            num_alloc_retries: 0,
+        }
+    }
+}
+
+/// Every listed card, by its memory. The program runs without a limit once at each compute capability that PyTorch has kernels for,
+/// and each run is replayed on the cards of its own.
+pub(crate) fn all_by_replay(args: &PhantomRunArgs, first: &Attempt) -> anyhow::Result<Vec<OnCard>> {
+    let (could, cannot): (Vec<_>, Vec<_>) =
+        gpus::by_size().into_iter().partition(|gpu| has_kernels(&first.recordings, gpu));
+    let mut capabilities: Vec<u32> = could.iter().map(|gpu| gpu.capability).collect();
+    capabilities.sort_unstable();
+    capabilities.dedup();
+    if capabilities.len() > 1 {
+        say(&format!(
+            "note: PyTorch chooses workspaces and kernels by the compute capability: the program runs at each of the {} that it has kernels for",
+            capabilities.len()
+        ));
+    }
+    let mut all: Vec<OnCard> = cannot.into_iter().map(OnCard::without_kernels).collect();
+    for capability in capabilities {
+        let cards: Vec<&Gpu> = could.iter().copied().filter(|gpu| gpu.capability == capability).collect();
+        let own;
+        let attempt = if capability == first.gpu.capability {
+            first
+        } else {
+            own = Attempt::new(args, cards[0], UNLIMITED)?;
+            &own
+        };
+        all.extend(replayed_on(args, attempt, cards)?);
+    }
+    all.sort_by_key(|on| (on.gpu.total_bytes, on.gpu.name));
+    Ok(all)
+}
+
+fn replayed_on(
+    args: &PhantomRunArgs,
+    attempt: &Attempt,
+    cards: Vec<&'static Gpu>,
+) -> anyhow::Result<Vec<OnCard>> {
+    let is_known = !attempt.ran_out() && attempt.came_to_its_end();
+    let overhead = |gpu: &Gpu| attempt.overhead(&Card::listed(args, gpu));
+    let on = on_cards(attempt.demands(), cards.into_iter(), overhead, |_| true).context("replay")?;
+    Ok(on
+        .into_iter()
+        .map(|on| {
+            let has_room = |bytes: u64| on.gpu.total_bytes >= attempt.peak_allocated() + bytes;
+            let (low, high) = overhead(on.gpu).into_inner();
+            let fit = match on.replayed.fit {
+                _ if !has_room(low) => Fit::DoesNotFit,
+                Fit::Fits if !has_room(high) => Fit::Barely,
+                fit => fit,
+            };
+            OnCard {
+                gpu: on.gpu,
+                fit: is_known.then_some(fit),
+                has_kernels: true,
+                basis: Basis::Replay,
+                peak_reserved: Some(on.replayed.peak_reserved),
+                num_alloc_retries: on.replayed.num_alloc_retries,
+            }
+        })
+        .collect())
+}
+
+/// The listed card with the least memory on which `free` fits, which ran without a limit, or did not reach it. A card of another
+/// compute capability is tried with a run of its own where the program `may_run` again.
+pub(crate) fn smallest_by_replay(
+    args: &PhantomRunArgs,
+    free: &Attempt,
+    may_run: bool,
+) -> anyhow::Result<Option<OnCard>> {
+    let is_own = |gpu: &Gpu| gpu.capability == free.gpu.capability;
+    let overhead = |gpu: &Gpu| {
+        let (low, high) = free.overhead(&Card::listed(args, gpu)).into_inner();
+        // A card of another compute capability may need less than this run says: it is looked at all the same.
+        let less = if is_own(gpu) || !may_run { 0 } else { WORKSPACES };
+        low.saturating_sub(less)..=high.saturating_sub(less)
+    };
+    let has_room = |gpu: &&Gpu| {
+        gpu.total_bytes >= (free.peak_allocated() + overhead(gpu).end()).saturating_sub(WORKSPACES)
+    };
+    let could = gpus::by_size().into_iter().filter(has_room).filter(|gpu| has_kernels(&free.recordings, gpu));
+    let mut others: Vec<Attempt> = Vec::new();
+    let mut could: std::collections::VecDeque<&'static Gpu> = could.collect();
+    while !could.is_empty() {
+        let wanted = |on: &vramscope::analysis::OnCard| on.replayed.fit != Fit::Fits;
+        let on = on_cards(free.demands(), could.iter().copied(), overhead, wanted).context("replay")?;
+        let Some(last) = on.last().filter(|on| on.replayed.fit == Fit::Fits) else { return Ok(None) };
+        could.drain(..on.len());
+        let gpu = last.gpu;
+        let card = Card::listed(args, gpu);
+        let answer = |replayed: &vramscope::analysis::Replayed, basis| OnCard {
+            gpu,
+            fit: Some(Fit::Fits),
+            has_kernels: true,
+            basis,
+            peak_reserved: Some(replayed.peak_reserved),
+            num_alloc_retries: replayed.num_alloc_retries,
+        };
+        let has_room =
+            |attempt: &Attempt| gpu.total_bytes >= attempt.peak_allocated() + attempt.overhead(&card).end();
+        if is_own(gpu) || !may_run {
+            let basis = if is_own(gpu) { Basis::Replay } else { Basis::ReplayOf(free.gpu.capability) };
+            if has_room(free) {
+                return Ok(Some(answer(&last.replayed, basis)));
+            }
+            continue;
+        }
+        let position = match others.iter().position(|other| other.gpu.capability == gpu.capability) {
+            Some(position) => position,
+            None => {
+                say(&format!("note: it runs once more, at the compute capability of {}", gpu.name));
+                others.push(Attempt::new(args, gpu, UNLIMITED)?);
+                others.len() - 1
+            }
+        };
+        let other = &others[position];
+        if other.ran_out() || !other.came_to_its_end() || !has_room(other) {
+            continue;
+        }
+        let replayed =
+            on_device(other.demands(), gpu.total_bytes, other.overhead(&card)).context("replay")?;
+        if replayed.fit == Fit::Fits {
+            return Ok(Some(answer(&replayed, Basis::Replay)));
+        }
+    }
+    Ok(None)
+}
+
+/// Every listed card, by its memory, of a program that sizes itself by the card: it runs on candidates with their own memory, which are
+/// found by halving. It is taken to fit on cards with more memory than one that it fits on. `known` are cards that it ran on.
+pub(crate) fn all_by_running(
+    args: &PhantomRunArgs,
+    known: Vec<OnCard>,
+    first: &Attempt,
+) -> anyhow::Result<Vec<OnCard>> {
+    let (could, cannot): (Vec<_>, Vec<_>) =
+        gpus::by_size().into_iter().partition(|gpu| has_kernels(&first.recordings, gpu));
+    let mut ran = known;
+    // It is not known to fit below `low`, and fits from `high` on.
+    let (mut low, mut high) = (0, could.len());
+    let place = |gpu: &Gpu| {
+        could.partition_point(|other| (other.total_bytes, other.name) < (gpu.total_bytes, gpu.name))
+    };
+    let mut next = ran.first().map(|on| place(on.gpu));
+    while low < high {
+        let middle = next.take().unwrap_or(usize::midpoint(low, high));
+        let Some(&gpu) = could.get(middle) else { break };
+        let on = match ran.iter().find(|on| on.gpu.name == gpu.name) {
+            Some(on) => *on,
+            None => {
+                let card = Card::listed(args, gpu);
+                say(&format!("note: it runs on {}", gpu.name));
+                let on = ran_on(&Attempt::new(args, gpu, card.total)?, &card)?;
+                ran.push(on);
+                on
+            }
+        };
+        if on.fits() { high = middle } else { low = middle + 1 }
+    }
+    let between = |(position, &gpu): (usize, &&'static Gpu)| {
+        ran.iter().find(|on| on.gpu.name == gpu.name).copied().unwrap_or(OnCard {
+            gpu,
+            fit: Some(if position < high { Fit::DoesNotFit } else { Fit::Fits }),
+            has_kernels: true,
+            basis: Basis::Between,
+            peak_reserved: None,
+            num_alloc_retries: 0,
+        })
+    };
+    let mut all: Vec<OnCard> = could.iter().enumerate().map(between).collect();
+    all.extend(cannot.into_iter().map(OnCard::without_kernels));
+    all.sort_by_key(|on| (on.gpu.total_bytes, on.gpu.name));
+    Ok(all)
+}
+
+/// What became of the program on the card that it ran on.
+pub(crate) fn ran_on(attempt: &Attempt, card: &Card) -> anyhow::Result<OnCard> {
+    let is_known = attempt.ran_out() || attempt.came_to_its_end();
+    Ok(OnCard {
+        gpu: attempt.gpu,
+        fit: if is_known { Some(attempt.fit(card)?) } else { None },
+        has_kernels: true,
+        basis: Basis::Run,
+        peak_reserved: Some(attempt.peak_reserved()),
+        num_alloc_retries: attempt.num_alloc_retries(),
+    })
+}
+
+/// Whether an option gives the card another size than the listed one has.
+pub(crate) fn is_as_listed(args: &PhantomRunArgs, card: &Card) -> bool {
+    card.total == args.gpu.total_bytes && card.context == context_bytes(args, args.gpu)
+}

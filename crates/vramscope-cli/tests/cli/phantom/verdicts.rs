@@ -1,0 +1,155 @@
+//! Verdicts about cards: programs that size themselves by the card, other compute capabilities, contexts as a range, processes that
+//! left no recording.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{code, python, text};
+use crate::vramscope;
+
+/// `vramscope phantom run` with `options`, of a Python program that may call CUDA's functions as `cuda`, and take memory by `take(mib)`.
+fn program(options: &[&str], program: &str) -> Command {
+    vramscope(&[&["phantom", "run"], options, &["--", "python3", "-c", &program_text(program)]].concat())
+}
+
+fn program_text(program: &str) -> String {
+    format!(
+        "import ctypes, os, sys
+cuda = ctypes.CDLL(None)
+def take(mib):
+    if cuda.cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(int(mib * 2**20))):
+        sys.exit('out of memory')
+def free_mib():
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    cuda.cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total))
+    return free.value / 2**20
+def major():
+    value = ctypes.c_int()
+    cuda.cudaDeviceGetAttribute(ctypes.byref(value), 75, 0)
+    return value.value
+{program}"
+    )
+}
+
+/// What `--json` says; the command ends with `expected`.
+fn answer(command: &mut Command, expected: i32) -> Value {
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), expected, "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn card<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    answer["cards"].as_array().unwrap().iter().find(|card| card["name"] == name).unwrap()
+}
+
+/// Weights of 17 GiB, and a cache of nine tenths of the rest.
+const CACHE: &str = "take(17 * 1024)\ntake(0.9 * free_mib())";
+
+#[test]
+fn a_program_that_sizes_itself_by_the_card_runs_on_candidates() {
+    // On the first it is out of memory before it asks.
+    for (gpu, expected) in [("rtx4060", 1), ("h100-80gb", 0)] {
+        let answer = answer(&mut program(&["--json", "--gpu", gpu], CACHE), expected);
+        let smallest = &answer["smallest_gpu"];
+        assert_eq!(
+            (&smallest["name"], &smallest["basis"]),
+            (&"rtx4000-sff-ada".into(), &"run".into()),
+            "{answer}"
+        );
+        assert_eq!(answer["asked_memory_at"][0]["line"], "<string>:8", "{answer}");
+        assert_eq!(answer["needed_bytes"], Value::Null);
+    }
+    let output = program(&["--gpu", "h100-80gb"], CACHE).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(
+        said.contains("The program asked how much memory the GPU has or has free (<string>:8)"),
+        "{said}"
+    );
+    assert!(said.contains("So it ran once per candidate card: "), "{said}");
+
+    let output = program(&["--gpu", "h100-80gb", "--once"], CACHE).output().unwrap();
+    let said = text(&output.stdout);
+    assert!(said.contains("nothing is known of other cards") && !said.contains("smallest"), "{said}");
+}
+
+#[test]
+fn a_sweep_of_a_program_that_sizes_itself_is_found_by_halving() {
+    let answer = answer(&mut program(&["--json", "--gpu", "l4", "--sweep-gpus"], CACHE), 0);
+    for (name, fits) in [("rtx4080", false), ("rtx3050-6gb", false), ("a100-40gb", true), ("gb200", true)] {
+        assert_eq!(card(&answer, name)["fits"], fits, "{name}");
+    }
+    let ran = answer["cards"].as_array().unwrap().iter().filter(|card| card["basis"] == "run").count();
+    assert!((2..12).contains(&ran), "{ran} runs");
+}
+
+/// As cuBLAS's workspaces: at 9.0 it takes more than at any other compute capability.
+#[test]
+fn each_compute_capability_has_a_run_of_its_own() {
+    let more_at_nine = "take(100 * 1024 if major() == 9 else 30 * 1024)";
+    let swept = |gpu, expected| {
+        answer(&mut program(&["--json", "--sweep-gpus", "--gpu", gpu], more_at_nine), expected)
+    };
+    // From either side.
+    for (gpu, expected) in [("rtx4090", 1), ("h100-80gb", 1), ("a100-80gb", 0)] {
+        let answer = swept(gpu, expected);
+        for (name, fits) in [("h100-80gb", false), ("h200", true), ("a100-80gb", true), ("a100-40gb", true)] {
+            assert_eq!(card(&answer, name)["fits"], fits, "{gpu}, {name}");
+        }
+        assert_eq!((&answer["smallest_gpu"]["name"], &answer["gpu"]), (&"rtx5090".into(), &gpu.into()));
+    }
+    // Out of memory at 9.0, and the smallest card has another: there it runs once more.
+    let answer = answer(&mut program(&["--json", "--gpu", "h100-80gb"], more_at_nine), 1);
+    assert_eq!(answer["smallest_gpu"]["basis"], "replay", "{answer}");
+}
+
+#[test]
+fn a_sweep_names_the_smallest_card_and_ends_as_the_card_that_was_asked_for() {
+    for (gpu, expected) in [("rtx3080", 1), ("rtx3090", 0)] {
+        let output = program(&["--gpu", gpu, "--sweep-gpus"], "take(12 * 1024)").output().unwrap();
+        assert_eq!(code(&output), expected, "{output:?}");
+        let said = text(&output.stdout);
+        let does = if expected == 0 { "fits" } else { "does not fit" };
+        assert!(said.contains(&format!("It {does} on {gpu}")), "{said}");
+        assert!(said.contains("The smallest listed card that it fits on: "), "{said}");
+    }
+}
+
+#[test]
+fn what_fits_beside_the_smallest_context_alone_fits_barely() {
+    // A context of a T4 takes 80 to 238 MiB.
+    for (mib, verdict, expected) in [(3800, "fits", 0), (3900, "fits barely", 1), (4020, "does not fit", 1)] {
+        let options = ["--json", "--once", "--gpu", "t4", "--memory", "4GiB"];
+        let answer = answer(&mut program(&options, &format!("take({mib})")), expected);
+        assert_eq!(answer["verdict"], verdict);
+        assert_eq!(answer["fits"], expected == 0);
+        assert_eq!(
+            (&answer["context_bytes"], &answer["context_high_bytes"]),
+            (&(80 << 20).into(), &(238 << 20).into())
+        );
+    }
+    let output = program(&["--once", "--gpu", "t4", "--memory", "4GiB"], "take(3900)").output().unwrap();
+    assert!(
+        text(&output.stdout).contains("barely: a CUDA context takes 83886080 to 249561088 bytes"),
+        "{output:?}"
+    );
+}
+
+/// PyTorch's bytes are not said to lie beside PyTorch's allocator where nothing was recorded of it.
+#[test]
+fn bytes_of_a_process_without_a_recording_are_not_told_apart() {
+    let take = program_text("take(1024)");
+    let killed = python(&[], "leak.pickle", &format!("import torch\n{take}\nos.kill(os.getpid(), 9)"))
+        .output()
+        .unwrap();
+    let isolated = vramscope(&["phantom", "run", "--", "python3", "-I", "-c", &take]).output().unwrap();
+    for (output, expected, reason) in [
+        (killed, 2, "killed by signal 9 before they could be written"),
+        (isolated, 0, "the interpreter was started with -I (isolated), so that nothing could be recorded"),
+    ] {
+        assert_eq!(code(&output), expected, "{output:?}");
+        let said = text(&output.stdout);
+        assert!(said.contains(&format!("numbers are not known of 1 process: {reason}")), "{said}");
+        assert!(said.contains("1.00 GiB  not told apart: counted") && !said.contains("beside"), "{said}");
+    }
+}

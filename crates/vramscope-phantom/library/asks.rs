@@ -1,0 +1,106 @@
+//! Calls that ask how much memory a device has or has free: a program may size itself by the answer.
+//!
+//! PyTorch's own libraries ask, too: for the text of an out of memory, and to choose workspaces. Those calls are not counted.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use crate::machine::machine;
+use crate::state::Noticed;
+use crate::{python, sys};
+
+/// Functions of PyTorch in Python that ask on behalf of the program, through libraries that otherwise ask for themselves.
+const ASKS_FOR_THE_PROGRAM: [&str; 2] = ["mem_get_info", "get_memory_info"];
+
+/// Counts a call that asks for memory of a device, where it is the program's.
+pub(crate) fn notice() {
+    let library = caller();
+    let is_pytorchs = library.as_deref().is_some_and(is_of_pytorch)
+        && !python::innermost_function().is_some_and(|name| ASKS_FOR_THE_PROGRAM.contains(&name.as_str()));
+    if is_pytorchs {
+        return;
+    }
+    match python::calling_line() {
+        Some(line) => machine().notice_line(Noticed::AskedMemory, &line),
+        // A process without Python and without a context is a monitor.
+        None if machine().has_any_context() => {
+            machine().notice(Noticed::AskedMemory, library.as_deref().unwrap_or("the program"));
+        }
+        None => {}
+    }
+}
+
+/// Counts a call for all properties of a device, of which the memory is one. Where Python runs, native code asks for them to
+/// choose kernels, and what Python reads of them is counted by [`vramscope_phantom_memory_asked`].
+pub(crate) fn notice_properties() {
+    if !python::is_loaded() {
+        notice();
+    }
+}
+
+/// The recorder's hook: the program read PyTorch's `total_memory` of a device, which PyTorch asked for long before.
+#[unsafe(no_mangle)]
+pub(crate) extern "C" fn vramscope_phantom_memory_asked() {
+    if let Some(line) = python::calling_line() {
+        machine().notice_line(Noticed::AskedMemory, &line);
+    }
+}
+
+/// A library of PyTorch's which asks for itself. Those that serve Python are left out: there the program asks.
+fn is_of_pytorch(library: &str) -> bool {
+    (library.starts_with("libc10") || library.starts_with("libtorch"))
+        && !library.starts_with("libtorch_python")
+}
+
+/// The file name of the loaded object that called this library: the first on the stack beyond this library itself.
+fn caller() -> Option<String> {
+    let mut found = None;
+    // SAFETY: `visit` gets a pointer to `found`, which lives until the walk returns.
+    unsafe { sys::_Unwind_Backtrace(visit, (&raw mut found).cast()) };
+    found
+}
+
+extern "C" fn visit(context: *mut c_void, found: *mut c_void) -> c_int {
+    const GO_ON: c_int = 0;
+    const STOP: c_int = 4;
+    // SAFETY: the walk hands in the context of a frame.
+    let at = unsafe { sys::_Unwind_GetIP(context) };
+    let Some((base, name)) = object_at(at) else { return GO_ON };
+    if object_at(visit as *const () as usize).is_some_and(|(own, _)| own == base) {
+        return GO_ON;
+    }
+    // SAFETY: `caller` hands in a pointer to an `Option<String>` of its own.
+    unsafe { *found.cast::<Option<String>>() = Some(name) };
+    STOP
+}
+
+/// The loaded object that an address lies in: where it begins, and the name of its file.
+fn object_at(address: usize) -> Option<(usize, String)> {
+    let mut info = sys::AddressInfo::default();
+    // SAFETY: dladdr takes any address, and fills the structure where it lies in an object.
+    if unsafe { sys::dladdr(address as *const c_void, &raw mut info) } == 0 || info.object_name.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr gives a text that ends with a zero, and lasts as long as the object is loaded.
+    let path = unsafe { CStr::from_ptr(info.object_name) }.to_string_lossy();
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+    Some((info.object_base as usize, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_pytorch_ask_for_themselves_but_for_those_that_serve_python() {
+        for (library, is_pytorchs) in [
+            ("libc10_cuda.so", true),
+            ("libtorch_cuda.so", true),
+            ("libtorch_cpu-1a2b.so", true),
+            ("libtorch_python.so", false),
+            ("_C.abi3.so", false),
+            ("program", false),
+        ] {
+            assert_eq!(is_of_pytorch(library), is_pytorchs, "{library}");
+        }
+    }
+}

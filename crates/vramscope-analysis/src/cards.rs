@@ -92,7 +92,7 @@ pub fn on_cards<'d>(
         let capacity = Capacity { total: gpu.total_bytes, overhead: overhead(gpu) };
         let mut on = OnCard { gpu, fits: true, peak_reserved: 0, num_alloc_retries: 0 };
         for replay in &replays {
-            let outcome = replay.under(&replay.policy, Some(capacity))?;
+            let outcome = replay.under(&replay.policy, capacity)?;
             on.fits &= outcome.fits();
             on.peak_reserved = on.peak_reserved.max(outcome.statistics.reserved.peak);
             on.num_alloc_retries += outcome.statistics.num_alloc_retries;

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope_engine::{DEVICE_PAGE as PAGE, Policy};
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
 use super::doubts::Doubt;
 use super::error::ReplayError;
 use super::run::Outcome;
-use super::runs::{Replay, UNBOUNDED};
+use super::runs::Replay;
 use super::settings::{Setting, useful_settings};
 use crate::cancel::Cancel;
 use crate::history::History;
@@ -72,8 +72,8 @@ impl BestSetting {
         let recorded = history.trace().settings.clone().unwrap_or_default();
         let settings = useful_settings(&recorded, &replay.policy, None);
         let of = settings.len();
-        let tried = replay.try_settings(settings.clone(), Some(capacity), &|| {}).ok()?.into_iter().next()?;
-        let mut doubts = replay.doubts(&tried.setting.policy, Some(capacity));
+        let tried = replay.try_settings(settings.clone(), capacity, &|| {}).ok()?.into_iter().next()?;
+        let mut doubts = replay.doubts(&tried.setting.policy, capacity);
         doubts.extend(replay.ran_into_limit().then_some(Doubt::GuessedLimit));
         let fits = tried.outcome.fits();
         let nearest = if fits { None } else { replay.nearest(settings, capacity, &|| {}).ok()? };
@@ -110,9 +110,10 @@ impl Replay<'_> {
     pub fn try_settings(
         &self,
         settings: Vec<Setting>,
-        capacity: Option<Capacity>,
+        device: impl Into<ReplayDevice>,
         done: &(dyn Fn() + Sync),
     ) -> Result<Vec<Tried>, ReplayError> {
+        let device = device.into();
         // Settings whose differences make none to this recording are replayed once.
         let mut rules: Vec<Policy> = Vec::new();
         let mut rule_of = Vec::with_capacity(settings.len());
@@ -128,7 +129,7 @@ impl Replay<'_> {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&n| n < rules.len()) {
-                outcomes[number].get_or_init(|| self.under(&rules[number], capacity));
+                outcomes[number].get_or_init(|| self.under(&rules[number], device));
                 rule_of.iter().filter(|&&rule| rule == number).for_each(|_| done());
             }
         };
@@ -166,12 +167,12 @@ impl Replay<'_> {
             let limit = tried.setting.policy.memory_fraction.filter(|&f| f > 0.0 && f < 1.0);
             limit.map_or(needed, |fraction| needed.max((most as f64 / fraction).ceil() as u64))
         };
-        let mut tried = self.try_settings(settings, None, done)?;
+        let mut tried = self.try_settings(settings, ReplayDevice::Unlimited, done)?;
         tried.sort_by_key(needed);
         for tried in &tried {
             let total = needed(tried);
             if total > capacity.total
-                && self.under(&tried.setting.policy, Some(Capacity { total, ..capacity }))?.fits()
+                && self.under(&tried.setting.policy, Capacity { total, ..capacity })?.fits()
             {
                 let conf = tried.setting.conf.clone();
                 return Ok(Some(Nearest { conf, needed: total, missing: total - capacity.total }));
@@ -192,7 +193,7 @@ impl Replay<'_> {
         overhead: u64,
         done: &(dyn Fn() + Sync),
     ) -> Result<Option<FittingGpu>, ReplayError> {
-        let needed = self.under(policy, None)?.statistics.requested.peak;
+        let needed = self.under(policy, ReplayDevice::Unlimited)?.statistics.requested.peak;
         for gpu in gpus::by_size() {
             let overhead = if overhead == 0 { gpu.context_bytes(NEWEST_CUDA) } else { overhead };
             // What shares the host's memory has no memory that is known to be free.
@@ -200,7 +201,7 @@ impl Replay<'_> {
                 continue;
             }
             done();
-            let outcome = self.under(policy, Some(Capacity { total: gpu.total_bytes, overhead }))?;
+            let outcome = self.under(policy, Capacity { total: gpu.total_bytes, overhead })?;
             if outcome.fits() {
                 return Ok(Some(FittingGpu { gpu, overhead, outcome }));
             }
@@ -223,17 +224,17 @@ impl Replay<'_> {
         let total = |pages: u64| overhead.saturating_add(pages.saturating_mul(PAGE));
         let on = |pages: u64| {
             done();
-            self.under(policy, Some(Capacity { total: total(pages), overhead }))
+            self.under(policy, Capacity { total: total(pages), overhead })
         };
-        let unbounded = self.under(policy, None)?;
-        let mut most = unbounded.statistics.reserved.peak.div_ceil(PAGE).max(1);
+        let unlimited = self.under(policy, ReplayDevice::Unlimited)?;
+        let mut most = unlimited.statistics.reserved.peak.div_ceil(PAGE).max(1);
         let mut least = 0;
         let mut best = on(most)?;
         while !best.fits() {
             // A limit by fraction leaves less than the device; a segment of odd size takes more pages.
             least = most;
             most *= 2;
-            if most > UNBOUNDED / PAGE {
+            if most > UNLIMITED / PAGE {
                 return Ok((u64::MAX, best));
             }
             best = on(most)?;

@@ -79,9 +79,9 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
                 wrong.push(format!("{file} {}: {divergence:?}", device.device));
             }
             wrong.extend(sizes_differ(&history, &replay).map(|why| format!("{file}: {why}")));
-            for device in [ReplayDevice::Recorded, capacity(truth).into()] {
-                let outcome = replay.under(&replay.policy, device).unwrap();
-                let sized = if device == ReplayDevice::Recorded { "unsized" } else { "sized" };
+            for on in [ReplayDevice::Recorded, capacity(truth).into()] {
+                let outcome = replay.under(&replay.policy, on).unwrap();
+                let sized = if on == ReplayDevice::Recorded { "unsized" } else { "sized" };
                 if device.device == 0 && !PARTIAL.iter().any(|p| file.contains(p)) {
                     compared += 1;
                     for difference in differences(&outcome, truth) {

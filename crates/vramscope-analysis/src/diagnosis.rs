@@ -94,7 +94,7 @@ fn try_without_settings(replay: &Replay<'_>, oom: &mut OutOfMemory, capacity: Ca
         if policy == replay.policy {
             continue;
         }
-        let Ok(outcome) = replay.under(&policy, Some(capacity)) else { return };
+        let Ok(outcome) = replay.under(&policy, capacity) else { return };
         let is_decisive = outcome.failure.is_none_or(|failure| failure.event > oom.event);
         let bytes = match oom.causes.get(kind) {
             Some(cause) => cause.bytes,
@@ -116,12 +116,12 @@ fn remedy(replay: &Replay<'_>, oom: &OutOfMemory) -> Option<Remedy> {
     match oom.causes.main()?.kind {
         OomCauseKind::Limit => {
             policy.memory_fraction = None;
-            let outcome = replay.under(&policy, Some(replay.capacity_without_limit()?)).ok()?;
+            let outcome = replay.under(&policy, replay.capacity_without_limit()?).ok()?;
             outcome.fits().then_some(Remedy::WithoutLimit(outcome))
         }
         OomCauseKind::Outside => {
             let own = Capacity { overhead: capacity.overhead.min(OWN_CONTEXT), ..capacity };
-            let outcome = replay.under(&policy, Some(own)).ok()?;
+            let outcome = replay.under(&policy, own).ok()?;
             outcome.fits().then_some(Remedy::WithoutOutside(outcome))
         }
         OomCauseKind::OtherPool => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{Action, Trace};
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, ReplayDevice};
 use super::divergence::Divergence;
 use super::doubts::Doubt;
 use super::error::ReplayError;
@@ -167,7 +167,8 @@ impl DeviceReplay {
             None => replay.recorded_capacity().map(|c| (c, CapacityFrom::Recording)),
         };
         let size = capacity.map(|(c, _)| c);
-        let outcome = replay.under(&setting.policy, size)?;
+        let on = size.map_or(ReplayDevice::Recorded, ReplayDevice::Of);
+        let outcome = replay.under(&setting.policy, on)?;
         let asked = Tried { setting, outcome };
 
         let compare = if options.find_capacity.is_some() || history.allocations.is_empty() {
@@ -178,12 +179,12 @@ impl DeviceReplay {
             options.sweep.clone()
         };
         let compare = compare.into_iter().map(|s| s.in_order_of(&replay.policy)).collect();
-        let mut tried = replay.try_settings(compare, size, done)?;
+        let mut tried = replay.try_settings(compare, on, done)?;
         if options.sweep.is_empty() && options.find_capacity.is_none() && !tried.contains(&asked) {
             tried.push(asked.clone());
         }
         if is_what_if || !options.sweep.is_empty() {
-            let outcome = replay.under(&replay.policy, size)?;
+            let outcome = replay.under(&replay.policy, on)?;
             tried.push(Tried { setting: recorded_setting.clone(), outcome });
         }
         best_first(&mut tried);
@@ -205,17 +206,17 @@ impl DeviceReplay {
             None => None,
         };
         let oom = match (asked.outcome.failure, options.find_capacity) {
-            (Some(_), None) => replay.explain(frames, &asked.setting.policy, size)?,
+            (Some(_), None) => replay.explain(frames, &asked.setting.policy, on)?,
             _ => None,
         };
         let packing = packing().ok_or(ReplayError::Cancelled)?;
         let complete = tried.iter().chain([&asked]).filter(|t| t.outcome.fits());
         let best = complete.map(|t| t.outcome.statistics.reserved.peak).min();
         let found = smallest.as_ref().map(|&(total, _)| total).zip(options.find_capacity);
-        let searched = found.map(|(total, overhead)| Capacity { total, overhead });
+        let searched = found.map(|(total, overhead)| ReplayDevice::Of(Capacity { total, overhead }));
         let at_limit = matches!(capacity, Some((_, CapacityFrom::Recording))) && replay.guesses_limit();
         let doubts = |policy: &Policy| {
-            let mut doubts = replay.doubts(policy, searched.or(size));
+            let mut doubts = replay.doubts(policy, searched.unwrap_or(on));
             doubts.extend(at_limit.then_some(Doubt::GuessedLimit));
             doubts
         };

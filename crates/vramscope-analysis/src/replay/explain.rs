@@ -5,7 +5,7 @@ use std::ops::Range;
 use vramscope_engine::{CachingAllocator, Policy, Statistics};
 use vramscope_trace::{Block, BlockState, Segment};
 
-use super::capacity::Capacity;
+use super::capacity::ReplayDevice;
 use super::error::ReplayError;
 use super::program::{NOTHING, Program, StepKind};
 use super::run::{Failure, Run};
@@ -30,9 +30,9 @@ impl Replay<'_> {
         &self,
         frames: &Frames,
         policy: &Policy,
-        capacity: Option<Capacity>,
+        device: impl Into<ReplayDevice>,
     ) -> Result<Option<OutOfMemory>, ReplayError> {
-        let (run, _) = self.run(policy, capacity, true)?;
+        let (run, _) = self.run(policy, self.with_its_size(device.into()), true)?;
         let failure = run.failure;
         Ok(failure.map(|failure| explain(self.history, frames, policy, capacity, &run, failure)))
     }

@@ -22,7 +22,7 @@ mod start;
 mod what_if;
 
 pub use answer::{CapacityFrom, DeviceReplay, Recorded, ReplayOptions};
-pub use capacity::Capacity;
+pub use capacity::{Capacity, ReplayDevice};
 pub use divergence::{Divergence, EndBlock, MemoryEvent};
 pub use doubts::Doubt;
 pub use error::ReplayError;

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope_engine::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
 use super::doubts::Doubt;
 use super::error::ReplayError;
 use super::run::Outcome;
-use super::runs::{Replay, UNBOUNDED};
+use super::runs::Replay;
 use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
 use crate::history::History;
@@ -91,13 +91,13 @@ impl BestSetting {
         let recorded_conf = replay.recorded_setting().conf;
         let settings = useful_settings(&recorded, &replay.policy, None);
         let of = settings.len();
-        let all = replay.try_settings(settings.clone(), Some(capacity), &|| {}).ok()?;
+        let all = replay.try_settings(settings.clone(), capacity, &|| {}).ok()?;
         let recommended = recommended(replay, &all);
         let change = |tried: &Tried| SettingChange::between(&recorded_conf, &tried.setting.conf);
         let fitting = all.iter().filter(|tried| tried.outcome.fits());
         // The best come first, and of equal changes the first is taken.
         let tried = fitting.min_by_key(|tried| change(tried).size()).or(all.first())?.clone();
-        let mut doubts = replay.doubts(&tried.setting.policy, Some(capacity));
+        let mut doubts = replay.doubts(&tried.setting.policy, capacity);
         doubts.extend(replay.guesses_limit().then_some(Doubt::GuessedLimit));
         let fits = tried.outcome.fits();
         let nearest = if fits { None } else { replay.nearest(settings, capacity, &|| {}).ok()? };
@@ -167,9 +167,10 @@ impl Replay<'_> {
     pub fn try_settings(
         &self,
         settings: Vec<Setting>,
-        capacity: Option<Capacity>,
+        device: impl Into<ReplayDevice>,
         done: &(dyn Fn() + Sync),
     ) -> Result<Vec<Tried>, ReplayError> {
+        let device = device.into();
         // Settings whose differences make none to this recording are replayed once.
         let mut rules: Vec<Policy> = Vec::new();
         let mut rule_of = Vec::with_capacity(settings.len());
@@ -185,7 +186,7 @@ impl Replay<'_> {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&n| n < rules.len()) {
-                outcomes[number].get_or_init(|| self.under(&rules[number], capacity));
+                outcomes[number].get_or_init(|| self.under(&rules[number], device));
                 rule_of.iter().filter(|&&rule| rule == number).for_each(|_| done());
             }
         };
@@ -223,12 +224,12 @@ impl Replay<'_> {
             let limit = tried.setting.policy.memory_fraction.filter(|&f| f > 0.0 && f < 1.0);
             limit.map_or(needed, |fraction| needed.max((most as f64 / fraction).ceil() as u64))
         };
-        let mut tried = self.try_settings(settings, None, done)?;
+        let mut tried = self.try_settings(settings, ReplayDevice::Unlimited, done)?;
         tried.sort_by_key(needed);
         for tried in &tried {
             let total = needed(tried);
             if total > capacity.total
-                && self.under(&tried.setting.policy, Some(Capacity { total, ..capacity }))?.fits()
+                && self.under(&tried.setting.policy, Capacity { total, ..capacity })?.fits()
             {
                 let conf = tried.setting.conf.clone();
                 return Ok(Some(Nearest { conf, needed: total, missing: total - capacity.total }));
@@ -244,12 +245,12 @@ impl Replay<'_> {
     /// See [`ReplayError`].
     pub(crate) fn larger_device(&self, capacity: Capacity) -> Result<Option<(u64, Outcome)>, ReplayError> {
         let overhead = capacity.overhead;
-        let unbounded = self.under(&self.policy, Some(Capacity { total: UNBOUNDED, overhead }))?;
+        let unbounded = self.under(&self.policy, Capacity { total: UNLIMITED, overhead })?;
         let total = unbounded.statistics.reserved.peak.next_multiple_of(PAGE).saturating_add(overhead);
         if total <= capacity.total {
             return Ok(None);
         }
-        let outcome = self.under(&self.policy, Some(Capacity { total, overhead }))?;
+        let outcome = self.under(&self.policy, Capacity { total, overhead })?;
         Ok(outcome.fits().then_some((total, outcome)))
     }
 
@@ -265,7 +266,7 @@ impl Replay<'_> {
         overhead: u64,
         done: &(dyn Fn() + Sync),
     ) -> Result<Option<FittingGpu>, ReplayError> {
-        let needed = self.under(policy, None)?.statistics.requested.peak;
+        let needed = self.under(policy, ReplayDevice::Unlimited)?.statistics.requested.peak;
         for gpu in gpus::by_size() {
             let overhead = if overhead == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { overhead };
             // What shares the host's memory has no memory that is known to be free.
@@ -273,7 +274,7 @@ impl Replay<'_> {
                 continue;
             }
             done();
-            let outcome = self.under(policy, Some(Capacity { total: gpu.total_bytes, overhead }))?;
+            let outcome = self.under(policy, Capacity { total: gpu.total_bytes, overhead })?;
             if outcome.fits() {
                 return Ok(Some(FittingGpu { gpu, overhead, outcome }));
             }
@@ -296,17 +297,17 @@ impl Replay<'_> {
         let total = |pages: u64| overhead.saturating_add(pages.saturating_mul(PAGE));
         let on = |pages: u64| {
             done();
-            self.under(policy, Some(Capacity { total: total(pages), overhead }))
+            self.under(policy, Capacity { total: total(pages), overhead })
         };
-        let unbounded = self.under(policy, None)?;
-        let mut most = unbounded.statistics.reserved.peak.div_ceil(PAGE).max(1);
+        let unlimited = self.under(policy, ReplayDevice::Unlimited)?;
+        let mut most = unlimited.statistics.reserved.peak.div_ceil(PAGE).max(1);
         let mut least = 0;
         let mut best = on(most)?;
         while !best.fits() {
             // A limit by fraction leaves less than the device; a segment of odd size takes more pages.
             least = most;
             most *= 2;
-            if most > UNBOUNDED / PAGE {
+            if most > UNLIMITED / PAGE {
                 return Ok((u64::MAX, best));
             }
             best = on(most)?;

@@ -164,6 +164,8 @@ fn what_is_not_run_is_listed() {
     README.md needs torch: import vramscope.torch
     README.md needs torch: vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py
     docs/check.md needs torch: python train.py --steps 3
+    docs/phantom-accuracy.md needs torch: PYTHONPATH=. vramscope phantom run --once --gpu h100-80gb -- python VRAMSCOPE/bench/accuracy/without_values.py cs336_systems/benchmark.py
+    docs/phantom-accuracy.md needs torch: python VRAMSCOPE/bench/accuracy/qwen_checkpoint.py 0.8B qwen-0.8B
     docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
     docs/phantom.md needs torch: vramscope phantom run --gpus 8 -- torchrun --nproc-per-node 8 train.py
     docs/phantom.md needs torch: vramscope phantom run --world-size 64 --rank 3 -- python train.py

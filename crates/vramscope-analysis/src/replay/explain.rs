@@ -32,9 +32,10 @@ impl Replay<'_> {
         policy: &Policy,
         device: impl Into<ReplayDevice>,
     ) -> Result<Option<OutOfMemory>, ReplayError> {
-        let (run, _) = self.run(policy, self.with_its_size(device.into()), true)?;
+        let device = self.with_its_size(device.into());
+        let (run, _) = self.run(policy, device, true)?;
         let failure = run.failure;
-        Ok(failure.map(|failure| explain(self.history, frames, policy, capacity, &run, failure)))
+        Ok(failure.map(|failure| explain(self.history, frames, policy, device, &run, failure)))
     }
 }
 
@@ -43,7 +44,7 @@ fn explain(
     history: &History,
     frames: &Frames,
     policy: &Policy,
-    capacity: Option<Capacity>,
+    device: ReplayDevice,
     run: &Run<'_>,
     failure: Failure,
 ) -> OutOfMemory {
@@ -63,7 +64,10 @@ fn explain(
         (failure.event < history.device().events.len()).then(|| history.device().events.get(failure.event));
     let fragmentation = Fragmentation::of(moment, counters, asked, &free, request, policy);
     let at_limit = is_at_limit(policy, failure.size, failure.device_free);
-    let device_total = capacity.map(|c| c.total);
+    let device_total = match device {
+        ReplayDevice::Of(capacity) => Some(capacity.total),
+        ReplayDevice::Recorded | ReplayDevice::Unlimited => None,
+    };
     let failing = Failing {
         policy,
         request,

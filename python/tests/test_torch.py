@@ -287,6 +287,34 @@ def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
     assert events(tmp_path / "run.pickle"), done.stderr
 
 
+def test_run_writes_through_no_name_that_others_can_guess(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    # The link stands where recordings were once written under a name that is known beforehand.
+    (tmp_path / "train.py").write_text(
+        f"import os; os.symlink({str(victim)!r}, f'.run.pickle.{{os.getpid()}}.part')" + TRAIN + "step()"
+    )
+    done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py")
+    assert events(tmp_path / "run.pickle"), done.stderr
+    assert victim.read_text() == "mine"
+
+
+def test_run_replaces_no_pipe_and_no_device(tmp_path: Path) -> None:
+    pipe, whole = tmp_path / "pipe", tmp_path / "whole.pickle"
+    os.mkfifo(pipe)
+    (tmp_path / "train.py").write_text(TRAIN + "step()")
+    with whole.open("wb") as out:
+        reader = subprocess.Popen(["cat", pipe], stdout=out)
+        done = on_gpu(tmp_path, COMMAND, "run", "--record", "pipe", "--", PYTHON, "train.py")
+        assert reader.wait(60) == 0
+    assert pipe.is_fifo(), done.stderr
+    assert events(whole)
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    on_gpu(tmp_path, COMMAND, "run", "--record", "null", "--", PYTHON, "train.py")
+    assert null.is_symlink()
+
+
 def test_run_names_the_rank(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAIN + "step()")
     done = on_gpu(

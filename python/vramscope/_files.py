@@ -1,7 +1,8 @@
 """The one place where the package writes files.
 
-Another user who can write to a folder can put a link or a pipe under any name in it. So a file is written under an unpredictable
-name and then renamed, and files of a new folder are made inside the folder that was opened. A test refuses other ways.
+Another user who can write to a folder can put a link or a pipe under any name in it. So a file is written under an
+unpredictable name and then renamed, and files of a new folder are created inside the folder that was opened. A test
+refuses other ways.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write into that replaces `path` when the block ends, once it is on the disk.
 
-    After an exception, the former file is as it was. A pipe or a device is written to and stays. Raises `OSError` for a link of
-    another user's, who is not root, and where the file cannot be written.
+    After an exception, the former file is as it was. A pipe or a device is written to and stays. Raises `OSError` for a
+    link of another user's, who is not root, and where the file cannot be written.
     """
     output = OutputFile(os.fspath(path))
     try:
@@ -39,7 +40,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 class NewFolder:
-    """A folder that this object makes in `root`, and the files in it. Raises `FileExistsError` where the name is taken."""
+    """A new folder in `root`, and the files in it. Raises `FileExistsError` where the name is taken."""
 
     def __init__(self, root: str | os.PathLike[str], name: str) -> None:
         outer = os.open(root, os.O_RDONLY | os.O_DIRECTORY)

@@ -32,7 +32,7 @@ impl PrivateFolder {
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         let parent: PathBuf = std::path::absolute(parent)?;
         if Dir::open(&parent)?.access()?.others_can_replace() {
-            let why = "other users can replace files in it; name a folder that only you can write to";
+            let why = "other users can replace files in it";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         let mut builder = Builder::new();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::Dir;
-use crate::dir::{is_special, locate};
+use crate::dir::{is_special, locate, parent};
 
 /// The name of a file that is being written: `PREFIX`, 16 hexadecimal digits, `SUFFIX`.
 const PREFIX: &str = ".vramscope-";
@@ -23,7 +23,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// Opens `path` for writing. Links to a file are followed, and the file that they lead to is replaced.
+    /// Opens `path` for writing. Links to a file are followed, and the file that they lead to is replaced; a link that leads nowhere is
+    /// replaced itself.
     ///
     /// # Errors
     /// [`io::ErrorKind::IsADirectory`] for a folder; [`io::ErrorKind::NotFound`] where there is no folder to write into;
@@ -33,7 +34,8 @@ impl Target {
         if before.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        let (dir, name) = locate(path)?;
+        // A link that leads nowhere is replaced itself.
+        let (dir, name) = if before.is_some() { locate(path)? } else { parent(path)? };
         if is_special(path, &dir, &name) {
             return Ok(Self::Special(File::options().write(true).open(path)?));
         }

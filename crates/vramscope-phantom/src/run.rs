@@ -31,7 +31,7 @@ pub enum PhantomError {
     #[error("a machine has 1 to {DEVICES} phantom GPUs, not {0}")]
     Devices(usize),
     /// The folder cannot be written.
-    #[error("no folder for the phantom's files in {}: {}; set TMPDIR to one that can be written", folder.display(), in_words(why))]
+    #[error("no folder for the phantom's files in {}: {}", folder.display(), in_words(why))]
     Folder {
         /// Where it was to be.
         folder: PathBuf,
@@ -46,9 +46,12 @@ pub enum PhantomError {
     State(PathBuf),
 }
 
-/// What is wrong with a folder, in this crate's words or in the system's.
+/// What is wrong with a folder, and what to do.
 fn in_words(why: &io::Error) -> String {
-    why.get_ref().map_or_else(|| why.kind().to_string(), ToString::to_string)
+    match why.get_ref() {
+        Some(why) => format!("{why}; set TMPDIR to one that only you can write to"),
+        None => format!("{}; set TMPDIR to one that can be written", why.kind()),
+    }
 }
 
 /// How a machine answers.

@@ -18,7 +18,6 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use url::Url;
-use vramscope_files::PrivateFolder;
 use vramscope_report::Advice;
 
 use crate::codec::Codec;
@@ -128,8 +127,8 @@ impl Executor {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
         let port = port.parse().map_err(|_| wrong("its port is no number"))?;
         let codec = codec(advice);
-        // Removed with its contents when the process ends.
-        let own = PrivateFolder::new("vramscope-")?;
+        // Removed with its contents when the process ends. Only its owner may enter it: executors serve what lies in it.
+        let own = vramscope_files::PrivateFolder::new("vramscope-")?;
         let work_dir = self.work_dir.as_deref().unwrap_or(own.path());
         let config = ExecutorProcessConfig {
             bind_host: self.listen.ip().to_string(),

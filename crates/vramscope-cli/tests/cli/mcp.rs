@@ -24,11 +24,7 @@ fn with_client<F: Future<Output = ()>>(folder: &Path, of: impl FnOnce(Client) ->
 }
 
 /// Runs what a client does with a server of this process number that may read `folder` and has further options.
-fn with_server<F: Future<Output = ()>>(
-    folder: &Path,
-    options: &[&str],
-    of: impl FnOnce(Client, u32) -> F,
-) {
+fn with_server<F: Future<Output = ()>>(folder: &Path, options: &[&str], of: impl FnOnce(Client, u32) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vramscope"));
@@ -63,7 +59,10 @@ fn memory_is_bounded_while_a_recording_is_read() {
     with_server(folder.path(), &options, async |client, process| {
         let refused = call(&client, "open", json!({"path": "a.zst"})).await;
         let text = &refused.content[0].as_text().unwrap().text;
-        assert!(text.starts_with("a.zst: open recordings may take 64.00 MiB, and this one takes more"), "{text}");
+        assert!(
+            text.starts_with("a.zst: open recordings may take 64.00 MiB, and this one takes more"),
+            "{text}"
+        );
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
         let highest = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         let highest = highest.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10;

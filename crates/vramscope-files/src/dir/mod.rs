@@ -104,6 +104,12 @@ pub(crate) fn is_special(path: &Path, dir: &Dir, name: &OsStr) -> bool {
     there.is_some() && dir.identity(name) != there
 }
 
+/// The folder of a path, and the name in it.
+pub(crate) fn parent(path: &Path) -> io::Result<(Dir, OsString)> {
+    let (folder, name) = split(path)?;
+    Ok((Dir::open(folder)?, name.to_owned()))
+}
+
 /// What is not a regular file, and so is not read in place of one.
 fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")

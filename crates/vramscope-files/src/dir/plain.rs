@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{not_regular, one_name, split};
+use super::{not_regular, one_name, parent};
 
 /// A folder.
 #[derive(Debug)]
@@ -186,8 +186,7 @@ impl Dir {
 /// The folder and the name that `path` leads to, through links; of the name there need be no file.
 pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let (folder, name) = split(&path)?;
-    Ok((Dir::open(folder)?, name.to_owned()))
+    parent(&path)
 }
 
 /// The one path of what `path` leads to.

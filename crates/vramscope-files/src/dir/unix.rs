@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
 use rustix::io::Errno;
 
-use super::{not_regular, one_name, split};
+use super::{not_regular, one_name, parent, split};
 
 /// So many links may lead to a file, as on Linux.
 const MAX_LINKS: usize = 40;
@@ -280,8 +280,7 @@ impl Dir {
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`] where the last name is a link of another user's, who is not root.
 pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
-    let (folder, name) = split(path)?;
-    let (mut dir, mut name) = (Dir::open(folder)?, name.to_owned());
+    let (mut dir, mut name) = parent(path)?;
     for _ in 0..=MAX_LINKS {
         let Some(target) = dir.link(&name)? else { return Ok((dir, name)) };
         let (folder, next) = split(&target)?;

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -40,15 +41,18 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     if out.is_dir() {
         bail!("{}: is a directory; name a file in {}", args.record.display(), folder.display());
     }
-    let temporary = || format!("TMPDIR, {}", env::temp_dir().display());
-    let python = PrivateFolder::new("vramscope-run-").with_context(temporary)?;
+    let temporary = |e: io::Error| {
+        let folder = env::temp_dir();
+        anyhow!("{}: {e}; set TMPDIR to a folder that only you can write to", folder.display())
+    };
+    let python = PrivateFolder::new("vramscope-run-").map_err(temporary)?;
     if python.path().as_os_str().as_encoded_bytes().contains(&b':') {
         bail!(
             "{} holds a colon, at which PYTHONPATH is split: set TMPDIR to a folder without",
             env::temp_dir().display()
         );
     }
-    let environment = environment(args, &out, &python).with_context(temporary)?;
+    let environment = environment(args, &out, &python).map_err(temporary)?;
     let status = watch(Command::new(program).args(arguments).envs(environment))
         .with_context(|| program.to_string_lossy().into_owned())?;
     Ok(exit_code(status))

@@ -557,8 +557,9 @@ impl History {
     /// Whether the ring buffer dropped the oldest events. Recordings of most releases do not say it. Two facts together show it:
     ///
     /// - A block of the end state has the stack of its allocation, and no event of it was recorded. PyTorch keeps stacks only while
-    ///   it records, so there was such an event. (A second recording of one process has such blocks, too.)
-    /// - There are as many events as people give a ring buffer: hundreds, or a power of two.
+    ///   it records, so there was such an event. A second recording of one process has such blocks, too.
+    /// - There are as many events as people give a ring buffer: thousands, a few hundred, or a power of two. Of a thousand second
+    ///   recordings one has as many.
     fn looks_overflowed(&self) -> bool {
         let device = self.device();
         let n = device.events.len();
@@ -568,7 +569,10 @@ impl History {
         if let Some(most) = device.max_entries {
             return n as u64 >= most;
         }
-        let is_round = n > 0 && (n.is_multiple_of(100) || (n > 100 && n.is_power_of_two()));
+        let is_round = n > 0
+            && (n.is_multiple_of(1000)
+                || (n < 1000 && n.is_multiple_of(100))
+                || (n > 100 && n.is_power_of_two()));
         let was_recorded = |a: &Allocation| a.origin == Origin::EndState && self.stack_of(a).is_some();
         is_round && !self.quality.skipped.contains(Action::Alloc) && self.allocations.iter().any(was_recorded)
     }

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytesize::ByteSize;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
@@ -14,6 +13,7 @@ use vramscope::gpus::{self, Gpu};
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
 use vramscope::trace::Category;
 use vramscope::trace::formats::ReadOptions;
+use vramscope::units::parse_bytes;
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -294,20 +294,15 @@ fn expansion(text: &str) -> Result<u64, String> {
     if text == "unlimited" { Ok(u64::MAX) } else { size(text) }
 }
 
-/// `80GiB`, `512MB` (decimal) or a number of bytes.
+/// The bytes of a size, as [`parse_bytes`] reads it.
 ///
 /// # Errors
-/// In words for whoever wrote it.
+/// In words for whoever wrote it: where the text is no size, and where it is more than 1 PiB.
 pub fn size(text: &str) -> Result<u64, String> {
-    // `24G` may be meant either way; a factor of 1.07 decides whether a run fits.
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
-    if unit.len() == 1 && !unit.eq_ignore_ascii_case("b") {
-        return Err(format!("say {unit}iB (1024-based) or {unit}B (1000-based)"));
-    }
-    match text.parse::<ByteSize>() {
-        Ok(size) if size.as_u64() > LARGEST => Err("more than 1 PiB".to_owned()),
-        Ok(size) => Ok(size.as_u64()),
-        Err(_) => Err("a size is as 80GiB or 512MB".to_owned()),
+    match parse_bytes(text) {
+        Ok(size) if size > LARGEST => Err("more than 1 PiB".to_owned()),
+        Ok(size) => Ok(size),
+        Err(why) => Err(why.to_string()),
     }
 }
 
@@ -1030,4 +1025,54 @@ pub(crate) struct CompletionsArgs {
     /// Print the script inside JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command, CommandFactory as _};
+
+    use super::*;
+
+    /// Sizes with their bytes; `None` of texts that are none.
+    fn sizes() -> Vec<(&'static str, Option<u64>)> {
+        let lines = include_str!("../../vramscope-basics/sizes.txt").lines();
+        let rows = lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('|'));
+        rows.map(|(text, bytes)| (text, bytes.parse().ok())).collect()
+    }
+
+    /// The options of a command and of those below it that take a size, as `replay --capacity`.
+    fn size_options(command: &Command, found: &mut Vec<(String, Arg)>) {
+        let is_size = |arg: &&Arg| arg.get_value_names().is_some_and(|names| names[0] == "SIZE");
+        let name = |arg: &Arg| format!("{} --{}", command.get_name(), arg.get_id());
+        found.extend(command.get_arguments().filter(is_size).map(|arg| (name(arg), arg.clone())));
+        command.get_subcommands().for_each(|below| size_options(below, found));
+    }
+
+    #[test]
+    fn every_option_reads_the_same_sizes() {
+        let mut options = Vec::new();
+        size_options(&Cli::command(), &mut options);
+        assert!(options.len() > 10, "{options:?}");
+        for (name, option) in options {
+            let alone = Arg::new("size").long("size").value_parser(option.get_value_parser().clone());
+            let command = Command::new("test").arg(alone);
+            for (text, bytes) in sizes() {
+                let read = command.clone().try_get_matches_from(["test", &format!("--size={text}")]);
+                let read = read.ok().and_then(|matches| matches.get_one::<u64>("size").copied());
+                assert_eq!(read, bytes, "{name} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_alone_reads_the_same_sizes() {
+        for (text, bytes) in sizes() {
+            let limit = category_limit(&format!("activation={text}")).ok();
+            assert_eq!(limit, bytes.map(|bytes| (Category::Activation, bytes)), "{text}");
+            let grown = growth(text).ok();
+            assert_eq!(grown, bytes.map(Growth::Bytes), "{text}");
+            let alert = format!("hidden={text}").parse::<AlertArg>().ok();
+            assert_eq!(alert.map(|AlertArg(of)| of.above), bytes.map(|bytes| bytes as f64), "{text}");
+        }
+    }
 }

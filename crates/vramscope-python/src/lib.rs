@@ -20,6 +20,7 @@ mod profiler;
 mod purposes;
 mod reading;
 mod recording;
+mod size;
 mod stacks;
 mod table;
 mod virtual_pool;
@@ -53,6 +54,8 @@ mod _native {
     use super::purposes::Purposes;
     #[pymodule_export]
     use super::recording::{Recording, read};
+    #[pymodule_export]
+    use super::size::parse_bytes;
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -8,7 +8,7 @@
 //! - [`analysis`]: questions asked of a recording
 //! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
 //! - [`report`]: answers as text, JSON and JUnit XML
-//! - [`gpus`]: a table of GPUs and their memory
+//! - [`gpus`]: a table of GPUs and their memory; [`units`]: numbers as people read and write them
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `phantom`, a feature: GPUs that are not there, for programs to run on
 //! - `fleet`, a feature: recordings of all ranks of a job as one
@@ -35,7 +35,7 @@
 
 pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
-pub use vramscope_basics::gpus;
+pub use vramscope_basics::{gpus, units};
 pub use vramscope_engine as engine;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;

@@ -188,7 +188,7 @@ fn a_ring_buffer_that_overflowed_is_suspected() {
         assert!(!dropped(events, &serde_json::json!([])), "{events}");
     }
     // A second recording of one process.
-    for events in [1, 64, 201] {
+    for events in [1, 64, 201, 7_600] {
         assert!(!dropped(events, &frames), "{events}");
     }
 }

@@ -160,7 +160,7 @@ fn what_is_not_run_is_listed() {
         }
     }
     insta::assert_snapshot!(list, @r"
-    README.md needs network: pip install vramscope
+    README.md needs network: pip install .
     README.md needs torch: import vramscope.torch
     README.md needs torch: vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py
     docs/check.md needs torch: python train.py --steps 3

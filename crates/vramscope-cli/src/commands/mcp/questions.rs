@@ -538,7 +538,7 @@ mod tests {
                 "events are numbered from 0 and there are 2061",
             ),
             (Tool::Diff, json!({"a": "r1", "b": "r2", "device": 3}), "r1 and r2: nothing was recorded there"),
-            (Tool::Replay, json!({"recording": "r1", "capacity": "24G"}), "capacity: say GiB (1024-based)"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": "24X"}), "capacity: a size is a number"),
             (Tool::Replay, json!({"recording": "r1", "capacity": -1}), "capacity: a size is as 80GiB"),
             (Tool::Replay, json!({"recording": "r1", "capacity": u64::MAX}), "capacity: more than 1 PiB"),
             (Tool::Replay, json!({"recording": "r1", "capacity": [1]}), "capacity: a size is as 80GiB"),

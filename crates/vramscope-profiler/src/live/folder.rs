@@ -20,7 +20,7 @@ pub fn directory() -> Result<PathBuf, LiveError> {
         Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(LiveError::io(&path)(e)),
         _ => match check(&path) {
             Ok(()) => Ok(path),
-            Err(why) if is_anothers(&why) => own_name(&path),
+            Err(why) if is_of_another_user(&why) => own_name(&path),
             Err(why) => Err(why),
         },
     }
@@ -34,7 +34,7 @@ pub fn directory() -> Result<PathBuf, LiveError> {
 pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
     let [first, second] = candidates();
     let mut found = match list(&first) {
-        Err(why) if is_anothers(&why) => Vec::new(),
+        Err(why) if is_of_another_user(&why) => Vec::new(),
         listed => listed?,
     };
     let mut others = own_names(&second);
@@ -49,7 +49,7 @@ pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
 }
 
 /// Whether the name is taken by what another user may have put there.
-fn is_anothers(why: &LiveError) -> bool {
+fn is_of_another_user(why: &LiveError) -> bool {
     matches!(why, LiveError::OthersFolder { .. } | LiveError::NotAFolder(_))
 }
 

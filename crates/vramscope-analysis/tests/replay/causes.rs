@@ -16,7 +16,7 @@ fn fails(events: &[Value], conf: &str, mib: u64, overhead: u64) -> OutOfMemory {
     let mut policy = Policy::torch(&TorchSettings::parse_for(conf, release).unwrap(), release);
     // The recording has no segments, so that its own settings must not be followed.
     policy.allocator = Allocator::Torch(TorchRelease::new(3, 0));
-    let capacity = Some(Capacity { total: mib * MIB, overhead: overhead * MIB });
+    let capacity = Capacity { total: mib * MIB, overhead: overhead * MIB };
     let oom = replay.explain(&Frames::of(&trace), &policy, capacity).unwrap().unwrap();
     assert_eq!(oom.event, events.len() - 1, "an earlier request failed");
     oom

@@ -24,7 +24,7 @@ function recording(): string {
 
 const SEARCHES: [text: string, said: RegExp][] = [
   ['/(a+)+$/', /^0 matches/],
-  ['/(a|a)*$/ OR function:/(.*a){20}b/', /^0 matches/],
+  ['/^(a|a)*$/ OR function:/(.*a){20}b/', /^0 matches/],
   ['category:/(a*)*c/ OR layer:/(a*)*c/ OR region:/(a*)*c/', /^[02] match/],
   [`/${'(a?){30}'.repeat(30)}!/`, /^(1 match|not understood)/],
   [String.raw`/(\w{1,200}){1,200}!/`, /^not understood/],

@@ -77,8 +77,8 @@ fn pending(history: &History, layout: &Layout<'_>, event: usize, request: Reques
     let has_waited = |a: &&Allocation| {
         let Some((freed, to)) = a.freed.event().zip(a.to.event()) else { return false };
         let stack = |e| events.get(e).stack;
-        let at_once = to <= freed + 1 && stack(freed) == stack(to);
-        (first..event).contains(&to) && freed < first && !at_once
+        let is_at_once = || to <= freed + 1 && stack(freed) == stack(to);
+        (first..event).contains(&to) && freed < first && !is_at_once()
     };
     let usable: Vec<_> = layout
         .free_blocks()

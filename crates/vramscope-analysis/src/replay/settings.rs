@@ -152,9 +152,9 @@ mod tests {
         let has = |conf: &str| tried.iter().any(|tried| tried == conf);
         assert_eq!(tried[0], "");
         assert!(has("roundup_power2_divisions:4") && has("max_split_size_mb:64"));
-        assert!(has("roundup_power2_divisions:4,max_split_size_mb:64,expandable_segments:True"));
+        assert!(has("max_split_size_mb:64,roundup_power2_divisions:4,expandable_segments:True"), "{tried:?}");
         assert!(has("expandable_segments:True"));
-        assert!(has("roundup_power2_divisions:4,max_split_size_mb:128"));
+        assert!(has("roundup_power2_divisions:4,max_split_size_mb:128"), "{tried:?}");
     }
 
     #[test]

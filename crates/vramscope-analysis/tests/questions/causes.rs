@@ -194,7 +194,7 @@ fn a_leak_comes_before_settings() {
     let mut p = Program::default();
     for _ in 0..40 {
         p.step();
-        p.alloc(99, 800 << 10);
+        p.alloc(99, 560 << 10);
     }
     let mut events = p.events;
     let mut failed = oom(2 * MIB, 0);
@@ -204,7 +204,7 @@ fn a_leak_comes_before_settings() {
     let s = Summary::of(&trace, 0, &Frames::of(&trace), &Options::default());
     let causes = &s.ooms[0].causes;
     let OomCauseKind::Leak(line) = causes.main().unwrap().kind else { panic!("{causes:?}") };
-    assert_eq!((trace.frames.get(line).line, causes.main().unwrap().bytes), (99, 40 * (800 << 10)));
+    assert_eq!((trace.frames.get(line).line, causes.main().unwrap().bytes), (99, 40 * (560 << 10)));
 }
 
 #[test]

@@ -114,7 +114,7 @@ mod tests {
         find(name).unwrap_or_else(|| panic!("{name}"))
     }
 
-    /// Of the measured contexts without kernels, none is a tenth away from the low end.
+    /// The low end is within an eighth of each measured context without kernels.
     #[test]
     fn low_ends_are_near_contexts_without_kernels() {
         for (name, measured) in [
@@ -125,7 +125,7 @@ mod tests {
             ("h100-80gb", 534),
         ] {
             let modelled = gpu(name).context_bytes(13).start() / MIB;
-            assert!(modelled.abs_diff(measured) * 10 < measured, "{name}: {modelled} MiB");
+            assert!(modelled.abs_diff(measured) * 8 < measured, "{name}: {modelled} MiB");
             assert_eq!(gpu(name).context_bytes(12), gpu(name).context_bytes(13));
         }
         assert_eq!(gpu("v100-32gb").context_bytes(11).start() / MIB, 870);

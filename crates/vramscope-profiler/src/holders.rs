@@ -114,29 +114,3 @@ impl AllocationObserver for LiveObserver {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use vramscope_allocator::{MemoryPool, Policy};
-
-    use super::*;
-    use crate::source::PoolSource;
-
-    #[test]
-    fn holders_are_what_is_live_most_first() {
-        let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
-        let before = pool.malloc(512).unwrap();
-        let live = LiveStacks::of(PoolSource::new(&pool, 0).unwrap().as_ref()).unwrap();
-        let small: Vec<_> = (0..3).map(|_| pool.malloc(512).unwrap()).collect();
-        let large = pool.malloc(4096).unwrap();
-        drop(before);
-        let held =
-            |live: &LiveStacks| live.holders(10).iter().map(|h| (h.bytes, h.count)).collect::<Vec<_>>();
-        assert_eq!(held(&live), [(4096, 1), (1536, 3)]);
-        // On another thread than it was allocated on.
-        std::thread::scope(|s| drop(s.spawn(|| drop(large))));
-        assert_eq!(held(&live), [(1536, 3)]);
-        drop(small);
-        assert_eq!(held(&live), []);
-    }
-}

@@ -165,6 +165,23 @@ fn a_suspect_without_a_line_says_how_to_build_the_program() {
 }
 
 #[test]
+fn holders_are_what_is_live_most_first() {
+    let (pool, _) = pool();
+    let before = pool.malloc(512).unwrap();
+    let live = LiveStacks::of(PoolSource::new(&pool, 0).unwrap().as_ref()).unwrap();
+    let small: Vec<_> = (0..3).map(|_| pool.malloc(512).unwrap()).collect();
+    let large = pool.malloc(4096).unwrap();
+    drop(before);
+    let held = |live: &LiveStacks| live.holders(10).iter().map(|h| (h.bytes, h.count)).collect::<Vec<_>>();
+    assert_eq!(held(&live), [(4096, 1), (1536, 3)]);
+    // On another thread than it was allocated on.
+    std::thread::scope(|s| drop(s.spawn(|| drop(large))));
+    assert_eq!(held(&live), [(1536, 3)]);
+    drop(small);
+    assert_eq!(held(&live), []);
+}
+
+#[test]
 fn holders_are_added_up_by_line() {
     let (pool, _) = pool();
     let live = LiveStacks::of(PoolSource::new(&pool, 0).unwrap().as_ref()).unwrap();

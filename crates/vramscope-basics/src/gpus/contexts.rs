@@ -114,9 +114,9 @@ mod tests {
         find(name).unwrap_or_else(|| panic!("{name}"))
     }
 
-    /// Of the measured contexts without kernels, none is a tenth away from the low end.
+    /// Of the measured contexts without kernels, none is a tenth away from 2 KiB a thread.
     #[test]
-    fn low_ends_are_near_contexts_without_kernels() {
+    fn contexts_without_kernels_are_near_2_kib_a_thread() {
         for (name, measured) in [
             ("rtx4060ti-8gb", 107),
             ("rtxpro6000", 555),
@@ -124,7 +124,7 @@ mod tests {
             ("rtx6000-ada", 426),
             ("h100-80gb", 534),
         ] {
-            let modelled = gpu(name).context_bytes(13).start() / MIB;
+            let modelled = gpu(name).thread_bytes() / MIB;
             assert!(modelled.abs_diff(measured) * 10 < measured, "{name}: {modelled} MiB");
             assert_eq!(gpu(name).context_bytes(12), gpu(name).context_bytes(13));
         }

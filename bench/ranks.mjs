@@ -86,6 +86,7 @@ async function clicked(tab) {
 }
 
 const runs = Number(options.runs);
+process.env.XDG_CACHE_HOME = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
 const seconds = (all) => `${(median(all) / 1000).toFixed(2)} s`;
 const milliseconds = (n) => `${n.toFixed(1)} ms`;
 for (const ranks of options.ranks.split(',')) {

@@ -2,6 +2,7 @@
 //! the figures mean.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark; criterion's macro makes a function")]
 
+use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ fn torch() -> MemoryPool {
 }
 
 /// One malloc and one free.
+#[inline(always)]
 fn pair(pool: &DevicePool, stream: u64, size: u64) {
     drop(black_box(pool.malloc_on(stream, black_box(size)).unwrap()));
 }
@@ -54,6 +56,8 @@ fn hooks(c: &mut Criterion) {
     group.bench_function("empty", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
     drop(guard);
     group.bench_function("removed", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+    let _guard = pool.register_hook(Arc::new(Empty)).unwrap();
+    group.bench_function("empty-of-pool", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
 }
 
 /// Time of `iterations` calls of `work` while another thread runs `other`.
@@ -103,35 +107,52 @@ fn deep(depth: usize, work: &mut dyn FnMut()) -> usize {
     black_box(deep(depth - 1, work)) + 1
 }
 
-/// Frames on the stack of the last recorded event.
-fn frames(pool: &MemoryPool) -> usize {
-    let trace = pool.snapshot().unwrap();
-    let last = trace.devices[0].events.len() - 1;
-    trace.devices[0].events.get(last).stack.map_or(0, |stack| trace.stacks.get(stack).len())
+/// The number of frames from the caller of this function to the first of the program. Functions that were inlined have none.
+#[inline(never)]
+fn frames() -> usize {
+    let (mut counted, mut is_caller) = (0, false);
+    backtrace::trace(|frame| {
+        counted += usize::from(is_caller);
+        is_caller |= frame.symbol_address() as usize == frames as *const () as usize;
+        true
+    });
+    counted
+}
+
+/// Time of `iterations` calls of `work`, whose caller is so many `frames` from the first of the program.
+#[inline(never)]
+fn timed(iterations: u64, depth: &Cell<usize>, work: impl Fn()) -> Duration {
+    depth.set(frames());
+    let start = Instant::now();
+    (0..iterations).for_each(|_| work());
+    start.elapsed()
 }
 
 fn stacks(c: &mut Criterion) {
     let pool = torch();
     let mut group = c.benchmark_group("stacks");
     let recording = HistoryOptions { max_entries: 100_000, ..HistoryOptions::default() };
-    // The benchmark's own frames come on top of these.
-    deep(0, &mut || {
-        pool.record_memory_history(&recording).unwrap();
-        pair(&pool, 0, 1 << 10);
-    });
-    let own = frames(&pool);
-    for wanted in [30, 50] {
+    let depth = Cell::new(0);
+    // The first are the benchmark's own frames; to these, calls are added.
+    let mut own = 0;
+    for wanted in [0, 30, 50] {
         deep(wanted - own.min(wanted), &mut || {
+            let mut measure = |name: &str| {
+                group.bench_function(format!("{name}-{wanted}"), |b| {
+                    b.iter_custom(|n| timed(n, &depth, || pair(&pool, 0, 1 << 10)));
+                });
+            };
             pool.record_memory_history(&HistoryOptions { context: None, ..recording.clone() }).unwrap();
-            group.bench_function(format!("history-without-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+            measure("history-without");
             pool.record_memory_history(&recording).unwrap();
-            group.bench_function(format!("history-with-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
-            assert!(frames(&pool) >= wanted, "{} frames", frames(&pool));
+            measure("history-with");
             pool.record_memory_history(&HistoryOptions { enabled: None, ..recording.clone() }).unwrap();
-            group.bench_function(format!("unobserved-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+            measure("unobserved");
             let guard = register(Arc::new(LineProfileHook::new())).unwrap();
-            group.bench_function(format!("line-profile-{wanted}"), |b| b.iter(|| pair(&pool, 0, 1 << 10)));
+            measure("line-profile");
             drop(guard);
+            own = own.max(if wanted == 0 { depth.get() } else { 0 });
+            assert!(wanted == 0 || depth.get() == wanted, "{} frames", depth.get());
         });
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use vramscope::analysis::{History, Replay, Setting};
+use vramscope::analysis::{History, Replay, ReplayDevice, Setting};
 use vramscope::trace::formats::read;
 
 const SETTINGS: [&str; 4] = [
@@ -48,7 +48,10 @@ fn main() -> anyhow::Result<()> {
     tell("history and replay as recorded", whole)?;
     for text in SETTINGS {
         let setting = Setting::parse(text, trace.shown_release())?;
-        tell(text, time(&|| replay.under(&setting.policy, None).map(drop).map_err(Into::into))?)?;
+        tell(
+            text,
+            time(&|| replay.under(&setting.policy, ReplayDevice::Unlimited).map(drop).map_err(Into::into))?,
+        )?;
     }
     Ok(())
 }

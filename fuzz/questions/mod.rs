@@ -24,8 +24,8 @@ pub(crate) fn ask(recording: &Recording) {
     let mut again = formats::read(&written[..], &mut |_| {}).expect("what we write we can read");
     // As PyTorch does, the writer gives a list to each device below the highest, those that were not recorded too.
     let is_empty = |d: &DeviceTrace| {
-        let holds = (d.events.len(), d.segments.len(), d.overflowed, d.max_entries);
-        holds == (0, 0, None, None)
+        let holds = (d.events.len(), d.segments.len(), d.overflowed, d.max_entries, d.total_bytes);
+        holds == (0, 0, None, None, None)
     };
     let was_there = |d: &DeviceTrace| trace.devices.iter().any(|known| known.device == d.device);
     Arc::make_mut(&mut again.trace).devices.retain(|d| was_there(d) || !is_empty(d));

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 import vramscope
 
 
@@ -19,3 +21,20 @@ def test_a_missing_file_is_trouble():
     done = vramscope_command("report", "missing.pickle")
     assert done.returncode == 2
     assert "missing.pickle" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "file", ["run.json", "run.pickle.gz", "run.pickle.zst", "RUN.HTML", "run.vramscope", "run.csv"]
+)
+@pytest.mark.parametrize("command", [("run",), ("phantom", "run")])
+def test_a_recording_has_no_name_of_another_format(command: "tuple[str, ...]", file: str) -> None:
+    done = vramscope_command(*command, "--record", file, "--", sys.executable, "-c", "print('began')")
+    assert done.returncode == 2
+    assert "end its name in .pickle or .pkl" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("file", ["run.pickle", "run.pkl", "run", "run.snapshot"])
+def test_a_recording_has_any_other_name(file: str, tmp_path: Path) -> None:
+    done = vramscope_command("run", "--record", str(tmp_path / file), "--", sys.executable, "-c", "print('began')")
+    assert (done.returncode, done.stdout) == (0, "began\n")

@@ -16,9 +16,9 @@ NEEDS_TORCH = {"vramscope.ProfiledModule"}
 def names():
     found = set()
     for line in PAGE.read_text().splitlines():
-        cells = line.strip("|").split(" | ")
-        if line.startswith("| ") and len(cells) == 4:
-            found.update(re.findall(r"`(vramscope[^`]*)`", cells[2]))
+        cells = line.strip("|").split("|")
+        if line.startswith("| ") and len(cells) == 5:
+            found.update(re.findall(r"`(vramscope\.[^`]*)`", "".join(cells[3:])))
     return sorted(found)
 
 

@@ -187,7 +187,7 @@ def test_hostile_bytes_crash_nothing():
         (lambda r: r.holders(at=1_000_000), "has no event 1000000"),
         (lambda r: r.table("rows"), "no table is called"),
         (lambda r: r.table("events", at=1), "are for holders"),
-        (lambda r: r.replay(capacity="24G"), "say GiB"),
+        (lambda r: r.replay(capacity="24X"), "a size is a number"),
         (lambda r: r.replay(capacity=5, gpu="a100-40gb"), "not both"),
         (lambda r: r.replay(gpu="h2000"), "for others give `capacity`"),
         (lambda r: r.replay(conf="max_split_size_mb:x"), "conf: "),

@@ -166,6 +166,15 @@ def refused(*arguments, **options):
 refused("no/such/folder/run.pickle")
 refused("run.pickle", max_entries=0)
 refused("run.pickle", stacks="c")
+refused("run.json")
+refused("run.pickle.gz")
+refused("run.pickle", every=float("nan"))
+refused("run.pickle", every=float("inf"))
+for wrong in ({"model": 3}, {"model": [model, "m"]}, {"optimizer": model}, {"max_entries": 2.5}, {"every": "1"}):
+    try:
+        vramscope.torch.record("run.pickle", **wrong)
+    except TypeError as error:
+        print(error)
 with vramscope.torch.record("one.pickle"):
     refused("two.pickle")
     step()
@@ -176,9 +185,22 @@ with vramscope.torch.record("two.pickle"):
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
     assert said[0] == f"there is no folder {tmp_path}/no/such/folder to write run.pickle into"
-    assert said[1] == "max_entries is at least 1, and not 0"
+    assert said[1] == "max_entries must be >= 1"
     assert said[2].startswith("stacks is")
-    assert said[3] == f"a recording to {tmp_path}/one.pickle is under way: stop it before another begins"
+    assert said[3] == (
+        "run.json: a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats"
+    )
+    assert said[4].startswith("run.pickle.gz: a recording is a pickle")
+    assert said[5] == "every must be > 0"
+    assert said[6].startswith("every must be <= ")
+    assert said[7:12] == [
+        "model is a torch.nn.Module or several, not int",
+        "model is a torch.nn.Module or several, and has a str in it",
+        "optimizer is a torch.optim.Optimizer or several, and has a Linear in it",
+        "max_entries is a whole number, not float",
+        "every is a number, not str",
+    ]
+    assert said[12] == f"a recording to {tmp_path}/one.pickle is under way: stop it before another begins"
     assert events(tmp_path / "one.pickle")
     assert events(tmp_path / "two.pickle")
 
@@ -285,6 +307,34 @@ def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
     )
     done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py")
     assert events(tmp_path / "run.pickle"), done.stderr
+
+
+def test_run_writes_through_no_name_that_others_can_guess(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    # The link stands where recordings were once written under a name that is known beforehand.
+    (tmp_path / "train.py").write_text(
+        f"import os; os.symlink({str(victim)!r}, f'.run.pickle.{{os.getpid()}}.part')" + TRAIN + "step()"
+    )
+    done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", PYTHON, "train.py")
+    assert events(tmp_path / "run.pickle"), done.stderr
+    assert victim.read_text() == "mine"
+
+
+def test_run_replaces_no_pipe_and_no_device(tmp_path: Path) -> None:
+    pipe, whole = tmp_path / "pipe", tmp_path / "whole.pickle"
+    os.mkfifo(pipe)
+    (tmp_path / "train.py").write_text(TRAIN + "step()")
+    with whole.open("wb") as out:
+        reader = subprocess.Popen(["cat", pipe], stdout=out)
+        done = on_gpu(tmp_path, COMMAND, "run", "--record", "pipe", "--", PYTHON, "train.py")
+        assert reader.wait(60) == 0
+    assert pipe.is_fifo(), done.stderr
+    assert events(whole)
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")
+    on_gpu(tmp_path, COMMAND, "run", "--record", "null", "--", PYTHON, "train.py")
+    assert null.is_symlink()
 
 
 def test_run_names_the_rank(tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ FEATURES = [
     "compile-fullgraph", "compile-inductor", "func-grad-vmap", "func-derivatives", "func-compiled",
     "func-refuses-hooks", "double-backward", "autograd-grad", "inference", "autocast", "cuda-graphs", "jit-script",
     "jit-trace", "own-function", "accumulation", "retain-graph", "save-on-cpu", "save-on-cpu-outside", "anomaly",
-    "closure", "steps-in-backward", "own-hooks", "dispatch-mode", "failed-backward", "copied",
+    "closure", "steps-in-backward", "own-hooks", "dispatch-mode", "failed-backward", "failed-recomputation", "copied",
+    "checkpoint-to-Linear", "checkpoint-to-LayerNorm", "checkpoint-to-RMSNorm", "checkpoint-to-BatchNorm",
+    "checkpoint-to-GroupNorm", "checkpoint-to-Dropout",
 ]  # fmt: skip
 
 
@@ -43,4 +45,5 @@ def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None
 def test_every_program_is_run() -> None:
     text = (PROGRAMS / "features.py").read_text()
     table = text[text.index("PROGRAMS: dict") :]
-    assert [name for name in FEATURES if f'"{name}":' not in table] == []
+    plain = [name for name in FEATURES if not name.startswith("checkpoint-to-")]
+    assert [name for name in plain if f'"{name}":' not in table] == []

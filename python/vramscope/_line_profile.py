@@ -3,6 +3,7 @@
 import sys
 from typing import NamedTuple, TextIO
 
+from vramscope import _arguments
 from vramscope._native import LineProfile
 
 
@@ -25,7 +26,7 @@ class LineReport(LineProfile):
     """What was counted by line, and how it is told."""
 
     def __init__(self, max_depth: int = 0) -> None:
-        self._max_depth = max_depth
+        self._max_depth = max(0, min(_arguments.whole("max_depth", max_depth), sys.maxsize))
 
     def print_report(self, file: TextIO | None = None) -> None:
         """Writes each line of the program, with `(used bytes, acquired bytes)`, under the line that called it.

@@ -42,6 +42,7 @@ def read(
     Raises:
         ReadError: It is no recording, or is damaged: what is wrong, at which byte, and what to do.
         OSError: The file cannot be opened, as FileNotFoundError.
+        TypeError: `source` is none of these, or a file that is open for reading text.
         KeyboardInterrupt: Ctrl-C ends the reading at once.
     """
     origin: str | bytes
@@ -50,7 +51,9 @@ def read(
     elif isinstance(source, (str, os.PathLike)):
         origin = name = os.fspath(source)
     else:
-        origin, name = source.read(), str(getattr(source, "name", "a file"))
+        origin, name = _content(source), str(getattr(source, "name", "a file"))
+    if progress not in (None, True, False) and not callable(progress):
+        raise TypeError(f"progress is a function, True, False or None, not {type(progress).__name__}")
     if callable(progress):
         return _native.read(origin, name, max_expanded, progress)
     if progress is False or not _is_terminal():
@@ -59,6 +62,20 @@ def read(
 
     with Bar("reading", len(origin) if isinstance(origin, bytes) else os.stat(origin).st_size) as bar:
         return _native.read(origin, name, max_expanded, bar.at)
+
+
+def _content(source: Readable) -> bytes:
+    """All that is left of a file that is open for reading bytes."""
+    read = getattr(source, "read", None)
+    if not callable(read):
+        raise TypeError(
+            "source is a path, the bytes of a recording, or a file that is open for reading bytes, not "
+            + type(source).__name__
+        )
+    content = read()
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise TypeError(f'source gives {type(content).__name__} instead of bytes: open the file with mode "rb"')
+    return bytes(content)
 
 
 def _is_terminal() -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
-Why = Literal["too_small", "other_stream", "other_size_class", "other_pool"]
+Why = Literal["too_small", "other_stream", "other_size_class", "other_pool", "max_split_size"]
 """Why a free block could not serve a request."""
 
 
@@ -50,7 +50,11 @@ class Device(TypedDict):
     more_ooms: int
     """Out-of-memory events beyond those in `ooms`."""
     best_setting: BestSetting | None
-    """After an out of memory, the setting that would have served best on the same device."""
+    """After an out of memory, the smallest change of settings that fits, or the best that was tried."""
+    remedy: Remedy | None
+    """After an out of memory, what else to change, where that takes the first cause away."""
+    growth_per_step_bytes: int | None
+    """Allocated bytes that the program gains with a step; None where it gains none, or no steps are known."""
     leaks: list[Leak]
     fragmentation: Fragmentations
     regions: list[Region]
@@ -117,6 +121,14 @@ class OutOfMemory(TypedDict):
     enough_in_total: bool
     """Free on the device and reserved without use together would have been enough."""
     missing_bytes: int
+    device_total_bytes: int | None
+    """The device's memory; None where it was not recorded."""
+    lacking_bytes: int
+    """What the request lacked of the device."""
+    lacking_is_exact: bool
+    """False where it may be less."""
+    causes: list[OutOfMemoryCause]
+    """Why it failed, the first cause first."""
     stack: list[Frame]
     frames_left_out: NotRequired[int]
     holders: list[Holder]
@@ -125,6 +137,19 @@ class OutOfMemory(TypedDict):
     """Free memory in holes that blocks keep from joining, each hole once."""
     pinned: list[Pin]
     """The lines whose blocks do so, most bytes first. A hole between two lines counts for both."""
+
+
+class OutOfMemoryCause(TypedDict):
+    """One reason why a request failed."""
+
+    cause: str
+    bytes: int
+    decisive: bool
+    """Without it the request would have been served."""
+    line: str | None
+    """Of a leak: the line."""
+    bytes_per_step: int | None
+    """Of a leak: what it gains with a step; None where that is not known."""
 
 
 class Pin(TypedDict):
@@ -155,6 +180,24 @@ class BestSetting(TypedDict):
     nearest: Nearest | None
     """Where it does not fit."""
     exact: bool
+    add: list[str]
+    """Items that the recorded settings lack."""
+    remove: list[str]
+    """Items that the recorded settings have too many."""
+    more_steps: int | None
+    """Where the program grows: how many more steps it would run before it fails again."""
+    recommended: str
+    """The setting that PyTorch's error text recommends: "was_on", "helps" or "does_not_help"."""
+
+
+class Remedy(TypedDict):
+    """A change other than of settings that makes a run fit after an out of memory."""
+
+    change: str
+    """One of "remove_limit", "free_outside", "default_pool", "no_waiting" or "larger_device"."""
+    peak_reserved_bytes: int
+    needed_bytes: int | None
+    """Of a larger device: its bytes."""
 
 
 class UnusableBlocks(TypedDict):
@@ -454,6 +497,10 @@ class Tried(Outcome):
     recorded: bool
     """These are the recorded settings."""
     oom_event: int | None
+    add: list[str]
+    """Items that the recorded settings lack."""
+    remove: list[str]
+    """Items that the recorded settings have too many."""
 
 
 class ReplayOutOfMemory(OutOfMemory):

@@ -35,13 +35,13 @@ const random = (below: number) => {
   return Math.floor((seed / 2 ** 32) * below);
 };
 
-const ANYTHING: Query = { is: 'size', min: 0, max: null };
+const ANYTHING: Query = { is: 'size', sign: 'at_least', size: '0' };
 /** Some stacks, and no small blocks. */
 const ODD: Query = {
   is: 'all',
   of: [
-    { is: 'stacks', stacks: [1, 3, 5, 7, 9] },
-    { is: 'size', min: 4096, max: null },
+    { is: 'frame', field: 'any', sought: { text: '(forward|backward)$', is_pattern: true } },
+    { is: 'size', sign: 'at_least', size: '4 KiB' },
   ],
 };
 
@@ -94,9 +94,14 @@ describe.each(files)('%s', (file) => {
       }
       await same((s) => s.search(0, d, ANYTHING));
       await same((s) => s.search(0, d, ODD));
-      await same((s) => s.search(0, d, { is: 'any', of: [ODD, { is: 'not', of: { is: 'tags', tags: [0] } }] }));
+      await same((s) =>
+        s.search(0, d, {
+          is: 'any',
+          of: [ODD, { is: 'not', of: { is: 'tag', field: 'stream', sought: { text: 'default', is_pattern: false } } }],
+        }),
+      );
       await same((s) => s.meaning(0, d));
-      await same((s) => s.search(0, d, { is: 'purposes', purposes: [0, 2] }));
+      await same((s) => s.search(0, d, { is: 'category', sought: { text: 'a', is_pattern: false } }));
       await same((s) =>
         s.search(0, d, {
           is: 'freed',

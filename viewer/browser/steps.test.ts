@@ -49,7 +49,7 @@ test('the card has the steps of the report, and leads to them', async ({ open })
   ];
   expect(rows.map(([name, ...figures]) => [name, ...figures.slice(0, 3).map((n) => exact(n!))])).toEqual([
     step('the first', 0),
-    step('one in the middle', 151),
+    step('the median peak', 151),
     step('the highest peak, the first that differs', LARGE),
   ]);
   expect(told.first_unusual).toBe(LARGE);

@@ -45,7 +45,9 @@ pub use pool::{
     AllocError, Allocation, DevicePool, HistoryError, Limit, LimitError, MemoryPool, OomObserver, PeakScope,
     PrivatePool, Region, SnapshotError, WeakPool,
 };
-pub use stacks::{CapturedStack, SourceFrame, StackRecorder, StackSource, Stacks};
+pub use stacks::{
+    CapturedStack, NO_LINES, SourceFrame, StackRecorder, StackSource, Stacks, symbol_table_bytes,
+};
 pub use vramscope_engine::{
     Allocator, AtPeak, BLOCK_UNIT, DEVICE_PAGE, Device, DeviceError, EventId, FreeMemoryCallback, LimitCheck,
     MemoryInfo, OutOfMemory, Peaks, Policy, Reclaim, SearchOrder, SegmentSizes, Stat, Statistics,

@@ -148,7 +148,7 @@ fn replay(
     let taken = |overhead, fit| -> Result<Replayed, ReplayError> {
         let mut on = Replayed { fit, peak_reserved: 0, num_alloc_retries: 0 };
         for replay in replays {
-            let outcome = replay.under(&replay.policy, Some(Capacity { total, overhead }))?;
+            let outcome = replay.under(&replay.policy, Capacity { total, overhead })?;
             if !outcome.fits() {
                 on.fit = Fit::DoesNotFit;
             }

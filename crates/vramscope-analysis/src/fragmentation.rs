@@ -30,6 +30,8 @@ pub enum Unusable {
     OtherSize,
     /// It belongs to a private pool.
     OtherPool,
+    /// It is large enough, and `max_split_size` forbids to split it.
+    NotSplit,
 }
 
 impl Request {
@@ -45,6 +47,8 @@ impl Request {
             Some(Unusable::OtherStream)
         } else if free.size < self.bytes {
             Some(Unusable::TooSmall)
+        } else if !policy.may_serve(self.bytes, free.size) {
+            Some(Unusable::NotSplit)
         } else {
             None
         }

@@ -282,6 +282,18 @@ impl History {
         self.allocations.iter().filter(|a| a.origin == Origin::Recorded)
     }
 
+    /// Whether frees have stacks of their own: some free has another stack than its allocation. A history that PyTorch recorded with
+    /// `context="alloc"` has none; there a free has the stack of its allocation.
+    pub fn has_stacks_of_frees(&self) -> bool {
+        let events = &self.device().events;
+        let frees =
+            events.actions().iter().enumerate().filter(|&(_, &action)| action == Action::FreeRequested);
+        frees.into_iter().any(|(i, _)| {
+            let stacks = self.subject(i).and_then(|a| a.stack).zip(events.get(i).stack);
+            stacks.is_some_and(|(alloc, free)| alloc != free)
+        })
+    }
+
     /// The stack of `a`, where one with frames was captured.
     pub(crate) fn stack_of(&self, a: &Allocation) -> Option<StackId> {
         a.stack.filter(|&stack| !self.trace.stacks.get(stack).is_empty())
@@ -542,25 +554,27 @@ impl History {
         began_empty && !self.device().events.actions().iter().any(is_of_segments)
     }
 
-    /// Most releases leave no mark. But what was live before the first event, in a recording that holds a
-    /// round number of events or annotations older than any event, has most likely fallen out.
+    /// Whether the ring buffer dropped the oldest events. Recordings of most releases do not say it. Two facts together show it:
+    ///
+    /// - A block of the end state has the stack of its allocation, and no event of it was recorded. PyTorch keeps stacks only while
+    ///   it records, so there was such an event. A second recording of one process has such blocks, too.
+    /// - There are as many events as people give a ring buffer: thousands, a few hundred, or a power of two. Of a thousand second
+    ///   recordings one has as many.
     fn looks_overflowed(&self) -> bool {
         let device = self.device();
         let n = device.events.len();
         if let Some(overflowed) = device.overflowed {
             return overflowed;
         }
-        if device.max_entries.is_some_and(|most| n as u64 >= most) {
-            return true;
+        if let Some(most) = device.max_entries {
+            return n as u64 >= most;
         }
-        if self.quality.preexisting == 0 || n == 0 {
-            return false;
-        }
-        let first = device.events.get(0).time_us;
-        let annotated = self.trace.annotations.iter().flatten().find_map(|a| a.time_us);
-        let older = matches!((annotated, first), (Some(a), Some(e)) if a < e);
-        // Sizes that people give a ring buffer; of a few events alone, nothing can be told.
-        older || n.is_multiple_of(100) || (n > 100 && n.is_power_of_two())
+        let is_round = n > 0
+            && (n.is_multiple_of(1000)
+                || (n < 1000 && n.is_multiple_of(100))
+                || (n > 100 && n.is_power_of_two()));
+        let was_recorded = |a: &Allocation| a.origin == Origin::EndState && self.stack_of(a).is_some();
+        is_round && !self.quality.skipped.contains(Action::Alloc) && self.allocations.iter().any(was_recorded)
     }
 }
 

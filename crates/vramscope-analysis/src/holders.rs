@@ -110,7 +110,8 @@ impl Holder {
     }
 }
 
-/// What the allocations of a group share.
+/// What the allocations of a group share. Names are numbers in the tables of the trace; `Names::key` of the crate
+/// `vramscope-report` makes the text, as `model.py:42 forward`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HolderKey {
     /// No stack was captured, or it is empty.

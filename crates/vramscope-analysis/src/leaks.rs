@@ -13,12 +13,16 @@
 //! ```
 //!
 //! Loading a model or a single forward pass grows in the same way, so a run must also show that it
-//! repeats: it gives back, in falls that stand out, at least as much as it grows.
+//! repeats: it gives back, in falls that stand out, at least as much as it grows. Two more kinds of growth are no leak:
+//!
+//! - Replacement: as many blocks of the same sizes that were live before recording are freed meanwhile. Their lines are not known, so the
+//!   new blocks may have taken their places, as an optimizer's new moments do.
+//! - State that is made once: see [`leak_rounds`](crate::leak_rounds).
 
 use hashbrown::HashMap;
 use vramscope_trace::{Action, FrameId, StackId};
 
-use crate::frames::Frames;
+use crate::frames::{Code, Frames};
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
@@ -113,12 +117,50 @@ impl ActiveRange {
     }
 }
 
-/// Lines whose live allocations keep growing through the run, most bytes first.
-pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
+/// Lines whose live allocations keep growing through the run, most bytes first; state that is made once is among them.
+pub(crate) fn growing_lines(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     let Some(last) = last_allocation(history) else { return Vec::new() };
     let mut active = ActiveRange::default();
     history.walk().take(last + 2).for_each(|(_, c)| active.see(c.active));
-    if repeats(history, last, active) { suspects(history, frames, tally(history, last)) } else { Vec::new() }
+    if repeats(history, last, active) || only_grows(history, frames) {
+        suspects(history, frames, tally(history, last))
+    } else {
+        Vec::new()
+    }
+}
+
+/// The fewest allocations of one stack that show that a run which frees nothing repeats itself.
+const FEWEST_KEPT: u64 = 100;
+
+/// Nothing is ever freed, and the program runs out of memory at a line of its own that allocates the same size again and again: a list
+/// that keeps everything. Loading a model and a forward pass also free little; their allocations are made by packages, in stacks and
+/// sizes of many kinds.
+pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
+    let events = &history.device().events;
+    let frees =
+        |&action: &Action| matches!(action, Action::FreeRequested | Action::FreeCompleted | Action::Free);
+    let Some(failed) = events.actions().iter().position(|&action| action == Action::Oom) else {
+        return false;
+    };
+    if events.actions()[..failed].iter().any(frees) {
+        return false;
+    }
+    let Some(stack) = events.get(failed).stack else { return false };
+    let is_own = |&frame: &FrameId| matches!(frames.code(frame), Code::User | Code::Native);
+    if !history.trace().stacks.get(stack).iter().all(is_own) {
+        return false;
+    }
+    // The request that failed may have another number of frames of compiled code, so that lines are compared.
+    let Some(line) = frames.own_frame(history.trace(), stack) else { return false };
+    let is_at_line = |a: &&Allocation| {
+        alloc_stack(history, a).and_then(|stack| frames.own_frame(history.trace(), stack)) == Some(line)
+    };
+    let mut sizes: HashMap<u64, u64> = HashMap::new();
+    for a in history.recorded().filter(is_at_line) {
+        *sizes.entry(a.size).or_default() += 1;
+    }
+    let most = sizes.into_values().max().unwrap_or(0);
+    most >= FEWEST_KEPT && most * 4 >= history.recorded().count() as u64 * 3
 }
 
 /// The event of the last allocation: after it the program only frees.
@@ -133,6 +175,7 @@ pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> 
     let mut growing: Vec<(StackId, Tally)> = Vec::new();
     growing.extend(tallies.into_iter().filter(|(_, t)| keeps_growing(&floor(t))));
     growing.sort_by_key(|(stack, t)| (std::cmp::Reverse(t.kept_bytes()), *stack));
+    drop_replacements(history, end, &mut growing);
     for (stack, t) in growing {
         let Some(line) = frames.own_frame(history.trace(), stack) else { continue };
         let floor = floor(&t);
@@ -167,6 +210,36 @@ pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> 
     out.iter_mut().for_each(|suspect| suspect.stacks.sort_unstable());
     out.sort_by_key(|s| (std::cmp::Reverse(s.kept_bytes), s.line));
     out
+}
+
+/// Drops the stacks half of whose kept blocks, or more, can have replaced blocks that were live before recording.
+fn drop_replacements(history: &History, end: Moment, growing: &mut Vec<(StackId, Tally)>) {
+    if growing.is_empty() {
+        return;
+    }
+    let mut replaced: HashMap<u64, u64> = HashMap::new();
+    let mut kept: HashMap<StackId, HashMap<u64, u64>> = HashMap::new();
+    for a in &history.allocations {
+        if a.is_preexisting() && a.to <= end {
+            *replaced.entry(a.size).or_default() += 1;
+        } else if a.to > end
+            && let Some(stack) = alloc_stack(history, a)
+        {
+            *kept.entry(stack).or_default().entry(a.size).or_default() += 1;
+        }
+    }
+    growing.retain(|(stack, tally)| {
+        let Some(sizes) = kept.get(stack) else { return true };
+        let taken = |(size, &count): (&u64, &u64)| count.min(replaced.get(size).copied().unwrap_or(0));
+        if sizes.iter().map(taken).sum::<u64>() * 2 < tally.kept {
+            return true;
+        }
+        // A block is replaced by one other.
+        for (size, count) in sizes {
+            replaced.entry(*size).and_modify(|left| *left = left.saturating_sub(*count));
+        }
+        false
+    });
 }
 
 /// What each stack has live at its lowest in each window up to event `last`.

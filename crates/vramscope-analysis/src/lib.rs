@@ -12,11 +12,13 @@ mod both;
 mod budget;
 mod cancel;
 mod cards;
+mod causes;
 mod changes;
 mod churn;
 mod column;
 mod counters;
 mod course;
+mod diagnosis;
 mod diff;
 mod difference;
 mod facts;
@@ -29,6 +31,7 @@ mod holder_changes;
 mod holders;
 mod layers;
 mod layout;
+mod leak_rounds;
 mod leaks;
 mod moment;
 mod ooms;
@@ -69,9 +72,11 @@ pub use budget::{
 };
 pub use cancel::Cancel;
 pub use cards::{Demand, Fit, OnCard, Replayed, on_cards, on_device};
+pub use causes::{OomCause, OomCauseKind, OomCauses};
 pub use changes::{Change, Changes};
 pub use churn::churn;
 pub use counters::{Counters, Peak, Peaks, Walk};
+pub use diagnosis::Remedy;
 pub use diff::{ChangedEvents, ComparedPart, DeviceDiff, Devices, PartOf, diff_devices};
 pub use difference::{
     CategoryDifference, Cause, Compared as ComparedHistory, Difference, FEATURES, Feature, Finding,
@@ -89,7 +94,8 @@ pub use holders::{
 };
 pub use layers::{Layer, layers};
 pub use layout::{FreeBlock, Hole, Layout};
-pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
+pub use leak_rounds::leak_suspects;
+pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, rises};
 pub use moment::Moment;
 pub use ooms::{MOST_EXPLAINED, ooms};
 pub use out_of_memory::OutOfMemory;
@@ -103,8 +109,8 @@ pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, FittingGpu,
-    Floors, MemoryEvent, Nearest, Outcome, Recorded, Replay, ReplayError, ReplayOptions, Reproduction,
-    Setting, Tried, useful_settings,
+    Floors, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay, ReplayDevice, ReplayError, ReplayOptions,
+    Reproduction, Setting, SettingChange, Tried, useful_settings,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use segments::ReservedRange;

@@ -1,20 +1,26 @@
-//! The out-of-memory events of a recording, explained.
+//! The out-of-memory events of a recording, explained by what was where when each request failed.
 
+use hashbrown::HashMap;
 use vramscope_trace::Action;
 
+use crate::causes::{Failing, Inside, Pending};
 use crate::fragmentation::{Fragmentation, Request};
 use crate::frames::Frames;
-use crate::history::History;
+use crate::history::{Allocation, History};
 use crate::holders::{By, group};
 use crate::layout::Layout;
 use crate::moment::Moment;
 use crate::out_of_memory::{OutOfMemory, is_at_limit};
 use crate::pins::Pins;
+use crate::segment_events::is_release;
 
 /// How many out-of-memory events are explained one by one; a program that catches them may have thousands.
 pub const MOST_EXPLAINED: usize = 20;
 
 /// The out-of-memory events of a recording, oldest first: the first [`MOST_EXPLAINED`], and how many more.
+///
+/// Their causes are those that the state of the allocator shows. [`Summary`](crate::Summary) also weighs leaks, and tries the first
+/// failure without each setting.
 pub fn ooms(history: &History, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
     let actions = history.device().events.actions().iter().enumerate();
     let mut events = actions.filter(|&(_, &a)| a == Action::Oom).map(|(i, _)| i);
@@ -28,16 +34,89 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
     let tags = history.trace().tags.get(e.tags);
     let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
     let layout = Layout::at(history, Moment::after(event));
+    let (counters, at_limit) = (layout.counters(), is_at_limit(&history.policy, e.size, e.address));
+    let fragmentation = Fragmentation::in_layout(history, &layout, request);
+    let failing = Failing {
+        policy: &history.policy,
+        request,
+        counters,
+        fragmentation: &fragmentation,
+        device_free: e.address,
+        device_total: history.device().total_bytes,
+        at_limit,
+        inside: Inside::of(&history.policy, layout.allocated().map(|a| (a.size, a.requested))),
+        pending: pending(history, &layout, event, request),
+        idle: idle(history, &layout, event, request),
+    };
     OutOfMemory {
         event,
         time_us: e.time_us,
         request,
         device_free: e.address,
-        at_limit: is_at_limit(&history.policy, e.size, e.address),
-        counters: layout.counters(),
-        fragmentation: Fragmentation::in_layout(history, &layout, request),
+        device_total: history.device().total_bytes,
+        at_limit,
+        counters,
+        causes: failing.causes(),
+        fragmentation,
         pins: Pins::at(history, frames, &layout),
         stack: e.stack,
         holders: group(history, frames, layout.allocated(), None, By::Line),
     }
+}
+
+/// Freed blocks that waited for another stream when the request of `event` looked for a block.
+///
+/// Before it fails, PyTorch's allocator waits for the streams and gives cached segments back (`release_cached_blocks`); then it asks the
+/// device again, and does not look for a block again. So a block that became free in between may fit and serve nothing.
+fn pending(history: &History, layout: &Layout<'_>, event: usize, request: Request) -> Pending {
+    let events = &history.device().events;
+    // Within the request, frees are completed and segments are given back, and the program asks for nothing.
+    let is_within =
+        |&e: &usize| events.actions()[e] == Action::FreeCompleted || is_release(events.actions()[e]);
+    let first = (0..event).rev().take_while(is_within).last().unwrap_or(event);
+    let has_waited = |a: &&Allocation| {
+        let Some((freed, to)) = a.freed.event().zip(a.to.event()) else { return false };
+        let stack = |e| events.get(e).stack;
+        let is_at_once = || to <= freed + 1 && stack(freed) == stack(to);
+        (first..event).contains(&to) && freed < first && !is_at_once()
+    };
+    let usable: Vec<_> = layout
+        .free_blocks()
+        .into_iter()
+        .filter(|free| request.cannot_use(free, &history.policy).is_none())
+        .collect();
+    let is_usable = |a: &&Allocation| {
+        usable.iter().any(|free| free.address <= a.address && a.address - free.address < free.size)
+    };
+    let waited: u64 = if usable.is_empty() {
+        0
+    } else {
+        history.allocations.iter().filter(has_waited).filter(is_usable).map(|a| a.size).sum()
+    };
+    let waiting = layout.counters().active.saturating_sub(layout.counters().allocated);
+    Pending { fitting: waited, waiting }
+}
+
+/// Free bytes of other streams that are idle: of the requests since its first one, such a stream made none in the later half.
+fn idle(history: &History, layout: &Layout<'_>, event: usize, request: Request) -> u64 {
+    let default = request.pool.unwrap_or_default();
+    let free = layout.free_blocks();
+    let others = free.iter().filter(|b| b.stream != request.stream && b.pool.unwrap_or_default() == default);
+    let others: Vec<_> = others.filter(|b| b.kind == history.policy.kind(request.bytes)).collect();
+    if others.is_empty() {
+        return 0;
+    }
+    let events = &history.device().events;
+    let mut requests = 0u64;
+    let mut first_and_last: HashMap<u64, (u64, u64)> = HashMap::new();
+    for e in (0..event).filter(|&e| events.actions()[e] == Action::Alloc) {
+        requests += 1;
+        let stream = history.trace().tags.get(events.get(e).tags).stream;
+        first_and_last.entry(stream).or_insert((requests, requests)).1 = requests;
+    }
+    let is_idle = |stream: u64| {
+        let (first, last) = first_and_last.get(&stream).copied().unwrap_or((0, 0));
+        (requests - last) * 2 > requests - first
+    };
+    others.into_iter().filter(|b| is_idle(b.stream)).map(|b| b.size).sum()
 }

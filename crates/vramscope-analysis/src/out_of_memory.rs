@@ -3,6 +3,7 @@
 use vramscope_engine::Policy;
 use vramscope_trace::StackId;
 
+use crate::causes::OomCauses;
 use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request};
 use crate::holders::Holder;
@@ -31,6 +32,10 @@ pub struct OutOfMemory {
     pub counters: Counters,
     /// Why none of its free memory could serve the request.
     pub fragmentation: Fragmentation,
+    /// Why it failed, each cause in bytes.
+    pub causes: OomCauses,
+    /// Bytes of the device, where they were recorded.
+    pub device_total: Option<u64>,
     /// Which lines kept free memory from joining.
     pub pins: Pins,
     /// Where the request was made.

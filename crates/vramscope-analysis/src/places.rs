@@ -2,10 +2,12 @@
 //!
 //! Two recordings share no ids, so lines are told by their text: file, line and function. Where the two share a
 //! file of the user's, files are the same by their whole path; else, as for two checkouts of one program, by the
-//! path from the directory that all the user's files share. An edit moves the lines below it: a function of which
+//! path from the directory that all the user's files share. A file that only one recording has in this way is matched by
+//! the end of its path: see [`twins`]. An edit moves the lines below it: a function of which
 //! each recording has lines that the other lacks is one place as a whole.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
@@ -84,7 +86,13 @@ impl Places {
     /// Tells apart where the frames `used` by each recording are.
     pub(crate) fn of(coded: Both<Coded<'_>>, used: &Both<Vec<FrameId>>) -> Self {
         let mut texts = Texts { whole_paths: share_a_file(coded), numbers: HashMap::new(), all: Vec::new() };
-        let functions = Both { a: texts.functions(coded.a, &used.a), b: texts.functions(coded.b, &used.b) };
+        let mut functions =
+            Both { a: texts.functions(coded.a, &used.a), b: texts.functions(coded.b, &used.b) };
+        let files = Both { a: files(coded.a, &functions.a), b: files(coded.b, &functions.b) };
+        let twins = twins(&files, texts.whole_paths);
+        for (_, function, _) in &mut functions.b {
+            function.file = twins.get(&function.file).copied().unwrap_or(function.file);
+        }
         let lines = functions.map(|functions| {
             let mut lines: HashMap<Function, BTreeSet<u32>> = HashMap::new();
             functions.iter().for_each(|&(_, function, line)| {
@@ -143,6 +151,90 @@ fn share_a_file(coded: Both<Coded<'_>>) -> bool {
         files.into_iter().map(|file| trace.strings.get(file)).collect::<HashSet<&str>>()
     });
     !files.a.is_disjoint(&files.b)
+}
+
+/// What tells whether a file of one recording is that of another.
+struct File<'t> {
+    path: &'t str,
+    /// The path from the directory that packages are installed in; `None` of the user's files.
+    in_packages: Option<String>,
+    /// The functions and lines that the recording has of it.
+    lines: HashSet<(usize, u32)>,
+}
+
+/// The files of some functions, by their numbers.
+fn files<'t>(coded: Coded<'t>, functions: &[(FrameId, Function, u32)]) -> BTreeMap<usize, File<'t>> {
+    let Coded { trace, frames } = coded;
+    let mut files = BTreeMap::new();
+    for &(id, function, line) in functions.iter().filter(|&&(id, ..)| frames.code(id) != Code::Native) {
+        let of_frame = || File {
+            path: trace.strings.get(trace.frames.get(id).filename),
+            in_packages: (frames.code(id) == Code::Library).then(|| frames.short_path(trace, id)),
+            lines: HashSet::new(),
+        };
+        files.entry(function.file).or_insert_with(of_frame).lines.insert((function.name, line));
+    }
+    files
+}
+
+/// For files that only B has, the numbers of their twins among those that only A has. Twins share a function and the end of their paths,
+/// the longest first; an end that several files of one recording have decides nothing.
+///
+/// - Two files of the user's share the last directory, too. In two checkouts the file's name is enough; in one checkout it is where
+///   one is a copy of the other: they share half of their lines.
+/// - Of an installed package and a checkout of it, the whole path within the package is shared.
+fn twins(files: &Both<BTreeMap<usize, File<'_>>>, one_checkout: bool) -> HashMap<usize, usize> {
+    let alone = |side: Side| -> Vec<usize> {
+        let others = files.of(side.other());
+        files.of(side).keys().filter(|number| !others.contains_key(number)).copied().collect()
+    };
+    let mut left = Both { a: alone(Side::A), b: alone(Side::B) };
+    let mut twins = HashMap::new();
+    if left.a.is_empty() || left.b.is_empty() {
+        return twins;
+    }
+    let mut pairs: Vec<(usize, usize, usize)> = Vec::new();
+    for &a in &left.a {
+        for &b in &left.b {
+            let (of_a, of_b) = (&files.a[&a], &files.b[&b]);
+            let length = common_end(of_a.path, of_b.path);
+            if are_twins(of_a, of_b, length, one_checkout) {
+                pairs.push((length, a, b));
+            }
+        }
+    }
+    pairs.sort_unstable_by_key(|&(length, a, b)| (Reverse(length), a, b));
+    for same_length in pairs.chunk_by(|x, y| x.0 == y.0) {
+        let is_left = |&&(_, a, b): &&(usize, usize, usize)| left.a.contains(&a) && left.b.contains(&b);
+        let open: Vec<_> = same_length.iter().filter(is_left).copied().collect();
+        for &(_, a, b) in &open {
+            if open.iter().filter(|&&(_, other_a, other_b)| other_a == a || other_b == b).count() == 1 {
+                twins.insert(b, a);
+            }
+        }
+        for (_, a, b) in open {
+            left.a.retain(|&file| file != a);
+            left.b.retain(|&file| file != b);
+        }
+    }
+    twins
+}
+
+/// How many parts the paths share at their ends.
+fn common_end(a: &str, b: &str) -> usize {
+    let parts = |path: &str| path.rsplit(['/', '\\']).map(str::to_owned).collect::<Vec<_>>();
+    parts(a).iter().zip(parts(b)).take_while(|(a, b)| **a == *b).count()
+}
+
+fn are_twins(a: &File<'_>, b: &File<'_>, common: usize, one_checkout: bool) -> bool {
+    let shares_function = a.lines.iter().any(|(name, _)| b.lines.iter().any(|(other, _)| name == other));
+    let is_copy = || a.lines.intersection(&b.lines).count() * 2 >= a.lines.len().min(b.lines.len());
+    let ends_alike = match (&a.in_packages, &b.in_packages) {
+        (None, None) => common >= 2 || (common == 1 && (!one_checkout || is_copy())),
+        (Some(path), None) | (None, Some(path)) => common >= 2 && common >= path.split('/').count(),
+        (Some(_), Some(_)) => false,
+    };
+    ends_alike && shares_function
 }
 
 /// Numbers for the texts of two recordings. Few texts stand behind many lines, and any may be long.

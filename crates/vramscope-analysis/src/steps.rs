@@ -90,7 +90,7 @@ impl Steps {
                 }
             }
             made.sort_unstable();
-            leak.kept_per_step = Some(made[made.len() / 2]);
+            leak.kept_per_step = Some(made[(made.len() - 1) / 2]);
         }
     }
 
@@ -107,7 +107,13 @@ impl Steps {
         (1..whole).find(|&n| !self.steps[n].is_usual)
     }
 
-    /// Of the steps after the first the one with the peak in the middle.
+    /// Of the steps after the first the one with the median peak; `None` of fewer than three, which have none in the middle.
+    #[must_use]
+    pub fn median(&self) -> Option<usize> {
+        self.typical().filter(|_| self.steps.len() > 3)
+    }
+
+    /// Of the steps after the first the one with the median peak, of two of them the lower.
     #[must_use]
     pub fn typical(&self) -> Option<usize> {
         let mut later: Vec<usize> = (1..self.steps.len()).collect();
@@ -132,7 +138,7 @@ fn starts(history: &History, purposes: &Purposes) -> (StepsFrom, Vec<usize>) {
     if turns.steps.len() >= 3 && turns.one_optimizer {
         return (StepsFrom::Optimizer, turns.steps.clone());
     }
-    let rounds = rounds(history, turns.forward_passes.unwrap_or(u32::MAX));
+    let rounds = rounds(history, turns.most_rounds.unwrap_or(u32::MAX));
     // An optimizer that steps more often than the rounds come back is one of several.
     if turns.steps.len() >= 2 && (rounds.is_empty() || turns.steps.len() <= rounds.len() + 1) {
         return (StepsFrom::Optimizer, turns.steps.clone());

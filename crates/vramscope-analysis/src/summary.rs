@@ -10,12 +10,14 @@ use crate::cancel::Cancel;
 use crate::churn::churn;
 use crate::counters::{Counters, Peaks};
 use crate::course::Course;
+use crate::diagnosis::{Diagnosis, Remedy, growth_per_step};
 use crate::fragmentation::{Fragmentation, largest_request};
 use crate::frames::Frames;
 use crate::history::{Allocation, History, Quality};
 use crate::holders::{By, Holder, by_purpose, by_step, group};
 use crate::layers::{Layer, layers};
 use crate::layout::Layout;
+use crate::leak_rounds::drop_made_once;
 use crate::leaks::{self, LeakSuspect};
 use crate::moment::Moment;
 use crate::ooms::ooms;
@@ -85,8 +87,12 @@ pub struct Summary {
     pub ooms: Vec<OutOfMemory>,
     /// How many out-of-memory events there were beyond those.
     pub more_ooms: usize,
-    /// After an out of memory, the setting that would have served best on the same device.
+    /// After an out of memory, the settings to change.
     pub best_setting: Option<BestSetting>,
+    /// After an out of memory, what else to change, where that takes the first cause away.
+    pub remedy: Option<Remedy>,
+    /// Bytes of allocated blocks that the program gains with a step. `None` where it gains none, or no steps are known.
+    pub growth_per_step: Option<u64>,
     /// What each annotated region of the program needed.
     pub regions: Vec<Region>,
     /// Highest allocated and reserved bytes over equal shares of the events.
@@ -156,11 +162,12 @@ impl Summary {
             },
         );
         let Course { peaks, regions, timeline, repeats } = course;
-        let mut leaks = if repeats { leaks::suspects(history, frames, tallies) } else { Vec::new() };
+        let grows = repeats || leaks::only_grows(history, frames);
+        let mut leaks = if grows { leaks::suspects(history, frames, tallies) } else { Vec::new() };
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
-        let ((ooms, more_ooms, request, layouts), (purposes, steps)) = join(
+        let ((mut ooms, more_ooms, request, layouts), (purposes, steps)) = join(
             history,
             || {
                 let (ooms, more_ooms) = ooms(history, frames);
@@ -173,9 +180,12 @@ impl Summary {
                 (purposes, steps)
             },
         );
+        drop_made_once(history, &purposes, &mut leaks);
         steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
-        let best_setting = if ooms.is_empty() { None } else { BestSetting::of_unless(history, cancel) };
+        let growth_per_step = growth_per_step(&steps, &leaks);
+        let Diagnosis { best_setting, remedy } =
+            Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
         let held = |by| match by {
             By::Step => by_step(&steps, layout.allocated().filter(takes)),
             By::Category | By::Layer => by_purpose(&purposes, layout.allocated().filter(takes), by),
@@ -215,6 +225,8 @@ impl Summary {
             ooms,
             more_ooms,
             best_setting,
+            remedy,
+            growth_per_step,
             regions,
             timeline,
             end: EndState::of(device),

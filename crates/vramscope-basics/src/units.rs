@@ -1,4 +1,6 @@
-//! Numbers as people read them.
+//! Numbers as people read and write them.
+
+use std::fmt;
 
 /// `1.62 GiB`: 1024-based, two decimals, whole bytes below a KiB.
 pub fn bytes(n: u64) -> String {
@@ -72,9 +74,96 @@ pub fn cupy_bytes(bytes: u64) -> String {
     format!("{value:.2}EB")
 }
 
+/// Why a text is no size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeError {
+    /// It is not a number with a unit.
+    Malformed,
+    /// It is 2^64 bytes or more.
+    TooLarge,
+}
+
+impl fmt::Display for SizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Malformed => "a size is a number of bytes or has a unit, such as 24GiB or 512MB",
+            Self::TooLarge => "the size is 16 EiB or more",
+        })
+    }
+}
+
+impl std::error::Error for SizeError {}
+
+/// Digits behind the decimal point of a size that count; the rest is less than a byte.
+const MOST_DECIMALS: usize = 18;
+
+/// The bytes of a size as people write it: `24GiB`, `1.5 MiB`, `512MB`, `24G`, `1048576`.
+///
+/// A size is a decimal number, spaces or none, and a unit or none. The letter case of units means nothing:
+///
+/// | unit | bytes |
+/// |---|---|
+/// | none, `B` | 1 |
+/// | `KiB`, `MiB`, `GiB`, `TiB`, `PiB`, and `K`, `M`, `G`, `T`, `P` | powers of 1024 |
+/// | `KB`, `MB`, `GB`, `TB`, `PB` | powers of 1000 |
+///
+/// A fraction of a byte is rounded to the nearest byte.
+///
+/// # Errors
+/// Where the text is anything else, and where it is 2^64 bytes or more.
+pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
+    let text = text.trim();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
+    let (number, unit) = (text[..number].trim_end(), &text[number..]);
+    let (whole, decimals) = match number.split_once('.') {
+        Some((whole, decimals)) if !decimals.is_empty() => (whole, decimals),
+        Some(_) => return Err(SizeError::Malformed),
+        None => (number, ""),
+    };
+    let is_number = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !is_number(whole) || !is_number(decimals) {
+        return Err(SizeError::Malformed);
+    }
+    let scale = u128::from(scale(unit).ok_or(SizeError::Malformed)?);
+    let decimals = &decimals[..decimals.len().min(MOST_DECIMALS)];
+    let parts = 10_u128.pow(decimals.len() as u32);
+    let fraction: u128 = if decimals.is_empty() { 0 } else { decimals.parse().unwrap_or_default() };
+    let whole: u64 = whole.parse().map_err(|_| SizeError::TooLarge)?;
+    let bytes = u128::from(whole) * scale + (fraction * scale + parts / 2) / parts;
+    u64::try_from(bytes).map_err(|_| SizeError::TooLarge)
+}
+
+/// The bytes of a unit.
+fn scale(unit: &str) -> Option<u64> {
+    let (letter, rest) = unit.split_at_checked(1).unwrap_or_default();
+    let power = match letter.to_ascii_lowercase().as_str() {
+        "" => return Some(1),
+        "b" => return rest.is_empty().then_some(1),
+        letter => 1 + "kmgtp".find(letter)? as u32,
+    };
+    match rest.to_ascii_lowercase().as_str() {
+        "" | "ib" => Some(1024_u64.pow(power)),
+        "b" => Some(1000_u64.pow(power)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for line in include_str!("../sizes.txt").lines().filter(|line| !line.starts_with('#')) {
+            let (text, bytes) = line.split_once('|').unwrap();
+            assert_eq!(parse_bytes(text).ok(), bytes.trim().parse().ok(), "{line}");
+        }
+        assert_eq!(parse_bytes("16777216TiB"), Err(SizeError::TooLarge));
+        assert_eq!(parse_bytes("99999999999999999999"), Err(SizeError::TooLarge));
+        assert_eq!(parse_bytes(&format!("0.{}GiB", "9".repeat(100_000))), Ok(1 << 30));
+        assert_eq!(parse_bytes("18446744073709551615"), Ok(u64::MAX));
+        assert_eq!(parse_bytes("3 ki\u{212A}"), Err(SizeError::Malformed));
+    }
 
     #[test]
     fn bytes_are_1024_based() {

@@ -1,9 +1,9 @@
 //! What can be written on the command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bytesize::ByteSize;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use vramscope::allocator::TorchRelease;
@@ -13,6 +13,7 @@ use vramscope::gpus::{self, Gpu};
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
 use vramscope::trace::Category;
 use vramscope::trace::formats::ReadOptions;
+use vramscope::units::parse_bytes;
 
 /// See, explain and fix GPU memory.
 #[derive(Debug, Parser)]
@@ -293,25 +294,38 @@ fn expansion(text: &str) -> Result<u64, String> {
     if text == "unlimited" { Ok(u64::MAX) } else { size(text) }
 }
 
-/// `80GiB`, `512MB` (decimal) or a number of bytes.
+/// The bytes of a size, as [`parse_bytes`] reads it.
 ///
 /// # Errors
-/// In words for whoever wrote it.
+/// In words for whoever wrote it: where the text is no size, and where it is more than 1 PiB.
 pub fn size(text: &str) -> Result<u64, String> {
-    // `24G` may be meant either way; a factor of 1.07 decides whether a run fits.
-    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == ' ');
-    if unit.len() == 1 && !unit.eq_ignore_ascii_case("b") {
-        return Err(format!("say {unit}iB (1024-based) or {unit}B (1000-based)"));
-    }
-    match text.parse::<ByteSize>() {
-        Ok(size) if size.as_u64() > LARGEST => Err("more than 1 PiB".to_owned()),
-        Ok(size) => Ok(size.as_u64()),
-        Err(_) => Err("a size is as 80GiB or 512MB".to_owned()),
+    match parse_bytes(text) {
+        Ok(size) if size > LARGEST => Err("more than 1 PiB".to_owned()),
+        Ok(size) => Ok(size),
+        Err(why) => Err(why.to_string()),
     }
 }
 
 /// No device is larger.
 const LARGEST: u64 = 1 << 50;
+
+/// Endings of names of files that are no snapshot, beside those of [`Format`].
+const OTHER_ENDINGS: [&str; 6] = [".gz", ".html", ".jsonl", ".txt", ".vramscope", ".zst"];
+
+/// Whether the name of a file promises another format than that of a snapshot, which is a plain pickle.
+pub fn names_another_format(file: &Path) -> bool {
+    let name = file.to_string_lossy().to_ascii_lowercase();
+    let other = Format::of_file_name(&name).is_some_and(|format| format != Format::Pickle);
+    other || OTHER_ENDINGS.iter().any(|ending| name.ends_with(ending))
+}
+
+/// The file that a snapshot is recorded to.
+fn snapshot_file(file: PathBuf) -> Result<PathBuf, String> {
+    if names_another_format(&file) {
+        return Err("a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats".to_owned());
+    }
+    Ok(file)
+}
 
 /// The memory of a GPU in bytes, by its name.
 ///
@@ -557,7 +571,7 @@ pub(crate) struct FleetArgs {
     /// Also write the verdicts as JUnit XML; `-` is standard output, which then holds nothing else
     #[arg(long, value_name = "OUT", requires = "fleet_budgets")]
     pub(crate) junit: Option<PathBuf>,
-    /// Neither keep summaries beside the recordings nor take them from there
+    /// Neither keep summaries in the cache folder nor take them from there
     #[arg(long)]
     pub(crate) no_cache: bool,
     /// How many recordings are read at a time [default: one for each core]
@@ -703,7 +717,12 @@ fn percent(text: &str) -> Result<f64, String> {
 The Python that runs the program needs the package: pip install vramscope. The exit code is the program's own.")]
 pub(crate) struct RunArgs {
     /// Where the recording goes; each rank has its own, as run-rank3.pickle
-    #[arg(long, value_name = "OUT", default_value = "vramscope.pickle")]
+    #[arg(
+        long,
+        value_name = "OUT",
+        default_value = "vramscope.pickle",
+        value_parser = PathBufValueParser::new().try_map(snapshot_file)
+    )]
     pub(crate) record: PathBuf,
     /// How many events are kept, the newest [default: 500000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -885,7 +904,7 @@ pub(crate) struct PhantomRunArgs {
     #[arg(long, value_name = "R", requires = "world_size")]
     pub(crate) rank: Option<u32>,
     /// Keep the recording there; of several processes each has its own, with `-rank3` or a number in its name
-    #[arg(long, value_name = "OUT")]
+    #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
     pub(crate) record: Option<PathBuf>,
     /// Settings of PyTorch's allocator, as for PYTORCH_CUDA_ALLOC_CONF
     #[arg(long, value_name = "CONF")]
@@ -1006,4 +1025,54 @@ pub(crate) struct CompletionsArgs {
     /// Print the script inside JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Arg, Command, CommandFactory as _};
+
+    use super::*;
+
+    /// Sizes with their bytes; `None` of texts that are none.
+    fn sizes() -> Vec<(&'static str, Option<u64>)> {
+        let lines = include_str!("../../vramscope-basics/sizes.txt").lines();
+        let rows = lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('|'));
+        rows.map(|(text, bytes)| (text, bytes.parse().ok())).collect()
+    }
+
+    /// The options of a command and of those below it that take a size, as `replay --capacity`.
+    fn size_options(command: &Command, found: &mut Vec<(String, Arg)>) {
+        let is_size = |arg: &&Arg| arg.get_value_names().is_some_and(|names| names[0] == "SIZE");
+        let name = |arg: &Arg| format!("{} --{}", command.get_name(), arg.get_id());
+        found.extend(command.get_arguments().filter(is_size).map(|arg| (name(arg), arg.clone())));
+        command.get_subcommands().for_each(|below| size_options(below, found));
+    }
+
+    #[test]
+    fn every_option_reads_the_same_sizes() {
+        let mut options = Vec::new();
+        size_options(&Cli::command(), &mut options);
+        assert!(options.len() > 10, "{options:?}");
+        for (name, option) in options {
+            let alone = Arg::new("size").long("size").value_parser(option.get_value_parser().clone());
+            let command = Command::new("test").arg(alone);
+            for (text, bytes) in sizes() {
+                let read = command.clone().try_get_matches_from(["test", &format!("--size={text}")]);
+                let read = read.ok().and_then(|matches| matches.get_one::<u64>("size").copied());
+                assert_eq!(read, bytes, "{name} {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_alone_reads_the_same_sizes() {
+        for (text, bytes) in sizes() {
+            let limit = category_limit(&format!("activation={text}")).ok();
+            assert_eq!(limit, bytes.map(|bytes| (Category::Activation, bytes)), "{text}");
+            let grown = growth(text).ok();
+            assert_eq!(grown, bytes.map(Growth::Bytes), "{text}");
+            let alert = format!("hidden={text}").parse::<AlertArg>().ok();
+            assert_eq!(alert.map(|AlertArg(of)| of.above), bytes.map(|bytes| bytes as f64), "{text}");
+        }
+    }
 }

@@ -8,6 +8,7 @@ mod commands;
 mod input;
 mod output;
 mod part;
+mod part_folder;
 mod progress;
 mod ranks;
 mod say;
@@ -22,7 +23,7 @@ use vramscope::report::Shown;
 
 /// What words on the command line mean, for programs that take the same words.
 pub mod words {
-    pub use crate::args::{by, gpu, size};
+    pub use crate::args::{by, gpu, names_another_format, size};
 }
 
 /// Runs the command with these arguments, the name of the program first, and returns its exit code: 0 for fine, 1 for a finding

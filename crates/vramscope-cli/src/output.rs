@@ -1,10 +1,10 @@
 //! Writing what the user named: a file is there whole or not at all, also where a signal ends the command.
 
-use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use vramscope_files::is_same_file;
 
 use crate::part::Part;
 use crate::progress::Progress;
@@ -22,10 +22,7 @@ pub(crate) struct Output {
 
 enum To {
     Stdout(io::Stdout),
-    /// A pipe or a device: nothing to replace.
-    Special(File),
-    /// A file beside the one it becomes.
-    Beside(Part),
+    File(Part),
 }
 
 impl Output {
@@ -34,38 +31,46 @@ impl Output {
         Self::new("standard output".to_owned(), To::Stdout(stdout()))
     }
 
-    /// The file `path`, which is as it was until [`finish`](Self::finish).
-    pub(crate) fn file(path: &Path) -> anyhow::Result<Self> {
+    /// The file `path`, which is as it was until [`finish`](Self::finish). `inputs` are the files that are read for it, `-` for standard
+    /// input.
+    ///
+    /// # Errors
+    /// Where `path` is one of `inputs`, also by another name; where it cannot be written.
+    pub(crate) fn file(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let before = fs::metadata(path).ok();
-        if before.as_ref().is_some_and(fs::Metadata::is_dir) {
+        let stdin = Path::new("/dev/stdin");
+        let mut inputs = inputs.iter().map(|&input| if input == Path::new("-") { stdin } else { input });
+        if inputs.any(|input| is_same_file(path, input) && input.is_file()) {
+            bail!("{name}: is the file that is read; name another one to write to");
+        }
+        if path.is_dir() {
             bail!("{name}: is a directory; name a file in it");
         }
-        if before.as_ref().is_some_and(|m| !m.is_file()) {
-            let special = File::options().write(true).open(path).with_context(|| name.clone())?;
-            return Ok(Self::new(name, To::Special(special)));
-        }
-        // The file that a link leads to is replaced, and the link stays; one that leads nowhere is itself replaced.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             bail!("{name}: there is no directory {}", folder.display());
         }
-        let part =
-            Part::create(path, &folder).with_context(|| format!("cannot write into {}", folder.display()))?;
-        if let Some(before) = before {
-            part.file().set_permissions(before.permissions()).with_context(|| name.clone())?;
-        }
-        Ok(Self::new(name, To::Beside(part)))
+        let part = Part::open(path).map_err(|e| match e.kind() {
+            io::ErrorKind::PermissionDenied if e.get_ref().is_none() && !path.exists() => {
+                anyhow::Error::new(e).context(format!("cannot write into {}", folder.display()))
+            }
+            _ => anyhow::Error::new(e).context(name.clone()),
+        })?;
+        Ok(Self::new(name, To::File(part)))
     }
 
-    /// The file `path`, or standard output where it is `-`.
-    pub(crate) fn named(path: &Path) -> anyhow::Result<Self> {
-        if path == Path::new("-") { Ok(Self::stdout()) } else { Self::file(path) }
+    /// The file `path`, or standard output where it is `-`. `inputs` as for [`file`](Self::file).
+    pub(crate) fn named(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
+        if path == Path::new("-") { Ok(Self::stdout()) } else { Self::file(path, inputs) }
     }
 
     fn new(name: String, to: To) -> Self {
         Self { name, to, bytes: 0, progress: Progress::new("writing", None), unread: false }
+    }
+
+    /// The same output, under another name in errors.
+    pub(crate) fn called(self, name: String) -> Self {
+        Self { name, ..self }
     }
 
     /// Its name for people.
@@ -97,8 +102,8 @@ impl Output {
         }
         self.progress.done();
         match self.to {
-            To::Beside(part) => part.finish().context(self.name),
-            To::Stdout(_) | To::Special(_) => Ok(()),
+            To::File(part) => part.finish().context(self.name),
+            To::Stdout(_) => Ok(()),
         }
     }
 
@@ -118,8 +123,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.to {
             To::Stdout(out) => out.write(bytes),
-            To::Special(out) => out.write(bytes),
-            To::Beside(part) => part.file().write(bytes),
+            To::File(part) => part.file().write(bytes),
         };
         let n = self.noted(written)?;
         self.bytes += n as u64;
@@ -130,8 +134,7 @@ impl Write for Output {
     fn flush(&mut self) -> io::Result<()> {
         let flushed = match &mut self.to {
             To::Stdout(out) => out.flush(),
-            To::Special(out) => out.flush(),
-            To::Beside(part) => part.file().flush(),
+            To::File(part) => part.file().flush(),
         };
         self.noted(flushed)
     }

@@ -1,18 +1,18 @@
 //! Files that are being written, beside the ones they become. They go when the command does not come to its end: with an
 //! error, a panic, or a signal that can be caught. After a signal the command dies of it, as without us.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tempfile::{Builder, NamedTempFile};
+use vramscope_files::{Target, Unfinished};
 
 /// Files to be removed when a signal comes. Whoever makes one holds this lock, and so does who removes them all and
 /// dies.
-static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
 
-fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -21,61 +21,52 @@ pub(crate) fn watch_signals() -> io::Result<()> {
     signals::watch()
 }
 
-/// A file that is not there yet.
+/// What the user named, being written.
 pub(crate) struct Part {
     // Dropped first: gone before it is taken off the list.
-    file: NamedTempFile,
-    becomes: PathBuf,
-    _listed: Listed,
+    target: Target,
+    _listed: Option<Listed>,
 }
 
 /// Takes a file off the list.
-struct Listed(PathBuf);
+struct Listed(Unfinished);
 
 impl Part {
-    /// A file in `folder` that will replace `becomes`.
-    pub(crate) fn create(becomes: PathBuf, folder: &Path) -> io::Result<Self> {
+    /// Opens `path` for writing, as [`Target::open`] does.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         signals::watch()?;
-        let mut builder = Builder::new();
-        builder.prefix(".vramscope-").suffix(".part");
-        // As any new file, where the default is readable by its owner alone.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        // Opening a pipe waits for its reader, and signals must not.
+        if fs::metadata(path).is_ok_and(|before| !before.is_file() && !before.is_dir()) {
+            return Ok(Self { target: Target::open(path)?, _listed: None });
+        }
         let mut unfinished = unfinished();
-        let file = builder.tempfile_in(folder).map_err(without_path)?;
-        let path = file.path().to_owned();
-        unfinished.push(path.clone());
-        Ok(Self { file, becomes, _listed: Listed(path) })
+        let target = Target::open(path)?;
+        let listed = match &target {
+            Target::Replacement(new) => {
+                unfinished.push(new.unfinished());
+                Some(Listed(new.unfinished()))
+            }
+            Target::Special(_) => None,
+        };
+        Ok(Self { target, _listed: listed })
     }
 
-    /// The file. Its errors say what is wrong, and not the name that it has for now.
+    /// The file.
     pub(crate) fn file(&self) -> &File {
-        self.file.as_file()
+        self.target.file()
     }
 
     /// Puts it in its place.
     pub(crate) fn finish(self) -> io::Result<()> {
-        // On the disk before its name is: a crash of the machine leaves the former file or the whole new one.
-        self.file().sync_all()?;
-        let Self { file, becomes, _listed } = self;
-        file.persist(&becomes).map_err(|e| e.error)?;
-        // The name, too. Not every file system knows how.
-        if let Some(folder) = becomes.parent().filter(|p| !p.as_os_str().is_empty()) {
-            File::open(folder).and_then(|folder| folder.sync_all()).ok();
-        }
-        Ok(())
+        let Self { target, _listed } = self;
+        target.finish()
     }
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        unfinished().retain(|path| *path != self.0);
+        unfinished().retain(|other| *other != self.0);
     }
-}
-
-/// The library names its own file in errors; the user named another.
-fn without_path(e: io::Error) -> io::Error {
-    e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error)
 }
 
 #[cfg(unix)]
@@ -88,7 +79,10 @@ mod signals {
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
+    use vramscope_files::Unfinished;
+
     use super::unfinished;
+    use crate::part_folder;
 
     /// From now on, signals that end the command remove what is unfinished first.
     pub(super) fn watch() -> io::Result<()> {
@@ -107,9 +101,9 @@ mod signals {
         std::thread::Builder::new().spawn(move || {
             for signal in &mut signals {
                 let unfinished = unfinished();
-                for path in unfinished.iter() {
-                    fs::remove_file(path).ok();
-                }
+                unfinished.iter().for_each(Unfinished::remove);
+                let folders = part_folder::unfinished();
+                folders.iter().for_each(|folder| part_folder::remove(folder));
                 // Holding the lock: no other begins.
                 emulate_default_handler(signal).ok();
             }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use regex::Regex;
-use vramscope::fleet::{Candidate, Place, RankFile, Store, Stored, list, ranks};
+use vramscope::fleet::{Candidate, NoFiles, Place, RankFile, Store, Stored, list, ranks};
 
 use crate::say::say;
 
@@ -34,6 +34,7 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
             notes.extend(listing.notes);
             files.extend(listing.files.into_iter().map(|(path, file)| (Place::Here(path), file)));
         }
+        Err(too_many @ NoFiles::TooMany { .. }) => return Err(too_many.into()),
         Err(none) if stored.is_empty() => match notes.as_slice() {
             [] => return Err(none.into()),
             notes => bail!("{}", notes.join("; ")),
@@ -56,6 +57,15 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
         RankFile { rank, place: place.clone(), length: file.length }
     });
     Ok(RankFiles { files: files.collect(), rule: found.rule, notes })
+}
+
+/// Those of the recordings that are files of this machine.
+pub(crate) fn on_this_machine(files: &[RankFile]) -> Vec<PathBuf> {
+    let path = |file: &RankFile| match &file.place {
+        Place::Here(path) => Some(path.clone()),
+        Place::Stored(_) => None,
+    };
+    files.iter().filter_map(path).collect()
 }
 
 /// Whether a path is an address.

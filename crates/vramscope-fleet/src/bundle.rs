@@ -1,11 +1,12 @@
 //! Bundles: the folders that a flight recorder leaves, one for each out of memory, with facts beside the recording. The folders are
 //! named after times and processes, and the facts tell the rank.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
+use vramscope_files::open_regular;
 
 /// What a bundle calls its recording. There is none where the program recorded no history.
 pub(crate) const SNAPSHOT: &str = "snapshot.pickle";
@@ -39,8 +40,9 @@ pub(crate) fn of(recording: &Path) -> Option<&Path> {
 
 /// The rank of the process that left a bundle, as far as its facts tell.
 pub(crate) fn rank(bundle: &Path) -> Option<u64> {
-    let facts = File::open(bundle.join(ENVIRONMENT)).ok()?.take(MOST);
-    let facts: Value = serde_json::from_reader(facts).ok()?;
+    let mut facts = Vec::new();
+    open_regular(&bundle.join(ENVIRONMENT)).ok()?.take(MOST).read_to_end(&mut facts).ok()?;
+    let facts: Value = serde_json::from_slice(&facts).ok()?;
     RANKS.iter().find_map(|name| facts["variables"][name].as_str()?.parse().ok())
 }
 

@@ -15,6 +15,7 @@ mod junit;
 mod listing;
 mod naming;
 mod numbers;
+mod pattern;
 mod place;
 mod rows;
 mod summarize;

@@ -1,5 +1,6 @@
 //! The files that paths stand for: folders with what is in them, patterns of a shell, files.
 
+use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -8,6 +9,7 @@ use thiserror::Error;
 
 use crate::bundle;
 use crate::naming::Candidate;
+use crate::pattern::{self, MOST_FOLDERS, TooManyFolders};
 
 /// How the names of recordings end, in small letters. A file that is named itself may be called anything.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "vramscope"];
@@ -24,73 +26,128 @@ pub struct Listing {
     pub notes: Vec<String>,
 }
 
-/// There is no file to look at.
+/// The most notes of a listing; further ones are counted.
+const MOST_NOTES: usize = 20;
+
+/// Why there is no list of recordings.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error(
-    "no recording in {looked_at}: looked for files that end in {endings}, also with .gz or .zst; name others themselves"
-)]
-pub struct NoFiles {
-    looked_at: String,
-    endings: String,
+#[non_exhaustive]
+pub enum NoFiles {
+    /// The paths have no recording.
+    #[error(
+        "no recording in {looked_at}: looked for files that end in {endings}, also with .gz or .zst; name others themselves"
+    )]
+    None {
+        /// The paths.
+        looked_at: String,
+        /// The ends of names of recordings.
+        endings: String,
+    },
+    /// A pattern stands for more folders than are read.
+    #[error("{pattern}: matches more than {most} folders; name the folders of the recordings")]
+    TooMany {
+        /// The pattern.
+        pattern: String,
+        /// The most folders that are read for a pattern.
+        most: usize,
+    },
 }
 
-/// Finds the recordings in `paths`: of a folder all that are called like recordings, in the folders in it, too, and of what a
-/// flight recorder left the snapshot alone; of a pattern as
-/// `runs/*/rank*.pickle` what it matches; any other path itself. What is hidden is left out.
+/// Finds the recordings in `paths`.
+///
+/// A folder stands for all files in it and in its folders that are named like recordings; the folder of a flight recorder stands for its
+/// snapshot alone. A pattern such as `runs/*/rank*.pickle` stands for the paths that match it, and any other path for itself. Hidden
+/// files, links to folders, and pipes and devices are left out of folders; `**` in a pattern follows no links.
 ///
 /// # Errors
-/// Where there is none.
+/// [`NoFiles`] where there is no recording, or where a pattern matches too many folders.
 pub fn list(paths: &[PathBuf]) -> Result<Listing, NoFiles> {
-    let mut listing = Listing::default();
+    let mut search = Search::default();
     for path in paths {
         match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => listing.folder(path),
-            Ok(metadata) => listing.file(path.clone(), Some(&metadata)),
-            Err(_) => listing.pattern(path),
+            Ok(metadata) if metadata.is_dir() => search.folder(path),
+            Ok(metadata) => search.file(path.clone(), Some(&metadata)),
+            Err(_) => search.pattern(path)?,
         }
     }
+    let Search { mut listing, more_notes, .. } = search;
     listing.files.sort_by(|a, b| a.0.cmp(&b.0));
     listing.files.dedup_by(|a, b| a.0 == b.0);
     if listing.files.is_empty() {
         let looked_at: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let endings = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
-        return Err(NoFiles { looked_at: looked_at.join(", "), endings });
+        return Err(NoFiles::None { looked_at: looked_at.join(", "), endings });
+    }
+    if more_notes > 0 {
+        listing.notes.push(format!("{more_notes} further files and folders are left out"));
     }
     Ok(listing)
 }
 
-impl Listing {
+/// A listing under way.
+#[derive(Debug, Default)]
+struct Search {
+    listing: Listing,
+    /// Notes beyond the first [`MOST_NOTES`].
+    more_notes: usize,
+    /// Folders that were listed: several matches of a pattern may lie in each other.
+    listed: BTreeSet<PathBuf>,
+}
+
+impl Search {
+    fn note(&mut self, note: String) {
+        if self.listing.notes.len() < MOST_NOTES {
+            self.listing.notes.push(note);
+        } else {
+            self.more_notes += 1;
+        }
+    }
+
+    /// A file that a folder or a pattern leads to. A link that leads nowhere is kept, and reading it says so.
+    fn found(&mut self, path: PathBuf) {
+        match fs::metadata(&path) {
+            Ok(metadata) if !metadata.is_file() => {
+                self.note(format!("{}: is no regular file; it is left out", path.display()));
+            }
+            metadata => self.file(path, metadata.ok().as_ref()),
+        }
+    }
+
     fn file(&mut self, path: PathBuf, metadata: Option<&Metadata>) {
         let name = path.display().to_string().replace('\\', "/");
         let told = bundle::of(&path).and_then(bundle::rank);
         let length = metadata.map_or(0, Metadata::len);
         let modified_ns = metadata.map_or(0, modified_ns);
-        self.files.push((path, Candidate { name, told, length, modified_ns }));
+        self.listing.files.push((path, Candidate { name, told, length, modified_ns }));
     }
 
-    /// What a shell would have made of a path that is none.
-    fn pattern(&mut self, path: &Path) {
-        let is_pattern = |text: &&str| text.contains(['*', '?', '[']);
-        let matched = path.to_str().filter(is_pattern).and_then(|text| glob::glob(text).ok());
-        let Some(matched) = matched else {
-            return self.notes.push(format!("{}: there is no such file or folder", path.display()));
-        };
-        for found in matched.flatten() {
-            match fs::metadata(&found) {
-                Ok(metadata) if metadata.is_dir() => self.folder(&found),
-                metadata => self.file(found, metadata.ok().as_ref()),
+    /// A path that does not exist: a pattern, or a mistake.
+    fn pattern(&mut self, path: &Path) -> Result<(), NoFiles> {
+        match path.to_str().and_then(|text| pattern::matches(text, MOST_FOLDERS)) {
+            None => self.note(format!("{}: there is no such file or folder", path.display())),
+            Some(Err(TooManyFolders)) => {
+                return Err(NoFiles::TooMany { pattern: path.display().to_string(), most: MOST_FOLDERS });
+            }
+            Some(Ok(matched)) => {
+                for path in matched {
+                    if path.is_dir() { self.folder(&path) } else { self.found(path) }
+                }
             }
         }
+        Ok(())
     }
 
     fn folder(&mut self, folder: &Path) {
+        if !self.listed.insert(folder.to_owned()) {
+            return;
+        }
         if bundle::is_bundle(folder) {
             return self.bundle(folder);
         }
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(e) => {
-                return self.notes.push(format!("{}: {e}; what is in it is left out", folder.display()));
+                return self.note(format!("{}: {e}; what is in it is left out", folder.display()));
             }
         };
         for entry in entries.flatten() {
@@ -102,12 +159,7 @@ impl Listing {
             // A link to a folder may lead back to where it lies.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.folder(&entry.path()),
-                Ok(_) if is_called_recording(&name) => {
-                    let metadata = fs::metadata(entry.path()).ok();
-                    if metadata.as_ref().is_none_or(Metadata::is_file) {
-                        self.file(entry.path(), metadata.as_ref());
-                    }
-                }
+                Ok(_) if is_called_recording(&name) => self.found(entry.path()),
                 _ => {}
             }
         }
@@ -117,8 +169,8 @@ impl Listing {
     fn bundle(&mut self, folder: &Path) {
         let snapshot = folder.join(bundle::SNAPSHOT);
         match fs::metadata(&snapshot) {
-            Ok(metadata) => self.file(snapshot, Some(&metadata)),
-            Err(_) => self.notes.push(format!(
+            Ok(_) => self.found(snapshot),
+            Err(_) => self.note(format!(
                 "{}: no history was recorded there, so that there is no {}",
                 folder.display(),
                 bundle::SNAPSHOT

@@ -1,11 +1,12 @@
 //! [`Place`]: where a recording lies, on this machine or in a store that others read for us.
 
 use std::fmt::{self, Debug, Display};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use vramscope_files::open_regular;
 use vramscope_trace::ReadError;
 use vramscope_trace::formats::{self, ReadOptions, Recording};
 
@@ -67,12 +68,11 @@ pub fn read(place: &Place, options: ReadOptions, store: Option<&dyn Store>) -> R
 }
 
 /// Opens a file of this machine.
-pub(crate) fn open(path: &PathBuf) -> io::Result<File> {
-    // Asked before it is opened: a pipe would wait for a writer.
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("is no regular file; name a recording"));
-    }
-    File::open(path)
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    open_regular(path).map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidInput => io::Error::other("is no regular file; name a recording"),
+        _ => e,
+    })
 }
 
 /// Opens a file of a store.

@@ -105,7 +105,7 @@ pub struct Oom {
     pub line: Option<String>,
     /// What the report says of it, in a sentence.
     pub verdict: String,
-    /// Which setting would have served best, in a sentence.
+    /// What to change, in sentences.
     pub remedy: Option<String>,
 }
 

@@ -231,8 +231,9 @@ impl Page<'_, '_> {
         let of = |of: &crate::fleet::UnusedOfRank| {
             format!("{} of {} ({:.1}%)", bytes(of.unusable_bytes), bytes(of.reserved_bytes), of.percent)
         };
+        let median = if unused.ranks > 2 { ", the median" } else { "" };
         let text = format!(
-            "The run's largest request could not use {} on rank {}, the one in the middle, and {} on rank {}, which has most.",
+            "The run's largest request could not use {} on rank {}{median}, and {} on rank {}, which has most.",
             of(&unused.median),
             unused.median.rank,
             of(&unused.highest),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_report::Advice;
 use vramscope_trace::formats::{ReadOptions, read_ahead, read_with};
 
-use crate::cache::{Cache, FileVersion, Hashed, Keeps};
+use crate::cache::{Cache, FileVersion, Home};
 use crate::naming::Rank;
 use crate::place::{Place, Store, in_words, open, open_stored, told};
 use crate::rows::RankRow;
@@ -36,7 +36,7 @@ pub struct RankFile {
 pub struct WorkOptions {
     /// How many recordings are read at a time; 0 is one for each core.
     pub jobs: usize,
-    /// Whether summaries are kept beside the recordings, and taken from there.
+    /// Whether summaries are kept in the user's cache folder, and taken from there.
     pub cache: bool,
     /// How recordings are read.
     pub reading: ReadOptions,
@@ -53,19 +53,19 @@ const SAVED_EVERY: Duration = Duration::from_secs(10);
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
 /// A summary that was made of a file, with what it is kept under.
-type Made = Result<(RankSummary, Option<(FileVersion, String)>), String>;
+type Made = Result<(RankSummary, Option<FileVersion>), String>;
 
-/// The summaries of all files, a row each, in their order, and notes on what could not be kept. `progress` is told how many bytes of
-/// how many are done.
+/// The summaries of all files, a row each, in their order, and notes on what could not be kept. `progress` is called with the bytes that
+/// are read and the bytes that are to be read.
 pub fn summaries(
     files: &[RankFile],
     options: &WorkOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> (Vec<RankRow>, Vec<String>) {
-    let mut caches: Caches = BTreeMap::new();
+    let mut caches = options.cache.then(Caches::open);
     let mut found: Vec<Option<Made>> = Vec::with_capacity(files.len());
     for file in files {
-        let known = options.cache.then(|| known(&mut caches, &file.place)).flatten();
+        let known = caches.as_mut().and_then(|caches| caches.known(&file.place));
         found.push(known.map(|summary| Ok((summary, None))));
     }
     let mut left: Vec<usize> = (0..files.len()).filter(|&at| found[at].is_none()).collect();
@@ -74,7 +74,6 @@ pub fn summaries(
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let jobs = if options.jobs == 0 { cores } else { options.jobs }.min(left.len());
     let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
-    let mut notes: Vec<String> = Vec::new();
     thread::scope(|scope| {
         let (to_us, made) = mpsc::channel::<(usize, Made)>();
         for _ in 0..jobs {
@@ -96,19 +95,19 @@ pub fn summaries(
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if let Ok((summary, Some((version, sha256)))) = &made
-                && let Some((cache, name)) = cache_of(&mut caches, &files[at].place)
+            if let Ok((summary, Some(version))) = &made
+                && let Some((cache, name)) = caches.as_mut().and_then(|caches| caches.of(&files[at].place))
             {
-                cache.keep(&name, *version, sha256.clone(), summary.clone());
+                cache.keep(&name, *version, summary.clone());
             }
             found[at] = Some(made);
-            if saved.elapsed() > SAVED_EVERY {
-                save(&mut caches);
+            if let Some(caches) = caches.as_mut().filter(|_| saved.elapsed() > SAVED_EVERY) {
+                caches.save();
                 saved = Instant::now();
             }
         }
     });
-    notes.extend(save(&mut caches));
+    let notes = caches.map(Caches::finish).unwrap_or_default();
     let rows = files.iter().zip(found).map(|(file, made)| RankRow {
         rank: file.rank.clone(),
         file: file.place.to_string(),
@@ -117,45 +116,84 @@ pub fn summaries(
     (rows.collect(), notes)
 }
 
-/// What is kept, by where it is kept.
-type Caches = BTreeMap<Keeps, Cache>;
+/// The caches of all folders and stores.
+#[derive(Debug)]
+struct Caches {
+    /// The user's folder, or why there is none.
+    home: Result<Home, String>,
+    /// By the folder as the user named it, or by the address before the last `/`.
+    open: BTreeMap<PathBuf, Cache>,
+    /// Why a file with summaries is not used: the first reason.
+    refused: Option<String>,
+}
 
-/// Where the summary of a recording is kept, and under which name; `None` where there is no such place.
-fn cache_of<'c>(caches: &'c mut Caches, place: &Place) -> Option<(&'c mut Cache, String)> {
-    let (keeps, name) = match place {
-        Place::Here(path) => {
-            let (folder, name) = split(path);
-            (Keeps::Beside(folder), name)
+impl Caches {
+    fn open() -> Self {
+        Self { home: Home::open(), open: BTreeMap::new(), refused: None }
+    }
+
+    /// The cache of a recording, and its name there; `None` without a cache.
+    fn of(&mut self, place: &Place) -> Option<(&mut Cache, String)> {
+        let home = self.home.as_ref().ok()?;
+        let (folder, name) = match place {
+            Place::Here(path) => split(path),
+            Place::Stored(stored) => {
+                let (folder, _) = stored.address.rsplit_once('/').unwrap_or_default();
+                (folder.into(), stored.address.clone())
+            }
+        };
+        if !self.open.contains_key(&folder) {
+            let (cache, refused) = match place {
+                Place::Here(_) => Cache::of_folder(home, &folder).ok()?,
+                Place::Stored(stored) => Cache::of_store(home, &stored.address),
+            };
+            self.refused = self.refused.take().or(refused);
+            self.open.insert(folder.clone(), cache);
         }
-        Place::Stored(stored) => (Keeps::of_store(&stored.address)?, stored.address.clone()),
-    };
-    Some((caches.entry(keeps.clone()).or_insert_with(|| Cache::open(keeps)), name))
+        Some((self.open.get_mut(&folder)?, name))
+    }
+
+    /// The summary of a recording, where it is kept.
+    fn known(&mut self, place: &Place) -> Option<RankSummary> {
+        let version = match place {
+            Place::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
+            Place::Stored(stored) => FileVersion::of_stored(stored),
+        };
+        let (cache, name) = self.of(place)?;
+        cache.find(&name, version)
+    }
+
+    /// Writes all new entries. Returns whether there were any, and the first error.
+    fn save(&mut self) -> (bool, Option<io::Error>) {
+        let Ok(home) = &self.home else { return (false, None) };
+        let (mut any, mut failed) = (false, None);
+        for cache in self.open.values_mut() {
+            match cache.save(home) {
+                Ok(written) => any |= written,
+                Err(e) => failed = failed.or(Some(e)),
+            }
+        }
+        (any, failed)
+    }
+
+    /// Writes all new entries. Returns notes for the user.
+    fn finish(mut self) -> Vec<String> {
+        let (any, failed) = self.save();
+        let home = match &self.home {
+            Ok(home) => home,
+            Err(why) => return vec![format!("summaries are not kept: {why}; {WITHOUT}")],
+        };
+        if any {
+            home.forget_old();
+        }
+        let failed =
+            failed.map(|e| format!("summaries cannot be kept in {}: {e}; {WITHOUT}", home.path().display()));
+        self.refused.into_iter().chain(failed).collect()
+    }
 }
 
-/// What is kept of a recording.
-fn known(caches: &mut Caches, place: &Place) -> Option<RankSummary> {
-    let version = match place {
-        Place::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
-        Place::Stored(stored) => FileVersion::of_stored(stored),
-    };
-    let (cache, name) = cache_of(caches, place)?;
-    cache.find(&name, version)
-}
-
-/// Writes all that is new; a line about what could not be written.
-fn save(caches: &mut Caches) -> Option<String> {
-    let failed = caches.iter_mut().filter_map(|(keeps, cache)| Some((keeps, cache.save().err()?)));
-    let failed: Vec<_> = failed.collect();
-    let (keeps, why) = failed.first()?;
-    let folder = keeps.folder().display();
-    let folders = match failed.len() {
-        1 => String::new(),
-        n => format!(" and {} folders more", n - 1),
-    };
-    Some(format!(
-        "summaries cannot be kept in {folder}{folders}: {why}; asking again reads the recordings again"
-    ))
-}
+/// The consequence, in notes.
+const WITHOUT: &str = "asking again reads the recordings again";
 
 /// The folder of a file, and its name in it.
 fn split(path: &Path) -> (PathBuf, String) {
@@ -175,24 +213,13 @@ fn make(place: &Place, options: &WorkOptions, done: &AtomicU64) -> Made {
         Place::Stored(stored) => {
             let stream = open_stored(stored, options.store)?;
             let recording = read_ahead(options.reading, stream, &mut progress).map_err(in_words)?;
-            // A store tells versions itself; no hash does.
-            let kept_under = options.cache.then(|| (FileVersion::of_stored(stored), String::new()));
-            return Ok((summarize(&recording, &options.advice)?, kept_under));
+            return Ok((summarize(&recording, &options.advice)?, Some(FileVersion::of_stored(stored))));
         }
     };
     let file = open(path).map_err(told)?;
     let version = FileVersion::of(&file.metadata().map_err(told)?);
-    let mut plain = &file;
-    // A hash costs a tenth of the whole.
-    let mut hashed = options.cache.then(|| Hashed::new(&file));
-    let stream: &mut dyn Read = match &mut hashed {
-        Some(hashed) => hashed,
-        None => &mut plain,
-    };
-    let recording = read_with(options.reading, stream, &mut progress).map_err(in_words)?;
-    let sha256 = hashed.map(|mut hashed| hashed.hash()).transpose().map_err(told)?;
+    let recording = read_with(options.reading, &file, &mut progress).map_err(in_words)?;
     // Somebody may have written to it meanwhile.
     let is_same = file.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == version);
-    let summary = summarize(&recording, &options.advice)?;
-    Ok((summary, sha256.filter(|_| is_same).map(|sha256| (version, sha256))))
+    Ok((summarize(&recording, &options.advice)?, is_same.then_some(version)))
 }

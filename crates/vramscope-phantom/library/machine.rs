@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -314,9 +315,16 @@ fn own_words() -> &'static [AtomicU64] {
     Vec::leak((0..WORDS).map(|_| AtomicU64::new(0)).collect())
 }
 
+/// Opens a file of the run's folder: a link is not followed, and a new file is this user's alone.
+pub(crate) fn no_follow() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(sys::O_NOFOLLOW);
+    options
+}
+
 /// The state in a file, shared with all who map it.
 fn map(path: &OsStr) -> Option<State<'static>> {
-    let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+    let file = no_follow().read(true).write(true).open(path).ok()?;
     State::new(map_words(&file, WORDS)?)
 }
 

@@ -3,6 +3,8 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+/// `O_NOFOLLOW` of Linux: opening fails where the last name is a link.
+pub(crate) const O_NOFOLLOW: c_int = if cfg!(target_arch = "x86_64") { 0o400_000 } else { 0o100_000 };
 pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
 pub(crate) const MAP_SHARED: c_int = 0x01;

@@ -5,13 +5,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tempfile::TempDir;
+use vramscope_files::PrivateFolder;
 
 use crate::machine::{MachineReport, PhantomGpu};
 use crate::state::{DEVICES, State, WORDS};
 
 /// The phantom's library; empty where there is none for this system.
 const DRIVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda.so.1"));
+
+/// Names of files in a run's folder: the phantom's library, and the state that all processes share.
+const LIBRARY: &str = "libcuda.so.1";
+const STATE: &str = "state";
 
 /// The library that lends it NVML's name.
 const NVML: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libnvidia-ml.so.1"));
@@ -27,7 +31,7 @@ pub enum PhantomError {
     #[error("a machine has 1 to {DEVICES} phantom GPUs, not {0}")]
     Devices(usize),
     /// The folder cannot be written.
-    #[error("no folder for the phantom's files in {}: {}; set TMPDIR to one that can be written", folder.display(), why.kind())]
+    #[error("no folder for the phantom's files in {}: {}", folder.display(), in_words(why))]
     Folder {
         /// Where it was to be.
         folder: PathBuf,
@@ -40,6 +44,14 @@ pub enum PhantomError {
     /// The state is gone or is none.
     #[error("{}: is no state of a run", .0.display())]
     State(PathBuf),
+}
+
+/// What is wrong with a folder, and what to do.
+fn in_words(why: &io::Error) -> String {
+    match why.get_ref() {
+        Some(why) => format!("{why}; set TMPDIR to one that only you can write to"),
+        None => format!("{}; set TMPDIR to one that can be written", why.kind()),
+    }
 }
 
 /// How a machine answers.
@@ -59,7 +71,7 @@ pub struct PhantomOptions {
 /// A machine with phantom GPUs. It lasts as long as this value; processes that still run then keep what they have.
 #[derive(Debug)]
 pub struct PhantomRun {
-    folder: TempDir,
+    folder: PrivateFolder,
 }
 
 impl PhantomRun {
@@ -76,7 +88,7 @@ impl PhantomRun {
         }
         let at = std::env::temp_dir();
         let failed = |why| PhantomError::Folder { folder: at.clone(), why };
-        let folder = tempfile::Builder::new().prefix("vramscope-phantom-").tempdir_in(&at).map_err(failed)?;
+        let folder = PrivateFolder::new_in(&at, "vramscope-phantom-").map_err(failed)?;
         if folder.path().to_string_lossy().contains([' ', ':']) {
             return Err(PhantomError::FolderName(folder.path().to_owned()));
         }
@@ -86,11 +98,12 @@ impl PhantomRun {
     }
 
     fn fill(&self, gpus: &[PhantomGpu], options: PhantomOptions) -> io::Result<()> {
-        std::fs::write(self.library(), DRIVER)?;
-        std::fs::write(self.path("libnvidia-ml.so.1"), NVML)?;
+        let dir = self.folder.dir();
+        dir.write_new(LIBRARY.as_ref(), DRIVER)?;
+        dir.write_new("libnvidia-ml.so.1".as_ref(), NVML)?;
         // What links to the driver by its plain name, as Triton does.
         #[cfg(unix)]
-        std::os::unix::fs::symlink("libcuda.so.1", self.path("libcuda.so"))?;
+        std::os::unix::fs::symlink(LIBRARY, self.path("libcuda.so"))?;
         let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
         let state = State::begin(&words, options.cuda_version.unwrap_or(0).into(), options.random_values);
         gpus.iter().for_each(|gpu| gpu.add_to(state));
@@ -102,7 +115,7 @@ impl PhantomRun {
         }
         let bytes: Vec<u8> =
             words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes()).collect();
-        std::fs::write(self.state(), bytes)
+        dir.write_new(STATE.as_ref(), &bytes)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -110,11 +123,11 @@ impl PhantomRun {
     }
 
     fn library(&self) -> PathBuf {
-        self.path("libcuda.so.1")
+        self.path(LIBRARY)
     }
 
     fn state(&self) -> PathBuf {
-        self.path("state")
+        self.path(STATE)
     }
 
     /// The folder of the machine's files. More may be put there, and goes with it.

@@ -1,5 +1,6 @@
 //! The stacks that allocated what is live.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
@@ -50,14 +51,24 @@ impl LiveStacks {
 
     /// The stacks that hold most bytes, at most `top` of them, with symbols looked up now: that may take seconds the first time.
     pub fn holders(&self, top: usize) -> Vec<LiveHolder> {
-        let holder = |(stack, StackTotal { bytes, count }): (Option<_>, _)| {
-            let stack = stack.map(|stack| in_words(&self.shared.stacks, stack)).unwrap_or_default();
-            LiveHolder { bytes, count, stack }
-        };
-        self.held(top).into_iter().map(holder).collect()
+        if top == 0 {
+            return Vec::new();
+        }
+        let mut by_lines: BTreeMap<Vec<String>, StackTotal> = BTreeMap::new();
+        for (stack, held) in self.held(usize::MAX) {
+            let lines = stack.map(|stack| in_words(&self.shared.stacks, stack)).unwrap_or_default();
+            let total = by_lines.entry(lines).or_default();
+            total.bytes += held.bytes;
+            total.count += held.count;
+        }
+        let holder = |(stack, StackTotal { bytes, count })| LiveHolder { bytes, count, stack };
+        let mut holders: Vec<LiveHolder> = by_lines.into_iter().map(holder).collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+        holders.truncate(top);
+        holders
     }
 
-    /// As [`holders`](Self::holders), without symbols.
+    /// As [`holders`](Self::holders), without symbols: by return addresses, of which optimised code has several for one line.
     pub(crate) fn held(&self, top: usize) -> Vec<(Option<CapturedStack>, StackTotal)> {
         if top == 0 {
             // Answered without the lock, for which the program's allocations would have to wait.

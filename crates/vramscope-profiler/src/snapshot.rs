@@ -35,8 +35,8 @@ pub struct MemorySnapshot {
     pub requested_memory: Option<u64>,
     /// Bytes in use on the device by anyone.
     pub device_used_memory: Option<u64>,
-    /// The resident memory of this process on the host, where it is tracked. It may have been read up to 100 microseconds before,
-    /// by a monitor up to 100 milliseconds.
+    /// The resident memory of this process on the host, where it is tracked, without what looking up the symbols of stacks took.
+    /// It may have been read up to 100 microseconds before, by a monitor up to 100 milliseconds.
     pub cpu_memory: Option<u64>,
     /// The device's number; `None` where there is no device.
     pub device_id: Option<i32>,

@@ -48,13 +48,16 @@ struct Known {
 impl CallTree {
     /// The node of the innermost Python function that runs on this thread.
     ///
-    /// Python's code runs, if at all, while no lock is held: the garbage collector may call what calls this again.
+    /// Python's code runs, if at all, while no lock is held: the garbage collector may call what calls this again. An exception that is
+    /// pending stays: memory is also freed while one unwinds.
     pub(crate) fn capture(&self, py: Python<'_>) -> PyResult<NodeId> {
-        let mut stack = std::mem::take(&mut self.lock().buffer);
-        let captured = stacks::capture(py, &mut stack).and_then(|()| self.node_of(py, &stack));
-        stack.clear();
-        self.lock().buffer = stack;
-        captured
+        stacks::without_pending_exception(py, || {
+            let mut stack = std::mem::take(&mut self.lock().buffer);
+            let captured = stacks::capture(py, &mut stack).and_then(|()| self.node_of(py, &stack));
+            stack.clear();
+            self.lock().buffer = stack;
+            captured
+        })
     }
 
     fn node_of(&self, py: Python<'_>, stack: &[Running]) -> PyResult<NodeId> {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use vramscope::analysis::{BestSetting, By, Frames, History, Holder, HolderKey, Moment, holders_at, ooms};
+use vramscope::analysis::{By, Frames, History, Holder, HolderKey, Moment, Options, Summary, holders_at};
 use vramscope::report::{OomInBrief, oom_in_brief};
 use vramscope::trace::formats::{self, ReadOptions};
 
@@ -24,20 +24,19 @@ pub(crate) fn explain_out_of_memory(py: Python<'_>, path: PathBuf, device: i64) 
         };
         let frames = Frames::of(&trace);
         let history = History::replayed(&trace, position);
-        let (ooms, _) = ooms(&history, &frames);
-        let Some(oom) = ooms.last() else { return Ok(None) };
+        let summary = Summary::of_history(&history, &frames, &Options::default());
+        let Some(oom) = summary.ooms.last() else { return Ok(None) };
         let mut categories = holders_at(&history, &frames, Moment::after(oom.event), By::Category);
         let is_told = |h: &Holder| matches!(h.key, HolderKey::Category(category) if category.is_told());
         if !categories.iter().any(is_told) {
             categories.clear();
         }
-        let best_setting = BestSetting::of(&history);
         Ok(Some(oom_in_brief(&OomInBrief {
             trace: &trace,
             frames: &frames,
             oom,
             categories: &categories,
-            best_setting: best_setting.as_ref(),
+            summary: &summary,
         })))
     })
 }

@@ -4,11 +4,13 @@
 //! it stands on is the facade `vramscope`.
 
 mod answers;
+mod arguments;
 mod call_tree;
 mod command;
 mod error;
 mod event_log;
 mod explain;
+mod files;
 mod line_profile;
 #[cfg(unix)]
 mod live;
@@ -18,6 +20,7 @@ mod profiler;
 mod purposes;
 mod reading;
 mod recording;
+mod size;
 mod stacks;
 mod table;
 mod virtual_pool;
@@ -29,11 +32,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::command::main;
+    use super::command::{main, names_another_format};
     #[pymodule_export]
     use super::error::{OutOfMemoryError, ReadError, VramscopeError};
     #[pymodule_export]
     use super::explain::explain_out_of_memory;
+    #[pymodule_export]
+    use super::files::OutputFile;
     #[pymodule_export]
     use super::line_profile::LineProfile;
     #[cfg(unix)]
@@ -49,6 +54,8 @@ mod _native {
     use super::purposes::Purposes;
     #[pymodule_export]
     use super::recording::{Recording, read};
+    #[pymodule_export]
+    use super::size::parse_bytes;
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use vramscope::analysis::{By, Cancel, Frames, History, Options, Summary};
@@ -41,6 +42,8 @@ pub(crate) struct OpenRecording {
     /// The file's name, for people.
     pub(crate) name: String,
     pub(crate) recording: Recording,
+    /// The file that it was read from.
+    pub(crate) file: Option<PathBuf>,
     frames: OnceLock<Frames>,
     /// For each device, once somebody asks for it.
     histories: Vec<OnceLock<Arc<History>>>,
@@ -51,11 +54,12 @@ pub(crate) struct OpenRecording {
 }
 
 impl OpenRecording {
-    pub(crate) fn new(name: String, recording: Recording) -> Self {
+    pub(crate) fn new(name: String, recording: Recording, file: Option<PathBuf>) -> Self {
         let devices = recording.trace.devices.len();
         Self {
             name,
             recording,
+            file,
             frames: OnceLock::new(),
             histories: (0..devices).map(|_| OnceLock::new()).collect(),
             answers: (0..devices).map(|_| OnceLock::new()).collect(),

@@ -4,10 +4,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tempfile::NamedTempFile;
 use vramscope::analysis::{
     Both, Cancel, Capacity, DeviceReplay, Devices, Facts, Moment, Options, ReplayOptions, Setting,
     changed_settings, diff_devices, holders_at,
@@ -20,8 +19,11 @@ use vramscope::report::{
 use vramscope::trace::TorchRelease;
 use vramscope::viewer::self_contained;
 use vramscope_cli::words;
+use vramscope_files::{Target, is_same_file};
 
 use crate::answers::{DeviceAnswers, failed, json, loads};
+use crate::arguments;
+use crate::files::os_error;
 use crate::open_recording::{ADVICE, Holders, OpenRecording};
 use crate::reading::{self, Origin};
 use crate::table::Table;
@@ -51,11 +53,16 @@ pub(crate) fn read(
     py: Python<'_>,
     origin: Origin,
     name: String,
-    max_expanded: Option<u64>,
+    #[pyo3(from_py_with = arguments::max_expanded)] max_expanded: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Recording> {
+    // Absolute, for the program may change its folder.
+    let file = match &origin {
+        Origin::File(path) => std::path::absolute(path).ok(),
+        Origin::Bytes(_) => None,
+    };
     let recording = reading::read(py, origin, &name, max_expanded, progress.as_ref())?;
-    Ok(Recording(Arc::new(OpenRecording::new(name, recording))))
+    Ok(Recording(Arc::new(OpenRecording::new(name, recording, file))))
 }
 
 #[pymethods]
@@ -93,10 +100,10 @@ impl Recording {
     fn report<'py>(
         &self,
         py: Python<'py>,
-        device: Option<i64>,
-        at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
         by: Option<&str>,
-        top: Option<usize>,
+        #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (positions, options) = self.options(device, at, by)?;
         self.json(py, move |open, cancel| {
@@ -110,11 +117,11 @@ impl Recording {
     fn text(
         &self,
         py: Python<'_>,
-        device: Option<i64>,
-        at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
         by: Option<&str>,
-        top: usize,
-        width: usize,
+        #[pyo3(from_py_with = arguments::rows)] top: usize,
+        #[pyo3(from_py_with = arguments::width)] width: usize,
     ) -> PyResult<String> {
         let (positions, options) = self.options(device, at, by)?;
         let shape = TextOptions { width: width.clamp(60, 1000), top: top.max(1), full_stacks: false };
@@ -127,7 +134,11 @@ impl Recording {
     /// The highest bytes of each kind, each at its own moment: `peak_requested_bytes`, `peak_allocated_bytes`,
     /// `peak_active_bytes`, `peak_reserved_bytes`, and when most was allocated: `peak_event`, `peak_time_us`.
     #[pyo3(signature = (*, device=None))]
-    fn peaks<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyDict>> {
+    fn peaks<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         const KEYS: [&str; 6] = [
             "peak_event",
             "peak_time_us",
@@ -152,9 +163,9 @@ impl Recording {
         &self,
         py: Python<'py>,
         by: &str,
-        at: Option<usize>,
-        device: Option<i64>,
-        top: Option<usize>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let by = words::by(by).map_err(PyValueError::new_err)?;
         let position = self.position(device)?;
@@ -168,38 +179,62 @@ impl Recording {
 
     /// Lines whose live allocations pile up over the run, most bytes first.
     #[pyo3(signature = (*, device=None))]
-    fn leaks<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn leaks<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "leaks")
     }
 
     /// The requests that failed for want of memory, the first 20: what was free, why none of it was usable, and who held the
     /// rest.
     #[pyo3(signature = (*, device=None))]
-    fn ooms<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn ooms<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "ooms")
     }
 
     /// What each annotated region of the program (`record_function`) needed.
     #[pyo3(signature = (*, device=None))]
-    fn regions<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn regions<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "regions")
     }
 
     /// Memory that is reserved and of no use: `at_peak` of allocated bytes, and `at_end`; None where nothing was recorded.
     #[pyo3(signature = (*, device=None))]
-    fn fragmentation<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn fragmentation<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "fragmentation")
     }
 
     /// What was allocated over the whole run, by line, most bytes first.
     #[pyo3(signature = (*, device=None))]
-    fn churn<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn churn<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "churn")
     }
 
     /// How far the numbers can be trusted, and why not further.
     #[pyo3(signature = (*, device=None))]
-    fn quality<'py>(&self, py: Python<'py>, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn quality<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         self.answers(py, device)?.get(py, "quality")
     }
 
@@ -215,12 +250,12 @@ impl Recording {
         &self,
         py: Python<'py>,
         conf: Option<&str>,
-        capacity: Option<Size>,
+        #[pyo3(from_py_with = arguments::capacity)] capacity: Option<u64>,
         gpu: Option<&str>,
-        overhead: Option<Size>,
+        #[pyo3(from_py_with = arguments::overhead)] overhead: Option<u64>,
         find_capacity: bool,
         torch: Option<&str>,
-        device: Option<i64>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let position = self.position(device)?;
         let release = torch.map(str::parse::<TorchRelease>).transpose().map_err(PyValueError::new_err)?;
@@ -248,7 +283,12 @@ impl Recording {
 
     /// What changed from this recording to another, and where their events part, as `vramscope diff --json`.
     #[pyo3(signature = (other, *, device=None))]
-    fn diff<'py>(&self, py: Python<'py>, other: &Self, device: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
+    fn diff<'py>(
+        &self,
+        py: Python<'py>,
+        other: &Self,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let both = Both { a: &self.0, b: &other.0 };
         let used = |open: &Arc<OpenRecording>| {
             let positions = open.positions(device).map_err(PyValueError::new_err)?;
@@ -306,9 +346,9 @@ impl Recording {
         &self,
         py: Python<'_>,
         name: &str,
-        device: Option<i64>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
         by: Option<&str>,
-        at: Option<usize>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
     ) -> PyResult<Table> {
         let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
         self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
@@ -343,8 +383,8 @@ impl Recording {
         path: PathBuf,
         format: Option<&str>,
         table: Option<&str>,
-        at: Option<usize>,
-        device: Option<i64>,
+        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
     ) -> PyResult<u64> {
         let format = format_of(&path, format)?;
         if at.is_some() && !format.shows_a_moment() {
@@ -359,17 +399,14 @@ impl Recording {
         let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
         self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
         let options = export::Options { at, table: table.map(kind).transpose()?.unwrap_or_default() };
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = NamedTempFile::new_in(folder)
-            .map_err(|e| PyOSError::new_err(format!("{}: {e}", folder.display())))?;
+        let target = self.target(py, &path)?;
         self.ask(py, move |open, cancel| {
             let source = Source { trace: &open.recording.trace, frames: open.frames(), devices: positions };
-            let mut out = BufWriter::new(WantedFile { file, cancel: cancel.clone() });
+            let mut out = BufWriter::new(WantedFile { target, cancel: cancel.clone() });
             let written = export::write(&source, format, &options, &mut out);
             let written = written.map_err(|e| in_full(&e))?;
             let out = out.into_inner().map_err(|e| e.error().to_string())?;
-            as_any_new_file(out.file.as_file());
-            out.file.persist(&path).map_err(|e| format!("{}: {}", path.display(), e.error))?;
+            out.target.finish().map_err(|e| format!("{}: {e}", path.display()))?;
             Ok(written.rows)
         })
     }
@@ -382,8 +419,10 @@ impl Recording {
     fn view(&self, py: Python<'_>, html: Option<PathBuf>, browser: bool) -> PyResult<String> {
         if let Some(path) = html {
             let page = self.page(py)?;
-            std::fs::write(&path, page)
-                .map_err(|e| PyOSError::new_err(format!("{}: {e}", path.display())))?;
+            let target = self.target(py, &path)?;
+            let written =
+                py.detach(|| target.file().write_all(page.as_bytes()).and_then(|()| target.finish()));
+            written.map_err(|e| os_error(&path, &e))?;
             return Ok(path.display().to_string());
         }
         let url = py.detach(|| self.0.url()).map_err(|e| failed(&self.0.name, e))?;
@@ -464,6 +503,17 @@ impl Recording {
         Ok((positions, Options { at, by, filter: None }))
     }
 
+    /// Opens a file to write into that is not the recording itself.
+    fn target(&self, py: Python<'_>, path: &Path) -> PyResult<Target> {
+        if self.0.file.as_deref().is_some_and(|file| is_same_file(path, file)) {
+            let name = path.display();
+            return Err(PyValueError::new_err(format!(
+                "{name}: is the file that was read; name another one to write to"
+            )));
+        }
+        py.detach(|| Target::open(path)).map_err(|e| os_error(path, &e))
+    }
+
     /// The viewer's page with the recording inside.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         self.ask(py, |open, _| {
@@ -472,35 +522,17 @@ impl Recording {
     }
 }
 
-/// Bytes: a number, or a size as `24GiB`.
-#[derive(FromPyObject)]
-pub(crate) enum Size {
-    #[pyo3(transparent)]
-    Bytes(u64),
-    #[pyo3(transparent)]
-    Words(String),
-}
-
-impl Size {
-    fn bytes(self) -> PyResult<u64> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes),
-            Self::Words(size) => words::size(&size).map_err(PyValueError::new_err),
-        }
-    }
-}
-
 /// The device that a replay is on.
 fn device_of(
-    capacity: Option<Size>,
+    capacity: Option<u64>,
     gpu: Option<&str>,
-    overhead: Option<Size>,
+    overhead: Option<u64>,
     find_capacity: bool,
 ) -> PyResult<ReplayOptions> {
-    let overhead = overhead.map_or(Ok(0), Size::bytes)?;
+    let overhead = overhead.unwrap_or(0);
     let total = match (capacity, gpu) {
         (Some(_), Some(_)) => return Err(PyValueError::new_err("give `capacity` or `gpu`, not both")),
-        (Some(size), None) => Some(size.bytes()?),
+        (Some(size), None) => Some(size),
         // What is an option of the command is an argument here.
         (None, Some(gpu)) => {
             Some(words::gpu(gpu).map_err(|e| PyValueError::new_err(e.replace("--capacity", "`capacity`")))?)
@@ -549,7 +581,7 @@ fn format_of(path: &Path, format: Option<&str>) -> PyResult<Format> {
 
 /// A file that is written until it is no longer wanted; then it goes.
 struct WantedFile {
-    file: NamedTempFile,
+    target: Target,
     cancel: Cancel,
 }
 
@@ -558,27 +590,13 @@ impl Write for WantedFile {
         if self.cancel.is_cancelled() {
             return Err(io::Error::other(CANCELLED));
         }
-        self.file.write(bytes)
+        self.target.file().write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.target.file().flush()
     }
 }
-
-/// Gives a file the permissions that a new one has, where the system tells them.
-#[cfg(unix)]
-fn as_any_new_file(file: &std::fs::File) {
-    use std::os::unix::fs::PermissionsExt as _;
-    // The mask can be read without being changed in this file alone.
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask =
-        status.lines().find_map(|line| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok());
-    file.set_permissions(std::fs::Permissions::from_mode(0o666 & !mask.unwrap_or(0o022))).ok();
-}
-
-#[cfg(not(unix))]
-fn as_any_new_file(_: &std::fs::File) {}
 
 /// An error with what it stands on.
 fn in_full(error: &dyn std::error::Error) -> String {

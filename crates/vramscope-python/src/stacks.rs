@@ -111,6 +111,20 @@ fn capture_by_attributes(py: Python<'_>, stack: &mut Vec<Running>) -> PyResult<(
     Ok(())
 }
 
+/// Does something while no exception is pending on this thread, and puts the pending one back afterwards.
+///
+/// CPython drops values while an exception unwinds. Python code that runs then fails, or clears the exception.
+pub(crate) fn without_pending_exception<T>(_py: Python<'_>, act: impl FnOnce() -> T) -> T {
+    let (mut kind, mut value, mut traceback) =
+        (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the interpreter is held (`_py`). The three references, or null pointers where none is pending, are ours from here on.
+    unsafe { ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut traceback) };
+    let done = act();
+    // SAFETY: the interpreter is still held, and this gives the three references back.
+    unsafe { ffi::PyErr_Restore(kind, value, traceback) };
+    done
+}
+
 /// A function that runs, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use vramscope::allocator::{self, AllocError, Allocation, Limit, Policy};
 use vramscope::engine::Device as _;
 
+use crate::arguments;
 use crate::error::{OutOfMemoryError, VramscopeError};
 
 /// A device of so many bytes that has addresses and no memory.
@@ -21,17 +22,17 @@ pub(crate) struct VirtualDevice {
 #[pymethods]
 impl VirtualDevice {
     #[new]
-    fn new(capacity: u64) -> Self {
+    fn new(#[pyo3(from_py_with = arguments::device_bytes)] capacity: u64) -> Self {
         Self { device: Arc::new(allocator::VirtualDevice::with_capacity(capacity)) }
     }
 
     /// Takes `size` bytes and returns their address.
-    fn malloc(&self, size: u64) -> PyResult<u64> {
+    fn malloc(&self, #[pyo3(from_py_with = arguments::size_bytes)] size: u64) -> PyResult<u64> {
         self.device.allocate(size).map_err(|error| OutOfMemoryError::new_err(error.to_string()))
     }
 
     /// Gives back what `malloc` returned.
-    fn free(&self, address: u64) -> PyResult<()> {
+    fn free(&self, #[pyo3(from_py_with = arguments::address)] address: u64) -> PyResult<()> {
         self.device.free(address, 0).map_err(|error| VramscopeError::new_err(error.to_string()))
     }
 
@@ -62,7 +63,11 @@ impl VirtualPool {
 
     /// Takes `size` bytes for a stream, rounded up to a multiple of 512, and returns their address; 0 where `size` is 0.
     #[pyo3(signature = (size, stream=0))]
-    fn malloc(&self, size: u64, stream: u64) -> PyResult<u64> {
+    fn malloc(
+        &self,
+        #[pyo3(from_py_with = arguments::size_bytes)] size: u64,
+        #[pyo3(from_py_with = arguments::stream)] stream: u64,
+    ) -> PyResult<u64> {
         if size == 0 {
             return Ok(0);
         }
@@ -76,7 +81,7 @@ impl VirtualPool {
     }
 
     /// Gives a block back to the pool.
-    fn free(&self, address: u64) -> PyResult<()> {
+    fn free(&self, #[pyo3(from_py_with = arguments::address)] address: u64) -> PyResult<()> {
         // It is dropped once the lock is gone.
         let block = self.held().remove(&address);
         match block {
@@ -87,7 +92,10 @@ impl VirtualPool {
 
     /// Gives whole free segments back to the device: those of one stream, or of all.
     #[pyo3(signature = (stream=None))]
-    fn free_all_blocks(&self, stream: Option<u64>) -> PyResult<()> {
+    fn free_all_blocks(
+        &self,
+        #[pyo3(from_py_with = arguments::any_stream)] stream: Option<u64>,
+    ) -> PyResult<()> {
         match stream {
             Some(stream) => self.pool.free_all_blocks_of(stream),
             None => self.pool.free_all_blocks(),
@@ -117,7 +125,11 @@ impl VirtualPool {
 
     /// Bounds the bytes taken from the device, in bytes or as a fraction of the device; no bound where both are left out or 0.
     #[pyo3(signature = (size=None, fraction=None))]
-    fn set_limit(&self, size: Option<i64>, fraction: Option<f64>) -> PyResult<()> {
+    fn set_limit(
+        &self,
+        #[pyo3(from_py_with = arguments::limit_bytes)] size: Option<i64>,
+        fraction: Option<f64>,
+    ) -> PyResult<()> {
         let limit = match (size, fraction) {
             (Some(_), Some(_)) => {
                 return Err(PyValueError::new_err("size and fraction cannot be specified at one time"));

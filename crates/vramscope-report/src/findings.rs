@@ -1,63 +1,14 @@
 //! Findings in words: the sentences that the text and the page both show.
 
 use vramscope_analysis::{
-    BestSetting, CapacityFrom, DeviceReplay, Doubt, FittingGpu, Nearest, OutOfMemory, Pin, Pins, Steps,
-    StepsFrom, Tried, UnusableBlocks,
+    CapacityFrom, DeviceReplay, Doubt, FittingGpu, Pin, Pins, Steps, StepsFrom, UnusableBlocks,
 };
-use vramscope_trace::Trace;
+
+pub use crate::causes::{nearest, oom_advice, oom_cause, oom_verdict, recorded_conf};
 
 use crate::advice::Advice;
-use crate::doubts::setting_doubts;
 use crate::names::{Names, kind, stream, unusable};
-use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted};
-
-/// Whether free pieces could still be made to join: the recorded settings do not say that segments were expandable.
-pub fn could_expand(trace: &Trace) -> bool {
-    let settings = trace.settings.as_ref();
-    settings.is_none_or(|s| s.in_force().expandable_segments != Some(true))
-}
-
-/// That a request failed, and what stood beside it, in a sentence.
-pub fn oom_verdict(oom: &OutOfMemory) -> String {
-    let asked = bytes(oom.request.bytes);
-    if oom.at_limit {
-        let free = bytes(oom.device_free);
-        format!(
-            "Out of memory: a request of {asked} failed at a limit on reserved bytes, while {free} was free on the device."
-        )
-    } else if oom.enough_in_total() {
-        let unusable = bytes(oom.fragmentation.unusable_bytes());
-        format!("Out of memory: a request of {asked} failed while {unusable} lay reserved and unusable.")
-    } else {
-        let (used, free) = (bytes(oom.counters.active), bytes(oom.device_free));
-        format!(
-            "Out of memory: a request of {asked} failed; {used} was in use and only {free} was free on the device."
-        )
-    }
-}
-
-/// Why a request failed, in sentences: at a limit, for fragmentation, or for size. `could_expand` as in [`could_expand`].
-pub fn oom_cause(oom: &OutOfMemory, could_expand: bool) -> String {
-    if oom.at_limit {
-        return "The device had room for it: a limit on reserved bytes stood in the way, as `per_process_memory_fraction` sets one.".to_owned();
-    }
-    if !oom.enough_in_total() {
-        return format!(
-            "Even with every unused byte in one piece, {} would have been missing: it failed for size.",
-            bytes(oom.missing())
-        );
-    }
-    let help = if could_expand {
-        "Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help."
-    } else {
-        "Pieces of fewer sizes often help."
-    };
-    format!(
-        "Free and unused together are {}, more than was asked for: it failed for fragmentation, not for size. {help}",
-        bytes(oom.device_free.saturating_add(oom.fragmentation.external))
-    )
-}
 
 /// What free blocks were of no use to a request that failed, and why.
 pub fn unusable_blocks(u: &UnusableBlocks) -> String {
@@ -100,35 +51,6 @@ pub fn pin(names: &Names<'_>, pin: &Pin) -> String {
     )
 }
 
-/// The setting that would have served a run best that was out of memory, and why that may not be exact, in sentences.
-pub fn best_setting(best: &BestSetting, advice: &Advice) -> String {
-    let Tried { setting, outcome } = &best.tried;
-    let named = setting_name(&setting.conf);
-    let verdict = if outcome.fits() {
-        let peak = bytes(outcome.statistics.reserved.peak);
-        let end = if outcome.rescued > 0 { " as far as it was recorded" } else { "" };
-        format!("With {named} this run peaks at {peak} and fits{end}.")
-    } else {
-        let settings = counted(best.of as u64, "setting");
-        let nearest = best.nearest.as_ref().map(|nearest| format!(" {}", self::nearest(nearest)));
-        format!("None of {settings} tried makes it fit.{}", nearest.unwrap_or_default())
-    };
-    match setting_doubts(&best.doubts, advice).as_slice() {
-        [] => verdict,
-        doubts => format!("{verdict} That is approximate. {}", doubts.join(" ")),
-    }
-}
-
-/// Which setting comes nearest where none fits, and what it misses, in a sentence.
-pub fn nearest(nearest: &Nearest) -> String {
-    format!(
-        "{} comes nearest: with {} more, on a device of {}, it fits.",
-        capitalized(&setting_name(&nearest.conf)),
-        bytes(nearest.missing),
-        bytes(nearest.needed)
-    )
-}
-
 /// The smallest GPU on which a run fits, in a sentence.
 pub fn smallest_gpu(FittingGpu { gpu, overhead, outcome }: &FittingGpu) -> String {
     format!(
@@ -139,16 +61,6 @@ pub fn smallest_gpu(FittingGpu { gpu, overhead, outcome }: &FittingGpu) -> Strin
         bytes(*overhead),
         bytes(outcome.statistics.reserved.peak)
     )
-}
-
-fn capitalized(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
-}
-
-/// A setting as a name in a sentence.
-pub(crate) fn setting_name(conf: &str) -> String {
-    if conf.is_empty() { "PyTorch's defaults".to_owned() } else { format!("`{}`", Shown::of(conf)) }
 }
 
 /// How large the device of a replay is, and from where that is known, in a sentence.
@@ -164,7 +76,7 @@ pub fn device_size(d: &DeviceReplay, advice: &Advice) -> String {
         ),
         Some((c, CapacityFrom::Recording)) => format!(
             "The device is as the recording shows it: the allocator had {} when it first ran out.",
-            bytes(c.total)
+            bytes(c.total.saturating_sub(c.overhead))
         ),
         Some((c, CapacityFrom::Given)) if c.overhead == 0 => format!(
             "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which {} can name.",

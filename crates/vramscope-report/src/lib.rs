@@ -3,6 +3,7 @@
 
 mod advice;
 mod answers;
+mod causes;
 pub mod changes;
 mod doubts;
 pub mod findings;
@@ -37,3 +38,8 @@ pub use text::{
 };
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};
+
+/// The README's example, compiled with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

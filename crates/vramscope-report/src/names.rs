@@ -257,6 +257,7 @@ pub(crate) fn unusable(why: Unusable) -> &'static str {
         Unusable::OtherStream => "of other streams",
         Unusable::OtherSize => "of the pool for requests of another size",
         Unusable::OtherPool => "of private pools",
+        Unusable::NotSplit => "that `max_split_size` forbids to split",
     }
 }
 

@@ -18,6 +18,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use url::Url;
+use vramscope_files::PrivateFolder;
 use vramscope_report::Advice;
 
 use crate::codec::Codec;
@@ -127,8 +128,8 @@ impl Executor {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
         let port = port.parse().map_err(|_| wrong("its port is no number"))?;
         let codec = codec(advice);
-        // It goes with this process, and what lies in it.
-        let own = tempfile::Builder::new().prefix("vramscope-").tempdir()?;
+        // Removed with its contents when the process ends. Only its owner may enter it: executors serve its files.
+        let own = PrivateFolder::new("vramscope-")?;
         let work_dir = self.work_dir.as_deref().unwrap_or(own.path());
         let config = ExecutorProcessConfig {
             bind_host: self.listen.ip().to_string(),

@@ -110,7 +110,8 @@ impl<'t> Translation<'t> {
     }
 
     fn device(&self, a: &DeviceTrace, b: &DeviceTrace) -> bool {
-        (a.device, a.overflowed, a.max_entries) == (b.device, b.overflowed, b.max_entries)
+        (a.device, a.overflowed, a.max_entries, a.total_bytes)
+            == (b.device, b.overflowed, b.max_entries, b.total_bytes)
             && a.events.len() == b.events.len()
             && a.segments.len() == b.segments.len()
             && a.blocks.len() == b.blocks.len()

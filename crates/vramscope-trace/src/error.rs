@@ -92,6 +92,12 @@ pub enum ReadError {
         /// The limit, in bytes.
         most: u64,
     },
+    /// The recording takes more memory than [`ReadOptions::memory_bytes`](crate::formats::ReadOptions::memory_bytes) allows.
+    #[error("takes more than {most} bytes of memory, the limit for a recording")]
+    Memory {
+        /// The limit, in bytes.
+        most: u64,
+    },
     /// The JSON breaks its rules.
     #[error("not a JSON snapshot: {0}")]
     Json(String),

@@ -68,6 +68,9 @@ pub struct DeviceTrace {
     pub overflowed: Option<bool>,
     /// How many events the ring buffer holds (`trace_alloc_max_entries` of the same builds).
     pub max_entries: Option<u64>,
+    /// Bytes of memory that the device has, as the driver says (`device_total_bytes`, which this project's recorders write; PyTorch's
+    /// own snapshots lack it).
+    pub total_bytes: Option<u64>,
     /// Segments when the snapshot was taken, in address order.
     pub segments: Vec<Segment>,
     /// Their blocks, end to end.

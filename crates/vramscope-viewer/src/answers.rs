@@ -114,6 +114,7 @@ impl OpenDevice {
         let trace = history.trace();
         let forward = a.tags.and_then(|tags| trace.tags.get(tags).forward_frames).or_else(in_end_state);
         let free_event = freed.and_then(Moment::event).filter(|&e| history.subject_number(e) == Some(id));
+        let free_event = free_event.filter(|_| history.has_stacks_of_frees());
         Ok(Allocation {
             id,
             address: a.address,

@@ -13,16 +13,19 @@ use vramscope_trace::Action;
 
 use crate::advice::ADVICE;
 use crate::bits::Bits;
+use crate::conditions::Search;
 use crate::protocol::{self, AllocationColumn, Among, ByKind, Mark, MarkKind, Meaning, Pools, SearchQuery};
 use crate::purposes::PurposesOfDevice;
 use crate::regions_at::RegionsAt;
 use crate::tags::TagsOfDevice;
 
-/// A search, and the allocations that it found.
+/// A search, made ready, and the allocations that it finds.
 #[derive(Debug)]
 pub(crate) struct Searched {
     pub(crate) query: SearchQuery,
-    pub(crate) found: Arc<Bits>,
+    pub(crate) search: Arc<Search>,
+    /// `None` until somebody asks.
+    pub(crate) found: Option<Arc<Bits>>,
 }
 
 /// What a table of allocations was asked for, and the numbers of its rows in order.
@@ -89,6 +92,11 @@ impl OpenDevice {
     /// The same where somebody asked for it before: for answers that do not wait.
     pub(crate) fn purposes_so_far(&self) -> Option<&PurposesOfDevice> {
         self.purposes.get()
+    }
+
+    /// Whose code the frames of the file are.
+    pub(crate) fn frames(&self) -> &Frames {
+        &self.frames
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -180,7 +188,7 @@ impl OpenDevice {
     /// Steps in the form in which they are sent; `None` where there are none.
     fn steps(&self, found: &Steps) -> Option<protocol::Steps> {
         let steps = &found.steps;
-        let (highest, typical) = (found.highest()?, found.typical()?);
+        let highest = found.highest()?;
         // A step's moments are those after its events.
         let begins = || steps.iter().map(|s| Moment::after(s.from.index()));
         let end = steps.last().map(|s| Moment::after(s.to.index()));
@@ -188,7 +196,7 @@ impl OpenDevice {
         Some(protocol::Steps {
             told: steps_told(found),
             highest,
-            typical,
+            median: found.median(),
             unusual: (0..steps.len()).filter(|&n| !steps[n].is_usual).collect(),
             first_unusual: found.first_unusual(),
             bounds: begins().chain(end).map(Moment::index).collect(),

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use vramscope_analysis::{By, Holder, HolderKey, Known, Moment, frame_key, stack_key};
+use vramscope_analysis::{By, Cancel, Holder, HolderKey, Known, Moment, frame_key, stack_key};
 use vramscope_trace::{Category, FrameId};
 
 use crate::ViewError;
@@ -154,19 +154,24 @@ impl OpenRecording {
         })
     }
 
-    pub(crate) fn legend(&self, device: usize, query: &LegendQuery) -> Result<Legend, ViewError> {
+    pub(crate) fn legend(
+        &self,
+        device: usize,
+        query: &LegendQuery,
+        cancel: &Cancel,
+    ) -> Result<Legend, ViewError> {
         let of = self.device(device)?;
         let (from, to) = (of.moment(query.from)?, of.moment(query.to)?);
         let peaks = of.timeline.peaks_within(from, to);
         let by = query.by.into();
-        let (moment, all, found) = if query.reserved {
+        let (moment, all, found, is_searched) = if query.reserved {
             let at = peaks.reserved.moment;
-            (at, self.ranges(of, at, by), Vec::new())
+            (at, self.ranges(of, at, by), Vec::new(), false)
         } else {
-            let at = DeviceAt::of(self, device, peaks.allocated.moment.index(), query.search.as_ref())?;
-            (peaks.allocated.moment, at.holders(by), at.grouped(&at.found, by))
+            let highest = peaks.allocated.moment;
+            let at = DeviceAt::of(self, device, highest.index(), query.search.as_ref(), cancel)?;
+            (highest, at.holders(by), at.grouped(&at.found, by), at.is_searched)
         };
-        let is_searched = query.search.is_some() && !query.reserved;
         let bytes = |holders: &[Holder]| holders.iter().map(|h| h.bytes).sum::<u64>();
         let found_of: HashMap<_, u64> = found.iter().map(|h| ((h.origin, h.key.clone()), h.bytes)).collect();
         let names = self.names_of();
@@ -239,7 +244,7 @@ mod tests {
             let file = open(example);
             let device = &file.devices[0];
             let peak = device.history().peaks().allocated.moment.index();
-            let at = DeviceAt::of(&file, 0, peak, None).unwrap();
+            let at = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap();
             let names = file.names_of();
             for by in IN_TABLES {
                 let table = Table::of(&file, device, by).unwrap();
@@ -262,7 +267,7 @@ mod tests {
     fn a_category_has_its_own_colour() {
         let file = open("training.pickle.zst");
         let peak = file.devices[0].history().peaks().allocated.moment.index();
-        let holders = DeviceAt::of(&file, 0, peak, None).unwrap().holders(By::Category);
+        let holders = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap().holders(By::Category);
         assert!(holders.len() > 4);
         for holder in holders {
             let shown = Category::ALL[hue(&file.names_of(), &holder) as usize - 1];
@@ -280,7 +285,8 @@ mod tests {
         all.sort_unstable();
         assert_eq!(all, (0..table.numbers.keys.len()).collect::<Vec<_>>());
         let peak = device.history().peaks().allocated.moment.index();
-        let most = DeviceAt::of(&file, 0, peak, None).unwrap().holders(By::Line).remove(0);
+        let most =
+            DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap().holders(By::Line).remove(0);
         assert_eq!(table.numbers.keys[order[0]].0, most.key);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Both, By, Calls, Holder, HolderChange, HolderKey, HoldersOf, Known, Moment, NodeKind, Origin, Side,
-    Steps, changed_holders, compared_call_tree, holders_among, holders_of_both as of_both,
+    Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Known, Moment, NodeKind, Origin,
+    Side, Steps, changed_holders, compared_call_tree, holders_among, holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
 use vramscope_trace::{Category, PoolId};
@@ -71,6 +71,8 @@ pub(crate) struct DeviceAt<'f> {
     pub(crate) found: Vec<usize>,
     /// How many blocks are allocated in all.
     blocks: usize,
+    /// Whether something is searched for.
+    pub(crate) is_searched: bool,
 }
 
 impl<'f> DeviceAt<'f> {
@@ -79,19 +81,23 @@ impl<'f> DeviceAt<'f> {
         device: usize,
         moment: usize,
         search: Option<&SearchQuery>,
+        cancel: &Cancel,
     ) -> Result<Self, ViewError> {
         let device = file.device(device)?;
         let moment = device.moment(moment)?;
         let allocated = device.allocated_at(moment);
-        let matcher = search.map(|query| Matcher::of(device, query.clone()));
+        let matcher = Matcher::of(device, search, cancel)?;
         let finds = |id: &usize| matcher.as_ref().is_some_and(|matcher| matcher.finds(*id));
         let found = allocated.iter().copied().filter(finds).collect();
         let blocks = allocated.len();
-        Ok(Self { file, device, moment, allocated, found, blocks })
+        Ok(Self { file, device, moment, allocated, found, blocks, is_searched: matcher.is_some() })
     }
 
-    /// The same with only what the search finds of what is allocated.
+    /// The same with only what the search finds of what is allocated, where something is searched for.
     fn only_found(self) -> Self {
+        if !self.is_searched {
+            return self;
+        }
         Self { allocated: self.found.clone(), ..self }
     }
 
@@ -150,12 +156,11 @@ impl Place<'_> {
 }
 
 impl OpenRecording {
-    pub(crate) fn live(&self, device: usize, query: &LiveQuery) -> Answer {
+    pub(crate) fn live(&self, device: usize, query: &LiveQuery, cancel: &Cancel) -> Answer {
         let by: By = query.by.into();
-        let only_found = query.only_found && query.search.is_some();
         let at = |moment| {
-            let at = DeviceAt::of(self, device, moment, query.search.as_ref())?;
-            Ok::<_, ViewError>(if only_found { at.only_found() } else { at })
+            let at = DeviceAt::of(self, device, moment, query.search.as_ref(), cancel)?;
+            Ok::<_, ViewError>(if query.only_found { at.only_found() } else { at })
         };
         let (before, now) = (query.before.map(at).transpose()?, at(query.moment)?);
         let at_both = |by| Both {
@@ -218,10 +223,15 @@ impl OpenRecording {
 }
 
 /// Groups of what is live in two recordings, from the first to the second.
-pub(crate) fn holders_of_both(of: Both<(&OpenRecording, usize)>, query: &HoldersOfBothQuery) -> Answer {
+pub(crate) fn holders_of_both(
+    of: Both<(&OpenRecording, usize)>,
+    query: &HoldersOfBothQuery,
+    cancel: &Cancel,
+) -> Answer {
     let by = query.by.into();
-    let a = DeviceAt::of(of.a.0, of.a.1, query.moment, query.search.as_ref())?;
-    let b = DeviceAt::of(of.b.0, of.b.1, query.other_moment, query.other_search.as_ref())?;
+    let search = query.search.as_ref();
+    let a = DeviceAt::of(of.a.0, of.a.1, query.moment, search, cancel)?;
+    let b = DeviceAt::of(of.b.0, of.b.1, query.other_moment, search, cancel)?;
     let both = Both { a: &a, b: &b };
     let holders = both.map(|at| HoldersOf {
         trace: &at.file.recording.trace,
@@ -307,6 +317,7 @@ mod tests {
     use vramscope_analysis::holders_at;
 
     use super::*;
+    use crate::protocol::SizeSign;
     use crate::recording::example as open;
 
     #[test]
@@ -317,7 +328,7 @@ mod tests {
             let end = history.end().index();
             for moment in [0, end / 7, end / 2, history.peaks().allocated.moment.index(), end] {
                 for by in By::ALL {
-                    let at = DeviceAt::of(&file, 0, moment, None).unwrap();
+                    let at = DeviceAt::of(&file, 0, moment, None, &Cancel::default()).unwrap();
                     let plain = |h: Holder| (h.bytes, h.requested, h.count, h.origin, h.key);
                     let told: Vec<_> = at.holders(by).into_iter().map(plain).collect();
                     let command = holders_at(history, &file.frames, Moment::from_index(moment), by);
@@ -331,9 +342,9 @@ mod tests {
     fn a_search_marks_the_groups_of_what_it_finds() {
         let file = open("leak.pickle");
         let peak = file.devices[0].history().peaks().allocated.moment.index();
-        let large = SearchQuery::Size { min: 1e6, max: None };
+        let large = SearchQuery::Size { sign: SizeSign::AtLeast, size: "1MB".to_owned() };
         for by in By::ALL {
-            let all = DeviceAt::of(&file, 0, peak, Some(&large)).unwrap();
+            let all = DeviceAt::of(&file, 0, peak, Some(&large), &Cancel::default()).unwrap();
             let bytes: u64 = all.grouped(&all.found, by).iter().map(|h| h.bytes).sum();
             let allocations = &file.devices[0].history().allocations;
             let sizes =
@@ -341,13 +352,13 @@ mod tests {
             assert_eq!(bytes, sizes.sum::<u64>());
             assert!(bytes > 0 && all.found(by).len() <= all.holders(by).len());
             // Those alone are the groups where only matches are asked for.
-            let only = DeviceAt::of(&file, 0, peak, Some(&large)).unwrap().only_found();
+            let only = DeviceAt::of(&file, 0, peak, Some(&large), &Cancel::default()).unwrap().only_found();
             assert_eq!(only.holders(by).iter().map(|h| h.bytes).sum::<u64>(), bytes);
             let groups: HashSet<_> = only.holders(by).into_iter().map(|h| (h.origin, h.key)).collect();
             assert!(groups == all.found(by) && only.blocks == all.allocated.len());
         }
         // Nothing is marked where nothing is searched for.
-        assert!(DeviceAt::of(&file, 0, peak, None).unwrap().found(By::Line).is_empty());
+        assert!(DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap().found(By::Line).is_empty());
     }
 
     #[test]
@@ -357,7 +368,7 @@ mod tests {
             let names = Both { a: file.names_of(), b: file.names_of() };
             let peak = file.devices[0].history().peaks().allocated.moment.index();
             for by in By::ALL {
-                let holders = DeviceAt::of(&file, 0, peak, None).unwrap().holders(by);
+                let holders = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap().holders(by);
                 let groups = changed_holders(Both { a: Vec::new(), b: holders }, &|_, _| false);
                 let keys: HashSet<String> = groups.iter().map(|group| key(group, &names)).collect();
                 assert_eq!(keys.len(), groups.len(), "{example} {by:?}");

@@ -19,8 +19,9 @@ pub(crate) fn highest(
     cancel: &Cancel,
 ) -> Answer {
     let by = query.by.into();
-    let a = Part::of(of.a, query.from, query.to, query.search.as_ref(), by)?;
-    let b = Part::of(of.b, query.other_from, query.other_to, query.other_search.as_ref(), by)?;
+    let asked = Asked { search: query.search.as_ref(), by, cancel };
+    let a = Part::of(of.a, query.from, query.to, &asked)?;
+    let b = Part::of(of.b, query.other_from, query.other_to, &asked)?;
     let places = Both { a: a.place(), b: b.place() };
     let found = Both { a: a.found, b: b.found };
     let within = Both { a: a.within, b: b.within };
@@ -39,6 +40,13 @@ pub(crate) fn highest(
     })
 }
 
+/// What is asked of both parts.
+struct Asked<'q> {
+    search: Option<&'q SearchQuery>,
+    by: By,
+    cancel: &'q Cancel,
+}
+
 /// A part of a device, and what of it a search finds.
 struct Part<'f> {
     device: &'f OpenDevice,
@@ -51,8 +59,7 @@ impl<'f> Part<'f> {
         (file, device): (&'f OpenRecording, usize),
         from: usize,
         to: usize,
-        search: Option<&SearchQuery>,
-        by: By,
+        asked: &Asked<'_>,
     ) -> Result<Self, ViewError> {
         let device = file.device(device)?;
         let (from, to) = (device.moment(from)?, device.moment(to)?);
@@ -60,10 +67,10 @@ impl<'f> Part<'f> {
             return Err(ViewError::Question("a part ends before it begins".to_owned()));
         }
         let stretch = device.timeline.stretch(from, to);
-        let found = search.map_or_else(HashSet::new, |query| {
-            let matcher = Matcher::of(device, query.clone());
+        let matcher = Matcher::of(device, asked.search, asked.cancel)?;
+        let found = matcher.map_or_else(HashSet::new, |matcher| {
             let ids = stretch.allocations.iter().map(|&id| id as usize).filter(|&id| matcher.finds(id));
-            let groups = holders_among(device.history(), &file.frames, device, ids, by);
+            let groups = holders_among(device.history(), &file.frames, device, ids, asked.by);
             groups.into_iter().map(|holder| (holder.origin, holder.key)).collect()
         });
         let within = Within { history: device.history(), frames: &file.frames, known: device, stretch };

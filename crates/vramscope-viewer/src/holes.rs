@@ -17,11 +17,12 @@ const MOST_HOLES: usize = 1000;
 const MOST_PINS: usize = 100;
 
 /// Why a hole is of no use to a request, in the page's words.
-const REASONS: [(Unusable, &str); 4] = [
+const REASONS: [(Unusable, &str); 5] = [
     (Unusable::TooSmall, "too small"),
     (Unusable::OtherStream, "of another stream"),
     (Unusable::OtherSize, "of the pool for requests of another size"),
     (Unusable::OtherPool, "of another pool"),
+    (Unusable::NotSplit, "not split, by `max_split_size`"),
 ];
 
 impl OpenRecording {
@@ -114,7 +115,7 @@ impl OpenDevice {
         let (since, allocation) = hole.free_since(history, at);
         let freed = allocation.and_then(|id| {
             let event = history.allocations[id as usize].freed.event()?;
-            let is_free = history.subject_number(event) == Some(id as usize);
+            let is_free = history.subject_number(event) == Some(id as usize) && history.has_stacks_of_frees();
             history.device().events.get(event).stack.filter(|_| is_free)
         });
         Ok(HoleSince { since: moment(since) as usize, allocation, free_stack: stack(freed) })

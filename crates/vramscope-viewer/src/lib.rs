@@ -16,6 +16,7 @@ mod answers;
 mod bits;
 mod columns;
 mod comparison;
+mod conditions;
 mod device;
 mod error;
 mod groups;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_analysis::{Both, Change, Changes, Moment, changed_holders};
+use vramscope_analysis::{Both, Cancel, Change, Changes, Moment, changed_holders};
 use vramscope_report::Names;
 use vramscope_trace::{PoolId, StackId};
 
@@ -138,7 +138,7 @@ impl OpenRecording {
 
     /// What a pool holds at a moment.
     pub(crate) fn pool(&self, device: usize, query: &PoolQuery) -> Answer {
-        let mut now = DeviceAt::of(self, device, query.moment, None)?;
+        let mut now = DeviceAt::of(self, device, query.moment, None, &Cancel::default())?;
         let (history, tags) = (now.device.history(), &now.device.tags);
         let is_in = |number: u32| tags.table[number as usize].pool == query.pool;
         now.allocated.retain(|&id| is_in(tags.allocations[id]));

@@ -163,14 +163,14 @@ impl Question {
             Self::Picture(window) => of()?.picture(window, cancel),
             Self::Bands(span) => of()?.bands(span, cancel),
             Self::Meaning => plain().behind(&of()?.meaning()),
-            Self::Live(query) => file.live(device, &query),
+            Self::Live(query) => file.live(device, &query, cancel),
             Self::Spent(query) => file.spent(device, &query, cancel),
             Self::HoldersOfBoth(query) => {
                 let other = other.ok_or(ViewError::NoFile(query.other_file))?;
-                holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query)
+                holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query, cancel)
             }
             Self::Groups(query) => file.groups(device, &query),
-            Self::Legend(query) => plain().behind(&file.legend(device, &query)?),
+            Self::Legend(query) => plain().behind(&file.legend(device, &query, cancel)?),
             Self::HighestOfBoth(query) => {
                 let other = other.ok_or(ViewError::NoFile(query.other_file))?;
                 highest(Both { a: (file, device), b: (other, query.other_device) }, &query, cancel)

@@ -81,15 +81,19 @@ impl OpenRecording {
         let history = self.device(device)?.history();
         let summary = Summary::of_history_unless(history, &self.frames, &Options::default(), cancel)
             .ok_or(ViewError::Unwanted)?;
-        let could_expand = findings::could_expand(trace);
-        let names = self.names_of();
+        let (names, conf) = (self.names_of(), findings::recorded_conf(trace));
         let ooms = summary.ooms.iter().map(|oom| OomFinding {
             unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
-            cause: findings::oom_cause(oom, could_expand),
+            cause: format!(
+                "{} {}",
+                findings::oom_verdict(&names, conf, oom),
+                findings::oom_cause(&names, conf, oom)
+            ),
             pinned: pinned(&names, oom),
         });
         let ooms = ooms.collect();
-        let best_setting = summary.best_setting.as_ref().map(|best| findings::best_setting(best, &ADVICE));
+        let advice = findings::oom_advice(&summary, &ADVICE);
+        let best_setting = (!advice.is_empty()).then(|| advice.join(" "));
         let answers = Answers {
             file: &self.name,
             recording: &self.recording,

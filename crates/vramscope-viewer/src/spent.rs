@@ -27,7 +27,7 @@ struct Part<'d> {
 impl OpenRecording {
     pub(crate) fn spent(&self, device: usize, query: &SpentQuery, cancel: &Cancel) -> Answer {
         let device = self.device(device)?;
-        let matcher = query.search.clone().map(|search| Matcher::of(device, search));
+        let matcher = Matcher::of(device, query.search.as_ref(), cancel)?;
         let takes = |id: usize| matcher.as_ref().is_none_or(|matcher| matcher.finds(id));
         let none = Steps::default();
         // What memory is for is found out after the first pictures; until then there are no steps.

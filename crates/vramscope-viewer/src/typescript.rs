@@ -7,13 +7,14 @@ use vramscope_trace::{Action, Category};
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
     Allocation, AllocationColumn, Allocations, AllocationsQuery, Among, Amount, Asked, Axis, Band, Bands, By,
-    ByKind, ByteKind, Calls, CallsOf, Comparison, Device, EarlierPart, Events, Found, GroupShare, Groups,
-    GroupsQuery, Held, HeldAt, HighestOfBoth, HighestOfBothQuery, Holders, HoldersOfBothQuery, HoleSince,
-    Holes, Items, KnownGpu, Layout, LayoutBlocks, LayoutSegments, Legend, LegendQuery, Live, LiveQuery,
-    MARKERS, Mark, MarkKind, Markers, Meaning, NONE, Names, Note, OomFinding, Peak, Picture, Pin, Place,
-    PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions, Replay, ReplayQuery,
-    ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SpanQuery, Specks, SpecksQuery, Spent,
-    SpentAmounts, SpentIn, SpentQuery, Steps, Tags, Trust, WhatChanged, WindowQuery,
+    ByKind, ByteKind, Calls, CallsOf, Comparison, Device, EarlierPart, Events, Found, FrameField, GroupShare,
+    Groups, GroupsQuery, Held, HeldAt, HighestOfBoth, HighestOfBothQuery, Holders, HoldersOfBothQuery,
+    HoleSince, Holes, Items, KnownGpu, Layout, LayoutBlocks, LayoutSegments, Legend, LegendQuery, Live,
+    LiveQuery, MARKERS, Mark, MarkKind, Markers, Meaning, NONE, Names, Note, OomFinding, Peak, Picture, Pin,
+    Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions, Replay,
+    ReplayQuery, ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SizeSign, Sought, SpanQuery,
+    Specks, SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, TagField, Tags, Trust, WhatChanged,
+    WindowQuery,
 };
 #[cfg(feature = "fleet")]
 use crate::protocol::{DifferentRank, KindOfRanks, RankTold, Ranks};
@@ -105,6 +106,10 @@ fn the_page_reads_what_is_answered() {
         declared::<Among>(),
         declared::<Allocations<'_>>(),
         declared::<SearchQuery>(),
+        declared::<Sought>(),
+        declared::<FrameField>(),
+        declared::<TagField>(),
+        declared::<SizeSign>(),
         declared::<Found>(),
         declared::<SpecksQuery>(),
         declared::<Specks>(),

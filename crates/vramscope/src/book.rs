@@ -25,6 +25,7 @@ struct Pool;
 struct Profiler;
 
 /// The book: recordings.
+#[cfg(feature = "export")]
 #[doc = include_str!("../../../docs/recordings.md")]
 struct Recordings;
 

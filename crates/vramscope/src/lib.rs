@@ -8,7 +8,7 @@
 //! - [`analysis`]: questions asked of a recording
 //! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
 //! - [`report`]: answers as text, JSON and JUnit XML
-//! - [`gpus`]: a table of GPUs and their memory
+//! - [`gpus`]: a table of GPUs and their memory; [`units`]: numbers as people read and write them
 //! - `viewer`, a feature: the page of `vramscope view` and its local server
 //! - `phantom`, a feature: GPUs that are not there, for programs to run on
 //! - `fleet`, a feature: recordings of all ranks of a job as one
@@ -35,7 +35,7 @@
 
 pub use vramscope_allocator as allocator;
 pub use vramscope_analysis as analysis;
-pub use vramscope_basics::gpus;
+pub use vramscope_basics::{gpus, units};
 pub use vramscope_engine as engine;
 #[cfg(feature = "export")]
 pub use vramscope_export as export;
@@ -74,7 +74,7 @@ pub mod history {
 ///
 /// let loss = train_step(&pool, 32)?;
 /// let step = profiler.last_result().unwrap();
-/// assert_eq!((&*step.function_name, step.peak_above_start()), ("train_step", 32 * 4096 + 512));
+/// assert_eq!((step.function_name(), step.peak_above_start()), ("train_step", 32 * 4096 + 512));
 /// # drop(loss);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -117,11 +117,12 @@ pub use vramscope_macros::profile;
 /// Every trait comes with the types that its methods take and return, so that it can be implemented with the prelude alone.
 /// Words that a program is likely to use for something of its own are reached through their module, which is here too:
 /// `allocator::Device`, `allocator::Limit`, `analysis::{By, Frames, Moment, Options, Summary}`, `history::{Context, Enabled}`,
-/// `hooks::{Free, Function}`, `hooks::function::Unit`, `profiler::{Outcome, Quantity, Severity}`, `report::Answers`.
+/// `hooks::Function`, `hooks::function::{Ended, FunctionCall, Unit}`, `profiler::{Observation, Outcome, Quantity, Reading,
+/// Severity, SourceError, SourceInfo, Ticker, Watch}`, `report::{Answers, Names}`.
 pub mod prelude {
     pub use crate::{allocator, analysis, history, profiler, report, trace};
     pub use vramscope_allocator::hooks::{
-        self, AllocPostprocess, AllocPreprocess, BoxedError, CupyMemoryProfileHook, DebugPrintHook,
+        self, AllocPostprocess, AllocPreprocess, BoxedError, CupyMemoryProfileHook, DebugPrintHook, Free,
         FunctionHook, HookError, HookGuard, LineProfileHook, MallocPostprocess, MallocPreprocess, MemoryHook,
         register,
     };

@@ -93,7 +93,7 @@ fn the_profiler_of_the_program_measures_once_there_is_one() {
             threads.spawn(named);
         }
     });
-    assert_eq!(second.get_summary().function("unnamed").unwrap().call_count, 4);
+    assert_eq!(second.get_summary().function("unnamed").unwrap().call_count(), 4);
     assert_eq!(first.results().len(), 3);
     assert!(take_global_profiler().is_some());
     named();

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
 from vramscope.integrations.pytest import parse_size
@@ -76,6 +77,21 @@ def _cuda():
 )
 def test_sizes(size, expected):
     assert parse_size(size) == expected
+
+
+SIZES = Path(__file__).parents[3] / "crates" / "vramscope-basics" / "sizes.txt"
+
+
+def test_sizes_are_read_as_the_command_reads_them():
+    for line in SIZES.read_text(encoding="utf-8").splitlines():
+        text, _, expected = line.partition("|")
+        if line.startswith("#"):
+            continue
+        try:
+            found = str(parse_size(text))
+        except ValueError:
+            found = "none"
+        assert found == expected, line
 
 
 @pytest.mark.parametrize("size", ["", "GiB", "2 GiX", "-1 MB"])

@@ -86,6 +86,37 @@ def checkpointed(use_reentrant: bool) -> Callable[[Begin], Any]:
     return program
 
 
+LAST_LAYERS: dict[str, Callable[[], nn.Module]] = {
+    "Linear": lambda: nn.Linear(64, 64),
+    "LayerNorm": lambda: nn.LayerNorm(64),
+    "RMSNorm": lambda: nn.RMSNorm(64),
+    "BatchNorm": lambda: nn.BatchNorm1d(16),
+    "GroupNorm": lambda: nn.GroupNorm(4, 16),
+    "Dropout": lambda: nn.Dropout(0.1),
+}
+
+
+def checkpointed_to(last: str) -> Callable[[Begin], Any]:
+    """Checkpoints blocks that end in this layer, both ways."""
+
+    def program(begin: Begin) -> Any:
+        def prepare(model: nn.Module) -> nn.Module:
+            model.last = LAST_LAYERS[last]().to(DEVICE)
+            return model
+
+        def loss(model: Any, x: torch.Tensor) -> torch.Tensor:
+            x.requires_grad_()
+            for block in model.blocks:
+                for use_reentrant in (False, True):
+                    whole = nn.Sequential(block, model.last)
+                    x = checkpoint(whole, x, use_reentrant=use_reentrant)
+            return x.square().mean()
+
+        return train(begin, loss=loss, prepare=prepare)
+
+    return program
+
+
 def sequential(begin: Begin) -> Any:
     def loss(model: Any, x: torch.Tensor) -> torch.Tensor:
         return checkpoint_sequential(list(model.blocks), 2, x, use_reentrant=False).mean()
@@ -404,6 +435,29 @@ def failed_backward(begin: Begin) -> Any:
     return [*said, *model.parameters()]
 
 
+def failed_recomputation(begin: Begin) -> Any:
+    """Exceptions that free tensors of the GPU as they unwind, while checkpoints compute their activations again."""
+    model = net()
+    begin(model, torch.optim.SGD(model.parameters(), 0.1))
+    said = []
+
+    def beside(tensor: torch.Tensor, _: object) -> torch.Tensor:
+        return tensor
+
+    def fails(x: torch.Tensor) -> torch.Tensor:
+        y = model(x)
+        if torch._C._current_graph_task_id() >= 0:
+            return beside(random(64), [][0])
+        return y
+
+    for use_reentrant in (False, True):
+        try:
+            checkpoint(fails, data().requires_grad_(), use_reentrant=use_reentrant).sum().backward()
+        except IndexError as error:
+            said.append(str(error))
+    return said
+
+
 def copied(begin: Begin) -> Any:
     model = net(torch.nn.Module.__call__)
     begin(model, torch.optim.SGD(model.parameters(), 0.1))
@@ -440,6 +494,7 @@ PROGRAMS: dict[str, Callable[[Begin], Any]] = {
     "checkpoint-reentrant": checkpointed(True),
     "checkpoint": checkpointed(False),
     "checkpoint-sequential": sequential,
+    **{f"checkpoint-to-{last}": checkpointed_to(last) for last in LAST_LAYERS},
     "compile-eager": compiled("eager"),
     "compile-aot-eager": compiled("aot_eager"),
     "compile-fullgraph": compiled("aot_eager", fullgraph=True),
@@ -466,6 +521,7 @@ PROGRAMS: dict[str, Callable[[Begin], Any]] = {
     "own-hooks": own_hooks,
     "dispatch-mode": operations,
     "failed-backward": failed_backward,
+    "failed-recomputation": failed_recomputation,
     "copied": copied,
     "threads": threads,
 }

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from vramscope import _native
+from vramscope import _arguments, _native
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -89,6 +89,10 @@ def serve(
     """
     if not hasattr(_native, "LiveServer"):
         raise _native.VramscopeError("programs can be watched on Unix alone")
+    if source is not None and not all(hasattr(source, name) for name in ("name", "device_id", "knows_holders", "read")):
+        raise TypeError(f"source has name, device_id, knows_holders and read(), and {type(source).__name__} has not")
+    if path is not None:
+        path = _arguments.path("path", path)
     sources = [source] if source is not None else _sources(holders)
     if path is not None and len(sources) > 1:
         raise ValueError(f"there are {len(sources)} devices, each with a socket of its own: give no path")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from vramscope._native import PoolHistory, VramscopeError
+from vramscope import _arguments
+from vramscope._native import PoolHistory, VramscopeError, names_another_format
 
 _under_way: "PoolRecording | None" = None
 
@@ -24,8 +25,9 @@ def record(path: "str | os.PathLike[str]", *, allocator: Callable[[int], Any] | 
     ends. `vramscope report`, `view` and `replay` open it.
 
     Args:
-        path: The file. Where its name ends in `.pickle`, it becomes a snapshot in PyTorch's form when the recording is
-            closed; until then it is a log beside it, whose name ends in `.pickle.vramscope`.
+        path: The file. Where its name ends in `.pickle` or `.pkl`, it becomes a snapshot in PyTorch's form when the
+            recording is closed; until then it is a log beside it, whose name ends in `.pickle.vramscope`. Names of
+            other formats, as `run.json`, are refused.
         allocator: Where the pool has its memory from, such as `cupy.cuda.malloc_managed`; the device's memory where it
             is left out.
 
@@ -68,9 +70,16 @@ class PoolRecording:
 
         if _under_way is not None and _under_way._process == os.getpid():
             raise VramscopeError(f"CuPy's pool is being recorded already, to {_under_way.path}; close that first")
-        self.path = os.fspath(path)
+        self.path = _arguments.path("path", path)
+        if allocator is not None:
+            _arguments.function("allocator", allocator)
+        if names_another_format(self.path) and not self.path.endswith(".vramscope"):
+            raise VramscopeError(
+                f"{self.path}: end the name of a recording in .vramscope, or in .pickle or .pkl for a snapshot; "
+                "`vramscope export` writes other formats"
+            )
         self._process = os.getpid()
-        self._pickle = self.path if self.path.endswith(".pickle") else None
+        self._pickle = self.path if self.path.endswith((".pickle", ".pkl")) else None
         log = self.path + ".vramscope" if self._pickle else self.path
         self._history = PoolHistory(log, _current_stream, _device_free)
         base = cupy.cuda.memory._malloc if allocator is None else allocator

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple, ParamSpec, TextIO, TypeVar
 
+from vramscope import _arguments
 from vramscope.function_hooks import _torch
 from vramscope.function_hooks._counters import Counters, Taken
 from vramscope.function_hooks._report import Total, Unit, write_report
@@ -72,7 +73,7 @@ class CupyMemoryProfileHook:
 
     def __init__(self, max_calls: int | None = None) -> None:
         self.call_history = []
-        self._max_calls = max_calls
+        self._max_calls = None if max_calls is None else _arguments.at_least("max_calls", max_calls, 0)
         self._counters = Counters()
         self._calls = Calls()
         self._totals: dict[str, Total] = {}

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,11 +20,6 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-
-_UNITS = {"": 1, "B": 1}
-for _power, _letter in enumerate("KMGT", start=1):
-    _UNITS[f"{_letter}IB"] = 1024**_power
-    _UNITS[f"{_letter}B"] = 1000**_power
 
 #: The properties of a test's report, which junit files and the workers of xdist carry.
 _PEAK, _KEPT, _BLOCKS = "vramscope_peak_bytes", "vramscope_kept_bytes", "vramscope_allocations"
@@ -43,10 +37,13 @@ def parse_size(size: str | int) -> int:
     """Bytes out of `"2 GiB"`, `"500 MB"` or a number. Raises `ValueError` for what is no size."""
     if isinstance(size, int):
         return size
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", size)
-    if match is None or match[2].upper() not in _UNITS:
-        raise ValueError(f"{size!r} is no size: write it as 2 GiB, 500 MB or a number of bytes")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    # Most runs of pytest have no limits.
+    from vramscope import _native
+
+    try:
+        return _native.parse_bytes(size)
+    except ValueError as error:
+        raise ValueError(f"{size!r} is no size: {error}") from None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -228,7 +225,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     path = config.getoption("vramscope_baseline")
     if path and config.getoption("vramscope_update_baseline"):
         tests = {name: {"peak_bytes": use.peak, "kept_bytes": use.kept} for name, use in sorted(rows.items())}
-        Path(path).write_text(json.dumps({"tests": tests}, indent=2) + "\n", encoding="utf-8")
+        from vramscope._files import write_text
+
+        write_text(path, json.dumps({"tests": tests}, indent=2) + "\n")
         terminalreporter.write_line(f"wrote {len(tests)} tests to {path}")
     if not config.getoption("vramscope"):
         return

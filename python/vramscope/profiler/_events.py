@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import socket
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
+
+from vramscope import _arguments
+from vramscope._files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,11 +56,9 @@ class Identity:
         rank = 0 if rank is None else rank
         world_size = 1 if world_size is None else world_size
         local_rank = rank if local_rank is None else local_rank
-        if world_size < 1:
-            raise ValueError("world_size must be >= 1")
+        _arguments.at_least("world_size", world_size, 1)
         for name, value in (("rank", rank), ("local_rank", local_rank)):
-            if value < 0:
-                raise ValueError(f"{name} must be >= 0")
+            _arguments.at_least(name, value, 0)
             if value >= world_size:
                 raise ValueError(f"{name} must be < world_size")
         job = job_id or next((environment[name] for name in _JOBS if environment.get(name)), None)
@@ -135,14 +137,15 @@ def write_events(
     if form not in ("csv", "json"):
         raise ValueError(f"Unsupported format: {form}")
     records = [event.to_telemetry(sampling_interval) for event in events]
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        if form == "json":
-            json.dump(records, file, indent=2, default=str)
-        elif records:
-            writer = csv.DictWriter(file, list(records[0]))
-            writer.writeheader()
-            for record in records:
-                writer.writerow({**record, "metadata": json.dumps(record["metadata"], default=str)})
+    text = io.StringIO(newline="")
+    if form == "json":
+        json.dump(records, text, indent=2, default=str)
+    elif records:
+        writer = csv.DictWriter(text, list(records[0]))
+        writer.writeheader()
+        for record in records:
+            writer.writerow({**record, "metadata": json.dumps(record["metadata"], default=str)})
+    write_text(_arguments.path("path", path), text.getvalue())
 
 
 def timeline(events: Iterable[TrackingEvent], interval: float) -> dict[str, list[Any]]:
@@ -150,8 +153,7 @@ def timeline(events: Iterable[TrackingEvent], interval: float) -> dict[str, list
 
     Raises `ValueError` for an interval that is not above 0.
     """
-    if not interval > 0:
-        raise ValueError("interval must be > 0")
+    interval = _arguments.seconds("interval", interval)
     last: dict[int, TrackingEvent] = {}
     begin: float | None = None
     for event in events:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import platform
 import re
 import shutil
+import stat
 import sys
 import threading
 from collections import deque
@@ -16,7 +18,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vramscope import _native
+from vramscope import _arguments, _native
+from vramscope._files import NewFolder
 from vramscope.profiler._monitor import logger
 
 if TYPE_CHECKING:
@@ -74,7 +77,8 @@ class OOMFlightRecorder:
 
     def __init__(self, config: OOMFlightRecorderConfig) -> None:
         self.config = config
-        self._events: deque[dict[str, Any]] = deque(maxlen=max(1, int(config.buffer_size)))
+        kept = _arguments.at_least("buffer_size", config.buffer_size, -sys.maxsize)
+        self._events: deque[dict[str, Any]] = deque(maxlen=max(1, kept))
         self._lock = threading.Lock()
         self._number = 0
 
@@ -107,12 +111,10 @@ class OOMFlightRecorder:
             return None
         root = Path(self.config.dump_dir)
         root.mkdir(parents=True, exist_ok=True)
-        bundle = self._new_folder(root, backend)
         events = self.snapshot_events()
-        _write(bundle / "events.json", events)
-        _write(
-            bundle / "metadata.json",
-            {
+        contents = {
+            "events.json": events,
+            "metadata.json": {
                 "reason": reason,
                 "exception_type": None if exception is None else type(exception).__name__,
                 "exception_module": None if exception is None else type(exception).__module__,
@@ -122,45 +124,51 @@ class OOMFlightRecorder:
                 "captured_event_count": len(events),
                 "custom_metadata": dict(metadata or {}),
             },
-        )
-        _write(bundle / "environment.json", _environment())
-        files = ["manifest.json", "events.json", "metadata.json", "environment.json"]
-        if _dump_history(bundle / "snapshot.pickle"):
-            files.append("snapshot.pickle")
-        _write(
-            bundle / "manifest.json",
-            {
+            "environment.json": _environment(),
+        }
+        name, folder = self._new_folder(root, backend)
+        with folder:
+            for file, value in contents.items():
+                _write(folder, file, value)
+            files = ["manifest.json", *contents]
+            if _write_history(folder, "snapshot.pickle"):
+                files.append("snapshot.pickle")
+            manifest = {
                 "schema_version": 1,
-                "bundle_name": bundle.name,
+                "bundle_name": name,
                 "created_at_utc": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 "reason": reason,
                 "backend": backend,
                 "event_count": len(events),
                 "files": files,
-            },
-        )
+            }
+            _write(folder, "manifest.json", manifest)
+        bundle = root / name
         self._make_room(root)
         return str(bundle) if bundle.exists() else None
 
-    def _new_folder(self, root: Path, backend: str) -> Path:
+    def _new_folder(self, root: Path, backend: str) -> tuple[str, NewFolder]:
         time = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
         safe = re.sub(r"[^a-zA-Z0-9_-]+", "_", backend) or "unknown"
         while True:
             with self._lock:
                 self._number += 1
                 number = self._number
-            folder = root / f"oom_dump_{time}_{os.getpid()}_{safe}_{number}"
+            name = f"oom_dump_{time}_{os.getpid()}_{safe}_{number}"
             try:
-                folder.mkdir()
+                return name, NewFolder(root, name)
             except FileExistsError:
                 continue
-            return folder
 
     def _make_room(self, root: Path) -> None:
         """Removes the oldest bundles above the bounds; several processes may do so at once."""
         bundles: list[tuple[int, str, Path, int]] = []
         for path in root.glob("oom_dump_*"):
             try:
+                # Links, and bundles of other users, are not this user's to count or remove.
+                about = path.lstat()
+                if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
+                    continue
                 size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
                 bundles.append((path.stat().st_mtime_ns, path.name, path, size))
             except OSError:
@@ -179,8 +187,9 @@ def _by_age(bundle: tuple[int, str, Path, int]) -> tuple[int, int]:
     return bundle[0], int(number) if number.isdigit() else 0
 
 
-def _write(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=2, default=str), encoding="utf-8")
+def _write(folder: NewFolder, name: str, value: object) -> None:
+    with folder.create(name) as file:
+        file.write(json.dumps(value, indent=2, default=str).encode())
 
 
 def _environment() -> dict[str, Any]:
@@ -198,15 +207,22 @@ def _environment() -> dict[str, Any]:
     }
 
 
-def _dump_history(path: Path) -> bool:
+def _write_history(folder: NewFolder, name: str) -> bool:
     """Writes PyTorch's recorded history, where it records one."""
     torch: Any = sys.modules.get("torch")
     try:
         if torch is None or not torch.cuda.is_initialized() or not torch._C._cuda_isHistoryEnabled():
             return False
-        torch.cuda.memory._dump_snapshot(str(path))
+        snapshot = torch.cuda.memory._snapshot()
     except Exception as error:
         logger.warning("PyTorch's history is not in the bundle: %s", error)
+        return False
+    try:
+        with folder.create(name) as file:
+            pickle.dump(snapshot, file)
+    except OSError as error:
+        logger.warning("PyTorch's history is not in the bundle: %s", error)
+        folder.remove(name)
         return False
     return True
 

@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast, overload
 
+from vramscope import _arguments
 from vramscope.profiler._profiler import GPUMemoryProfiler, ProfileContext
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def profile_function(
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        _arguments.function("func", function)
         called = str(getattr(function, "__name__", "unknown_function") if name is None else name)
 
         def of_call() -> GPUMemoryProfiler:

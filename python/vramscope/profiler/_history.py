@@ -33,7 +33,9 @@ def _begin(max_entries: int) -> bool:
     try:
         if _torch()._C._cuda_isHistoryEnabled():
             return False
-        _torch().cuda.memory._record_memory_history(max_entries=max_entries)
+        from vramscope.torch._history import stack_context
+
+        _torch().cuda.memory._record_memory_history(max_entries=max_entries, context=stack_context())
     except Exception as error:
         logger.warning("PyTorch's history cannot be recorded: %s", error)
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from vramscope import _arguments
 from vramscope.profiler._profiler import GPUMemoryProfiler, ProfileContext
 from vramscope.profiler._saved import SavedResults
 
@@ -58,7 +59,7 @@ class MemoryProfiler:
 
     def load_results(self, filename: str | PathLike[str]) -> Any:
         """The object of a file that `save_results` wrote, as dictionaries and lists."""
-        with open(filename, encoding="utf-8") as file:
+        with open(_arguments.path("filename", filename), encoding="utf-8") as file:
             return json.load(file)
 
     def __enter__(self) -> MemoryProfiler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vramscope.profiler._peaks import PeakBook
-from vramscope.profiler._sources import MemorySource, TorchSource
+from vramscope.profiler._sources import MemorySource, source_of
 
 
 class MemoryMeter:
@@ -15,7 +15,7 @@ class MemoryMeter:
     """
 
     def __init__(self, device: Any = None, *, source: MemorySource | None = None) -> None:
-        self.source = TorchSource(device) if source is None else source
+        self.source = source_of(device, source)
         self._book = PeakBook.of(self.source)
         self._scope = self._book.open()
 

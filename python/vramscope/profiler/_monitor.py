@@ -7,6 +7,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from vramscope._arguments import seconds
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,9 +23,7 @@ class Monitor:
     """
 
     def __init__(self, name: str, interval: float, tick: Callable[[], bool]) -> None:
-        if not interval > 0:
-            raise ValueError("interval must be > 0")
-        self.interval = interval
+        self.interval = seconds("interval", interval)
         self.missed = 0
         self._tick = tick
         self._stop = threading.Event()

@@ -11,13 +11,13 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vramscope import VramscopeError
+from vramscope import VramscopeError, _arguments
 from vramscope.profiler._leaks import LeakDetector, LeakSuspect
 from vramscope.profiler._monitor import Monitor, logger
 from vramscope.profiler._peaks import PeakBook, PeakScope
 from vramscope.profiler._result import ProfileResult
 from vramscope.profiler._snapshot import MemorySnapshot, calling_stack
-from vramscope.profiler._sources import MemorySource, Peaks, Reading, TorchSource
+from vramscope.profiler._sources import MemorySource, Peaks, Reading, source_of
 from vramscope.profiler._summary import Totals
 
 if TYPE_CHECKING:
@@ -71,9 +71,8 @@ class GPUMemoryProfiler:
         source: MemorySource | None = None,
     ) -> None:
         for name, bound in (("max_snapshots", max_snapshots), ("max_results", max_results)):
-            if bound < 1:
-                raise ValueError(f"{name} must be >= 1")
-        self.source = TorchSource(device) if source is None else source
+            _arguments.at_least(name, bound, 1)
+        self.source = source_of(device, source)
         self.device = self.source.device
         self.track_tensors = track_tensors
         self.track_cpu_memory = track_cpu_memory
@@ -103,6 +102,7 @@ class GPUMemoryProfiler:
 
         What it raises is passed on, and the result is then the last of `results`.
         """
+        _arguments.function("func", func)
         with ProfileContext(self, getattr(func, "__name__", str(func))) as call:
             # Kept until the end of the call, so that what was returned counts as live.
             call.returned = func(*args, **kwargs)

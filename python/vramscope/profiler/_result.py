@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vramscope._arguments import number
 from vramscope.profiler._snapshot import MemorySnapshot
 
 if TYPE_CHECKING:
@@ -103,8 +104,9 @@ class ProfileResult:
 
 def format_bytes(n: float, *, signed: bool = False) -> str:
     """The bytes `n` in words: `512 B`, `1.50 MiB`. With `signed`, what is not negative has a plus: `+512 B`."""
-    sign = "-" if n < 0 else "+" if signed else ""
-    size = float(abs(n))
+    size = number("n", n)
+    sign = "-" if size < 0 else "+" if signed else ""
+    size = abs(size)
     if size < 1024:
         return f"{sign}{int(size)} B"
     for unit in ("KiB", "MiB", "GiB"):

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vramscope import _native
+from vramscope import _arguments, _native
+from vramscope._files import write_text
 from vramscope.profiler._result import ProfileResult
 from vramscope.profiler._snapshot import MemorySnapshot
 
@@ -42,14 +43,12 @@ class SavedResults:
 
     def write(self, path: str | PathLike[str]) -> None:
         """Writes a file."""
-        text = json.dumps(self.to_dict(), indent=2)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_text(_arguments.path("path", path), json.dumps(self.to_dict(), indent=2))
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> SavedResults:
         """Reads a file. Raises `vramscope.ReadError` with the path of the first value that is wrong."""
-        with open(path, encoding="utf-8") as file:
+        with open(_arguments.path("path", path), encoding="utf-8") as file:
             text = file.read()
         _native.check_saved_results(text)
         data = json.loads(text)

@@ -224,6 +224,18 @@ def _parts(value: object) -> Iterable[object]:
 ORIGINALS: dict[str, Any] = {}
 
 
+def source_of(device: Any, source: MemorySource | None) -> MemorySource:
+    """The source that a profiler is given, or PyTorch's of a device.
+
+    Raises `TypeError` for an object that is no `MemorySource`, else as `TorchSource` does.
+    """
+    if source is None:
+        return TorchSource(device)
+    if not isinstance(source, MemorySource):
+        raise TypeError(f"source is a MemorySource, not {type(source).__name__}")
+    return source
+
+
 def torch_original(name: str) -> Any:
     """A function of `torch._C`, as PyTorch made it."""
     return ORIGINALS.get(name) or getattr(sys.modules["torch"]._C, name)

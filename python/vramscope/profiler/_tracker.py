@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import weakref
@@ -9,7 +10,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vramscope import VramscopeError
+from vramscope import VramscopeError, _arguments
 from vramscope.profiler._alerts import DEFAULTS, Growth, Watched
 from vramscope.profiler._events import Identity, TrackingEvent, timeline, write_events
 from vramscope.profiler._flight_recorder import (
@@ -23,7 +24,7 @@ from vramscope.profiler._monitor import Monitor, logger
 from vramscope.profiler._peaks import PeakBook, PeakScope
 from vramscope.profiler._phases import PhaseHandle, Phases
 from vramscope.profiler._result import format_bytes
-from vramscope.profiler._sources import DeviceMemory, MemorySource, Peaks, Reading, TorchSource
+from vramscope.profiler._sources import DeviceMemory, MemorySource, Peaks, Reading, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -64,12 +65,15 @@ class MemoryTracker:
         *,
         source: MemorySource | None = None,
     ) -> None:
-        if not sampling_interval > 0:
-            raise ValueError("sampling_interval must be > 0")
-        if max_events < 1:
-            raise ValueError("max_events must be >= 1")
+        _arguments.seconds("sampling_interval", sampling_interval)
+        _arguments.at_least("max_events", max_events, 1)
+        _arguments.whole("oom_max_dumps", oom_max_dumps)
+        _arguments.whole("oom_max_total_mb", oom_max_total_mb)
+        _arguments.whole("native_history_max_entries", native_history_max_entries)
+        _arguments.path("oom_dump_dir", oom_dump_dir)
+        kept = 0 if oom_buffer_size is None else _arguments.at_least("oom_buffer_size", oom_buffer_size, -sys.maxsize)
         self.distributed_identity = Identity.of(job_id, rank, local_rank, world_size).to_dict()
-        self.source = TorchSource(device) if source is None else source
+        self.source = source_of(device, source)
         self.device = self.source.device
         self.backend = self.source.backend
         self.sampling_interval = sampling_interval
@@ -88,7 +92,7 @@ class MemoryTracker:
             OOMFlightRecorderConfig(
                 enable_oom_flight_recorder,
                 oom_dump_dir,
-                oom_buffer_size if oom_buffer_size and oom_buffer_size > 0 else max_events,
+                kept if kept > 0 else max_events,
                 oom_max_dumps,
                 oom_max_total_mb,
             )
@@ -251,7 +255,7 @@ class MemoryTracker:
 
     def add_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
         """Calls `callback` with every alert, on the thread that found it; what it raises is logged."""
-        self.alert_callbacks.append(callback)
+        self.alert_callbacks.append(_arguments.function("callback", callback))
 
     def remove_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
         """Calls it no more."""
@@ -262,7 +266,7 @@ class MemoryTracker:
         """Changes one of `thresholds`. Raises `ValueError` for a name that is not among them."""
         if threshold_name not in self.thresholds:
             raise ValueError(f"Unknown threshold: {threshold_name}")
-        self.thresholds[threshold_name] = value
+        self.thresholds[threshold_name] = _arguments.number("value", value)
 
     # ---- events ----
 
@@ -321,19 +325,22 @@ class MemoryTracker:
         self, event_type: str | None = None, last_n: int | None = None, since: float | None = None
     ) -> list[TrackingEvent]:
         """The events that are kept: of one type, from a time on, the newest `last_n`."""
+        newest = 0 if last_n is None else _arguments.at_least("last_n", last_n, 0)
+        since = None if since is None else _arguments.number("since", since)
         with self._events_lock:
             events = list(self.events)
         if event_type:
             events = [event for event in events if event.event_type == event_type]
         if since:
             events = [event for event in events if event.timestamp >= since]
-        return events[-last_n:] if last_n else events
+        return events[-newest:]
 
     def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
         """The warnings, critical alerts and errors; samples do not push them out."""
+        newest = 0 if last_n is None else _arguments.at_least("last_n", last_n, 0)
         with self._events_lock:
             alerts = list(self._alerts)
-        return alerts[-last_n:] if last_n else alerts
+        return alerts[-newest:]
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
         """The last event of each `interval` seconds, in columns."""

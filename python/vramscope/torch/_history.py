@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import sys
 from typing import Any
 
 import torch
+
+LOSES_EXCEPTIONS = [(2, 11)]
+"""Releases of PyTorch that lose an exception where memory is freed while it unwinds; see `stack_context`."""
+
+
+def stack_context() -> str:
+    """Returns the `context` to record PyTorch's history with: "all", or "alloc", which captures no stacks of frees.
+
+    With "all", PyTorch captures a stack for each free. From 2.11 on it also looks for the traceback of the forward pass
+    there (`PythonTraceback::gatherForwardTraceback`). In a backward pass of the releases above, on a Python before
+    3.13, that search clears a pending exception. An exception that frees tensors as it unwinds then becomes a
+    `SystemError`: the early stop of activation checkpointing, an out of memory while activations are computed again, an
+    error in a hook. `vramscope phantom run` has the same rule in its own `history.py`.
+    """
+    release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
+    return "alloc" if release in LOSES_EXCEPTIONS and sys.version_info < (3, 13) else "all"
 
 
 class History:
@@ -26,7 +44,7 @@ class History:
         self._is_programs = torch._C._cuda_isHistoryEnabled()
         self._record = memory._record_memory_history
         self._is_under_way = True
-        self._record(max_entries=self._max_entries, stacks=self._stacks)
+        self._record(max_entries=self._max_entries, context=stack_context(), stacks=self._stacks)
 
         @functools.wraps(self._record)
         def stand_in(enabled: Any = "all", *arguments: Any, **options: Any) -> None:
@@ -69,6 +87,7 @@ class History:
         more = {name: wanted[name] for name in ("compile_context", "global_record_annotations") if name in wanted}
         self._record(
             max_entries=max(entries, self._max_entries),
+            context=stack_context(),
             stacks="all" if "all" in (stacks, self._stacks) else stacks,
             **more,
         )

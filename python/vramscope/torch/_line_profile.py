@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from vramscope import _arguments
 from vramscope._line_profile import LineReport
 from vramscope._native import VramscopeError
 from vramscope.torch._record import MAX_ENTRIES
@@ -38,7 +39,7 @@ class LineProfileHook(LineReport):
 
     def __init__(self, max_depth: int = 0, *, max_entries: int = MAX_ENTRIES) -> None:
         super().__init__(max_depth)
-        self._max_entries = max_entries
+        self._max_entries = _arguments.at_least("max_entries", max_entries, 1)
         self._owns_history = False
         self._since_us = 0
 
@@ -49,7 +50,8 @@ class LineProfileHook(LineReport):
         torch.cuda.init()
         self._owns_history = not torch._C._cuda_isHistoryEnabled()
         if self._owns_history:
-            torch.cuda.memory._record_memory_history(max_entries=self._max_entries, stacks="python")
+            # Stacks of frees are not needed.
+            torch.cuda.memory._record_memory_history(max_entries=self._max_entries, context="alloc", stacks="python")
         self._since_us = time.time_ns() // 1000
         return self
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from vramscope._native import Purposes, VramscopeError, explain_out_of_memory
+from vramscope import _arguments
+from vramscope._files import replacing
+from vramscope._native import Purposes, VramscopeError, explain_out_of_memory, names_another_format
 from vramscope.torch._history import History
 from vramscope.torch._hooks import Hooks
 from vramscope.torch._saved_tensors import SavedTensorsHooks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from types import TracebackType
 
     from typing_extensions import Self
@@ -43,8 +45,9 @@ def record(
     """Begins to record, and writes the recording to `path` when it ends.
 
     Args:
-        path: The file, an ordinary snapshot of PyTorch's. In a program of several ranks each has its own: rank 3 writes
-            `run-rank3.pickle` where `run.pickle` was asked for.
+        path: The file, an ordinary snapshot of PyTorch's: a name that ends as those of other formats, as `run.json`, is
+            refused. In a program of several ranks each has its own: rank 3 writes `run-rank3.pickle` where
+            `run.pickle` was asked for.
         model: The model, or several: its modules give the paths. Models that are not named here are found when they are
             called.
         optimizer: The optimizer, or several. What they hold already is then known from the beginning; others are found
@@ -58,18 +61,52 @@ def record(
         The recording under way. It ends with `stop()`, with its `with` block, or with the program.
 
     Raises:
-        VramscopeError: Another recording is under way, or this PyTorch has no GPU memory to record.
+        VramscopeError: Another recording is under way, this PyTorch has no GPU memory to record, or an argument has a
+            value that it cannot have, as a path that ends in `.json`.
+        TypeError: An argument has another type.
     """
+    models = _several(model, "model", lambda one: isinstance(one, torch.nn.Module), "a torch.nn.Module")
+    # Some libraries have optimizers that are none of PyTorch's.
+    optimizers = _several(optimizer, "optimizer", lambda one: hasattr(one, "param_groups"), "a torch.optim.Optimizer")
     if not torch.cuda.is_available():
         raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
-    models, optimizers = _several(model, torch.nn.Module), _several(optimizer, torch.optim.Optimizer)
     return Record(path, models, optimizers, max_entries, stacks, every)
 
 
-def _several(given: Any, kind: type) -> list[Any]:
+def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: str) -> list[Any]:
+    """The objects of an argument that takes one, several or None; `wanted` says in words which objects."""
     if given is None:
         return []
-    return [given] if isinstance(given, kind) else list(given)
+    if is_one(given):
+        return [given]
+    try:
+        several = list(given)
+    except TypeError:
+        raise TypeError(f"{argument} is {wanted} or several, not {type(given).__name__}") from None
+    for each in several:
+        if not is_one(each):
+            raise TypeError(f"{argument} is {wanted} or several, and has a {type(each).__name__} in it")
+    return several
+
+
+def _check(path: Any, max_entries: Any, stacks: Any, every: Any) -> None:
+    """Refuses arguments that make no sense, before anything is begun."""
+    path = Path(_arguments.path("path", path))
+    if names_another_format(path):
+        raise VramscopeError(
+            f"{path}: a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats"
+        )
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise VramscopeError(f"there is no folder {folder} to write {path.name} into")
+    if stacks not in ("python", "all"):
+        raise VramscopeError(f'stacks is "python" or "all", and not {stacks!r}')
+    try:
+        _arguments.at_least("max_entries", max_entries, 1)
+        if every is not None:
+            _arguments.seconds("every", every)
+    except ValueError as error:
+        raise VramscopeError(str(error)) from None
 
 
 class Record:
@@ -87,6 +124,7 @@ class Record:
         is_starting: bool = False,
     ) -> None:
         global _current
+        _check(path, max_entries, stacks, every)
         self._asked_path = Path(path).absolute()
         self._models = models
         self._optimizers = optimizers
@@ -98,14 +136,6 @@ class Record:
         self._every = every
         self._has_ended = threading.Event()
         self._writing = threading.RLock()
-        if stacks not in ("python", "all"):
-            raise VramscopeError(f'stacks is "python" or "all", and not {stacks!r}')
-        if max_entries < 1:
-            raise VramscopeError(f"max_entries is at least 1, and not {max_entries}")
-        if not self._asked_path.parent.is_dir():
-            raise VramscopeError(f"there is no folder {self._asked_path.parent} to write {self._asked_path.name} into")
-        if every is not None and not every > 0:
-            raise VramscopeError(f"every is more than 0 seconds, and not {every}")
         if torch.cuda.get_allocator_backend() != "native":
             raise VramscopeError(
                 f"the allocator {torch.cuda.get_allocator_backend()} has no history: only PyTorch's own is recorded"
@@ -180,16 +210,12 @@ class Record:
             VramscopeError: The file cannot be written.
         """
         path = self.path
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
         with self._writing:
             snapshot = self._snapshot()
             try:
-                # The file is whole before it has its name.
-                with part.open("wb") as out:
+                with replacing(path) as out:
                     pickle.dump(snapshot, out, protocol=4)
-                part.replace(path)
             except OSError as error:
-                part.unlink(missing_ok=True)
                 raise VramscopeError(f"{path} cannot be written: {error.strerror or error}") from error
         return path
 
@@ -198,6 +224,10 @@ class Record:
         if not self._history.is_on():
             print("vramscope: the program has turned PyTorch's history off: what it recorded is lost", file=sys.stderr)
         snapshot: dict[str, Any] = torch.cuda.memory._snapshot()
+        # What each device has lets a report say how much of it lay beside PyTorch's allocator.
+        snapshot["device_total_bytes"] = [
+            torch.cuda.get_device_properties(device).total_memory for device in range(torch.cuda.device_count())
+        ]
         self._purposes.write_into(snapshot)
         return snapshot
 
@@ -252,7 +282,8 @@ class Record:
             return
         self._ran_out = True
         path = self.write()
-        explanation = explain_out_of_memory(path, device) or ""
+        # A pipe would be read for ever.
+        explanation = (explain_out_of_memory(path, device) or "") if path.is_file() else ""
         # In one piece: other ranks write to the same terminal.
         print(f"{explanation}vramscope: recorded to {path}\n", end="", file=sys.stderr, flush=True)
 

@@ -9,7 +9,7 @@ function steps(count: number, unusual: number[] = []): Steps {
   return {
     told: '',
     highest: 0,
-    typical: 0,
+    median: 0,
     unusual,
     first_unusual: null,
     from: Uint32Array.from(each((step) => 10 * step)),

@@ -1,7 +1,6 @@
 import { categoryText } from '../names/tags';
-import { parsed } from '../search/found';
 import { chosenCategories, toggleOnly } from '../search/categories';
-import { findsCategory } from '../search/query';
+import { findsCategory } from '../search/found';
 import { CATEGORIES, type Category } from '../source/source';
 import { search } from '../state/search';
 import { categoryColor, css } from '../style/colors';
@@ -19,7 +18,7 @@ export function CategoryBar({ held }: { held: readonly number[] }) {
   const sums = CATEGORIES.map((category, i): CategorySum => ({ category, bytes: held[i] ?? 0 })).filter(({ bytes }) => bytes > 0);
   const total = sums.reduce((sum, { bytes }) => sum + bytes, 0);
   const color = ({ category }: CategorySum) => css(categoryColor(category, dark.value));
-  const fade = ({ category }: CategorySum) => (findsCategory(parsed.value, category) ? '' : 'category-faded');
+  const fade = ({ category }: CategorySum) => (findsCategory(category) ? '' : 'category-faded');
   return (
     <section class="category-bar" aria-label="Allocated by category" data-total={total}>
       <div class="category-bar-whole" aria-hidden="true">

@@ -2,36 +2,19 @@
 
 import { computed, effect, untracked } from '@preact/signals';
 import { numberAt } from '../numbers/at';
-import type { Query } from '../source/source';
+import { CATEGORIES, type Category, type Query } from '../source/source';
 import { asked } from '../state/asked';
 import { zoomToSelected } from '../state/moves';
 import { device, file } from '../state/place';
-import { current, currentNames, source } from '../state/recordings';
-import { regions } from '../state/regions';
+import { source } from '../state/recordings';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
 import { parse } from './language';
-import { compile } from './query';
 
-export const parsed = computed(() => parse(search.value));
+const parsed = computed(() => parse(search.value));
 
-/** The query for the source; null where the box is empty, or the names of the file are still being read. */
-export const query = computed(() => {
-  const names = currentNames.value;
-  const device = current.value;
-  if (!names || !device) return null;
-  // Regions are read where a query asks for them: others need not be asked again when they come.
-  const { tags, purposes, steps } = device;
-  return compile(parsed.value, {
-    names,
-    tags,
-    purposes,
-    steps,
-    get regions() {
-      return regions.value;
-    },
-  });
-});
+/** The query for the source; null where nothing is searched for. */
+export const query = computed(() => parsed.value.query);
 
 let queries = 0;
 /** Counts the queries: names the present one in the keys of answers. */
@@ -46,7 +29,16 @@ const answered = asked((unwanted) => {
 export const found = computed(() => (answered.value?.query === query.value ? (answered.value?.all ?? null) : null));
 
 /** What pictures fade but; until the answer to a query comes that to the one before. Null where nothing is searched. */
-export const shownFound = computed(() => (query.value ? (answered.value?.all ?? null) : null));
+export const shownFound = computed(() => {
+  const all = query.value && answered.value?.all;
+  return all && !all.is_empty ? all : null;
+});
+
+/** For each word that was not understood the reason: by its form, or by what the answer says of its text. */
+export const unclear = computed(() => [...new Set([...parsed.value.unclear, ...(found.value?.unclear ?? [])])]);
+
+/** Whether the search may find something of a category, as far as its words about categories tell. */
+export const findsCategory = (category: Category): boolean => shownFound.value?.categories[CATEGORIES.indexOf(category)] !== 0;
 
 /** Whether a set that is sent as bits has a number. */
 export const isIn = (bits: Uint8Array, number: number): boolean => (((bits[number >>> 3] ?? 0) >>> (number & 7)) & 1) === 1;

@@ -11,66 +11,24 @@
 //   step:2  region:backward  allocated:>1200  freed:never  leak:1
 //   -word  NOT word      all but those;  a OR b;  (a OR b) c
 
-export type FrameField = 'any' | 'file' | 'function' | 'line';
-export type TagField = 'stream' | 'pool' | 'layer' | 'context' | 'metadata';
+//
+// The page reads the form of a query alone. Texts, patterns and sizes go to the engine, which searches them in bounded time.
 
-/** A text to find within others, without regard to case; or a pattern. */
-export interface Sought {
-  text: string;
-  isPattern: boolean;
-}
+import { NONE, type FrameField, type Query, type SizeSign, type Sought, type TagField } from '../source/source';
 
 /** Whole numbers from one to another, both included. */
-export type Numbers = [from: number, to: number];
-
-/** What a query asks for: one condition, or several put together. */
-export type Term =
-  | { kind: 'all' | 'any'; of: Term[] }
-  | { kind: 'not'; of: Term }
-  | { kind: 'frame'; field: FrameField; sought: Sought }
-  | { kind: 'tags'; field: TagField; sought: Sought }
-  | { kind: 'category' | 'region'; sought: Sought }
-  | { kind: 'address'; address: number; version: number | null }
-  | { kind: 'size'; min: number; max: number | null }
-  | { kind: 'step'; numbers: Numbers }
-  /** The number of a leak, from 1. */
-  | { kind: 'leak'; leak: number }
-  /** By numbers of events; `before` is before recording began, `never` what was not freed. */
-  | { kind: 'allocated'; events: Numbers | 'before' }
-  | { kind: 'freed'; events: Numbers | 'never' };
+type Numbers = [from: number, to: number];
 
 export interface Parsed {
   /** Null where nothing is asked for. */
-  term: Term | null;
+  query: Query | null;
   /** For each word that was not understood the reason, to show. */
   unclear: string[];
 }
 
-const UNITS = new Map(
-  Object.entries({
-    '': 1,
-    b: 1,
-    k: 2 ** 10,
-    kib: 2 ** 10,
-    kb: 1e3,
-    m: 2 ** 20,
-    mib: 2 ** 20,
-    mb: 1e6,
-    g: 2 ** 30,
-    gib: 2 ** 30,
-    gb: 1e9,
-    t: 2 ** 40,
-    tib: 2 ** 40,
-    tb: 1e12,
-  }),
-);
-
-/** Bytes of a size such as `1.5MiB`; `MB` is decimal, `M` is not. Null where the text is no size. */
-export function parseSize(text: string): number | null {
-  const [, value, unit] = /^(\d+(?:\.\d+)?)\s*([a-z]*)$/i.exec(text) ?? [];
-  const scale = unit === undefined ? undefined : UNITS.get(unit.toLowerCase());
-  return scale === undefined ? null : Math.round(Number(value) * scale);
-}
+/** The most characters of a query, and the most words. */
+const LONGEST = 4096;
+const MOST_WORDS = 200;
 
 export interface Token {
   kind: 'word' | '(' | ')' | 'and' | 'or' | 'not';
@@ -83,8 +41,8 @@ const PATTERN = String.raw`/(?:[^/\\\n]|\\.)+/(?=[\s)]|$)`;
 /** A word by its form; `>= 10 MiB` is one word just as `>=10MiB` is. */
 const WORD = new RegExp(
   [
-    String.raw`(?:[<>]=?|=)\s*\d[\d.]*(?:\s*(?:[kmgt](?:i?b)?|b))?(?=[\s<>()]|$)`,
-    String.raw`\d[\d.]*\s*[kmgt]i?b(?=[\s()]|$)`,
+    String.raw`(?:[<>]=?|=)\s*\d[\d.]*(?:\s*(?:[kmgtp](?:i?b)?|b))?(?=[\s<>()]|$)`,
+    String.raw`\d[\d.]*\s*[kmgtp]i?b(?=[\s()]|$)`,
     `[a-z_]+:(?:${QUOTED}|${PATTERN})`,
     PATTERN,
     QUOTED,
@@ -100,6 +58,7 @@ const occurrences = (text: string, of: string) => text.split(of).length - 1;
 
 /** The words of a query, and what stands between them. Quotes hold words together. */
 export function tokens(text: string): Token[] {
+  if (text.length > LONGEST) return [{ kind: 'word', text }];
   const found: Token[] = [];
   let open = 0;
   for (let at = 0; at < text.length; ) {
@@ -128,23 +87,14 @@ export function tokens(text: string): Token[] {
 
 const unquoted = (text: string) => text.replaceAll('"', '').toLowerCase();
 
-/** What a word or the value of a field seeks; a text says why it cannot. */
-function soughtBy(word: string): Sought | string {
+/** What a word or the value of a field seeks. */
+function soughtBy(word: string): Sought {
   const [, pattern] = /^\/(.+)\/$/.exec(word) ?? [];
-  if (pattern === undefined) return { text: unquoted(word), isPattern: false };
-  try {
-    new RegExp(pattern, 'i');
-  } catch {
-    return `${word}: this is no regular expression`;
-  }
-  return { text: pattern, isPattern: true };
+  return pattern === undefined ? { text: unquoted(word), is_pattern: false } : { text: pattern, is_pattern: true };
 }
 
 /** An address as memory_viz writes it: `b7f3a00200000_2`, `b'7f3a00200000_2'`. Shorter ones could be names of functions. */
 const NAMED = /^(?:(0x|[bs])?'?)([0-9a-f]{8,})_(\d+)'?$/i;
-
-/** By how much a size may differ that is given without a sign. */
-const ABOUT = 0.005;
 
 /** `3`, `3..7`, `>3`, `>=3`, `<7`, `<=7`; null where a text is none of them. */
 function numbersOf(text: string): Numbers | null {
@@ -157,41 +107,53 @@ function numbersOf(text: string): Numbers | null {
   return [0, sign === '<' ? at - 1 : at];
 }
 
+/** The moments right after these events. */
+const momentsAfter = ([from, to]: Numbers): Numbers[] =>
+  from <= to ? [[Math.min(from + 1, NONE - 1), Math.min(to + 1, NONE - 1)]] : [];
+
 const NUMBERS = 'a number, as in';
 
 /** What a field asks for; a text says why its value makes no sense. */
-type Field = (value: string, sought: Sought) => Term | string;
+type Field = (value: string, sought: Sought) => Query | string;
 
 const frame =
   (field: FrameField): Field =>
-  (_, sought) => ({ kind: 'frame', field, sought });
+  (_, sought) => ({ is: 'frame', field, sought });
 const tags =
   (field: TagField): Field =>
-  (_, sought) => ({ kind: 'tags', field, sought });
+  (_, sought) => ({ is: 'tag', field, sought });
 
 const FIELDS = new Map(
   Object.entries<Field>({
     file: frame('file'),
     function: frame('function'),
     line: frame('line'),
-    category: (_, sought) => ({ kind: 'category', sought }),
+    category: (_, sought) => ({ is: 'category', sought }),
     layer: tags('layer'),
-    region: (_, sought) => ({ kind: 'region', sought }),
+    region: (_, sought) => ({ is: 'region', sought }),
     step(value) {
       const numbers = numbersOf(value);
-      return numbers ? { kind: 'step', numbers } : `${NUMBERS} step:2 or step:2..4`;
+      return numbers
+        ? { is: 'step', from: numbers[0], to: Number.isFinite(numbers[1]) ? numbers[1] : null }
+        : `${NUMBERS} step:2 or step:2..4`;
     },
     leak(value) {
       const leak = Number(value);
-      return /^\d+$/.test(value) && leak > 0 ? { kind: 'leak', leak } : `${NUMBERS} leak:1, by the order of the report`;
+      return /^\d+$/.test(value) && leak > 0 && leak < NONE
+        ? { is: 'leak', leak: leak - 1 }
+        : `${NUMBERS} leak:1, by the order of the report`;
     },
     allocated(value) {
-      const events = value === 'before' ? value : numbersOf(value);
-      return events ? { kind: 'allocated', events } : `${NUMBERS} allocated:>1200 or allocated:10..20, or allocated:before`;
+      const events = numbersOf(value);
+      if (value === 'before') return { is: 'allocated', spans: [[0, 0]] };
+      return events
+        ? { is: 'allocated', spans: momentsAfter(events) }
+        : `${NUMBERS} allocated:>1200 or allocated:10..20, or allocated:before`;
     },
     freed(value) {
-      const events = value === 'never' ? value : numbersOf(value);
-      return events ? { kind: 'freed', events } : `${NUMBERS} freed:>1200 or freed:10..20, or freed:never`;
+      const events = numbersOf(value);
+      if (value === 'never') return { is: 'freed', spans: [[NONE, NONE]] };
+      return events ? { is: 'freed', spans: momentsAfter(events) } : `${NUMBERS} freed:>1200 or freed:10..20, or freed:never`;
     },
     stream(value, sought) {
       const isOne = /^(0x[0-9a-f]+|\d+|default)$/.test(value) || /stream/.test(value);
@@ -209,26 +171,32 @@ const FIELDS = new Map(
 
 export const FIELD_NAMES = [...FIELDS.keys()];
 
+const SIGNS = new Map<string, SizeSign>([
+  ['>', 'above'],
+  ['>=', 'at_least'],
+  ['<', 'below'],
+  ['<=', 'at_most'],
+  ['=', 'about'],
+]);
+
 /** What a word asks for; a text says why it was not understood. */
-function termOf(word: string): Term | string {
+function conditionOf(word: string): Query | string {
   // A size begins with < or >. `<module>` is none: Python names the function so that is a whole file.
   const [, sign, size = ''] = /^([<>](?:=|(?=[\s\d.]|$))|=(?=\s*\d))\s*(.*)$/.exec(word) ?? [];
   if (sign !== undefined) {
-    const bytes = parseSize(size);
-    if (bytes === null) return `${word}: a size is a number with a unit, as in ${sign}10MiB`;
-    if (sign === '=') return about(bytes);
-    if (sign[0] === '>') return { kind: 'size', min: sign === '>' ? bytes + 1 : bytes, max: null };
-    return { kind: 'size', min: 0, max: sign === '<' ? Math.max(bytes - 1, 0) : bytes };
+    if (!/^\d/.test(size)) return `${word}: a size is a number with a unit, as in ${sign}10MiB`;
+    return { is: 'size', sign: SIGNS.get(sign) ?? 'about', size };
   }
-  const bare = /^[\d.]+\s*[kmgt]i?b$/i.test(word) ? parseSize(word) : null;
-  if (bare !== null) return about(bare);
+  if (/^\d[\d.]*\s*[kmgtp]i?b$/i.test(word)) return { is: 'size', sign: 'about', size: word };
   if (/^0x/i.test(word) || NAMED.test(word)) {
     const [, letter, hex, version] = NAMED.exec(word) ?? /^0(x)([0-9a-f]+)$/i.exec(word) ?? [];
     const address = hex === undefined ? NaN : parseInt(hex, 16);
     if (!Number.isSafeInteger(address)) return `${word}: not an address`;
     // The number behind a segment counts segments, not allocations: the address alone is searched.
     const isSegment = letter?.toLowerCase() === 's';
-    return { kind: 'address', address, version: version === undefined || isSegment ? null : Number(version) };
+    const number = version === undefined || isSegment ? null : Number(version);
+    if (number !== null && number >= NONE) return `${word}: not an address`;
+    return { is: 'address', address, version: number };
   }
   const [, name, value = ''] = /^([a-z_]+):(.*)$/i.exec(word) ?? [];
   const field = name === undefined ? undefined : FIELDS.get(name.toLowerCase());
@@ -236,35 +204,30 @@ function termOf(word: string): Term | string {
   if (name !== undefined && !value.startsWith(':') && (field || !/^[\\/]/.test(value))) {
     if (!field) return `there is no field ${name}; fields are ${FIELD_NAMES.join(', ')} ("${word}" in quotes is text)`;
     const sought = soughtBy(value);
-    if (typeof sought === 'string') return sought;
     if (sought.text === '') return `${name}: needs a value`;
-    const term = field(sought.text, sought);
-    return typeof term === 'string' ? `${word}: ${term}` : term;
+    const condition = field(sought.text, sought);
+    return typeof condition === 'string' ? `${word}: ${condition}` : condition;
   }
-  const sought = soughtBy(word);
-  return typeof sought === 'string' ? sought : { kind: 'frame', field: 'any', sought };
+  return { is: 'frame', field: 'any', sought: soughtBy(word) };
 }
-
-const about = (bytes: number): Term => ({
-  kind: 'size',
-  min: Math.ceil(bytes * (1 - ABOUT)),
-  max: Math.floor(bytes * (1 + ABOUT)),
-});
 
 /** The deepest that parentheses may lie within each other. */
 const DEEPEST = 12;
 
-const together = (kind: 'all' | 'any', of: Term[]): Term | null => (of.length > 1 ? { kind, of } : (of[0] ?? null));
+const together = (is: 'all' | 'any', of: Query[]): Query | null => (of.length > 1 ? { is, of } : (of[0] ?? null));
 
 export function parse(text: string): Parsed {
+  if (text.length > LONGEST) return { query: null, unclear: [`a search has at most ${LONGEST} characters`] };
   const all = tokens(text);
+  if (all.filter(({ kind }) => kind === 'word').length > MOST_WORDS)
+    return { query: null, unclear: [`a search has at most ${MOST_WORDS} words`] };
   const unclear: string[] = [];
   let at = 0;
 
   /** What stands up to the end, or up to the parenthesis that closes it. */
-  function any(depth: number): Term | null {
-    const choices: Term[] = [];
-    let both: Term[] = [];
+  function any(depth: number): Query | null {
+    const choices: Query[] = [];
+    let both: Query[] = [];
     let words = 0;
     const end = (isOr: boolean) => {
       if (words === 0 && (isOr || choices.length > 0)) unclear.push('OR needs something on both sides');
@@ -286,22 +249,22 @@ export function parse(text: string): Parsed {
   }
 
   /** A word or a parenthesis, with what denies it; the position is then that of its last token. */
-  function negatable(depth: number): Term | null {
+  function negatable(depth: number): Query | null {
     let isDenied = false;
     while (all[at]?.kind === 'not') {
       isDenied = !isDenied;
       at += 1;
     }
     const one = single(depth);
-    return one && isDenied ? { kind: 'not', of: one } : one;
+    return one && isDenied ? { is: 'not', of: one } : one;
   }
 
-  function single(depth: number): Term | null {
+  function single(depth: number): Query | null {
     const token = all[at];
     if (token?.kind === 'word') {
-      const term = termOf(token.text);
-      if (typeof term === 'string') unclear.push(term);
-      else if (term.kind !== 'frame' || term.sought.text !== '') return term;
+      const condition = conditionOf(token.text);
+      if (typeof condition === 'string') unclear.push(condition);
+      else if (condition.is !== 'frame' || condition.sought.text !== '') return condition;
       return null;
     }
     if (token?.kind !== '(') {
@@ -318,8 +281,8 @@ export function parse(text: string): Parsed {
     return any(depth + 1);
   }
 
-  const term = any(0);
+  const query = any(0);
   const parentheses = (of: Token['kind']) => all.filter(({ kind }) => kind === of).length;
   if (parentheses('(') > parentheses(')')) unclear.push('a parenthesis is not closed');
-  return { term, unclear: [...new Set(unclear)] };
+  return { query, unclear: [...new Set(unclear)] };
 }

@@ -1,6 +1,6 @@
 import type { TargetedKeyboardEvent } from 'preact';
 import { useRef, useState } from 'preact/hooks';
-import { stepToMatch, found, parsed, matchPosition, query } from '../search/found';
+import { stepToMatch, found, matchPosition, query, unclear as reasons } from '../search/found';
 import { search } from '../state/search';
 import { bytes, count } from '../text/units';
 import { SEARCH_ID, focusTimeline } from './keys';
@@ -52,7 +52,7 @@ export function SearchBox() {
     e.preventDefault();
   };
 
-  const { unclear } = parsed.value;
+  const unclear = reasons.value;
   return (
     <search class="search">
       <label class="visually-hidden" for={SEARCH_ID}>
@@ -101,10 +101,10 @@ export function SearchBox() {
 }
 
 function Result() {
-  const { unclear } = parsed.value;
-  if (!query.value) return unclear.length > 0 ? <span class="search-unclear">not understood</span> : null;
+  const unclear = reasons.value;
   const all = found.value;
-  if (!all) return <>searching</>;
+  if (query.value && !all) return <>searching</>;
+  if (!all || all.is_empty) return unclear.length > 0 ? <span class="search-unclear">not understood</span> : null;
   const at = matchPosition.value;
   const which = at === null ? '' : `${count(at + 1)} of `;
   return (

@@ -8,8 +8,7 @@ import { categoryText } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { useSize } from '../parts/size';
 import { Facts, Tooltip } from '../parts/tooltip';
-import { parsed } from '../search/found';
-import { findsCategory } from '../search/query';
+import { findsCategory } from '../search/found';
 import { CATEGORIES, NONE, type Bands } from '../source/source';
 import { asked } from '../state/asked';
 import { tellsCategories } from '../state/grouping';
@@ -37,7 +36,7 @@ function colorsOf({ bands }: Bands): number[] {
   const ground = parse(inks.value.ground);
   return bands.map(({ category }) => {
     const color = categoryColor(nameOf(category), dark.value);
-    return abgr(findsCategory(parsed.value, nameOf(category)) ? color : mix(color, ground, FADED));
+    return abgr(findsCategory(nameOf(category)) ? color : mix(color, ground, FADED));
   });
 }
 

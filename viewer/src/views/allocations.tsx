@@ -11,7 +11,7 @@ import { VirtualList } from '../parts/virtual-list';
 import type { Cell } from '../save/csv';
 import { streamedItems } from '../save/files';
 import { SaveMenu } from '../save/menu';
-import { parsed, query } from '../search/found';
+import { query } from '../search/found';
 import type { Among, Device, Names } from '../source/source';
 import { shownMoment } from '../state/moment';
 import { zoomToSelected } from '../state/moves';
@@ -254,7 +254,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
           {count(total.count)} {total.count === 1 ? 'allocation' : 'allocations'}
         </h2>
         <span class="quiet" title={exactly(total.bytes)}>
-          {bytes(total.bytes)} in sum{parsed.value.term === null ? '' : ', as searched'}
+          {bytes(total.bytes)} in sum{query.value === null ? '' : ', as searched'}
         </span>
         <Segmented
           label="Show"

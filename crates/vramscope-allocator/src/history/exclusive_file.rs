@@ -24,7 +24,8 @@ pub struct ExclusiveFile {
 }
 
 impl ExclusiveFile {
-    /// Opens the file at `path` and empties it; makes it where there is none.
+    /// Opens the file at `path` and empties it; makes it where there is none. A link of another user's, who is not root, is not
+    /// followed.
     ///
     /// # Errors
     /// [`io::ErrorKind::ResourceBusy`] where another writer has it; the file is left as it is then. Otherwise the system's
@@ -32,7 +33,7 @@ impl ExclusiveFile {
     pub fn create(path: &Path) -> io::Result<Self> {
         for _ in 0..TRIES {
             // It is emptied only once it is locked, for it may be another writer's.
-            let file = File::options().write(true).create(true).truncate(false).open(path)?;
+            let file = vramscope_files::open_log(path)?;
             let is_regular = file.metadata()?.is_file();
             let this = Self { file, path: path.to_owned(), is_regular, process: Process::this() };
             if !is_regular {

@@ -326,9 +326,11 @@ impl MemoryPool {
     /// What the pool holds and what was recorded (`torch.cuda.memory._snapshot`). Addresses in native stacks
     /// are looked up now, which takes a while the first time.
     ///
+    /// The trace is what `History::of` of the crate `vramscope-analysis` takes.
+    ///
     /// # Errors
     /// Where there is too much for one trace.
-    pub fn snapshot(&self) -> Result<Trace, TableFull> {
+    pub fn snapshot(&self) -> Result<Arc<Trace>, TableFull> {
         let devices = self.inner.devices.iter().map(|device| {
             let mut whole = device.engine.lock_all();
             let layout = DeviceLayout::of(&device.engine.observer().history, whole.segments());
@@ -343,6 +345,7 @@ impl MemoryPool {
             &self.inner.recorder,
             &self.inner.regions,
         )
+        .map(Arc::new)
     }
 
     /// Writes a snapshot (`torch.cuda.memory._dump_snapshot`): a pickle that memory_viz and `vramscope report`

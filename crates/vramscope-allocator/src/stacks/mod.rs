@@ -7,6 +7,7 @@
 mod objects;
 mod recorder;
 mod symbols;
+mod table_memory;
 mod unwind;
 
 use std::hash::BuildHasher as _;
@@ -18,6 +19,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 pub use recorder::{CapturedStack, StackRecorder};
 pub(crate) use symbols::{Symbols, outside};
+pub use table_memory::symbol_table_bytes;
 
 use vramscope_basics::lock;
 
@@ -38,6 +40,9 @@ impl SourceFrame {
         Self { filename: filename.into(), line, name: name.into() }
     }
 }
+
+/// What reports say where no frame has a line: optimised programs have no debug information by default.
+pub const NO_LINES: &str = "no source lines are known: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml";
 
 /// Supplies the frames of a language that native code cannot see.
 pub trait StackSource: Send + Sync {

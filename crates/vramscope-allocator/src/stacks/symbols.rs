@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::table_memory::counted;
 use super::{Site, SourceFrame, StackKey, StackStore};
 
 /// The frames of the sites that were looked up so far.
@@ -46,10 +47,13 @@ pub(crate) fn outside<'f>(frames: &'f [SourceFrame], inside: &mut bool) -> &'f [
 fn resolve(address: u64) -> Vec<SourceFrame> {
     let mut frames = Vec::new();
     // The address is where a call returns to; `backtrace` looks up the byte before it.
-    backtrace::resolve(std::ptr::without_provenance_mut::<c_void>(address as usize), |symbol| {
-        let name = symbol.name().map_or_else(|| "??".to_owned(), |name| format!("{name:#}"));
-        let filename = symbol.filename().map_or_else(|| "??".into(), |path| path.to_string_lossy());
-        frames.push(SourceFrame::new(&filename, symbol.lineno().unwrap_or(0), &name));
+    let pointer = std::ptr::without_provenance_mut::<c_void>(address as usize);
+    counted(|| {
+        backtrace::resolve(pointer, |symbol| {
+            let name = symbol.name().map_or_else(|| "??".to_owned(), |name| format!("{name:#}"));
+            let filename = symbol.filename().map_or_else(|| "??".into(), |path| path.to_string_lossy());
+            frames.push(SourceFrame::new(&filename, symbol.lineno().unwrap_or(0), &name));
+        });
     });
     if frames.is_empty() {
         frames.push(SourceFrame::new("??", 0, &format!("{address:#x}")));

@@ -31,6 +31,7 @@ mod imp {
 
     use super::{Address, MOST_FRAMES};
     use crate::stacks::objects::{self, Objects};
+    use crate::stacks::table_memory::counted;
 
     type Unwinder = UnwinderX86_64<Vec<u8>>;
 
@@ -153,7 +154,7 @@ mod imp {
         if let Some(tables) = newer(&held) {
             return tables;
         }
-        let (objects, modules) = objects::load();
+        let (objects, modules) = counted(objects::load);
         let mut unwinder = Unwinder::new();
         for module in modules {
             unwinder.add_module(module);

@@ -271,7 +271,7 @@ fn a_dump_reads_back_as_the_snapshot() {
         let mut pickle = Vec::new();
         formats::write_pickle(&trace, &mut pickle).unwrap();
         let read = formats::read(&pickle[..], &mut |_| {}).unwrap();
-        assert_eq!(*read.trace, trace);
+        assert_eq!(read.trace, trace);
         assert_eq!(read.notices, vramscope_trace::Notices::default());
         drop(kept);
     }

@@ -273,7 +273,7 @@ proptest! {
         for (scope, peak) in &scopes {
             prop_assert_eq!(scope.peaks().allocated, *peak);
         }
-        let trace = Arc::new(pool.snapshot().unwrap());
+        let trace = pool.snapshot().unwrap();
         let (device, s) = (&trace.devices[0], pool.statistics());
         check_layout(device, &live, pending);
         check_current(device, &live, &s);
@@ -322,7 +322,7 @@ proptest! {
         let start = pool.statistics();
         pool.reset_peak_stats();
         run(after);
-        let (trace, s) = (Arc::new(pool.snapshot().unwrap()), pool.statistics());
+        let (trace, s) = (pool.snapshot().unwrap(), pool.statistics());
         let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         let replayed = replay.reproduction.outcome.statistics;
@@ -392,7 +392,7 @@ proptest! {
             }
         });
         let live = shared.into_inner().unwrap();
-        let trace = Arc::new(pool.snapshot().unwrap());
+        let trace = pool.snapshot().unwrap();
         let (device, s) = (&trace.devices[0], pool.statistics());
         check_layout(device, &live, true);
         check_current(device, &live, &s);

@@ -93,6 +93,42 @@ fn a_cached_block_is_used_but_not_acquired() {
 }
 
 /// CuPy counts a failed request as used and each attempt as acquired.
+/// As CuPy 14: a line that asks for no bytes is in the report.
+#[test]
+fn a_line_that_asks_for_no_bytes_is_shown() {
+    let ((script, hook), pool) = (scripted(), pool());
+    let _guard = register(hook.clone()).unwrap();
+    let mut kept = Vec::new();
+    for (line, size) in [(37, 0), (38, 1024), (39, 0)] {
+        script.at(&[MAIN, ("test.py", line, "test")]);
+        kept.push(pool.malloc(size).unwrap());
+    }
+    drop(kept);
+    assert_eq!(
+        printed(&hook),
+        "_root (1.00KB, 1.00KB)
+  lib/python3.6/unittest/__main__.py:18:<module> (1.00KB, 1.00KB)
+    test.py:37:test (0.00B, 0.00B)
+    test.py:38:test (1.00KB, 1.00KB)
+    test.py:39:test (0.00B, 0.00B)
+"
+    );
+}
+
+#[test]
+fn a_report_without_lines_says_how_to_build_the_program() {
+    let ((script, hook), pool) = (scripted(), pool());
+    let _guard = register(hook.clone()).unwrap();
+    script.at(&[("??", 0, "app::main")]);
+    let _block = pool.malloc(1024).unwrap();
+    let note = "\nno source lines are known: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml\n";
+    assert!(printed(&hook).ends_with(note), "{}", printed(&hook));
+    assert!(full(&hook.report(&LineReportOptions::default())).ends_with(note));
+    script.at(&[MAIN]);
+    let _block = pool.malloc(1024).unwrap();
+    assert!(!printed(&hook).contains("no source lines"), "{}", printed(&hook));
+}
+
 #[test]
 fn failed_requests_count_nothing() {
     let ((script, hook), pool) = (scripted(), pool());

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{Action, Trace};
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, ReplayDevice};
 use super::divergence::Divergence;
 use super::doubts::Doubt;
 use super::error::ReplayError;
 use super::floors::{Floors, pack_history};
 use super::run::Outcome;
 use super::runs::Replay;
+use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
 use super::what_if::{FittingGpu, Nearest, Tried, best_first};
 use crate::beside::beside;
@@ -157,7 +158,7 @@ impl DeviceReplay {
         // The release that the replay followed, which may be another than the recording seems to show.
         let allocator = replay.policy.allocator;
         let settings = trace.settings.clone().unwrap_or_default();
-        let recorded_setting = Setting::recorded(&settings, &replay.policy);
+        let recorded_setting = replay.recorded_setting();
         let asked = options.setting.clone().map(|s| s.in_order_of(&replay.policy));
         let setting = asked.unwrap_or_else(|| recorded_setting.clone());
         let is_what_if = setting.policy != replay.policy;
@@ -166,7 +167,8 @@ impl DeviceReplay {
             None => replay.recorded_capacity().map(|c| (c, CapacityFrom::Recording)),
         };
         let size = capacity.map(|(c, _)| c);
-        let outcome = replay.under(&setting.policy, size)?;
+        let on = size.map_or(ReplayDevice::Recorded, ReplayDevice::Of);
+        let outcome = replay.under(&setting.policy, on)?;
         let asked = Tried { setting, outcome };
 
         let compare = if options.find_capacity.is_some() || history.allocations.is_empty() {
@@ -177,12 +179,12 @@ impl DeviceReplay {
             options.sweep.clone()
         };
         let compare = compare.into_iter().map(|s| s.in_order_of(&replay.policy)).collect();
-        let mut tried = replay.try_settings(compare, size, done)?;
+        let mut tried = replay.try_settings(compare, on, done)?;
         if options.sweep.is_empty() && options.find_capacity.is_none() && !tried.contains(&asked) {
             tried.push(asked.clone());
         }
         if is_what_if || !options.sweep.is_empty() {
-            let outcome = replay.under(&replay.policy, size)?;
+            let outcome = replay.under(&replay.policy, on)?;
             tried.push(Tried { setting: recorded_setting.clone(), outcome });
         }
         best_first(&mut tried);
@@ -204,17 +206,17 @@ impl DeviceReplay {
             None => None,
         };
         let oom = match (asked.outcome.failure, options.find_capacity) {
-            (Some(_), None) => replay.explain(frames, &asked.setting.policy, size)?,
+            (Some(_), None) => replay.explain(frames, &asked.setting.policy, on)?,
             _ => None,
         };
         let packing = packing().ok_or(ReplayError::Cancelled)?;
         let complete = tried.iter().chain([&asked]).filter(|t| t.outcome.fits());
         let best = complete.map(|t| t.outcome.statistics.reserved.peak).min();
         let found = smallest.as_ref().map(|&(total, _)| total).zip(options.find_capacity);
-        let searched = found.map(|(total, overhead)| Capacity { total, overhead });
-        let at_limit = matches!(capacity, Some((_, CapacityFrom::Recording))) && replay.ran_into_limit();
+        let searched = found.map(|(total, overhead)| ReplayDevice::Of(Capacity { total, overhead }));
+        let at_limit = matches!(capacity, Some((_, CapacityFrom::Recording))) && replay.guesses_limit();
         let doubts = |policy: &Policy| {
-            let mut doubts = replay.doubts(policy, searched.or(size));
+            let mut doubts = replay.doubts(policy, searched.unwrap_or(on));
             doubts.extend(at_limit.then_some(Doubt::GuessedLimit));
             doubts
         };
@@ -261,10 +263,22 @@ impl DeviceReplay {
         })
     }
 
+    /// How a setting differs from the recorded one.
+    pub fn change(&self, tried: &Tried) -> SettingChange {
+        SettingChange::between(&self.recorded_setting.conf, &tried.setting.conf)
+    }
+
     /// The setting tried that serves best, if it makes a difference: the run fits, or it reserves one percent
-    /// less at least, or never gives its cache back.
+    /// less at least, or never gives its cache back. Where the settings asked for do not fit, it is the smallest change of the
+    /// recorded ones that does.
     pub fn best(&self) -> Option<&Tried> {
-        let best = self.tried.first().filter(|best| best.outcome.fits())?;
+        let best = if self.asked.outcome.fits() {
+            self.tried.first().filter(|best| best.outcome.fits())?
+        } else {
+            // The best come first, and of equal changes the first is taken.
+            let fitting = self.tried.iter().filter(|tried| tried.outcome.fits());
+            fitting.min_by_key(|tried| self.change(tried).size())?
+        };
         let (new, old) = (&best.outcome.statistics, &self.asked.outcome.statistics);
         let saves = new.reserved.peak.saturating_add(old.reserved.peak / 100) <= old.reserved.peak;
         let calmer = new.num_alloc_retries == 0 && old.num_alloc_retries > 0;

@@ -3,7 +3,7 @@
 use vramscope_engine::Policy;
 use vramscope_trace::{Action, PowerOfTwoDivisions};
 
-use super::capacity::Capacity;
+use super::capacity::ReplayDevice;
 use super::runs::Replay;
 
 /// A reason why a replay's numbers are approximate.
@@ -50,12 +50,13 @@ pub enum Doubt {
 }
 
 impl Replay<'_> {
-    /// Why the numbers under `policy` may not be exact on a device of this size.
-    pub fn doubts(&self, policy: &Policy, capacity: Option<Capacity>) -> Vec<Doubt> {
+    /// Why the numbers under `policy` may not be exact on this device.
+    pub fn doubts(&self, policy: &Policy, device: impl Into<ReplayDevice>) -> Vec<Doubt> {
+        let device = self.with_its_size(device.into());
         let quality = &self.history.quality;
-        let is_recorded = *policy == self.policy && self.start_fits(capacity) && !self.is_unchecked();
+        let is_recorded = *policy == self.policy && self.start_fits(device) && !self.is_unchecked();
         // Then memory is given back as it was, whoever did it.
-        let follows = is_recorded && capacity.is_none();
+        let follows = is_recorded && device == ReplayDevice::Recorded;
         let collects = self.policy.garbage_collection_threshold.is_some();
         let has_limit = policy.memory_fraction.is_some() || (is_recorded && collects);
         let rounds = self.policy.roundup_power2_divisions != PowerOfTwoDivisions::default();
@@ -74,7 +75,7 @@ impl Replay<'_> {
             some(quality.segment_contradictions, Doubt::SegmentContradictions),
             some(quality.end_state_disagreements, Doubt::EndStateDisagreements),
             some(if follows { 0 } else { self.program.assumed }, Doubt::AssumedReleases),
-            (has_limit && capacity.is_none()).then_some(Doubt::UnknownLimit),
+            (has_limit && !device.has_limits()).then_some(Doubt::UnknownLimit),
             (fails && rounds && !is_recorded).then_some(Doubt::RoundedRequests),
         ]
         .into_iter()

@@ -5,11 +5,12 @@ use std::ops::Range;
 use vramscope_engine::{CachingAllocator, Policy, Statistics};
 use vramscope_trace::{Block, BlockState, Segment};
 
-use super::capacity::Capacity;
+use super::capacity::ReplayDevice;
 use super::error::ReplayError;
 use super::program::{NOTHING, Program, StepKind};
 use super::run::{Failure, Run};
 use super::runs::Replay;
+use crate::causes::{Failing, Inside, Pending};
 use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request};
 use crate::frames::Frames;
@@ -29,11 +30,12 @@ impl Replay<'_> {
         &self,
         frames: &Frames,
         policy: &Policy,
-        capacity: Option<Capacity>,
+        device: impl Into<ReplayDevice>,
     ) -> Result<Option<OutOfMemory>, ReplayError> {
-        let (run, _) = self.run(policy, capacity, true)?;
+        let device = self.with_its_size(device.into());
+        let (run, _) = self.run(policy, device, true)?;
         let failure = run.failure;
-        Ok(failure.map(|failure| explain(self.history, frames, policy, &run, failure)))
+        Ok(failure.map(|failure| explain(self.history, frames, policy, device, &run, failure)))
     }
 }
 
@@ -42,6 +44,7 @@ fn explain(
     history: &History,
     frames: &Frames,
     policy: &Policy,
+    device: ReplayDevice,
     run: &Run<'_>,
     failure: Failure,
 ) -> OutOfMemory {
@@ -59,14 +62,38 @@ fn explain(
     let free = free_blocks(&run.allocator);
     let event =
         (failure.event < history.device().events.len()).then(|| history.device().events.get(failure.event));
+    let fragmentation = Fragmentation::of(moment, counters, asked, &free, request, policy);
+    let at_limit = is_at_limit(policy, failure.size, failure.device_free);
+    let device_total = match device {
+        ReplayDevice::Of(capacity) => Some(capacity.total),
+        ReplayDevice::Recorded | ReplayDevice::Unlimited => None,
+    };
+    let failing = Failing {
+        policy,
+        request,
+        counters,
+        fragmentation: &fragmentation,
+        device_free: failure.device_free,
+        device_total,
+        at_limit,
+        inside: Inside::of(policy, live.iter().map(|a| (a.size, a.requested))),
+        // What fits and did not serve became free within the request.
+        pending: Pending {
+            fitting: fragmentation.usable,
+            waiting: counters.active.saturating_sub(counters.allocated),
+        },
+        idle: 0,
+    };
     OutOfMemory {
         event: failure.event,
         time_us: event.and_then(|e| e.time_us),
         request,
         device_free: failure.device_free,
-        at_limit: is_at_limit(policy, failure.size, failure.device_free),
+        device_total,
+        at_limit,
         counters,
-        fragmentation: Fragmentation::of(moment, counters, asked, &free, request, policy),
+        causes: failing.causes(),
+        fragmentation,
         pins: Pins::of(history, frames, places(&run.allocator, &live).into_iter()),
         stack: event.and_then(|e| e.stack),
         holders: group(history, frames, live.iter(), None, By::Line),

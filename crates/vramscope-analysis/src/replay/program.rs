@@ -158,7 +158,7 @@ impl<'h> Builder<'h> {
             reserved: reserved_at_start(history),
             peak_reserved: peak_reserved(history),
             taken: gone.map(|r| (r.to, r.stack)).collect(),
-            has_stacks_of_frees: has_stacks_of_frees(history),
+            has_stacks_of_frees: history.has_stacks_of_frees(),
         }
     }
 
@@ -493,14 +493,6 @@ fn peak_reserved(history: &History) -> u64 {
         }
     }
     peak
-}
-
-/// Some free has another stack than its allocation: it was recorded with `context="all"`.
-fn has_stacks_of_frees(history: &History) -> bool {
-    let events = &history.device().events;
-    let frees = events.actions().iter().enumerate().filter(|&(_, &a)| a == Action::FreeRequested);
-    let stacks = frees.map(|(i, _)| (history.subject(i).and_then(|a| a.stack), events.get(i).stack));
-    stacks.into_iter().any(|(alloc, free)| alloc.is_some() && free.is_some() && alloc != free)
 }
 
 /// Which private pool each address belongs to, as events go by.

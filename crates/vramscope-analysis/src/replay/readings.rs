@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use vramscope_engine::Policy;
 
+use super::capacity::ReplayDevice;
 use super::divergence::Divergence;
 use super::error::{MOST_ARENAS, ReplayError};
 use super::first_use::FirstUses;
@@ -74,7 +75,7 @@ impl<'h> Replay<'h> {
             self.skipped.set_growth(&self.policy, true);
         }
         if self.is_unchecked() {
-            let (run, finished) = self.run(&self.policy, None, false)?;
+            let (run, finished) = self.run(&self.policy, ReplayDevice::Recorded, false)?;
             self.reproduction.outcome = run.outcome(!finished);
         } else if matches!(self.reproduction.divergence, Some(Divergence::Event { .. })) {
             self.reproduction = self.reproduce(false)?;

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use vramscope_engine::{CachingAllocator, Device, Policy, VirtualDevice};
+use vramscope_trace::PoolId;
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
 use super::divergence::{Divergence, EndBlock};
 use super::error::ReplayError;
 use super::first_use::FirstUses;
-use super::program::Program;
+use super::program::{Program, StepKind};
 use super::reach::Reach;
 use super::recorded_device::RecordedDevice;
 use super::run::{Outcome, Run};
+use super::settings::Setting;
 use super::start::{Start, request_start};
 use crate::cancel::Cancel;
 use crate::history::History;
@@ -32,7 +34,7 @@ use crate::skipped::SkippedActions;
 ///
 /// let mut expandable = replay.policy.clone();
 /// expandable.expandable_segments = true;
-/// let outcome = replay.under(&expandable, Some(Capacity { total: 80 << 30, overhead: 1 << 30 }))?;
+/// let outcome = replay.under(&expandable, Capacity { total: 80 << 30, overhead: 1 << 30 })?;
 /// println!("{} bytes, {}", outcome.statistics.reserved.peak, outcome.fits());
 /// # Ok(())
 /// # }
@@ -72,42 +74,102 @@ pub struct Reproduction {
     pub sizes: Vec<u64>,
 }
 
-/// How large a device is taken for where no size is given: 16 TiB, more than any recording needs.
-pub(super) const UNBOUNDED: u64 = 1 << 44;
-
 impl<'h> Replay<'h> {
-    /// Runs the recording's requests under other rules or on a device of another size. Under the recorded
+    /// Runs the recording's requests under any rules, on a [`ReplayDevice`] or a [`Capacity`](super::Capacity). Under the recorded
     /// rules they get the recorded addresses, as long as the device has room.
     ///
     /// # Errors
     /// See [`ReplayError`].
-    pub fn under(&self, policy: &Policy, capacity: Option<Capacity>) -> Result<Outcome, ReplayError> {
-        if capacity.is_none() && self.has_the_rules_of(policy) {
+    pub fn under(&self, policy: &Policy, device: impl Into<ReplayDevice>) -> Result<Outcome, ReplayError> {
+        let device = self.with_its_size(device.into());
+        if device == ReplayDevice::Recorded && self.has_the_rules_of(policy) {
             return Ok(self.reproduction.outcome.clone());
         }
-        let (run, finished) = self.run(policy, capacity, false)?;
+        let (run, finished) = self.run(policy, device, false)?;
         Ok(run.outcome(!finished))
+    }
+
+    /// Runs the requests with every one that went to a private pool sent to the default pool.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub(crate) fn without_private_pools(
+        &self,
+        policy: &Policy,
+        capacity: Capacity,
+    ) -> Result<Outcome, ReplayError> {
+        let mut program = (*self.program).clone();
+        for (pool, _) in &mut program.arenas {
+            *pool = PoolId::default();
+        }
+        program.steps.retain(|step| !matches!(step.kind, StepKind::EmptyPool | StepKind::ReleasePool));
+        self.other_program(&program, policy, capacity)
+    }
+
+    /// Runs the requests with no block that waits for another stream when it is freed.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub(crate) fn without_waiting(
+        &self,
+        policy: &Policy,
+        capacity: Capacity,
+    ) -> Result<Outcome, ReplayError> {
+        let mut program = (*self.program).clone();
+        for step in program.steps.iter_mut().filter(|step| step.kind == StepKind::FreeRequested) {
+            // Its completion finds nothing in the slot then.
+            step.kind = StepKind::Free;
+        }
+        self.other_program(&program, policy, capacity)
+    }
+
+    /// Runs another program than the recorded one on a device of its own.
+    fn other_program(
+        &self,
+        program: &Program,
+        policy: &Policy,
+        capacity: Capacity,
+    ) -> Result<Outcome, ReplayError> {
+        let device = VirtualDevice::with_capacity(capacity.total).with_used(capacity.overhead);
+        let allocator = CachingAllocator::new(policy.clone(), Arc::new(device))?;
+        let mut run = Run::new(program, self.history, allocator, self.cancel.clone());
+        let finished = request_start(&mut run, self.history, program) && run.finish();
+        self.still_wanted()?;
+        Ok(run.outcome(!finished))
+    }
+
+    /// The recorded settings.
+    pub(crate) fn recorded_setting(&self) -> Setting {
+        Setting::recorded(&self.history.trace().settings.clone().unwrap_or_default(), &self.policy)
+    }
+
+    /// The device; in place of the recorded one, where its size is known, a device of that size.
+    pub(super) fn with_its_size(&self, device: ReplayDevice) -> ReplayDevice {
+        match device {
+            ReplayDevice::Recorded => self.recorded_capacity().map_or(device, ReplayDevice::Of),
+            ReplayDevice::Unlimited | ReplayDevice::Of(_) => device,
+        }
     }
 
     /// Runs the program to its end or its first failure; returns whether it came to its end.
     pub(super) fn run(
         &self,
         policy: &Policy,
-        capacity: Option<Capacity>,
+        device: ReplayDevice,
         stops_at_failure: bool,
     ) -> Result<(Run<'_>, bool), ReplayError> {
-        if self.has_the_rules_of(policy) && self.start_fits(capacity) && !self.is_unchecked() {
-            let (mut run, device) = self.start_recorded(policy, capacity)?;
+        if self.has_the_rules_of(policy) && self.start_fits(device) && !self.is_unchecked() {
+            let (mut run, device) = self.start_recorded(policy, device)?;
             run.stops_at_failure = stops_at_failure;
             let finished = run.follow(&device, self.history, &mut |_, _| {});
             self.still_wanted()?;
             return Ok((run, finished));
         }
-        let device = match capacity {
+        let virtual_device = match device.capacity() {
             Some(c) => VirtualDevice::with_capacity(c.total).with_used(c.overhead),
-            None => VirtualDevice::with_capacity(UNBOUNDED),
+            None => VirtualDevice::with_capacity(UNLIMITED),
         };
-        let mut run = self.new_run(policy, capacity, Arc::new(device))?;
+        let mut run = self.new_run(policy, device, Arc::new(virtual_device))?;
         run.stops_at_failure = stops_at_failure;
         let finished = request_start(&mut run, self.history, &self.program) && run.finish();
         self.still_wanted()?;
@@ -126,40 +188,39 @@ impl<'h> Replay<'h> {
     }
 
     /// What lay on the device before the first event has room on this one.
-    pub(super) fn start_fits(&self, capacity: Option<Capacity>) -> bool {
-        capacity.is_none_or(|c| self.start.reserved() <= c.total.saturating_sub(c.overhead))
+    pub(super) fn start_fits(&self, device: ReplayDevice) -> bool {
+        device.capacity().is_none_or(|c| self.start.reserved() <= c.total.saturating_sub(c.overhead))
     }
 
     fn start_recorded(
         &self,
         policy: &Policy,
-        capacity: Option<Capacity>,
+        device: ReplayDevice,
     ) -> Result<(Run<'_>, Arc<RecordedDevice>), ReplayError> {
-        let device = Arc::new(RecordedDevice::new(self.history, &self.first_uses, capacity));
-        let mut run = self.new_run(policy, capacity, Arc::clone(&device) as Arc<dyn Device>)?;
-        run.follows_collections = capacity.is_none();
-        self.start.install(&mut run, &device);
-        Ok((run, device))
+        let recorded = Arc::new(RecordedDevice::new(self.history, &self.first_uses, device.capacity()));
+        let mut run = self.new_run(policy, device, Arc::clone(&recorded) as Arc<dyn Device>)?;
+        run.follows_collections = device == ReplayDevice::Recorded;
+        self.start.install(&mut run, &recorded);
+        Ok((run, recorded))
     }
 
     fn new_run(
         &self,
         policy: &Policy,
-        capacity: Option<Capacity>,
-        device: Arc<dyn Device>,
+        device: ReplayDevice,
+        memory: Arc<dyn Device>,
     ) -> Result<Run<'_>, ReplayError> {
         let mut policy = policy.clone();
-        if capacity.is_none() {
-            // A fraction of a device whose size is not known limits nothing.
+        if !device.has_limits() {
             policy.memory_fraction = None;
         }
-        Ok(Run::new(&self.program, self.history, CachingAllocator::new(policy, device)?, self.cancel.clone()))
+        Ok(Run::new(&self.program, self.history, CachingAllocator::new(policy, memory)?, self.cancel.clone()))
     }
 
     /// Runs under the recorded settings; where `stops` is set, no further than the recording is followed, and what
     /// was counted then is of no use.
     pub(super) fn reproduce(&self, stops: bool) -> Result<Reproduction, ReplayError> {
-        let (mut run, device) = self.start_recorded(&self.policy, None)?;
+        let (mut run, device) = self.start_recorded(&self.policy, ReplayDevice::Recorded)?;
         run.stops_at_divergence = stops;
         let mut sizes = vec![0; self.history.allocations.len()];
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);

@@ -4,6 +4,7 @@ use vramscope_engine::{Policy, TorchRelease};
 use vramscope_trace::{AllocatorSettings, ConfError, TorchSettings};
 
 use super::capacity::Capacity;
+use super::setting_change::{deciding, items};
 
 /// Settings to replay under.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,8 +43,9 @@ impl Setting {
     }
 }
 
-/// Settings that often help, each other than those of the recording. What the recorded text sets beside the
-/// caching of device memory stays as it is, as does a limit. There are none for another allocator than PyTorch's.
+/// Settings worth a try, each other than those of the recording: PyTorch's defaults, the recorded ones without one of them, and each
+/// that often helps, both added to the recorded ones and alone. What the recorded text sets beside the caching of device memory stays
+/// as it is, as does a limit. There are none for another allocator than PyTorch's.
 ///
 /// Garbage is collected only below a limit, which is a part of the whole device: this is tried only where that
 /// is given as `capacity`. The limit is what of the device the allocator can have.
@@ -53,19 +55,29 @@ pub fn useful_settings(
     capacity: Option<Capacity>,
 ) -> Vec<Setting> {
     let Some(release) = policy.release() else { return Vec::new() };
-    let mut texts: Vec<String> = ["", "expandable_segments:True"].map(str::to_owned).into();
-    texts.extend([32, 64, 128, 256, 512].map(|mib| format!("max_split_size_mb:{mib}")));
-    texts.extend([2, 4, 8].map(|n| format!("roundup_power2_divisions:{n}")));
-    texts.push("expandable_segments:True,roundup_power2_divisions:8".to_owned());
-    texts.push("large_segment_size_mb:64".to_owned());
+    let mut helpful: Vec<String> = vec!["expandable_segments:True".to_owned()];
+    helpful.extend([32, 64, 128, 256, 512].map(|mib| format!("max_split_size_mb:{mib}")));
+    helpful.extend([2, 4, 8].map(|n| format!("roundup_power2_divisions:{n}")));
+    helpful.push("expandable_segments:True,roundup_power2_divisions:8".to_owned());
+    helpful.push("large_segment_size_mb:64".to_owned());
     // A limit of the program's own stays, where it has one.
     let limit = recorded.conf.per_process_memory_fraction.filter(|&fraction| fraction < 1.0);
     if let Some(c) = capacity.filter(|c| c.overhead < c.total) {
         let hundredths = ((c.total - c.overhead) as u128 * 100 / c.total as u128).min(99);
         let fraction = limit.unwrap_or(hundredths as f64 / 100.0);
         let collecting = format!("garbage_collection_threshold:0.8,per_process_memory_fraction:{fraction}");
-        texts.push(format!("max_split_size_mb:128,{collecting}"));
-        texts.push(collecting);
+        helpful.push(format!("max_split_size_mb:128,{collecting}"));
+        helpful.push(collecting);
+    }
+    let recorded_items = deciding_items(recorded, policy);
+    let mut texts = vec![String::new()];
+    for left_out in &recorded_items {
+        let others = recorded_items.iter().filter(|item| *item != left_out);
+        texts.push(others.map(String::as_str).collect::<Vec<_>>().join(","));
+    }
+    for added in &helpful {
+        texts.push(with(&recorded_items, added));
+        texts.push(added.clone());
     }
     // What is pasted into a shell holds no more than settings do.
     let plain = |value: &str| value.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
@@ -88,6 +100,32 @@ pub fn useful_settings(
     settings
 }
 
+/// The recorded settings that decide where blocks lie, but for a limit, as they were written; where the program changed them while it
+/// ran, as the rules say.
+pub(super) fn deciding_items(recorded: &AllocatorSettings, policy: &Policy) -> Vec<String> {
+    let written = policy.release().is_none_or(|release| Policy::torch(&recorded.conf, release) == *policy);
+    let rules = policy.settings().conf;
+    let keys: Vec<String> =
+        deciding(if written { &recorded.conf } else { &rules }).map(|(key, _)| key.to_owned()).collect();
+    let text = match &recorded.conf_text {
+        Some(text) if written => text.clone(),
+        _ => (if written { &recorded.conf } else { &rules }).to_conf(),
+    };
+    items(&text).into_iter().filter(|item| keys.iter().any(|key| is_of(item, key))).collect()
+}
+
+/// `recorded` with the items of `added`, which take the place of those with their keys.
+fn with(recorded: &[String], added: &str) -> String {
+    let added = items(added);
+    let stays = |item: &&String| !added.iter().any(|new| new.split(':').next() == item.split(':').next());
+    recorded.iter().filter(stays).chain(&added).map(String::as_str).collect::<Vec<_>>().join(",")
+}
+
+/// The item has this key.
+fn is_of(item: &str, key: &str) -> bool {
+    item.split(':').next() == Some(key)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +144,17 @@ mod tests {
         let tried = confs("expandable_segments:True", None);
         assert!(tried.contains(&String::new()));
         assert!(!tried.contains(&"expandable_segments:True".to_owned()));
+    }
+
+    #[test]
+    fn recorded_settings_are_kept_removed_and_replaced() {
+        let tried = confs("roundup_power2_divisions:4,max_split_size_mb:64", None);
+        let has = |conf: &str| tried.iter().any(|tried| tried == conf);
+        assert_eq!(tried[0], "");
+        assert!(has("roundup_power2_divisions:4") && has("max_split_size_mb:64"));
+        assert!(has("max_split_size_mb:64,roundup_power2_divisions:4,expandable_segments:True"), "{tried:?}");
+        assert!(has("expandable_segments:True"));
+        assert!(has("roundup_power2_divisions:4,max_split_size_mb:128"), "{tried:?}");
     }
 
     #[test]

@@ -4,15 +4,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
-use vramscope_engine::{DEVICE_PAGE as PAGE, Policy};
+use vramscope_engine::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
 use super::doubts::Doubt;
 use super::error::ReplayError;
 use super::run::Outcome;
-use super::runs::{Replay, UNBOUNDED};
+use super::runs::Replay;
+use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
-use crate::cancel::Cancel;
 use crate::history::History;
 
 /// A setting, and what a replay under it came to.
@@ -24,17 +24,35 @@ pub struct Tried {
     pub outcome: Outcome,
 }
 
-/// The best of the settings that often help, for a recording that ran out of memory.
+/// The settings to change for a recording that ran out of memory: of those that fit the smallest change, else the best that was tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BestSetting {
     /// The setting, and what came of it on the recording's device.
     pub tried: Tried,
+    /// How it differs from the recorded one.
+    pub change: SettingChange,
     /// How many settings were tried, this one included.
     pub of: usize,
+    /// Where the program grows with every step: how many more steps it would run before it fails again.
+    pub more_steps: Option<u64>,
     /// Which setting comes nearest, where the best does not fit either.
     pub nearest: Option<Nearest>,
+    /// What the setting does that PyTorch's own error text recommends.
+    pub recommended: Recommended,
     /// Why the answer may not be exact.
     pub doubts: Vec<Doubt>,
+}
+
+/// What the setting does that PyTorch's text of an out of memory recommends: `expandable_segments:True` (since 2.2;
+/// `max_split_size_mb` before).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recommended {
+    /// It was on when the request failed.
+    WasOn,
+    /// Added to the recorded settings, it makes the run fit.
+    Helps,
+    /// Added to the recorded settings, it does not make the run fit.
+    DoesNotHelp,
 }
 
 /// The setting that needs least where none fits on a device.
@@ -62,29 +80,68 @@ pub struct FittingGpu {
 impl BestSetting {
     /// Tries settings on the recording behind `history`; `None` where nothing is known of its device.
     pub fn of(history: &History) -> Option<Self> {
-        Self::of_unless(history, &Cancel::default())
+        let replay = Replay::of(history).ok()?;
+        Self::of_replay(&replay, None)
     }
 
-    /// As [`of`](Self::of); `None` also where the answer is no longer wanted.
-    pub(crate) fn of_unless(history: &History, cancel: &Cancel) -> Option<Self> {
-        let replay = Replay::of_unless(history, cancel).ok()?;
+    /// As [`of`](Self::of), for a program that gains `growth` bytes with every step.
+    pub(crate) fn of_replay(replay: &Replay<'_>, growth: Option<u64>) -> Option<Self> {
         let capacity = replay.recorded_capacity()?;
-        let recorded = history.trace().settings.clone().unwrap_or_default();
+        let recorded = replay.history.trace().settings.clone().unwrap_or_default();
+        let recorded_conf = replay.recorded_setting().conf;
         let settings = useful_settings(&recorded, &replay.policy, None);
         let of = settings.len();
-        let tried = replay.try_settings(settings.clone(), Some(capacity), &|| {}).ok()?.into_iter().next()?;
-        let mut doubts = replay.doubts(&tried.setting.policy, Some(capacity));
-        doubts.extend(replay.ran_into_limit().then_some(Doubt::GuessedLimit));
+        let all = replay.try_settings(settings.clone(), capacity, &|| {}).ok()?;
+        let recommended = recommended(replay, &all);
+        let change = |tried: &Tried| SettingChange::between(&recorded_conf, &tried.setting.conf);
+        let fitting = all.iter().filter(|tried| tried.outcome.fits());
+        // The best come first, and of equal changes the first is taken.
+        let tried = fitting.min_by_key(|tried| change(tried).size()).or(all.first())?.clone();
+        let mut doubts = replay.doubts(&tried.setting.policy, capacity);
+        doubts.extend(replay.guesses_limit().then_some(Doubt::GuessedLimit));
         let fits = tried.outcome.fits();
         let nearest = if fits { None } else { replay.nearest(settings, capacity, &|| {}).ok()? };
-        Some(Self { tried, of, nearest, doubts })
+        let room = capacity.total.saturating_sub(capacity.overhead);
+        let left = room.saturating_sub(tried.outcome.reserved_at_end());
+        let more_steps = growth.filter(|&growth| fits && growth > 0).map(|growth| left / growth);
+        let change = change(&tried);
+        Some(Self { tried, change, of, more_steps, nearest, recommended, doubts })
     }
+}
+
+/// What the setting does that PyTorch's error text recommends. `tried` has it beside the recorded ones.
+fn recommended(replay: &Replay<'_>, tried: &[Tried]) -> Recommended {
+    let mut with = replay.policy.clone();
+    if replay.policy.release().is_some_and(|release| release < TorchRelease::new(2, 2)) {
+        if replay.policy.max_split_size.is_some() {
+            return Recommended::WasOn;
+        }
+        let fits = |t: &Tried| t.outcome.fits() && t.setting.policy.max_split_size.is_some();
+        return if tried.iter().any(fits) { Recommended::Helps } else { Recommended::DoesNotHelp };
+    }
+    if replay.policy.expandable_segments {
+        return Recommended::WasOn;
+    }
+    with.expandable_segments = true;
+    let fits = tried.iter().any(|t| t.setting.policy == with && t.outcome.fits());
+    if fits { Recommended::Helps } else { Recommended::DoesNotHelp }
 }
 
 impl Outcome {
     /// No request of the replay failed.
     pub fn fits(&self) -> bool {
         self.failure.is_none()
+    }
+
+    /// Bytes reserved when the replay ended.
+    fn reserved_at_end(&self) -> u64 {
+        self.reserved.last().map_or(0, |&(_, reserved)| reserved)
+    }
+
+    /// Bytes reserved after an event.
+    pub(crate) fn reserved_after(&self, event: usize) -> u64 {
+        let later = self.reserved.partition_point(|&(at, _)| at <= event);
+        later.checked_sub(1).map_or(0, |last| self.reserved[last].1)
     }
 
     /// The less, the better: what fits comes first, then what gives its cache back least often, for then the
@@ -110,9 +167,10 @@ impl Replay<'_> {
     pub fn try_settings(
         &self,
         settings: Vec<Setting>,
-        capacity: Option<Capacity>,
+        device: impl Into<ReplayDevice>,
         done: &(dyn Fn() + Sync),
     ) -> Result<Vec<Tried>, ReplayError> {
+        let device = device.into();
         // Settings whose differences make none to this recording are replayed once.
         let mut rules: Vec<Policy> = Vec::new();
         let mut rule_of = Vec::with_capacity(settings.len());
@@ -128,7 +186,7 @@ impl Replay<'_> {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&n| n < rules.len()) {
-                outcomes[number].get_or_init(|| self.under(&rules[number], capacity));
+                outcomes[number].get_or_init(|| self.under(&rules[number], device));
                 rule_of.iter().filter(|&&rule| rule == number).for_each(|_| done());
             }
         };
@@ -166,18 +224,34 @@ impl Replay<'_> {
             let limit = tried.setting.policy.memory_fraction.filter(|&f| f > 0.0 && f < 1.0);
             limit.map_or(needed, |fraction| needed.max((most as f64 / fraction).ceil() as u64))
         };
-        let mut tried = self.try_settings(settings, None, done)?;
+        let mut tried = self.try_settings(settings, ReplayDevice::Unlimited, done)?;
         tried.sort_by_key(needed);
         for tried in &tried {
             let total = needed(tried);
             if total > capacity.total
-                && self.under(&tried.setting.policy, Some(Capacity { total, ..capacity }))?.fits()
+                && self.under(&tried.setting.policy, Capacity { total, ..capacity })?.fits()
             {
                 let conf = tried.setting.conf.clone();
                 return Ok(Some(Nearest { conf, needed: total, missing: total - capacity.total }));
             }
         }
         Ok(None)
+    }
+
+    /// A device larger than `capacity` on which the recording fits under its own settings, in bytes, and what comes of it there: the
+    /// smallest on which the cache need not be given back. `None` where it fits on none, or on `capacity`.
+    ///
+    /// # Errors
+    /// See [`ReplayError`].
+    pub(crate) fn larger_device(&self, capacity: Capacity) -> Result<Option<(u64, Outcome)>, ReplayError> {
+        let overhead = capacity.overhead;
+        let unbounded = self.under(&self.policy, Capacity { total: UNLIMITED, overhead })?;
+        let total = unbounded.statistics.reserved.peak.next_multiple_of(PAGE).saturating_add(overhead);
+        if total <= capacity.total {
+            return Ok(None);
+        }
+        let outcome = self.under(&self.policy, Capacity { total, overhead })?;
+        Ok(outcome.fits().then_some((total, outcome)))
     }
 
     /// The GPU with the least memory, of those that are known and have their own, on which the recording fits under `policy`.
@@ -192,7 +266,7 @@ impl Replay<'_> {
         overhead: u64,
         done: &(dyn Fn() + Sync),
     ) -> Result<Option<FittingGpu>, ReplayError> {
-        let needed = self.under(policy, None)?.statistics.requested.peak;
+        let needed = self.under(policy, ReplayDevice::Unlimited)?.statistics.requested.peak;
         for gpu in gpus::by_size() {
             let overhead = if overhead == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { overhead };
             // What shares the host's memory has no memory that is known to be free.
@@ -200,7 +274,7 @@ impl Replay<'_> {
                 continue;
             }
             done();
-            let outcome = self.under(policy, Some(Capacity { total: gpu.total_bytes, overhead }))?;
+            let outcome = self.under(policy, Capacity { total: gpu.total_bytes, overhead })?;
             if outcome.fits() {
                 return Ok(Some(FittingGpu { gpu, overhead, outcome }));
             }
@@ -223,17 +297,17 @@ impl Replay<'_> {
         let total = |pages: u64| overhead.saturating_add(pages.saturating_mul(PAGE));
         let on = |pages: u64| {
             done();
-            self.under(policy, Some(Capacity { total: total(pages), overhead }))
+            self.under(policy, Capacity { total: total(pages), overhead })
         };
-        let unbounded = self.under(policy, None)?;
-        let mut most = unbounded.statistics.reserved.peak.div_ceil(PAGE).max(1);
+        let unlimited = self.under(policy, ReplayDevice::Unlimited)?;
+        let mut most = unlimited.statistics.reserved.peak.div_ceil(PAGE).max(1);
         let mut least = 0;
         let mut best = on(most)?;
         while !best.fits() {
             // A limit by fraction leaves less than the device; a segment of odd size takes more pages.
             least = most;
             most *= 2;
-            if most > UNBOUNDED / PAGE {
+            if most > UNLIMITED / PAGE {
                 return Ok((u64::MAX, best));
             }
             best = on(most)?;

@@ -197,6 +197,29 @@ fn in_one_checkout_a_file_elsewhere_changes_no_name() {
 }
 
 #[test]
+fn a_file_in_another_folder_is_the_same_by_the_end_of_its_path() {
+    let optimizer = |folder: &str, size| code(&[(&format!("{folder}/optim/adamw.py"), 14, "step", size)]);
+    let main = |file: &str, optimizer: &str, size| {
+        code(&[(file, 1, "main", KIB), (&format!("{optimizer}/adamw.py"), 14, "step", size)])
+    };
+    let line_14 = |new, old| [("line 14".to_owned(), new, old)];
+    assert_eq!(grown(&optimizer("/b/src", 2 * KIB), &optimizer("/a/lib/app", KIB)), line_14(2 * KIB, KIB));
+    // Of two checkouts with other folders, and of a copy in the same.
+    let old = main("/a/app/train.py", "/a/app/mine", KIB);
+    assert_eq!(grown(&main("/b/train.py", "/b/optimizers", 2 * KIB), &old), line_14(2 * KIB, KIB));
+    assert_eq!(grown(&main("/a/app/train.py", "/a/app/others", 2 * KIB), &old), line_14(2 * KIB, KIB));
+    // A checkout of a package, and the package as it is installed.
+    let installed = main("/a/app/train.py", "/v/lib/python3.11/site-packages/mine", KIB);
+    assert_eq!(grown(&main("/b/train.py", "/b/src/mine", 2 * KIB), &installed), line_14(2 * KIB, KIB));
+    // Another package has a file of that name.
+    let other = main("/a/app/train.py", "/v/lib/python3.11/site-packages/torch/optim", KIB);
+    assert_eq!(grown(&main("/b/train.py", "/b/src/mine", 2 * KIB), &other), line_14(2 * KIB, 0));
+    // Several could be it.
+    let two = code(&[("/a/x/adamw.py", 14, "step", KIB), ("/a/y/adamw.py", 14, "step", KIB)]);
+    assert_eq!(grown(&optimizer("/b/src", 2 * KIB), &two), line_14(2 * KIB, 0));
+}
+
+#[test]
 fn what_has_no_stack_is_compared_too() {
     let old = recording(vec![event("alloc", MIB, KIB)], Vec::new(), defaults());
     let new = recording(vec![event("alloc", MIB, 3 * KIB)], Vec::new(), defaults());

@@ -170,16 +170,48 @@ fn missing_frees_are_counted_and_do_not_pile_up() {
     assert!(!history.quality.sizes_exact());
 }
 
+/// Whether the ring buffer is said to have dropped events: of so many events, with a block at the end that is older, of this stack.
+fn dropped(events: u64, frames: &serde_json::Value) -> bool {
+    let free = |i: u64| event("free_completed", SEGMENT + i * 512, 512);
+    let mut end = segment(SEGMENT, SEGMENT, "small", &[(SEGMENT, 512, 512, "active_allocated")]);
+    end["blocks"][0]["frames"] = frames.clone();
+    let frees = (1..=events).map(free).collect();
+    History::of(&recording(frees, vec![end], defaults()), 0).quality.probably_overflowed
+}
+
 #[test]
 fn a_ring_buffer_that_overflowed_is_suspected() {
-    let free = |i: u64| event("free_completed", SEGMENT + i * 512, 512);
-    let overflowed = recording((0..200).map(free).collect(), Vec::new(), defaults());
-    assert!(History::of(&overflowed, 0).quality.probably_overflowed);
-    for few_or_odd in [1, 64, 201] {
-        let late = recording((0..few_or_odd).map(free).collect(), Vec::new(), defaults());
-        assert!(!History::of(&late, 0).quality.probably_overflowed, "{few_or_odd}");
+    let frames = serde_json::json!([{"name": "load", "filename": "/home/user/train.py", "line": 3}]);
+    for events in [200, 256, 100_000] {
+        assert!(dropped(events, &frames), "{events}");
+        // A recording that began late: what is older has no stack.
+        assert!(!dropped(events, &serde_json::json!([])), "{events}");
     }
+    // A second recording of one process.
+    for events in [1, 64, 201, 7_600] {
+        assert!(!dropped(events, &frames), "{events}");
+    }
+}
 
+#[test]
+fn regions_that_begin_before_the_first_event_are_no_sign_of_dropped_events() {
+    let free = |i: u64| {
+        let mut e = event("free_completed", SEGMENT + i * 512, 512);
+        e["time_us"] = (1_000 + i).into();
+        e
+    };
+    let regions = serde_json::json!([{"name": "step", "stage": "START", "device": 0, "time_us": 1}]);
+    let mut snapshot =
+        serde_json::json!({"segments": [], "device_traces": [(0..201).map(free).collect::<Vec<_>>()]});
+    snapshot["external_annotations"] = regions;
+    let late = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let history = History::of(&late, 0);
+    assert!(history.quality.preexisting > 0 && !history.quality.probably_overflowed);
+    assert!(history.trace().annotations.is_some());
+}
+
+#[test]
+fn what_the_recording_says_of_its_ring_buffer_counts() {
     let snapshot =
         serde_json::json!({"segments": [], "device_traces": [[]], "trace_alloc_overflowed": [true]});
     let told = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;

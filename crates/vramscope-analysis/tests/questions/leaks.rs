@@ -1,6 +1,6 @@
 //! What is a leak and what only looks like one.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use vramscope_analysis::{Frames, History, Options, Summary, leak_suspects};
 
 use crate::{at_line, defaults, recording};
@@ -99,6 +99,80 @@ fn parameters_and_optimizer_state_are_no_leak() {
         }
     }
     assert_eq!(p.suspects(), Vec::<u32>::new());
+}
+
+/// Has the new moment of each of 40 parameters made, with other blocks freed in between. `behind` is done after each.
+fn optimizer_step(p: &mut Program, behind: impl Fn(&mut Program, u64)) {
+    for parameter in 0..40 {
+        for line in [70, 71] {
+            let scratch = p.alloc(line, 512 * KIB);
+            p.free(scratch);
+        }
+        p.alloc(99, 64 * KIB);
+        behind(p, parameter);
+    }
+}
+
+/// The program with a wrapper of PyTorch's optimizers around what these lines allocate.
+fn within_optimizer(mut p: Program) -> Program {
+    for event in &mut p.events {
+        if event["frames"][0]["line"].as_u64().is_some_and(|line| line >= 70)
+            && let Some(frames) = event["frames"].as_array_mut()
+        {
+            let wrapper = "/usr/lib/python3/site-packages/torch/optim/optimizer.py";
+            frames.push(json!({"name": "wrapper", "filename": wrapper, "line": 533}));
+        }
+    }
+    p
+}
+
+#[test]
+fn state_that_one_step_of_an_optimizer_makes_is_no_leak() {
+    let steps = |count| {
+        let mut p = Program::default();
+        for _ in 0..count {
+            optimizer_step(&mut p, |_, _| {});
+            // The next batch.
+            let batch = p.alloc(1, 512 * KIB);
+            p.free(batch);
+        }
+        p
+    };
+    // Without the frames of an optimizer, the one step is a loop whose blocks pile up.
+    assert_eq!(steps(1).suspects(), [99]);
+    assert_eq!(within_optimizer(steps(1)).suspects(), Vec::<u32>::new());
+    // What piles up over many steps is a leak, also inside of an optimizer.
+    assert_eq!(within_optimizer(steps(5)).suspects(), [99]);
+}
+
+#[test]
+fn the_layers_of_one_optimizer_step_are_no_steps_of_the_program() {
+    let mut p = Program::default();
+    for _ in 0..3 {
+        let scratch: Vec<_> = (70..78).map(|line| p.alloc(line, 512 * KIB)).collect();
+        p.alloc(99, 64 * KIB);
+        scratch.into_iter().for_each(|s| p.free(s));
+    }
+    let steps = |p: Program| {
+        let trace = recording(p.events, Vec::new(), defaults());
+        Summary::of(&trace, 0, &Frames::of(&trace), &Options::default()).steps.steps.len()
+    };
+    let events = p.events.clone();
+    assert_eq!(steps(p), 3);
+    assert_eq!(steps(within_optimizer(Program { events, next: 0 })), 0);
+}
+
+#[test]
+fn blocks_that_replace_older_ones_are_no_leak() {
+    // A recording that begins after the first step: each new moment takes the place of one from before.
+    let late = |size: u64| {
+        let mut p = Program::default();
+        optimizer_step(&mut p, |p, parameter| p.free(((1 << 40) + (parameter << 20), size, 99)));
+        p
+    };
+    assert_eq!(late(64 * KIB).suspects(), Vec::<u32>::new());
+    // What is freed meanwhile has other sizes.
+    assert_eq!(late(KIB).suspects(), [99]);
 }
 
 #[test]

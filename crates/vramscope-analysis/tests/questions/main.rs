@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
 mod budgets;
+mod causes;
 mod counters;
 mod diff;
 mod difference;

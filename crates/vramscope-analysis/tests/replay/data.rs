@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use vramscope_analysis::{Capacity, Effort, History, Item, Outcome, Packing, Replay, pack};
+use vramscope_analysis::{Capacity, Effort, History, Item, Outcome, Packing, Replay, ReplayDevice, pack};
 use vramscope_engine::{Policy, Statistics};
 use vramscope_trace::{TorchSettings, Trace, formats};
 
@@ -74,14 +74,18 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
         let trace = read(&folder.join(file));
         for (position, device) in trace.devices.iter().enumerate() {
             let history = History::of(&trace, position);
+            // Those whose ring buffer was too small, and no others.
+            if history.quality.probably_overflowed != file.contains("max-entries") {
+                wrong.push(format!("{file}: the ring buffer overflowed, or did not"));
+            }
             let replay = Replay::of(&history).unwrap();
             if let Some(divergence) = replay.reproduction.divergence {
                 wrong.push(format!("{file} {}: {divergence:?}", device.device));
             }
             wrong.extend(sizes_differ(&history, &replay).map(|why| format!("{file}: {why}")));
-            for capacity in [None, Some(capacity(truth))] {
-                let outcome = replay.under(&replay.policy, capacity).unwrap();
-                let sized = if capacity.is_some() { "sized" } else { "unsized" };
+            for on in [ReplayDevice::Recorded, capacity(truth).into()] {
+                let outcome = replay.under(&replay.policy, on).unwrap();
+                let sized = if on == ReplayDevice::Recorded { "unsized" } else { "sized" };
                 if device.device == 0 && !PARTIAL.iter().any(|p| file.contains(p)) {
                     compared += 1;
                     for difference in differences(&outcome, truth) {
@@ -112,7 +116,7 @@ fn what_if_is_what_pytorch_did() {
         let release = trace.shown_release();
         for truth in truths.iter().filter(|t| whole(t) && key(t) == key(base)) {
             let settings = TorchSettings::parse(text(truth, "conf")).unwrap();
-            let outcome = replay.under(&Policy::torch(&settings, release), Some(capacity(truth))).unwrap();
+            let outcome = replay.under(&Policy::torch(&settings, release), capacity(truth)).unwrap();
             for difference in differences(&outcome, truth) {
                 wrong.push(format!("{} from {}: {difference}", truth["file"], base["file"]));
             }
@@ -133,6 +137,7 @@ fn recordings_of_real_gpus_are_reproduced() {
             let trace = read(&path);
             for position in 0..trace.devices.len() {
                 let history = History::of(&trace, position);
+                assert!(!history.quality.probably_overflowed, "{}", path.display());
                 let replay = Replay::of(&history).unwrap();
                 assert_eq!(replay.reproduction.divergence, None, "{}", path.display());
                 let ours = replay.reproduction.outcome.statistics;

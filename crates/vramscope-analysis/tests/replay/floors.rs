@@ -56,7 +56,7 @@ proptest! {
             prop_assert!(outcome.fits());
             prop_assert!(outcome.statistics.reserved.peak <= bytes);
             let smaller = vramscope_analysis::Capacity { total: bytes - 2 * MIB, overhead: 0 };
-            prop_assert!(!replay.under(&policy, Some(smaller)).unwrap().fits());
+            prop_assert!(!replay.under(&policy, smaller).unwrap().fits());
         }
     }
 }

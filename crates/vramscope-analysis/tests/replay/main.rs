@@ -3,6 +3,7 @@
 
 mod cancelled;
 mod cards;
+mod causes;
 mod data;
 mod floors;
 mod rules;

@@ -3,11 +3,15 @@
 //! Recordings here say only what was asked for: their addresses and segments are made up, so what a replay counts
 //! comes from the rules alone. Names are those of `c10/cuda/CUDACachingAllocator.cpp`, 2.11.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Capacity, Doubt, Frames, History, Outcome, Replay};
+use vramscope_analysis::{
+    Capacity, DeviceReplay, Doubt, Frames, History, Outcome, Replay, ReplayDevice, ReplayOptions, Setting,
+};
 use vramscope_engine::{Allocator, Policy, TorchRelease};
+use vramscope_trace::formats::read;
 use vramscope_trace::{TorchSettings, Trace};
 
 use crate::{MIB, alloc, empty_cache, free, recording};
@@ -36,7 +40,7 @@ fn under_release(events: &[Value], conf: &str, mib: u64, release: (u32, u32)) ->
     let replay = Replay::of(&history).unwrap();
     let capacity = Capacity { total: mib * MIB, overhead: 0 };
     let policy = not_the_recorded(conf, release);
-    replay.under(&policy, Some(capacity)).unwrap()
+    replay.under(&policy, capacity).unwrap()
 }
 
 fn peaks(o: &Outcome) -> (u64, u64) {
@@ -336,7 +340,7 @@ fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
         let replay = Replay::of(&history).unwrap();
         assert_eq!(replay.reproduction.divergence, None, "{who}");
         // On a large device the retry does not happen, and what the program did does.
-        let roomy = Some(Capacity { total: 1000 * MIB, overhead: 0 });
+        let roomy = Capacity { total: 1000 * MIB, overhead: 0 };
         let mut other = replay.policy.clone();
         other.max_split_size = Some(400 * MIB);
         let s = replay.under(&other, roomy).unwrap().statistics;
@@ -375,7 +379,7 @@ fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
         let s = replay.reproduction.outcome.statistics;
         assert_eq!((s.num_alloc_retries, s.active.peak / MIB), (1, 30), "{who}");
         // On a large device nobody waits, and the block is still not available.
-        let roomy = Some(Capacity { total: 1000 * MIB, overhead: 0 });
+        let roomy = Capacity { total: 1000 * MIB, overhead: 0 };
         let s = replay.under(&replay.policy, roomy).unwrap().statistics;
         assert_eq!((s.num_alloc_retries, s.segments_freed, s.reserved.peak / MIB), (0, 0, 60), "{who}");
     }
@@ -428,7 +432,7 @@ fn a_failure_is_explained_by_the_layout_of_the_replay() {
     let replay = Replay::of(&history).unwrap();
     let frames = Frames::of(&trace);
     let policy = not_the_recorded("", (2, 11));
-    let capacity = Some(Capacity { total: 48 * MIB, overhead: 0 });
+    let capacity = Capacity { total: 48 * MIB, overhead: 0 };
     let oom = replay.explain(&frames, &policy, capacity).unwrap().unwrap();
     assert_eq!((oom.request.bytes, oom.event, oom.device_free), (10 * MIB, 7, 8 * MIB));
     let held: u64 = oom.holders.iter().map(|h| h.bytes).sum();
@@ -461,7 +465,7 @@ fn what_was_live_before_recording_must_have_room_too() {
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let on = |mib: u64| {
-        let capacity = Some(Capacity { total: mib * MIB, overhead: 0 });
+        let capacity = Capacity { total: mib * MIB, overhead: 0 };
         let outcome = replay.under(&replay.policy, capacity).unwrap();
         (outcome.fits(), replay.doubts(&replay.policy, capacity).contains(&Doubt::Preexisting(1)))
     };
@@ -489,8 +493,8 @@ fn a_limit_of_unknown_size_is_doubted() {
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let limited = policy("per_process_memory_fraction:0.5", (2, 11));
-    assert!(replay.doubts(&limited, None).contains(&Doubt::UnknownLimit));
-    let known = Some(Capacity { total: 100 * MIB, overhead: 0 });
+    assert!(replay.doubts(&limited, ReplayDevice::Unlimited).contains(&Doubt::UnknownLimit));
+    let known = Capacity { total: 100 * MIB, overhead: 0 };
     assert!(!replay.doubts(&limited, known).contains(&Doubt::UnknownLimit));
 }
 
@@ -501,7 +505,7 @@ fn a_failure_at_a_limit_is_not_told_as_fragmentation() {
     let replay = Replay::of(&history).unwrap();
     let explain = |fraction: &str, mib: u64| {
         let policy = policy(&format!("per_process_memory_fraction:{fraction}"), (2, 11));
-        let capacity = Some(Capacity { total: mib * MIB, overhead: 0 });
+        let capacity = Capacity { total: mib * MIB, overhead: 0 };
         replay.explain(&Frames::of(&trace), &policy, capacity).unwrap().unwrap().at_limit
     };
     assert!(explain("0.5", 100));
@@ -531,9 +535,34 @@ fn collections_of_a_recording_are_not_repeated_under_other_settings() {
     let replay = Replay::of(&history).unwrap();
     assert_eq!(replay.reproduction.divergence, None);
     assert_eq!(replay.reproduction.outcome.statistics.segments_freed, 1);
-    let roomy = Some(Capacity { total: 10_000 * MIB, overhead: 0 });
+    let roomy = Capacity { total: 10_000 * MIB, overhead: 0 };
     for policy in [policy("", (2, 11)), replay.policy.clone()] {
         let s = replay.under(&policy, roomy).unwrap().statistics;
         assert_eq!((s.segments_freed, s.reserved.peak / MIB), (0, 50), "{policy:?}");
     }
+}
+
+/// Under the recorded rules, and under others that make a difference or make none.
+#[test]
+fn a_device_is_the_same_under_any_rules() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/oom.pickle");
+    let recording = read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap();
+    let trace = Arc::new(recording.trace);
+    let history = History::of(&trace, 0);
+    let replay = Replay::of(&history).unwrap();
+    let recorded = replay.recorded_capacity().unwrap();
+    let frames = Frames::of(&trace);
+    for conf in ["", "max_split_size_mb:64", "max_split_size_mb:1000000", "expandable_segments:True"] {
+        let setting = Setting::parse(conf, trace.shown_release()).unwrap();
+        let options = ReplayOptions { setting: Some(setting.clone()), ..ReplayOptions::default() };
+        let answer = DeviceReplay::of(&trace, 0, &frames, &options, &|| {}).unwrap().asked;
+        let policy = &answer.setting.policy;
+        let on = |device: ReplayDevice| replay.under(policy, device).unwrap();
+        assert_eq!(on(ReplayDevice::Recorded), answer.outcome, "{conf}");
+        assert_eq!(on(ReplayDevice::Recorded), on(recorded.into()), "{conf}");
+        let roomy = Capacity { total: 1 << 40, overhead: 0 };
+        assert!(on(ReplayDevice::Unlimited).fits(), "{conf}");
+        assert_eq!(on(ReplayDevice::Unlimited).statistics, on(roomy.into()).statistics, "{conf}");
+    }
+    assert!(!replay.under(&replay.policy, ReplayDevice::Recorded).unwrap().fits());
 }

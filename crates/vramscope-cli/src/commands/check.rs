@@ -1,5 +1,7 @@
 //! `vramscope check`
 
+use std::path::Path;
+
 use anyhow::bail;
 use vramscope::analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
@@ -61,7 +63,9 @@ fn write(args: &CheckArgs, answers: &CheckAnswers<'_>) -> anyhow::Result<()> {
     let options = |width| TextOptions { width, top: ROWS, full_stacks: false };
     let junit_to = args.junit.as_deref();
     if let Some(path) = junit_to {
-        Output::named(path)?.write_whole(junit(answers, options(super::WIDTH))?.as_bytes())?;
+        let inputs: Vec<&Path> =
+            [Some(args.file.as_path()), args.baseline.as_deref()].into_iter().flatten().collect();
+        Output::named(path, &inputs)?.write_whole(junit(answers, options(super::WIDTH))?.as_bytes())?;
     }
     if args.json {
         super::print_json(&CheckJson::new(answers))

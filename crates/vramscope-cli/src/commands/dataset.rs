@@ -1,7 +1,6 @@
 //! `vramscope export` of many recordings: a dataset of Parquet files, partitioned by rank.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
@@ -10,10 +9,13 @@ use vramscope::export::{Part, Source, Written, write_part, write_summary_part};
 use vramscope::fleet::{RankFile, RankRow, WorkOptions, read, summaries, summarize};
 use vramscope::report::counted;
 use vramscope::trace::formats::Recording;
+use vramscope_files::make_folder;
 
 use crate::advice::ADVICE;
 use crate::args::{ExportArgs, FormatArg, TableArg};
 use crate::output::Output;
+use crate::part;
+use crate::part_folder::PartFolder;
 use crate::ranks::{self, RankFiles};
 use crate::say::say;
 
@@ -71,19 +73,32 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
         }
     }
     let RankFiles { files, .. } = ranks::find(&args.files, args.rank.as_ref())?;
-    let mut dataset = Dataset { folder, tables, written: vec![Written { bytes: 0, rows: 0 }; tables.len()] };
+    make_folder(folder).with_context(|| folder.display().to_string())?;
+    for part in PartFolder::others(folder) {
+        let part = part.display();
+        say(&format!(
+            "note: {part}: is of another export, which still runs or was killed; remove it if none runs"
+        ));
+    }
+    part::watch_signals()?;
+    let unfinished = PartFolder::create(folder).with_context(|| folder.display().to_string())?;
+    let written = vec![Written { bytes: 0, rows: 0 }; tables.len()];
+    let mut dataset = Dataset { folder, unfinished, tables, written };
     let rows = dataset.write(&files, args)?;
     let unread = rows.iter().filter_map(|row| Some((&row.file, row.summary.as_ref().err()?)));
     unread.clone().for_each(|(file, why)| say(&format!("note: {file}: {why}; it is left out")));
     if unread.count() == rows.len() {
         bail!("none of {} could be read", counted(rows.len() as u64, "recording"));
     }
+    dataset.finish()?;
     if args.json { super::print_json(&dataset.json(rows)) } else { Ok(()) }
 }
 
 /// A dataset under way.
 struct Dataset<'a> {
     folder: &'a Path,
+    /// Holds the tables until all of them are whole.
+    unfinished: PartFolder,
     tables: &'a [TableArg],
     /// What was written of each table.
     written: Vec<Written>,
@@ -125,7 +140,7 @@ impl Dataset<'_> {
         let frames = recording.map(|recording| Frames::of(&recording.trace));
         let part = Part { host: row.rank.host.as_deref(), file: &row.file };
         for (at, what) in self.tables.iter().enumerate() {
-            let out = || Output::file(&self.part(*what, row.rank.number)?);
+            let out = || self.part(*what, row.rank.number);
             let written = match (what.table(), recording.zip(frames.as_ref())) {
                 (None, _) => {
                     let mut out = out()?;
@@ -150,11 +165,24 @@ impl Dataset<'_> {
         Ok(())
     }
 
-    /// Where the part of a rank lies, in a folder that is there.
-    fn part(&self, what: TableArg, rank: u64) -> anyhow::Result<PathBuf> {
-        let folder = self.folder.join(what.name()).join(format!("rank={rank}"));
-        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        Ok(folder.join("part-0.parquet"))
+    /// Puts the tables where they belong.
+    fn finish(&self) -> anyhow::Result<()> {
+        let mut tables = self.tables.iter().map(|table| table.name());
+        tables.try_for_each(|name| {
+            // A table without a row has no folder.
+            let is_there = self.unfinished.path().join(name).exists();
+            let finished = if is_there { self.unfinished.finish(name) } else { Ok(()) };
+            finished.with_context(|| self.folder.join(name).display().to_string())
+        })
+    }
+
+    /// The part of a rank, to be written. Errors name the place that it will have.
+    fn part(&self, what: TableArg, rank: u64) -> anyhow::Result<Output> {
+        let name = Path::new(what.name()).join(format!("rank={rank}"));
+        let (folder, will_be) = (self.unfinished.path().join(&name), self.folder.join(name));
+        make_folder(&folder).with_context(|| will_be.display().to_string())?;
+        let will_be = will_be.join("part-0.parquet").display().to_string();
+        Ok(Output::file(&folder.join("part-0.parquet"), &[])?.called(will_be))
     }
 
     fn json(&self, rows: Vec<RankRow>) -> DatasetJson {

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let frames = Frames::of(trace);
     let source = Source { trace, frames: &frames, devices };
 
-    let mut out = output.map_or_else(|| Ok(Output::stdout()), Output::file)?;
+    let mut out = output.map_or_else(|| Ok(Output::stdout()), |path| Output::file(path, &[file]))?;
     let target = out.name().to_owned();
     let written = write(&source, format, &options, &mut out);
     if written.is_err() && out.is_unread() {

@@ -1,5 +1,6 @@
 //! `vramscope fleet`
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(feature = "rollup")]
@@ -40,10 +41,11 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     let fleet = Fleet::of(rows, args.capacity.or(args.gpu));
     let verdicts =
         Budgets { max_peak: args.max_peak, max_imbalance_percent: args.max_imbalance }.verdicts(&fleet);
+    let inputs = ranks::on_this_machine(&files);
     let paths = paths(args);
     let answers =
         FleetAnswers { paths: &paths, rule: &rule, notes: &notes, fleet: &fleet, verdicts: &verdicts };
-    write(args, &answers)?;
+    write(args, &answers, &inputs)?;
     if fleet.read_count == 0 {
         bail!("none of {} could be read", counted(fleet.rank_count as u64, "recording"));
     }
@@ -136,10 +138,11 @@ fn view(
 }
 
 /// Writes the answers in the forms asked for.
-fn write(args: &FleetArgs, answers: &FleetAnswers<'_>) -> anyhow::Result<()> {
+fn write(args: &FleetArgs, answers: &FleetAnswers<'_>, inputs: &[PathBuf]) -> anyhow::Result<()> {
     let junit_to = args.junit.as_deref();
     if let Some(path) = junit_to {
-        Output::named(path)?.write_whole(fleet_junit(answers)?.as_bytes())?;
+        let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+        Output::named(path, &inputs)?.write_whole(fleet_junit(answers)?.as_bytes())?;
     }
     if args.json {
         super::print_json(&FleetJson::new(answers))

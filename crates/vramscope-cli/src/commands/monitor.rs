@@ -14,6 +14,7 @@ use vramscope::profiler::{
     PrometheusEndpoint, Reading, SourceError, TrackerOptions, TrackerStatistics, live, nvml_devices,
 };
 use vramscope::report::{Shown, bytes, count};
+use vramscope_files::is_same_file;
 
 use crate::Found;
 use crate::args::MonitorArgs;
@@ -23,6 +24,11 @@ use crate::say::say;
 const PULSE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
+    if let Some(output) =
+        args.output.as_deref().filter(|output| is_same_file(output, Path::new(&args.target)))
+    {
+        bail!("{}: is the socket that is watched; name another file to write to", output.display());
+    }
     let source = attach(args)?;
     let options = TrackerOptions {
         interval: args.interval,

@@ -11,7 +11,7 @@ pub(crate) use with_rollup::run;
 #[cfg(feature = "rollup")]
 mod with_rollup {
     use std::io::IsTerminal as _;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
 
     use anyhow::{Context as _, bail};
     use vramscope::report::counted;
@@ -33,6 +33,8 @@ mod with_rollup {
         }
         let RankFiles { files, .. } = ranks::find(&args.paths, args.rank.as_ref())?;
         let count = files.len();
+        let inputs = ranks::on_this_machine(&files);
+        let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
         let job = Job {
             recordings: files,
             reading: Reading {
@@ -43,7 +45,7 @@ mod with_rollup {
             cluster: args.cluster.clone(),
             advice: ADVICE,
         };
-        let mut out = output.map_or_else(|| Ok(Output::stdout()), Output::file)?;
+        let mut out = output.map_or_else(|| Ok(Output::stdout()), |path| Output::file(path, &inputs))?;
         let answered = job.query(&args.sql, format, &mut out);
         if answered.is_err() && out.is_unread() {
             return Ok(());

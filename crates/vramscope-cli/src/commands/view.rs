@@ -1,6 +1,6 @@
 //! `vramscope view`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::{fs, io};
@@ -35,7 +35,8 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
         .iter()
         .map(|file| read(file, args.reading.options()))
         .collect::<anyhow::Result<Vec<_>>>()?;
-    let output = Output::named(out)?;
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = Output::named(out, &inputs)?;
     let named: Vec<_> = recordings.iter().map(|(name, recording)| (name.as_str(), recording)).collect();
     let page = self_contained(&named, &[])?;
     output.write_whole(page.as_bytes())?;

@@ -44,7 +44,8 @@ fn shell(line: &str, folder: &Path) -> Command {
     let mut command = Command::new("bash");
     command.args(["-o", "pipefail", "-c", line]).current_dir(folder).env("PATH", path.unwrap());
     // Nobody's programs but this test's are looked at, and outputs are as wide as on the page.
-    command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder).env("NO_COLOR", "1").env_remove("COLUMNS");
+    command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder).env("XDG_CACHE_HOME", folder.join("cache"));
+    command.env("NO_COLOR", "1").env_remove("COLUMNS");
     command.stdin(Stdio::null());
     command
 }
@@ -159,10 +160,12 @@ fn what_is_not_run_is_listed() {
         }
     }
     insta::assert_snapshot!(list, @r"
-    README.md needs network: pip install vramscope
+    README.md needs network: pip install .
     README.md needs torch: import vramscope.torch
     README.md needs torch: vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py
     docs/check.md needs torch: python train.py --steps 3
+    docs/phantom-accuracy.md needs torch: PYTHONPATH=. vramscope phantom run --once --gpu h100-80gb -- python VRAMSCOPE/bench/accuracy/without_values.py cs336_systems/benchmark.py
+    docs/phantom-accuracy.md needs torch: python VRAMSCOPE/bench/accuracy/qwen_checkpoint.py 0.8B qwen-0.8B
     docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
     docs/phantom.md needs torch: vramscope phantom run --gpus 8 -- torchrun --nproc-per-node 8 train.py
     docs/phantom.md needs torch: vramscope phantom run --world-size 64 --rank 3 -- python train.py

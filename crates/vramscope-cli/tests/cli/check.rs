@@ -388,9 +388,9 @@ fn what_cannot_be_asked_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let unused = snapshot(folder.path(), "unused.json", &[vec![]]);
     for (args, why) in [
-        (vec![OOM, "--max-peak", "24G"], "say GiB (1024-based) or GB (1000-based)"),
-        (vec![OOM, "--max-peak", "-5"], "a size is as 80GiB or 512MB"),
-        (vec![OOM, "--max-reserved", "much"], "a size is as 80GiB or 512MB"),
+        (vec![OOM, "--max-peak", "24X"], "a size is a number of bytes or has a unit, such as 24GiB or 512MB"),
+        (vec![OOM, "--max-peak", "-5"], "a size is a number"),
+        (vec![OOM, "--max-reserved", "much"], "a size is a number"),
         (vec![OOM, "--baseline", LEAK, "--max-growth", "lots"], "or it is a part, as 5%"),
         (vec![OOM, "--baseline", LEAK, "--max-growth", "-1%"], "a part is as 5% or 2.5%"),
         (vec![OOM, "--baseline", LEAK, "--max-growth", "NaN%"], "a part is as 5% or 2.5%"),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use vramscope_testing::book::{Fence, fences};
 use vramscope_testing::fleet::{Plan, base};
 
-use crate::{json as json_of, root, run};
+use crate::{json as json_of, root, run, vramscope};
 
 /// A folder with eight ranks, of which three are broken.
 fn fleet() -> (tempfile::TempDir, Plan) {
@@ -157,8 +157,44 @@ fn what_goes_wrong_is_a_line() {
     let broken = folder.path().join("recordings").join(plan.file(plan.broken[1]));
     let (said, code) =
         refused(&["export", text(&broken), recordings, "--format", "parquet", "-o", "/dev/null/x"]);
-    assert!(said.lines().last().unwrap().starts_with("error: /dev/null/x/events/rank="), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("error: /dev/null/x: "), "{said}");
     assert_eq!(code, 2);
+}
+
+/// A dataset is there whole or not at all, and a killed export does not block the next.
+#[cfg(unix)]
+#[test]
+fn a_killed_export_leaves_no_part_of_a_table() {
+    let (folder, _) = fleet();
+    let recordings = folder.path().join("recordings");
+    let export = |out: &Path| {
+        let args = ["export", text(&recordings), "--format", "parquet", "--what", ALL, "-o", text(out)];
+        vramscope(&args)
+    };
+    let names = |out: &Path| -> Vec<String> {
+        let entries = fs::read_dir(out).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let killed = (0..20).map(|n| folder.path().join(n.to_string())).find(|out| {
+        let mut child = export(out).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        while child.try_wait().unwrap().is_none() && names(out).is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap().code().is_none()
+    });
+    let out = killed.unwrap();
+    let left = names(&out);
+    assert!(left.len() == 1 && left[0].starts_with(".vramscope-part-"), "{left:?}");
+    let output = export(&out).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let note = format!(
+        "note: {}: is of another export, which still runs or was killed",
+        out.join(&left[0]).display()
+    );
+    assert!(said.starts_with(&note), "{said}");
+    assert_eq!(names(&out).len(), ALL.split(',').count() + 1);
 }
 
 /// What takes DataFusion says how to get it, where it is not there.

@@ -1,7 +1,7 @@
 //! `vramscope fleet` as a user runs it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use insta_cmd::assert_cmd_snapshot;
 use serde_json::{Value, json};
@@ -14,6 +14,20 @@ fn text(args: &[&str]) -> (i32, String, String) {
     let output = run(&[&["fleet"], args].concat());
     let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
+}
+
+/// The same, with a cache folder of one's own.
+fn text_with(cache: &Path, args: &[&str]) -> (i32, String, String) {
+    let mut command = vramscope(&[&["fleet"], args].concat());
+    let output = command.env("XDG_CACHE_HOME", cache).output().unwrap();
+    let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
+}
+
+/// The files with summaries in a cache folder.
+fn kept(cache: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(cache.join("vramscope/summaries")).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
 }
 
 /// The answer as JSON, and what was said beside it.
@@ -110,25 +124,40 @@ fn a_fleet_as_text() {
     let plan = Plan::new(64, 7);
     let folder = tempfile::tempdir().unwrap();
     plan.write(&folder.path().join("job"), &base());
+    let cache = folder.path().join("cache");
     let text = |args: &[&str]| {
-        let output =
-            vramscope(&[&["fleet", "job"], args].concat()).current_dir(folder.path()).output().unwrap();
+        let mut command = vramscope(&[&["fleet", "job"], args].concat());
+        let output = command.current_dir(folder.path()).env("XDG_CACHE_HOME", &cache).output().unwrap();
         let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
     };
     let (code, out, err) = text(&[]);
     assert_eq!((code, err.as_str()), (0, ""));
     insta::assert_snapshot!(out);
-    // What was kept gives the same answer, and no recording is read again.
+    assert_eq!(text(&[]), (0, out.clone(), String::new()));
+    // The second answer comes from what was kept, of every rank.
+    let files = kept(&cache);
+    assert_eq!(files.len(), 8);
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("\"format\":\"pickle\"", "\"format\":\"kept\"")).unwrap();
+    }
+    let formats = |args: &[&str]| {
+        let answer: Value = serde_json::from_str(&text(args).1).unwrap();
+        let format = |rank: &Value| rank["summary"].get("format")?.as_str().map(str::to_owned);
+        answer["ranks"].as_array().unwrap().iter().filter_map(format).collect::<Vec<_>>()
+    };
+    assert_eq!(formats(&["--json"]), vec!["kept"; 61]);
+    assert_eq!(formats(&["--json", "--no-cache"]), vec!["pickle"; 61]);
+    // Recordings that were overwritten are read again, though their length and their time of change are as before.
     for rank in (0..64).filter(|rank| !plan.broken.contains(rank)) {
         let file = folder.path().join("job").join(plan.file(rank));
-        let modified = fs::metadata(&file).unwrap().modified().unwrap();
-        let length = fs::metadata(&file).unwrap().len() as usize;
-        fs::write(&file, vec![0; length]).unwrap();
-        fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+        let metadata = fs::metadata(&file).unwrap();
+        fs::write(&file, vec![0; metadata.len() as usize]).unwrap();
+        let changed = fs::File::options().write(true).open(&file).unwrap();
+        changed.set_modified(metadata.modified().unwrap()).unwrap();
     }
-    assert_eq!(text(&[]), (0, out, String::new()));
-    let (code, _, err) = text(&["--no-cache"]);
+    let (code, _, err) = text(&[]);
     assert_eq!((code, err.as_str()), (2, "error: none of 64 recordings could be read\n"));
 }
 
@@ -381,86 +410,233 @@ fn what_a_flight_recorder_left_is_of_the_rank_of_its_process() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
-/// The file with what is kept.
-fn kept(folder: &Path) -> std::path::PathBuf {
-    folder.join(".vramscope-summaries/summaries.json")
-}
-
 #[test]
 fn what_is_kept_is_made_again_where_it_is_damaged_or_old() {
     let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
+    let cache = tempfile::tempdir().unwrap();
+    let text = |args: &[&str]| text_with(cache.path(), args);
     let first = text(&[&name]);
-    let whole = fs::read_to_string(kept(folder.path())).unwrap();
-    for damaged in
-        [&whole[..whole.len() / 2], "", "{}", "[1, 2", &whole.replacen("\"version\":1", "\"version\":0", 1)]
-    {
-        fs::write(kept(folder.path()), damaged).unwrap();
+    let files = kept(cache.path());
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    let whole = fs::read_to_string(file).unwrap();
+    let fewer_cells = whole.replacen("\"allocated_bytes\":[", "\"allocated_bytes\":[7,", 1);
+    for damaged in [
+        &whole[..whole.len() / 2],
+        "",
+        "{}",
+        "[1, 2",
+        &whole.replacen("\"version\":1", "\"version\":0", 1),
+        &fewer_cells,
+    ] {
+        fs::write(file, damaged).unwrap();
         assert_eq!(text(&[&name]), first);
-        assert_eq!(fs::read_to_string(kept(folder.path())).unwrap(), whole);
+        assert_eq!(fs::read_to_string(file).unwrap(), whole);
     }
     // A file that is another one by now is read again; what is gone is forgotten.
     fs::copy(root().join("examples/oom.pickle"), folder.path().join("rank0.pickle")).unwrap();
-    let answer = answer(&[&name]).0;
+    let answer: Value = serde_json::from_str(&text(&[&name, "--json"]).1).unwrap();
     assert_eq!(each(&answer["out_of_memory"], "rank"), [0, 1]);
     fs::rename(folder.path().join("rank1.pickle"), folder.path().join("rank2.pickle")).unwrap();
     text(&[&name]);
-    let whole = fs::read_to_string(kept(folder.path())).unwrap();
+    let whole = fs::read_to_string(file).unwrap();
     assert!(whole.contains("rank2.pickle") && !whole.contains("rank1.pickle"), "{whole}");
-    // Nothing but this is left in the folder.
-    let names =
-        |folder: &Path| fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect::<Vec<_>>();
-    assert_eq!(names(&folder.path().join(".vramscope-summaries")), ["summaries.json"]);
+    assert_eq!(kept(cache.path()).len(), 1);
+    // Nothing is written beside the recordings.
+    let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["rank0.pickle", "rank2.pickle"]);
 }
 
 #[test]
 fn nothing_is_kept_where_that_is_not_wanted() {
-    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle")]);
-    assert_eq!(text(&[&name, "--no-cache"]).0, 0);
-    assert!(!kept(folder.path()).exists());
+    let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle")]);
+    let cache = tempfile::tempdir().unwrap();
+    assert_eq!(text_with(cache.path(), &[&name, "--no-cache"]).0, 0);
+    assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0);
 }
 
-/// What cannot be kept is one line, and the answer is the same: in a folder that others own, or on a full disk.
+/// What cannot be kept is one line, and the answer is the same: on a full disk, or without a folder for it.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_keeps_nothing_and_answers() {
-    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
+    let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
+    let cache = tempfile::tempdir().unwrap();
     let whole = text(&[&name, "--no-cache"]);
     // No file may be larger than two blocks of a kilobyte.
     let limited = |command: &str| {
-        let output =
-            std::process::Command::new("bash").args(["-c", command]).env("NO_COLOR", "1").output().unwrap();
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", command]).env("NO_COLOR", "1").env("XDG_CACHE_HOME", cache.path());
+        let output = bash.output().unwrap();
         let words = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
     };
     let (code, out, err) =
         limited(&format!("ulimit -f 2; {} fleet {name} | cat", env!("CARGO_BIN_EXE_vramscope")));
     assert_eq!((code, &out), (0, &whole.1), "{err}");
+    let place = cache.path().join("vramscope/summaries");
     assert_eq!(
         err,
         format!(
-            "note: summaries cannot be kept in {name}: File too large (os error 27); asking again reads the recordings again\n"
+            "note: summaries cannot be kept in {}: File too large (os error 27); asking again reads the recordings again\n",
+            place.display()
         )
     );
+    assert!(kept(cache.path()).is_empty());
     // A file stands where the folder should be.
-    fs::remove_dir_all(folder.path().join(".vramscope-summaries")).unwrap();
-    fs::write(folder.path().join(".vramscope-summaries"), "").unwrap();
-    let (code, out, err) = text(&[&name]);
+    fs::remove_dir_all(&place).unwrap();
+    fs::write(&place, "").unwrap();
+    let (code, out, err) = text_with(cache.path(), &[&name]);
     assert_eq!((code, &out), (0, &whole.1));
-    assert!(err.starts_with("note: summaries cannot be kept in ") && err.lines().count() == 1, "{err}");
+    let note = format!("note: summaries are not kept: {}: Not a directory ", place.display());
+    assert!(err.starts_with(&note) && err.lines().count() == 1, "{err}");
 }
 
 #[test]
 fn two_runs_at_once_do_not_break_each_other() {
     let plan = Plan::new(16, 3);
-    let (folder, name) = fleet(&plan);
-    let started: Vec<_> = (0..4)
-        .map(|_| vramscope(&["fleet", &name]).stdout(std::process::Stdio::piped()).spawn().unwrap())
-        .collect();
+    let (_folder, name) = fleet(&plan);
+    let cache = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut command = vramscope(&["fleet", &name]);
+        command.env("XDG_CACHE_HOME", cache.path()).stdout(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let started: Vec<_> = (0..4).map(|_| start()).collect();
     let outputs: Vec<Vec<u8>> =
         started.into_iter().map(|child| child.wait_with_output().unwrap().stdout).collect();
     assert!(outputs.iter().all(|output| *output == outputs[0]));
-    let host = folder.path().join("host-00");
-    assert!(serde_json::from_slice::<Value>(&fs::read(kept(&host)).unwrap()).is_ok());
+    let files = kept(cache.path());
+    assert_eq!(files.len(), 2);
+    assert!(files.iter().all(|file| serde_json::from_slice::<Value>(&fs::read(file).unwrap()).is_ok()));
+}
+
+/// Length, time of change and number of a file, as released versions kept them beside the recordings.
+#[cfg(unix)]
+fn version(file: &Path) -> Value {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = fs::metadata(file).unwrap();
+    let modified = metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec();
+    json!({"length": metadata.len(), "modified_ns": modified, "inode": metadata.ino()})
+}
+
+/// Summaries beside recordings may be those of an archive, or of anyone who can write to the folder.
+#[cfg(unix)]
+#[test]
+fn summaries_beside_recordings_are_not_believed() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
+    let cache = tempfile::tempdir().unwrap();
+    let budget = [name.as_str(), "--max-peak", "1MiB"];
+    let before = text_with(cache.path(), &budget);
+    assert_eq!(before.0, 1);
+    let (answer, _) = answer(&[&name]);
+    let entries = ["rank0.pickle", "rank1.pickle"].map(|name| {
+        let mut entry = version(&folder.path().join(name));
+        entry["sha256"] = "0".repeat(64).into();
+        entry["summary"] = answer["ranks"][0]["summary"].clone();
+        entry["summary"]["peak_allocated"]["bytes"] = 512.into();
+        (name.to_owned(), entry)
+    });
+    let summaries: serde_json::Map<String, Value> = entries.into_iter().collect();
+    let planted = json!({"version": 1, "summaries": summaries}).to_string();
+    let beside = folder.path().join(".vramscope-summaries");
+    fs::create_dir(&beside).unwrap();
+    fs::write(beside.join("summaries.json"), &planted).unwrap();
+    let another = tempfile::tempdir().unwrap();
+    assert_eq!(text_with(another.path(), &budget), before);
+    assert_eq!(fs::read_to_string(beside.join("summaries.json")).unwrap(), planted);
+    // Nor are they waited for.
+    fs::remove_file(beside.join("summaries.json")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(beside.join("summaries.json")).status().unwrap();
+    assert!(made.success());
+    let another = tempfile::tempdir().unwrap();
+    assert_eq!(text_with(another.path(), &budget), before);
+}
+
+/// A link in an archive may lead anywhere.
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_links_beside_recordings() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle")]);
+    let outside = tempfile::tempdir().unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_hours(2);
+    for name in ["work.part", "summaries.json"] {
+        let file = fs::File::create(outside.path().join(name)).unwrap();
+        file.set_modified(old).unwrap();
+    }
+    std::os::unix::fs::symlink(outside.path(), folder.path().join(".vramscope-summaries")).unwrap();
+    assert_eq!(text(&[&name]).0, 0);
+    for name in ["work.part", "summaries.json"] {
+        assert_eq!(fs::read(outside.path().join(name)).unwrap(), b"", "{name}");
+    }
+}
+
+/// Who could write to the user's own summaries could answer in their place.
+#[cfg(unix)]
+#[test]
+fn summaries_that_others_can_write_are_not_used() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
+    let cache = tempfile::tempdir().unwrap();
+    let budget = [name.as_str(), "--max-peak", "1MiB"];
+    let before = text_with(cache.path(), &budget);
+    assert_eq!(before.0, 1);
+    let files = kept(cache.path());
+    let [file] = files.as_slice() else { panic!("{files:?}") };
+    let peak = answer(&[&name]).0["ranks"][0]["summary"]["peak_allocated"]["bytes"].to_string();
+    let forged = fs::read_to_string(file).unwrap().replace(&peak, "512");
+    // The user's own are used: so much does the test change.
+    fs::write(file, &forged).unwrap();
+    assert_eq!(text_with(cache.path(), &budget).0, 0);
+
+    fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
+    let (code, out, err) = text_with(cache.path(), &budget);
+    assert_eq!((code, &out), (before.0, &before.1));
+    let said = |why: &str| format!("note: {}: {why}, so its summaries are not used\n", file.display());
+    assert_eq!(err, said("other users can write to it"));
+
+    fs::write(file, &forged).unwrap();
+    if chown(file, Some(65534), None).is_err() {
+        return vramscope_testing::skip("root", "only root gives files to other users");
+    }
+    let (code, out, err) = text_with(cache.path(), &budget);
+    assert_eq!((code, &out, err), (before.0, &before.1, said("belongs to another user")));
+    // By now it is the user's own again.
+    assert_eq!(text_with(cache.path(), &budget), before);
+}
+
+/// Pipes and devices that folders and patterns lead to are left out; nobody waits for them.
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_left_out() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
+    let pipe = folder.path().join("rank2.pickle");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("rank3.pickle")).unwrap();
+    for path in [name.clone(), format!("{name}/rank*")] {
+        let (answer, err) = answer(&[&path]);
+        assert_eq!(each(&answer["ranks"], "rank"), [0, 1]);
+        let said: Vec<&str> = err.lines().collect();
+        assert!(
+            said.len() == 2 && said.iter().all(|line| line.ends_with(": is no regular file; it is left out")),
+            "{err}"
+        );
+    }
+    // What is named itself is a row.
+    let (answer, _) = answer(&[&name, pipe.to_str().unwrap()]);
+    assert_eq!(answer["unread"][0]["reason"], "is no regular file; name a recording");
+}
+
+/// Links that lead back to where they lie end no search late.
+#[cfg(unix)]
+#[test]
+fn links_to_folders_are_not_walked_for_ever() {
+    let (folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "leak.pickle")]);
+    for link in ["one", "two"] {
+        std::os::unix::fs::symlink(".", folder.path().join(link)).unwrap();
+    }
+    let (answer, err) = answer(&[&format!("{name}/**/rank*.pickle")]);
+    assert_eq!((each(&answer["ranks"], "rank"), err.as_str()), (vec![0, 1], ""));
+    let (code, _, err) = text(&[&format!("{name}/**/rank*.zst")]);
+    assert!(code == 2 && err.starts_with("error: no recording in "), "{err}");
 }
 
 /// The names of files and what stands in them steer no terminal.

@@ -2,6 +2,7 @@
 //! client should send.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
@@ -19,17 +20,53 @@ type Client = RunningService<RoleClient, ()>;
 
 /// Runs what a client does with a server that may read `folder`.
 fn with_client<F: Future<Output = ()>>(folder: &Path, of: impl FnOnce(Client) -> F) {
+    with_server(folder, &[], |client, _| of(client));
+}
+
+/// Runs what a client does with a server of this process number that may read `folder` and has further options.
+fn with_server<F: Future<Output = ()>>(folder: &Path, options: &[&str], of: impl FnOnce(Client, u32) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vramscope"));
-        command.args(["mcp", "--allow"]).arg(folder).current_dir(root()).kill_on_drop(true);
+        command.args(["mcp", "--allow"]).arg(folder).args(options).current_dir(root()).kill_on_drop(true);
         let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let streams = (server.stdout.take().unwrap(), server.stdin.take().unwrap());
+        let process = server.id().unwrap();
         let client = ().serve(streams).await.unwrap();
-        of(client).await;
+        of(client, process).await;
         // The client's end is closed, and nothing is left to do.
         let ended = tokio::time::timeout(Duration::from_secs(60), server.wait()).await.unwrap().unwrap();
         assert!(ended.success(), "{ended}");
+    });
+}
+
+/// A file that is small on the disk and large in memory is refused before it is in memory.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_is_bounded_while_a_recording_is_read() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let event = r#"{"action":"alloc","addr":512,"size":512,"stream":0,"frames":[]}"#;
+    let start = br#"{"segments":[],"device_traces":[["#;
+    let mut packed = zstd::Encoder::new(fs::File::create(folder.path().join("a.zst")).unwrap(), 1).unwrap();
+    packed.write_all(start).unwrap();
+    for _ in 0..4000 {
+        packed.write_all(format!("{event},").repeat(1000).as_bytes()).unwrap();
+    }
+    packed.write_all(format!("{event}]]}}").as_bytes()).unwrap();
+    packed.finish().unwrap();
+    let options = ["--max-memory", "64MiB", "--max-expanded", "1GiB"];
+    with_server(folder.path(), &options, async |client, process| {
+        let refused = call(&client, "open", json!({"path": "a.zst"})).await;
+        let text = &refused.content[0].as_text().unwrap().text;
+        assert!(
+            text.starts_with("a.zst: open recordings may take 64.00 MiB, and this one takes more"),
+            "{text}"
+        );
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let highest = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        let highest = highest.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10;
+        assert!(highest < 128 * MIB, "{highest} bytes");
     });
 }
 
@@ -157,8 +194,8 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         fits(&schemas["summary"], &summary, "summary");
         insta::assert_snapshot!(sentences(&summary), @r"
         Device 0: at most 6.23 GiB allocated, 7.68 GiB reserved.
-        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed while 1.62 GiB lay reserved and unusable. Free and unused together are 1.80 GiB, more than was asked for: it failed for fragmentation, not for size. Pieces of fewer sizes, or `expandable_segments:True`, which lets free pieces join, often help.
-        With `expandable_segments:True` this run peaks at 7.50 GiB and fits as far as it was recorded.
+        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed for fragmentation: 1.61 GiB lies free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not enough alone: 6.63 MiB free in the pool for requests of another size.
+        Add `expandable_segments:True` to `PYTORCH_CUDA_ALLOC_CONF`: the request is then served, and reserved bytes peak at 7.50 GiB up to it.
         ");
         let leaking = answer(&client, "summary", json!({"recording": "r2"})).await;
         insta::assert_snapshot!(sentences(&leaking), @r"

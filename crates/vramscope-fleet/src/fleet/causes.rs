@@ -44,11 +44,13 @@ pub struct LeakOfFleet {
 /// What lies reserved and of no use when most is reserved, over ranks: the part that one more of the run's largest requests cannot use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UnusedOfFleet {
-    /// The rank in the middle.
+    /// How many ranks are compared.
+    pub ranks: usize,
+    /// The rank with the median share, of two the lower.
     pub median: UnusedOfRank,
     /// The rank with the largest share.
     pub highest: UnusedOfRank,
-    /// Ranks whose share is at least five percent of the reserved bytes above that of the one in the middle.
+    /// Ranks whose share is at least five percent of the reserved bytes above the median.
     pub above: Vec<u64>,
 }
 
@@ -65,7 +67,7 @@ pub struct UnusedOfRank {
     pub percent: f64,
 }
 
-/// How much more than in the middle is worth a word, in percent of the reserved bytes.
+/// How far above the median is worth a word, in percent of the reserved bytes.
 const WORTH_A_WORD: f64 = 5.0;
 
 pub(super) fn out_of_memory(ranks: &[ReadRank<'_>]) -> Vec<OomOfRank> {
@@ -128,9 +130,10 @@ pub(super) fn unused(ranks: &[ReadRank<'_>]) -> Option<UnusedOfFleet> {
     };
     let mut unused: Vec<UnusedOfRank> = ranks.iter().filter_map(of).collect();
     unused.sort_by(|a, b| a.percent.total_cmp(&b.percent).then(b.rank.cmp(&a.rank)));
-    let median = *unused.get(unused.len().checked_sub(1)? / 2)?;
+    let ranks = unused.len();
+    let median = *unused.get(ranks.checked_sub(1)? / 2)?;
     let mut above: Vec<u64> =
         unused.iter().filter(|u| u.percent >= median.percent + WORTH_A_WORD).map(|u| u.rank).collect();
     above.sort_unstable();
-    Some(UnusedOfFleet { median, highest: *unused.last()?, above })
+    Some(UnusedOfFleet { ranks, median, highest: *unused.last()?, above })
 }

@@ -22,7 +22,7 @@ pub struct Kind {
     pub ranks: Vec<u64>,
     /// It has at least half as many ranks as the largest kind; what is not usual is what is worth a look.
     pub is_usual: bool,
-    /// The one of them in the middle, by its peak: what is told of the kind is told of it.
+    /// The one of them with the median peak: what is told of the kind is told of it.
     pub example_rank: u64,
     /// Its highest allocated bytes.
     pub peak_allocated_bytes: u64,

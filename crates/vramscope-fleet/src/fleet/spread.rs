@@ -9,7 +9,7 @@ pub struct Spread {
     pub lowest: PeakOfRank,
     /// A quarter of the ranks have as much or less.
     pub lower_quartile_bytes: u64,
-    /// The one in the middle; of two the lower.
+    /// The rank with the median peak, of two the lower.
     pub median: PeakOfRank,
     /// Three quarters have as much or less.
     pub upper_quartile_bytes: u64,

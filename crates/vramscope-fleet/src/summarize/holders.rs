@@ -14,9 +14,10 @@ const LONGEST_PATH: usize = 256;
 
 pub(super) fn lines(names: &Names<'_>, holders: &[Holder]) -> Holders {
     of(holders.iter().map(|h| Held {
-        name: names.key(&h.key).into(),
+        // Where a block was freed is not where it was allocated: the name says which of the two is known.
+        name: names.wide_holder(h).into(),
         place: match h.key {
-            HolderKey::Line(frame) => Some(place(names, frame)),
+            HolderKey::Line(frame) if h.origin != Some(Origin::FreeOnly) => Some(place(names, frame)),
             _ => None,
         },
         preexisting: h.origin.is_some_and(|origin| origin != Origin::Recorded),

@@ -127,8 +127,9 @@ impl Made<'_> {
             enough_in_total: oom.enough_in_total(),
             at_limit: oom.at_limit,
             line: line.map(|line| self.names.frame(line).into()),
-            verdict: findings::oom_verdict(oom),
-            remedy: self.answers.best_setting.as_ref().map(|best| findings::best_setting(best, self.advice)),
+            verdict: findings::oom_verdict(&self.names, findings::recorded_conf(self.names.trace), oom),
+            remedy: Some(findings::oom_advice(self.answers, self.advice).join(" "))
+                .filter(|told| !told.is_empty()),
         }
     }
 

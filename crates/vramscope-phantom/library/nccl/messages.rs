@@ -5,11 +5,13 @@
 //! what it was told, or synchronizes after what barriers are made of.
 
 use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::machine::{is_running, machine, map_words, say, state_path};
+use crate::machine::{is_running, machine, map_words, no_follow, say, state_path};
 use crate::signals;
 
 /// So long PyTorch waits for a collective of NCCL, too, unless a program says otherwise.
@@ -53,11 +55,16 @@ impl Mailbox {
 
     fn share(name: &str, ranks: usize) -> Option<(PathBuf, &'static [AtomicU64])> {
         let folder = Path::new(&state_path()?).parent()?.join("nccl");
-        fs::create_dir_all(&folder).ok()?;
+        match fs::DirBuilder::new().mode(0o700).create(&folder) {
+            // Another rank has made it. Links are no folder of this run's.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                fs::symlink_metadata(&folder).ok().filter(fs::Metadata::is_dir)?;
+            }
+            made => made.ok()?,
+        }
         let path = folder.join(name);
         let words = 2 * ranks + ranks * ranks;
-        let file =
-            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).ok()?;
+        let file = no_follow().read(true).write(true).create(true).truncate(false).open(&path).ok()?;
         file.set_len(8 * words as u64).ok()?;
         Some((path, map_words(&file, words)?))
     }
@@ -106,7 +113,12 @@ impl Mailbox {
             return;
         };
         if let Some(message) = message
-            && let Err(why) = fs::write(&path, message)
+            && let Err(why) = no_follow()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .and_then(|mut file| file.write_all(message))
         {
             say(&format!("{}: {why}: the other ranks read zeros", path.display()));
         }
@@ -132,7 +144,10 @@ impl Mailbox {
         if !self.wait(rank, to, number) {
             return None;
         }
-        fs::read(self.path(rank, to, number)?).ok()
+        let mut message = Vec::new();
+        let mut file = no_follow().read(true).open(self.path(rank, to, number)?).ok()?;
+        file.read_to_end(&mut message).ok()?;
+        Some(message)
     }
 
     /// Whether all ranks have come to an operation.

@@ -2,6 +2,8 @@
 
 import torch
 
+from torch.utils.checkpoint import checkpoint
+
 from cases import case
 
 
@@ -46,3 +48,23 @@ def it_goes_on_after_that():
         except torch.OutOfMemoryError:
             size //= 2
     assert x.numel() == total // 2
+
+
+@case
+def out_of_memory_while_a_checkpoint_is_computed_again():
+    def too_large(x):
+        if torch._C._current_graph_task_id() < 0:
+            return x * x
+        # The first tensor is freed while the exception of the second unwinds.
+        return pair(torch.empty(1024, device="cuda"), torch.empty(1 << 50, device="cuda"))
+
+    def pair(first, second):
+        return first + second
+
+    x = torch.randn(64, device="cuda", requires_grad=True)
+    try:
+        checkpoint(too_large, x, use_reentrant=False).sum().backward()
+    except torch.OutOfMemoryError:
+        pass
+    else:
+        raise AssertionError("it fits")

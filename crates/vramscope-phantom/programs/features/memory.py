@@ -32,6 +32,54 @@ def checkpoints_keep_less():
     assert plain == less + 2 * 4 * 1024 * 2048 * 4, plain
 
 
+LAST_LAYERS = {
+    "Linear": lambda: nn.Linear(64, 64),
+    "LayerNorm": lambda: nn.LayerNorm(64),
+    "RMSNorm": lambda: nn.RMSNorm(64),
+    "BatchNorm": lambda: nn.BatchNorm1d(64),
+    "GroupNorm": lambda: nn.GroupNorm(4, 64),
+    "Dropout": lambda: nn.Dropout(0.1),
+}
+
+
+@case
+def checkpoints_end_in_any_layer():
+    for name, last in LAST_LAYERS.items():
+        for reentrant in (False, True):
+            layer = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64), last()).cuda()
+            x = torch.randn(8, 64, device="cuda", requires_grad=True)
+            held = Held()
+            y = checkpoint(layer, x, use_reentrant=reentrant)
+            assert held.more() == y.numel() * 4, (name, reentrant, held.more())
+            y.sum().backward()
+            assert x.grad is not None and layer[0].weight.grad is not None, (name, reentrant)
+            del layer, x, y
+
+
+@case
+def an_exception_in_a_backward_pass_is_the_programs():
+    class Failing(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x * 2
+
+        @staticmethod
+        def backward(context, gradient):
+            # The tensor is freed while the exception unwinds.
+            return fail_beside(torch.empty(MIB, device="cuda"), [][0])
+
+    def fail_beside(tensor, nothing):
+        return tensor
+
+    x = torch.randn(64, device="cuda", requires_grad=True)
+    try:
+        Failing.apply(x).sum().backward()
+    except IndexError:
+        pass
+    else:
+        raise AssertionError("there was no IndexError")
+
+
 @case
 def pinned_memory_and_back():
     x = torch.randn(MIB).pin_memory()

@@ -32,6 +32,35 @@ def autocast_and_grad_scaler():
 
 
 @case
+def the_scale_of_a_scaler_is_that_of_finite_gradients():
+    parameter = nn.Parameter(torch.ones(8, device="cuda"))
+    optimizer = torch.optim.SGD([parameter])
+    scaler = torch.amp.GradScaler("cuda", init_scale=3.3, growth_factor=2.0, growth_interval=2)
+    single = torch.tensor(3.3).item()
+
+    def step():
+        scaler.scale(parameter.sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return scaler.get_scale()
+
+    assert scaler.get_scale() == 3.3
+    assert [step() for _ in range(5)] == [single, 2 * single, 2 * single, 4 * single, 4 * single]
+    state = scaler.state_dict()
+    assert state["scale"] == 4 * single and state["_growth_tracker"] == 1, state
+    other = torch.amp.GradScaler("cuda")
+    other.scale(parameter.sum())
+    assert other.get_scale() == 65536.0
+    other.load_state_dict(state)
+    assert other.get_scale() == 4 * single
+    scaler.scale(parameter.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update(new_scale=7.0)
+    assert scaler.get_scale() == 7.0
+    assert torch.amp.GradScaler("cuda", enabled=False).get_scale() == 1.0
+
+
+@case
 def bfloat16_takes_half():
     held = Held()
     layers = [nn.Linear(1024, 1024, bias=False, device="cuda", dtype=dtype) for dtype in (torch.float, torch.bfloat16)]

@@ -32,3 +32,15 @@ def stops_where_it_converges():
             break
         before = loss
     assert steps >= 1
+
+
+@case
+def a_scaler_skips_no_step():
+    parameter = torch.nn.Parameter(torch.ones(8, device="cuda"))
+    optimizer = torch.optim.Adam([parameter])
+    scaler = torch.amp.GradScaler("cuda")
+    scaler.scale(parameter.sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 65536.0
+    assert optimizer.state[parameter]["exp_avg"].is_cuda

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 
 use serde::Serialize;
 use vramscope_allocator::MemoryPool;
@@ -32,7 +31,7 @@ impl Contents {
             write(&mut out).map(|()| out.out)
         };
         let recording = pool.snapshot().map_err(io::Error::other).map(|trace| Recording {
-            trace: Arc::new(trace),
+            trace,
             format: Format::Pickle { protocol: 4 },
             compression: Compression::None,
             notices: Notices::default(),

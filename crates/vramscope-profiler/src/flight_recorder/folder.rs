@@ -1,9 +1,11 @@
 //! The bundles in a folder: which are there, which were abandoned, and which are removed first.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use vramscope_files::Dir;
 
 use super::{MANIFEST, MANIFEST_ROOM, Manifest};
 
@@ -49,10 +51,10 @@ pub(super) fn remove_oldest(
 
 /// Removes a bundle, its manifest last. Where that ends early, what is left is still known as a bundle.
 fn remove(bundle: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(bundle)? {
-        let entry = entry?;
-        if entry.file_name() != MANIFEST && entry.file_type()?.is_file() {
-            fs::remove_file(entry.path())?;
+    let dir = Dir::open_no_follow(bundle)?;
+    for name in dir.names()? {
+        if name != MANIFEST && dir.open_file(&name).is_ok() {
+            dir.remove_file(&name)?;
         }
     }
     fs::remove_dir_all(bundle)
@@ -60,13 +62,7 @@ fn remove(bundle: &Path) -> io::Result<()> {
 
 /// The manifest of a folder; `None` where the folder is no bundle.
 pub(super) fn read_manifest(folder: &Path) -> Option<Manifest> {
-    let path = folder.join(MANIFEST);
-    // Only a file is opened: a pipe could wait for ever.
-    if !fs::symlink_metadata(&path).ok()?.is_file() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(MANIFEST_ROOM).read_to_end(&mut bytes).ok()?;
+    let bytes = Dir::open_no_follow(folder).ok()?.read_file(MANIFEST.as_ref(), MANIFEST_ROOM).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 

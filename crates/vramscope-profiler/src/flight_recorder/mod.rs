@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use vramscope_allocator::{HistoryError, HistoryOptions, MemoryPool, OutOfMemory, WeakPool};
+use vramscope_files::{Dir, make_folder};
 use vramscope_report::write_json;
 use vramscope_trace::formats;
 
@@ -198,8 +199,7 @@ impl FlightRecorder {
         if options.max_bundles == 0 || options.max_total_bytes < FlightRecorderOptions::LEAST_TOTAL_BYTES {
             return Err(FlightRecorderError::NoRoom);
         }
-        fs::create_dir_all(&folder)
-            .map_err(|why| FlightRecorderError::Folder { folder: folder.clone(), why })?;
+        make_folder(&folder).map_err(|why| FlightRecorderError::Folder { folder: folder.clone(), why })?;
         if let Some(max_entries) = options.max_entries
             && !pool.is_recording_history()
         {
@@ -352,20 +352,23 @@ impl RecorderShared {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             format!("oom-{}-{}-{number}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id())
         };
-        let beside = loop {
-            let beside = self.folder.join(format!(".{}.part", next()));
-            match fs::create_dir(&beside) {
+        let root = Dir::open(&self.folder)?;
+        let (dir, name) = loop {
+            let name = format!(".{}.part", next());
+            match root.new_subdir(name.as_ref(), 0o755) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
-                made => break made.map(|()| beside)?,
+                made => break (made?, name),
             }
         };
+        let beside = self.folder.join(&name);
         // The lock tells other processes that this is being written, on file systems that have locks.
         let mark = File::open(&beside).ok();
         let _marked = mark.as_ref().map(File::try_lock);
-        let whole = self.fill(&beside, contents, &mut manifest, removal_error).and_then(|()| {
+        let whole = self.fill(&dir, &beside, contents, &mut manifest, removal_error).and_then(|()| {
             loop {
-                let bundle = self.folder.join(next());
-                match fs::rename(&beside, &bundle) {
+                let becomes = next();
+                let bundle = self.folder.join(&becomes);
+                match root.rename(name.as_ref(), becomes.as_ref()) {
                     Err(_) if bundle.exists() => {}
                     renamed => return renamed.map(|()| bundle),
                 }
@@ -385,23 +388,23 @@ impl RecorderShared {
         whole
     }
 
-    /// Writes the files of a bundle. A file that fails is left out and named in the manifest.
+    /// Writes the files of a bundle, whose folder `dir` is found at `folder`. A file that fails is left out and named in the manifest.
     fn fill(
         &self,
+        dir: &Dir,
         folder: &Path,
         contents: &Contents,
         manifest: &mut Manifest,
         removal_error: &mut Option<String>,
     ) -> io::Result<()> {
         // Room is reserved for the manifest from the beginning; its contents are written last.
-        let place = File::create(folder.join(MANIFEST))?;
+        let mut place = dir.create_new(MANIFEST.as_ref(), 0o644)?;
         self.make_room(folder, MANIFEST_ROOM, removal_error)?;
         place.set_len(MANIFEST_ROOM)?;
         let mut add = |name: &str, bytes: u64, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
-            let path = folder.join(name);
             // The file is made before older bundles are removed for it, and at its full size, so that other processes see how
             // much it will take.
-            let file = File::create(&path)?;
+            let file = dir.create_new(name.as_ref(), 0o644)?;
             let written = self.make_room(folder, bytes, removal_error).and_then(|()| {
                 file.set_len(bytes)?;
                 let mut out = BufWriter::new(&file);
@@ -411,7 +414,7 @@ impl RecorderShared {
             });
             if written.is_err() {
                 drop(file);
-                fs::remove_file(&path)?;
+                dir.remove_file(name.as_ref())?;
             }
             io::Result::Ok(written)
         };
@@ -432,9 +435,9 @@ impl RecorderShared {
         manifest.files.push(MANIFEST.to_owned());
         let mut text = Bounded { out: Vec::new(), room: MANIFEST_ROOM };
         write_json(&mut text, manifest)?;
-        let mut file = File::create(folder.join(MANIFEST))?;
-        file.write_all(&text.out)?;
-        file.sync_all()
+        place.set_len(0)?;
+        place.write_all(&text.out)?;
+        place.sync_all()
     }
 
     /// Removes the oldest bundles until `bytes` more have room. Removes none where even that would not suffice.

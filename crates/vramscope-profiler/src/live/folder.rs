@@ -5,35 +5,78 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use vramscope_files::Dir;
+
 use super::LiveError;
 
-/// The folder of this user's sockets, made where it is not there: `$XDG_RUNTIME_DIR/vramscope`, else
-/// `vramscope-UID` in the system's folder for temporary files.
+/// The folder of this user's sockets, made where it is not there: `$XDG_RUNTIME_DIR/vramscope`, else `vramscope-UID` in the system's
+/// folder for temporary files. Where another user has taken that name, it is `vramscope-UID-` and 16 hexadecimal digits.
 ///
 /// # Errors
-/// Where it cannot be made, or belongs to another user, or is open to others.
+/// Where it cannot be made, or is open to others.
 pub fn directory() -> Result<PathBuf, LiveError> {
     let [path, ..] = candidates();
     match DirBuilder::new().mode(0o700).create(&path) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(LiveError::io(&path)(e)),
-        _ => check(&path)?,
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(LiveError::io(&path)(e)),
+        _ => match check(&path) {
+            Ok(()) => Ok(path),
+            Err(why) if is_of_another_user(&why) => own_name(&path),
+            Err(why) => Err(why),
+        },
     }
-    Ok(path)
 }
 
 /// The sockets of this user's programs, of which some may have ended. Programs with and without `XDG_RUNTIME_DIR` in their
-/// environment are both found.
+/// environment are both found. Folders of other users are passed over, whatever their names.
 ///
 /// # Errors
-/// Where the folder belongs to another user, or is open to others.
+/// Where the folder is open to others.
 pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
     let [first, second] = candidates();
-    let mut found = list(&first)?;
+    let mut found = match list(&first) {
+        Err(why) if is_of_another_user(&why) => Vec::new(),
+        listed => listed?,
+    };
+    let mut others = own_names(&second);
     if second != first {
-        // This process puts nothing into the second folder, so it does not matter where that cannot be used.
-        found.extend(list(&second).unwrap_or_default());
+        others.push(second);
+    }
+    for other in others {
+        // This process puts nothing into these folders, so it does not matter where one cannot be used.
+        found.extend(list(&other).unwrap_or_default());
     }
     Ok(found)
+}
+
+/// Whether the name is taken by what another user may have put there.
+fn is_of_another_user(why: &LiveError) -> bool {
+    matches!(why, LiveError::OthersFolder { .. } | LiveError::NotAFolder(_))
+}
+
+/// A folder whose name nobody could have taken before, in place of `taken`: one that is there, or a new one.
+fn own_name(taken: &Path) -> Result<PathBuf, LiveError> {
+    if let Some(folder) = own_names(taken).into_iter().next() {
+        return Ok(folder);
+    }
+    let failed = LiveError::io(taken);
+    let name = || {
+        let (parent, name) = (taken.parent()?, taken.file_name()?.to_str()?);
+        Some((parent, format!("{name}-")))
+    };
+    let (parent, prefix) = name().ok_or_else(|| LiveError::NotAFolder(taken.to_owned()))?;
+    let made = Dir::open(parent).and_then(|dir| dir.new_unpredictable_subdir(&prefix));
+    made.map(|name| parent.join(name)).map_err(failed)
+}
+
+/// This user's folders beside `taken` that programs made because the name was taken, in the order of their names.
+fn own_names(taken: &Path) -> Vec<PathBuf> {
+    let (Some(parent), Some(name)) = (taken.parent(), taken.file_name()) else { return Vec::new() };
+    let prefix = format!("{}-", name.to_string_lossy());
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    let mut folders: Vec<_> = named.map(|entry| entry.path()).filter(|path| check(path).is_ok()).collect();
+    folders.sort();
+    folders
 }
 
 /// Where this program puts its socket, and where others may have.
@@ -104,6 +147,22 @@ mod tests {
             let said = check(&path).unwrap_err().to_string();
             assert!(said.starts_with(&format!("{shown}: belongs to user 12345; ")), "{said}");
         }
+    }
+
+    #[test]
+    fn a_name_that_another_user_has_taken_is_gone_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("vramscope-1");
+        fs::write(&taken, "").unwrap();
+        // As a folder of another user's would be refused, so is one that others may enter.
+        let fake = folder.path().join("vramscope-1-0000");
+        DirBuilder::new().mode(0o755).create(&fake).unwrap();
+        fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+        symlink(folder.path(), folder.path().join("vramscope-1-0001")).unwrap();
+        let own = own_name(&taken).unwrap();
+        assert_eq!(fs::metadata(&own).unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(own_name(&taken).unwrap(), own);
+        assert_eq!(own_names(&taken), [own]);
     }
 
     #[test]

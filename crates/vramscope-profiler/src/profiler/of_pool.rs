@@ -1,18 +1,19 @@
 //! [`PoolProfiler`]: a profiler of a pool, whose numbers are all known.
 
 use std::borrow::Borrow;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
-use vramscope_allocator::MemoryPool;
+use vramscope_allocator::{MemoryPool, SourceFrame};
 
 use super::{
-    FunctionSummary, GpuMemoryProfiler, ProfileContext, ProfileResult, ProfileSummary, ProfilerError,
-    ProfilerOptions,
+    FunctionSummary, GpuMemoryProfiler, Outcome, ProfileContext, ProfileResult, ProfileSummary,
+    ProfilerError, ProfilerOptions, ThreadUse,
 };
-use crate::snapshot::MemorySnapshot;
+use crate::snapshot::{MemorySnapshot, Operation};
 use crate::source::{DeviceSpec, PoolSource, SelectError};
 
 /// A [`GpuMemoryProfiler`] of one device of a pool. It derefs to one and has the same methods; but a pool knows all of its
@@ -41,8 +42,9 @@ pub struct PoolProfiler {
     profiler: Arc<GpuMemoryProfiler>,
 }
 
-/// A result, snapshot or summary of a [`PoolProfiler`]. It derefs to `T`, in which a number is an `Option`, because other
-/// sources may not know it. A pool knows all of them, and the methods of the same names return plain numbers.
+/// A result, snapshot or summary of a [`PoolProfiler`]. It has a method for each field of `T`. In `T` a number is an `Option`,
+/// because other sources may not know it; a pool knows all of them, and the methods return plain numbers.
+/// [`as_inner`](Self::as_inner) is the `T` itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct OfPool<T>(T);
@@ -168,16 +170,19 @@ impl From<PoolProfiler> for Arc<GpuMemoryProfiler> {
 
 impl<T> OfPool<T> {
     /// The `T` whose numbers are options.
+    pub fn as_inner(&self) -> &T {
+        &self.0
+    }
+
+    /// The `T` whose numbers are options.
     pub fn into_inner(self) -> T {
         self.0
     }
 }
 
-impl<T> Deref for OfPool<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.0
+impl<T: Display> Display for OfPool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -202,6 +207,46 @@ impl OfPool<ProfileContext<'_>> {
 }
 
 impl OfPool<ProfileResult> {
+    /// The name of the function or block.
+    pub fn function_name(&self) -> &str {
+        &self.0.function_name
+    }
+
+    /// How long the call took.
+    pub fn execution_time(&self) -> Duration {
+        self.0.execution_time
+    }
+
+    /// How the call ended.
+    pub fn outcome(&self) -> &Outcome {
+        &self.0.outcome
+    }
+
+    /// The message of the call's error or panic, where there was one.
+    pub fn error(&self) -> Option<&str> {
+        self.0.error()
+    }
+
+    /// How many calls of the same profiler on the same thread it was inside of; 0 is outermost.
+    pub fn depth(&self) -> usize {
+        self.0.depth
+    }
+
+    /// The number of blocks that were allocated while the call ran; `None` where allocations are not tracked.
+    pub fn allocations_created(&self) -> Option<u64> {
+        self.0.allocations_created
+    }
+
+    /// The number of blocks that were freed while the call ran; `None` where allocations are not tracked.
+    pub fn allocations_freed(&self) -> Option<u64> {
+        self.0.allocations_freed
+    }
+
+    /// What the call's own thread did; `None` where allocations are not tracked.
+    pub fn thread(&self) -> Option<ThreadUse> {
+        self.0.thread
+    }
+
     /// What was in use when the call began.
     pub fn memory_before(&self) -> OfPool<&MemorySnapshot> {
         OfPool(&self.0.memory_before)
@@ -244,6 +289,31 @@ impl OfPool<ProfileResult> {
 }
 
 impl<S: Borrow<MemorySnapshot>> OfPool<S> {
+    /// When it was taken, in microseconds since the Unix epoch.
+    pub fn timestamp_us(&self) -> i64 {
+        self.0.borrow().timestamp_us
+    }
+
+    /// Why it was taken.
+    pub fn operation(&self) -> &Operation {
+        &self.0.borrow().operation
+    }
+
+    /// The number of the pool's device.
+    pub fn device_id(&self) -> i32 {
+        known(self.0.borrow().device_id)
+    }
+
+    /// The resident memory of this process on the host, as [`MemorySnapshot::cpu_memory`]; `None` where it is not tracked.
+    pub fn cpu_memory(&self) -> Option<u64> {
+        self.0.borrow().cpu_memory
+    }
+
+    /// The stack, as [`MemorySnapshot::stack_trace`].
+    pub fn stack_trace(&self) -> Option<&[SourceFrame]> {
+        self.0.borrow().stack_trace.as_deref()
+    }
+
     /// Bytes of blocks handed out.
     pub fn allocated_memory(&self) -> u64 {
         known(self.0.borrow().allocated_memory)
@@ -257,6 +327,11 @@ impl<S: Borrow<MemorySnapshot>> OfPool<S> {
     /// Bytes allocated, and freed but still waiting for another stream.
     pub fn active_memory(&self) -> u64 {
         known(self.0.borrow().active_memory)
+    }
+
+    /// Bytes cached: reserved and not active. In the snapshot of a peak, at the moment at which most was allocated.
+    pub fn inactive_memory(&self) -> u64 {
+        known(self.0.borrow().inactive_memory)
     }
 
     /// Bytes callers asked for.
@@ -281,9 +356,44 @@ impl<S: Borrow<MemorySnapshot>> OfPool<S> {
 }
 
 impl OfPool<ProfileSummary> {
+    /// The device, as `cuda:0`.
+    pub fn device(&self) -> &str {
+        &self.0.device
+    }
+
+    /// The number of names that were profiled.
+    pub fn total_functions_profiled(&self) -> usize {
+        self.0.total_functions_profiled
+    }
+
+    /// The number of calls that ended, with those inside others.
+    pub fn total_function_calls(&self) -> u64 {
+        self.0.total_function_calls
+    }
+
+    /// Seconds spent in outermost calls that ended, summed over all threads.
+    pub fn total_execution_time(&self) -> f64 {
+        self.0.total_execution_time
+    }
+
+    /// Whether monitoring runs.
+    pub fn monitoring_active(&self) -> bool {
+        self.0.monitoring_active
+    }
+
+    /// How many snapshots of monitoring are kept.
+    pub fn snapshots_collected(&self) -> usize {
+        self.0.snapshots_collected
+    }
+
     /// The summary of all calls of one name; `None` where there was none.
     pub fn function(&self, name: &str) -> Option<OfPool<&FunctionSummary>> {
         self.0.function_summaries.get(name).map(OfPool)
+    }
+
+    /// The names of all functions, sorted, each with the summary of its calls.
+    pub fn functions(&self) -> impl Iterator<Item = (&str, OfPool<&FunctionSummary>)> {
+        self.0.function_summaries.iter().map(|(name, summary)| (&**name, OfPool(summary)))
     }
 
     /// Bytes allocated on the device while any call was open.
@@ -323,6 +433,26 @@ impl OfPool<ProfileSummary> {
 }
 
 impl OfPool<&FunctionSummary> {
+    /// The number of calls that ended.
+    pub fn call_count(&self) -> u64 {
+        self.0.call_count
+    }
+
+    /// The number of calls that returned an error or panicked.
+    pub fn failed_calls(&self) -> u64 {
+        self.0.failed_calls
+    }
+
+    /// Seconds spent in all calls.
+    pub fn total_time(&self) -> f64 {
+        self.0.total_time
+    }
+
+    /// Seconds spent in a call, on average.
+    pub fn avg_time(&self) -> f64 {
+        self.0.avg_time
+    }
+
     /// Bytes allocated on the device during its calls.
     pub fn total_memory_allocated(&self) -> u64 {
         known(self.0.total_memory_allocated)

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::source::{MemorySource, ProcessMemory, Reading, Watch};
+use vramscope_allocator::symbol_table_bytes;
 use vramscope_basics::lock;
 
 /// A profiler's source, the host memory of this process, and the peaks that are kept where the source has none.
@@ -96,7 +97,7 @@ impl Peak {
     }
 }
 
-/// The resident memory of this process. Reading it takes about a microsecond, as long as everything else in a profiled call;
+/// The resident memory of this process, without what looking up symbols takes. Reading it takes about a microsecond, as long as everything else in a profiled call;
 /// so the last answer is used again for a while.
 struct CpuMemory {
     process: ProcessMemory,
@@ -113,17 +114,22 @@ const HOLDS: Duration = Duration::from_micros(100);
 /// How long an answer is used again for monitoring, where reading it anew would take longer than the rest of a sample.
 pub(super) const MONITOR_HOLDS: Duration = Duration::from_millis(100);
 
+/// The program would not have this memory without the profiler.
+fn without_symbols(resident: u64) -> u64 {
+    resident.saturating_sub(symbol_table_bytes())
+}
+
 impl CpuMemory {
     fn new() -> io::Result<Self> {
         let process = ProcessMemory::of_this()?;
-        let resident = process.resident()?.into();
+        let resident = without_symbols(process.resident()?).into();
         Ok(Self { process, start: Instant::now(), asked: AtomicU64::new(0), resident })
     }
 
     fn resident(&self, holds: Duration) -> Option<u64> {
         let now = self.start.elapsed().as_nanos() as u64;
         if now.saturating_sub(self.asked.load(Ordering::Relaxed)) >= holds.as_nanos() as u64 {
-            self.resident.store(self.process.resident().ok()?, Ordering::Relaxed);
+            self.resident.store(without_symbols(self.process.resident().ok()?), Ordering::Relaxed);
             self.asked.store(now, Ordering::Relaxed);
         }
         Some(self.resident.load(Ordering::Relaxed))

@@ -460,3 +460,24 @@ fn a_source_that_knows_little_says_so() {
     let refused = GpuMemoryProfiler::with_options(source, options).map(drop).unwrap_err().to_string();
     assert!(refused.ends_with("does not see allocations, so leaks cannot be found in it; profile a pool"));
 }
+
+/// In a process of its own, in which no other test takes memory meanwhile.
+#[test]
+#[cfg(target_os = "linux")]
+fn host_memory_is_without_what_looking_up_symbols_takes() {
+    const ALONE: &str = "VRAMSCOPE_TEST_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        let name = "calls::host_memory_is_without_what_looking_up_symbols_takes";
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        assert!(alone.args([name, "--exact"]).env(ALONE, "1").status().unwrap().success());
+        return;
+    }
+    let pool = pool();
+    let options = ProfilerOptions { collect_stack_traces: true, ..ProfilerOptions::default() };
+    let profiler = GpuMemoryProfiler::with_options(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
+    let (_block, result) = profiler.profile_function("step", || pool.malloc(GIB).unwrap());
+    let [before, after] = [&result.memory_before, &result.memory_after].map(|s| s.cpu_memory.unwrap());
+    let tables = vramscope_allocator::symbol_table_bytes();
+    assert!(tables > 1 << 20, "{tables} bytes");
+    assert!(after.abs_diff(before) < tables / 2, "{before} {after}, with {tables} bytes of tables");
+}

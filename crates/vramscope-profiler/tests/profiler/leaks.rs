@@ -2,7 +2,19 @@
 
 use vramscope_allocator::{Allocation, MemoryPool, Policy};
 
-use vramscope_profiler::{LeakDetector, PoolSource};
+use vramscope_profiler::{LeakDetector, LiveStacks, PoolSource};
+
+/// The same expression, of the same line, at four return addresses: what a compiler makes of a loop that it unrolls.
+macro_rules! unrolled {
+    ($turn:expr, $of_one_line:expr) => {
+        match $turn % 4 {
+            0 => $of_one_line,
+            1 => $of_one_line,
+            2 => $of_one_line,
+            _ => $of_one_line,
+        }
+    };
+}
 
 fn pool() -> (MemoryPool, LeakDetector) {
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
@@ -83,4 +95,82 @@ fn two_calls_are_too_few_and_a_clear_begins_anew() {
     leaks.clear();
     assert_eq!(leaks.suspects(), []);
     drop(list);
+}
+
+#[test]
+fn a_leak_is_found_in_a_loop_that_the_compiler_unrolls() {
+    for calls in [3, 4, 12, 40, 1000u64] {
+        let (pool, leaks) = pool();
+        let mut list = Vec::new();
+        let line = line!() + 3;
+        for call in 0..calls {
+            let _call = leaks.call("step");
+            list.push(unrolled!(call, pool.malloc(512).unwrap()));
+        }
+        let suspects = leaks.suspects();
+        assert_eq!(suspects.len(), 1, "{calls} calls: {suspects:?}");
+        assert!(suspects[0].line.contains(&format!("leaks.rs:{line} ")), "{}", suspects[0].line);
+        assert_eq!((suspects[0].kept_blocks, suspects[0].kept_bytes), (calls, calls * 512));
+        assert_eq!((suspects[0].floor[0], suspects[0].bytes_per_call), (1, 512.0));
+    }
+}
+
+#[test]
+fn a_bounded_list_is_no_leak_in_a_loop_that_the_compiler_unrolls() {
+    let (pool, leaks) = pool();
+    let mut newest = std::collections::VecDeque::new();
+    for call in 0..40 {
+        let _call = leaks.call("step");
+        newest.push_back(unrolled!(call, pool.malloc(512).unwrap()));
+        if newest.len() > 3 {
+            newest.pop_front();
+        }
+    }
+    assert_eq!(leaks.suspects(), []);
+}
+
+#[inline(never)]
+fn keep(pool: &MemoryPool, list: &mut Vec<Allocation>) {
+    list.push(pool.malloc(512).unwrap());
+}
+
+#[test]
+fn a_line_that_is_called_from_several_in_turn_is_a_leak() {
+    let (pool, leaks) = pool();
+    let mut list = Vec::new();
+    for call in 0..12 {
+        let _call = leaks.call("step");
+        match call % 3 {
+            0 => keep(&pool, &mut list),
+            1 => keep(&pool, &mut list),
+            _ => keep(&pool, &mut list),
+        }
+    }
+    let suspects = leaks.suspects();
+    assert_eq!((suspects.len(), suspects[0].kept_blocks), (1, 12), "{suspects:?}");
+}
+
+#[test]
+fn a_suspect_without_a_line_says_how_to_build_the_program() {
+    let (pool, leaks) = pool();
+    let mut list = Vec::new();
+    for _ in 0..3 {
+        let _call = leaks.call("step");
+        list.push(pool.malloc(512).unwrap());
+    }
+    let mut suspect = leaks.suspects().remove(0);
+    assert!(!suspect.to_string().contains("line-tables-only"), "{suspect}");
+    (suspect.line, suspect.stack) = ("??:0 app::step".to_owned(), vec!["??:0 app::step".to_owned()]);
+    assert!(suspect.to_string().ends_with("1 2 3; no source lines are known: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml"), "{suspect}");
+}
+
+#[test]
+fn holders_are_added_up_by_line() {
+    let (pool, _) = pool();
+    let live = LiveStacks::of(PoolSource::new(&pool, 0).unwrap().as_ref()).unwrap();
+    let blocks: Vec<Allocation> = (0..8).map(|turn| unrolled!(turn, pool.malloc(512).unwrap())).collect();
+    let holders = live.holders(10);
+    assert_eq!(holders.iter().map(|h| (h.bytes, h.count)).collect::<Vec<_>>(), [(8 * 512, 8)], "{holders:?}");
+    assert_eq!(live.holders(0), []);
+    drop(blocks);
 }

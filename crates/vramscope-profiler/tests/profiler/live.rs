@@ -482,6 +482,12 @@ fn child() {
                 assert!(matches!(error, Some(LiveError::OpenFolder { mode: 0o755, .. })));
             }
         }
+        "taken" => {
+            let server = start();
+            let found = live::discover().unwrap();
+            assert_eq!(found.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>(), [server.path()]);
+            assert_eq!(live::directory().unwrap(), server.path().parent().unwrap());
+        }
         role => panic!("{role}"),
     }
 }
@@ -520,6 +526,23 @@ fn a_killed_program_is_gone_and_its_socket_is_removed() {
     assert!(gone(source.ticker().tick().err()));
     assert!(path.exists());
     assert!(spawn("discover", folder.path(), true).wait().unwrap().success());
+}
+
+/// Another user makes the folder first, and another one that looks like its substitute, with a socket in it.
+#[test]
+fn nobody_can_keep_a_users_programs_from_being_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = rustix::process::geteuid().as_raw();
+    for name in [format!("vramscope-{user}"), format!("vramscope-{user}-0123456789abcdef")] {
+        let taken = folder.path().join(name);
+        fs::create_dir(&taken).unwrap();
+        fs::set_permissions(&taken, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(taken.join("1.sock"), "").unwrap();
+        if std::os::unix::fs::chown(&taken, Some(65534), Some(65534)).is_err() {
+            return vramscope_testing::skip("root", "a folder of another user's takes root");
+        }
+    }
+    assert!(spawn("taken", folder.path(), false).wait().unwrap().success());
 }
 
 #[test]

@@ -223,10 +223,13 @@ fn a_profiler_of_a_pool_knows_every_number() {
     assert_eq!(result.memory_before().allocated_memory(), GIB);
     assert_eq!(result.memory_after().requested_memory(), 2 * GIB);
     assert_eq!(result.memory_peak().reserved_memory(), 5 * GIB);
+    assert_eq!((result.memory_before().inactive_memory(), result.memory_peak().inactive_memory()), (0, 0));
+    assert_eq!(result.memory_after().inactive_memory(), 3 * GIB);
     // It is the result that any source's profiler gives.
-    let plain: &ProfileResult = &result;
+    let plain: &ProfileResult = result.as_inner();
     assert_eq!(plain.peak_memory_usage(), Some(result.peak_memory_usage()));
-    assert_eq!(&*profiler.last_result().unwrap(), plain);
+    assert_eq!(result.to_string(), plain.to_string());
+    assert_eq!(profiler.last_result().unwrap().as_inner(), plain);
     assert_eq!(serde_json::to_value(&result).unwrap(), serde_json::to_value(plain).unwrap());
     assert_eq!(profiler.results(), [result]);
 
@@ -243,7 +246,9 @@ fn a_profiler_of_a_pool_knows_every_number() {
     assert_eq!(summary.memory_change_from_baseline(), 2 * GIB as i64);
     let step = summary.function("step").unwrap();
     assert_eq!((step.total_memory_allocated(), step.peak_memory()), (5 * GIB, 5 * GIB));
-    assert_eq!((step.avg_memory_allocated(), step.call_count), ((5 * GIB) as f64, 1));
+    assert_eq!((step.avg_memory_allocated(), step.call_count()), ((5 * GIB) as f64, 1));
+    let calls: Vec<_> = summary.functions().map(|(name, calls)| (name, calls.call_count())).collect();
+    assert_eq!(calls, [("block", 1), ("fails", 1), ("step", 1), ("waits", 1)]);
     assert!(summary.function("no such").is_none());
     assert_eq!(profiler.snapshot().max_memory_allocated(), 5 * GIB);
     assert_eq!(profiler.baseline().reserved_memory(), 0);

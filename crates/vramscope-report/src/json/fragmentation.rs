@@ -43,6 +43,7 @@ pub(super) enum WhyJson {
     OtherStream,
     OtherSizeClass,
     OtherPool,
+    MaxSplitSize,
 }
 
 #[derive(Debug, Serialize)]
@@ -75,6 +76,7 @@ pub(super) fn unusable(f: &Fragmentation) -> Vec<UnusableJson> {
             Unusable::OtherStream => WhyJson::OtherStream,
             Unusable::OtherSize => WhyJson::OtherSizeClass,
             Unusable::OtherPool => WhyJson::OtherPool,
+            Unusable::NotSplit => WhyJson::MaxSplitSize,
         },
         bytes: u.bytes,
         blocks: u.blocks,

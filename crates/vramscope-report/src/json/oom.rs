@@ -1,7 +1,7 @@
 //! A request that failed.
 
 use serde::Serialize;
-use vramscope_analysis::{Origin, OutOfMemory, Pin};
+use vramscope_analysis::{OomCause, OomCauseKind, Origin, OutOfMemory, Pin};
 
 use super::fragmentation::{FreeBlockJson, UnusableJson, free_block, unusable};
 use super::holders::HolderJson;
@@ -28,6 +28,14 @@ pub(super) struct OomJson {
     /// Free on the device and reserved without use together would have been enough.
     enough_in_total: bool,
     missing_bytes: u64,
+    /// The device's memory; null where it was not recorded.
+    device_total_bytes: Option<u64>,
+    /// What the request lacked of the device.
+    lacking_bytes: u64,
+    /// False where it may be less.
+    lacking_is_exact: bool,
+    /// Why it failed, the first cause first.
+    causes: Vec<CauseJson>,
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "is_zero")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
@@ -38,6 +46,20 @@ pub(super) struct OomJson {
     pinned_bytes: u64,
     /// The lines whose blocks do so, most bytes first. A hole between two lines counts for both.
     pinned: Vec<PinJson>,
+}
+
+/// One reason why a request failed.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "OomCause"))]
+pub(super) struct CauseJson {
+    cause: &'static str,
+    bytes: u64,
+    /// Without it the request would have been served.
+    decisive: bool,
+    /// Of a leak: the line; else null.
+    line: Option<String>,
+    /// Of a leak: what it gains with a step; null where that is not known.
+    bytes_per_step: Option<u64>,
 }
 
 /// A line whose blocks keep free memory from joining.
@@ -78,6 +100,10 @@ impl Builder<'_> {
             at_limit: o.at_limit,
             enough_in_total: o.enough_in_total(),
             missing_bytes: o.missing(),
+            device_total_bytes: o.device_total,
+            lacking_bytes: o.causes.lacking,
+            lacking_is_exact: o.causes.is_exact,
+            causes: o.causes.all.iter().map(|cause| self.cause(cause)).collect(),
             stack,
             frames_left_out: left_out,
             holders: self.holders(&o.holders, self.top),
@@ -92,6 +118,20 @@ impl Builder<'_> {
         }
     }
 
+    fn cause(&self, cause: &OomCause) -> CauseJson {
+        let line = match cause.kind {
+            OomCauseKind::Leak(line) => Some(self.names.frame(line).into()),
+            _ => None,
+        };
+        CauseJson {
+            cause: name(cause.kind),
+            bytes: cause.bytes,
+            decisive: cause.is_decisive,
+            line,
+            bytes_per_step: cause.per_step,
+        }
+    }
+
     fn pin(&self, pin: &Pin) -> PinJson {
         PinJson {
             key: self.names.key(&pin.key).into(),
@@ -103,5 +143,24 @@ impl Builder<'_> {
             blocks: pin.blocks,
             block_bytes: pin.block_bytes,
         }
+    }
+}
+
+/// The name of a cause.
+fn name(kind: OomCauseKind) -> &'static str {
+    match kind {
+        OomCauseKind::Leak(_) => "leak",
+        OomCauseKind::Size => "size",
+        OomCauseKind::Outside => "outside",
+        OomCauseKind::Limit => "limit",
+        OomCauseKind::Rounding => "rounding",
+        OomCauseKind::Unsplit => "max_split_size",
+        OomCauseKind::Collection => "garbage_collection",
+        OomCauseKind::Pending => "pending",
+        OomCauseKind::OtherSize => "other_size_class",
+        OomCauseKind::OtherPool => "other_pool",
+        OomCauseKind::OtherStream => "other_stream",
+        OomCauseKind::IdleStream => "idle_stream",
+        OomCauseKind::TooSmall => "fragmentation",
     }
 }

@@ -138,6 +138,9 @@ pub(super) struct TriedJson {
     #[serde(flatten)]
     outcome: OutcomeJson,
     oom_event: Option<usize>,
+    /// How it differs from the recorded settings.
+    add: Vec<String>,
+    remove: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -252,11 +255,14 @@ fn outcome(o: &Outcome, knows_capacity: bool) -> OutcomeJson {
 }
 
 fn tried(d: &DeviceReplay, t: &Tried) -> TriedJson {
+    let change = d.change(t);
     TriedJson {
         conf: t.setting.conf.clone(),
         recorded: t.setting.policy == d.recorded_setting.policy,
         outcome: outcome(&t.outcome, d.capacity.is_some()),
         oom_event: t.outcome.failure.map(|f| f.event),
+        add: change.add,
+        remove: change.remove,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `vramscope report --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{Counters, EndState, Moment, Peak, Summary};
+use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, Summary};
 
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
@@ -70,6 +70,10 @@ pub(super) struct DeviceJson {
     more_ooms: usize,
     /// After an out of memory, the setting that would have served best on the same device.
     best_setting: Option<BestSettingJson>,
+    /// After an out of memory, what else to change, where that takes the first cause away.
+    remedy: Option<RemedyJson>,
+    /// Allocated bytes that the program gains with a step; null where it gains none, or no steps are known.
+    growth_per_step_bytes: Option<u64>,
     leaks: Vec<LeakJson>,
     fragmentation: FragmentationsJson,
     regions: Vec<RegionJson>,
@@ -99,6 +103,37 @@ pub(super) struct BestSettingJson {
     /// Where it does not fit.
     nearest: Option<NearestJson>,
     exact: bool,
+    /// Items that the recorded settings lack, and those that they have too many.
+    add: Vec<String>,
+    remove: Vec<String>,
+    /// Where the program grows: how many more steps it would run before it fails again.
+    more_steps: Option<u64>,
+    /// The setting that PyTorch's error text recommends: `was_on`, `helps` or `does_not_help`.
+    recommended: &'static str,
+}
+
+/// A change other than of settings.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Remedy"))]
+pub(super) struct RemedyJson {
+    /// `remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`.
+    change: &'static str,
+    peak_reserved_bytes: u64,
+    /// Of a larger device: its bytes.
+    needed_bytes: Option<u64>,
+}
+
+impl RemedyJson {
+    fn of(remedy: &Remedy) -> Self {
+        let (change, peak_reserved_bytes, needed_bytes) = match remedy {
+            Remedy::WithoutLimit(outcome) => ("remove_limit", outcome.statistics.reserved.peak, None),
+            Remedy::WithoutOutside(outcome) => ("free_outside", outcome.statistics.reserved.peak, None),
+            Remedy::WithoutPools(outcome) => ("default_pool", outcome.statistics.reserved.peak, None),
+            Remedy::WithoutWaiting(outcome) => ("no_waiting", outcome.statistics.reserved.peak, None),
+            Remedy::LargerDevice(nearest, peak) => ("larger_device", *peak, Some(nearest.needed)),
+        };
+        Self { change, peak_reserved_bytes, needed_bytes }
+    }
 }
 
 impl ReportJson {
@@ -173,7 +208,17 @@ impl Builder<'_> {
                 fits: best.tried.outcome.fits(),
                 nearest: best.nearest.as_ref().map(nearest),
                 exact: best.doubts.is_empty(),
+                add: best.change.add.clone(),
+                remove: best.change.remove.clone(),
+                more_steps: best.more_steps,
+                recommended: match best.recommended {
+                    Recommended::WasOn => "was_on",
+                    Recommended::Helps => "helps",
+                    Recommended::DoesNotHelp => "does_not_help",
+                },
             }),
+            remedy: s.remedy.as_ref().map(RemedyJson::of),
+            growth_per_step_bytes: s.growth_per_step,
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
             fragmentation: FragmentationsJson {
                 at_peak: s.fragmentation.as_ref().map(fragmentation),

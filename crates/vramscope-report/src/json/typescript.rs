@@ -6,14 +6,14 @@ use vramscope_testing::{committed, typescript};
 use super::fragmentation::{FragmentationJson, FragmentationsJson, FreeBlockJson, UnusableJson, WhyJson};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
-use super::oom::{OomJson, PinJson};
+use super::oom::{CauseJson, OomJson, PinJson};
 use super::quality::QualityJson;
 use super::regions::{RegionJson, RunJson};
 use super::replay::{
     DeviceReplayJson, DivergenceJson, FloorsJson, GpuJson, NearestJson, OutcomeJson, RecordedJson,
     ReplayOomJson, ReplayedJson, SideJson, TriedJson,
 };
-use super::report::{AtJson, BestSettingJson, DeviceJson};
+use super::report::{AtJson, BestSettingJson, DeviceJson, RemedyJson};
 use super::stacks::FrameJson;
 use super::steps::{StepJson, StepsJson};
 
@@ -36,8 +36,10 @@ fn the_page_reads_what_is_written() {
         declared::<ReasonJson>(),
         declared::<FrameJson>(),
         declared::<OomJson>(),
+        declared::<CauseJson>(),
         declared::<PinJson>(),
         declared::<BestSettingJson>(),
+        declared::<RemedyJson>(),
         declared::<UnusableJson>(),
         declared::<WhyJson>(),
         declared::<FreeBlockJson>(),

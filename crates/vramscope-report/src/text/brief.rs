@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 
-use vramscope_analysis::{BestSetting, Frames, Holder, OutOfMemory};
+use vramscope_analysis::{Frames, Holder, OutOfMemory, Summary};
 use vramscope_trace::Trace;
 
 use super::replay::paste;
 use crate::advice::Advice;
-use crate::findings::{best_setting, could_expand, oom_cause, oom_verdict};
+use crate::causes::is_advised;
+use crate::findings::{oom_advice, oom_cause, oom_verdict, recorded_conf};
 use crate::names::Names;
 use vramscope_basics::units::{bytes, share};
 
@@ -25,16 +26,18 @@ pub struct OomInBrief<'r> {
     pub oom: &'r OutOfMemory,
     /// Who held the allocated bytes then, by category, most first; empty where nobody can tell.
     pub categories: &'r [Holder],
-    /// The setting that would have served best.
-    pub best_setting: Option<&'r BestSetting>,
+    /// The answers about the device: what would help is taken from them.
+    pub summary: &'r Summary,
 }
 
-/// What was asked for and where, who held the device, and what would help: at most 14 lines without styles.
+/// What was asked for and where, who held the device, and what would help: at most 14 lines without styles. The sentences are those
+/// of [`report`](crate::report).
 pub fn oom_in_brief(answers: &OomInBrief<'_>) -> String {
-    let OomInBrief { trace, frames, oom, .. } = *answers;
+    let OomInBrief { trace, frames, oom, summary, .. } = *answers;
     let names = Names { trace, frames };
     let total = oom.counters.allocated;
-    let mut out = oom_verdict(oom);
+    let conf = recorded_conf(trace);
+    let mut out = oom_verdict(&names, conf, oom);
     out.push('\n');
     if let Some(line) = oom.stack.and_then(|stack| frames.own_frame(trace, stack)) {
         let _ = writeln!(out, "  asked for in {}", names.frame(line));
@@ -47,12 +50,12 @@ pub fn oom_in_brief(answers: &OomInBrief<'_>) -> String {
     };
     rows(answers.categories);
     rows(&oom.holders);
-    let _ = writeln!(out, "{}", oom_cause(oom, could_expand(trace)));
-    if let Some(best) = answers.best_setting {
-        let _ = writeln!(out, "{}", best_setting(best, &Advice::LIBRARY));
-        if best.tried.outcome.fits() && !best.tried.setting.conf.is_empty() {
-            let _ = writeln!(out, "  {}", paste(&best.tried.setting.conf));
-        }
+    let _ = writeln!(out, "{}", oom_cause(&names, conf, oom));
+    for text in oom_advice(summary, &Advice::LIBRARY) {
+        let _ = writeln!(out, "{text}");
+    }
+    if let Some(best) = summary.best_setting.as_ref().filter(|best| is_advised(best, oom)) {
+        let _ = writeln!(out, "  {}", paste(&best.tried.setting.conf));
     }
     out
 }

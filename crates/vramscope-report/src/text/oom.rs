@@ -3,7 +3,7 @@
 use vramscope_analysis::OutOfMemory;
 
 use super::page::Page;
-use crate::findings::{self, oom_cause, unusable_blocks};
+use crate::findings::{self, oom_cause, oom_verdict, unusable_blocks};
 use crate::names::stream;
 use vramscope_basics::units::{bytes, count, duration};
 
@@ -11,9 +11,8 @@ use vramscope_basics::units::{bytes, count, duration};
 const MOST_PINS: usize = 3;
 
 impl Page<'_> {
-    /// Why a request failed; `start` is when the recording began. Free pieces can still be made to join where
-    /// segments were not expandable.
-    pub(super) fn oom(&mut self, start: Option<i64>, oom: &OutOfMemory, could_expand: bool) {
+    /// Why a request failed; `start` is when the recording began, `conf` the settings under which it failed.
+    pub(super) fn oom(&mut self, start: Option<i64>, oom: &OutOfMemory, conf: &str) {
         let time = match (oom.time_us, start) {
             (Some(t), Some(start)) => format!(", {} after the first", duration(t.saturating_sub(start))),
             _ => String::new(),
@@ -45,7 +44,8 @@ impl Page<'_> {
         for u in &f.unusable {
             self.words(4, &unusable_blocks(u));
         }
-        self.words(2, &oom_cause(oom, could_expand));
+        self.words(2, &oom_verdict(&self.names, conf, oom));
+        self.words(2, &oom_cause(&self.names, conf, oom));
         if !oom.pins.lines.is_empty() {
             self.words(2, &findings::pinned(&oom.pins));
             for pin in oom.pins.lines.iter().take(self.options.top.min(MOST_PINS)) {

@@ -38,7 +38,7 @@ impl Page<'_> {
             self.words(2, &format!("... {} more", count(more as u64)));
         }
         if s.regions.iter().any(|r| r.count > 1) {
-            let text = "Figures are those of one run: of those behind the first the one in the middle of each figure; the first, and the one with the highest peak, where they differ.";
+            let text = "Figures are those of one run: of each figure the median of all runs after the first, of two runs the second; the first run, and the run with the highest peak, where they differ.";
             self.words(2, text);
         }
     }

@@ -6,7 +6,8 @@ use vramscope_analysis::{DeviceReplay, Outcome, Recorder, Tried};
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice;
 use crate::answers::ReplayAnswers;
-use crate::findings::{self, device_size, floors, setting_name, smallest_gpu};
+use crate::causes::{self, setting_name};
+use crate::findings::{self, device_size, floors, smallest_gpu};
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
@@ -60,7 +61,7 @@ impl Page<'_> {
         if let Some(oom) = &d.oom {
             let start = self.names.trace.devices.iter().find(|t| t.device == d.device);
             let start = start.filter(|t| !t.events.is_empty()).and_then(|t| t.events.get(0).time_us);
-            self.oom(start, oom, !d.asked.setting.policy.expandable_segments);
+            self.oom(start, oom, &d.asked.setting.conf);
         }
         self.exactness(d);
     }
@@ -124,8 +125,12 @@ impl Page<'_> {
         let before = d.asked.outcome.statistics.reserved.peak;
         let setting = setting_name(&best.setting.conf);
         let text = if !d.asked.outcome.fits() {
-            let known = if best.outcome.rescued > 0 { ", as far as it was recorded" } else { "" };
-            format!("With {setting} it peaks at {} and fits{known}:", bytes(peak))
+            let known = if best.outcome.rescued > 0 {
+                " up to the request that failed, which is then served"
+            } else {
+                " and fits"
+            };
+            format!("{}: it peaks at {}{known}:", causes::change(&d.change(best), true), bytes(peak))
         } else if peak < before {
             format!("With {setting} it peaks at {}, {} less:", bytes(peak), bytes(before - peak))
         } else {
@@ -245,8 +250,12 @@ impl Page<'_> {
 /// A setting in lines that are not too long.
 fn label(d: &DeviceReplay, t: &Tried) -> Vec<String> {
     let recorded = t.setting.policy == d.recorded_setting.policy;
-    let conf = if t.setting.conf.is_empty() { Shown::of("defaults") } else { Shown::of(&t.setting.conf) };
-    let conf = if recorded { format!("recorded: {conf}") } else { conf.into() };
+    let named = if t.setting.conf.is_empty() { "defaults" } else { &t.setting.conf };
+    let conf = if recorded {
+        format!("recorded: {}", Shown::of(named))
+    } else {
+        Shown::of(&causes::relative(&d.change(t), &t.setting.conf)).into()
+    };
     let mut lines: Vec<String> = vec![String::new()];
     let mut depth = 0usize;
     for part in conf.split_inclusive(',') {

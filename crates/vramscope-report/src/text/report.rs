@@ -1,13 +1,14 @@
 //! The report on a recording: the verdict first, then a section for each question.
 
 use anstyle::Style;
-use vramscope_analysis::{BestSetting, Recorder, Summary};
+use vramscope_analysis::{Recorder, Summary};
 
 use super::holders::has_stacks;
 use super::page::{BAD, GOOD, Page, TextOptions};
 use crate::advice;
 use crate::answers::Answers;
-use crate::findings::{self, could_expand};
+use crate::causes;
+use crate::findings::{self, recorded_conf};
 use crate::names::Names;
 use crate::trust::Trust;
 use vramscope_basics::units::{bytes, count, counted};
@@ -55,9 +56,9 @@ impl Page<'_> {
         self.holders(answers, s);
         self.leaks(s);
         self.fragmentation(s);
-        let could_expand = could_expand(&answers.recording.trace);
+        let conf = recorded_conf(&answers.recording.trace);
         for oom in &s.ooms {
-            self.oom(s.time_us.map(|t| t.0), oom, could_expand);
+            self.oom(s.time_us.map(|t| t.0), oom, conf);
         }
         if s.more_ooms > 0 {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
@@ -73,7 +74,7 @@ impl Page<'_> {
     fn verdict(&mut self, s: &Summary) {
         let mut said = Vec::new();
         if let Some(oom) = s.ooms.first() {
-            said.push(findings::oom_verdict(oom));
+            said.push(findings::oom_verdict(&self.names, recorded_conf(self.names.trace), oom));
         }
         if let Some(leak) = s.leaks.first() {
             let (kept, all) = (count(leak.kept), count(leak.allocations));
@@ -90,8 +91,15 @@ impl Page<'_> {
         for text in said {
             self.styled_words(style, &text);
         }
-        if let Some(best) = &s.best_setting {
-            self.best_setting(best);
+        let told = findings::oom_advice(s, &self.advice);
+        let is_advised = |oom| s.best_setting.as_ref().is_some_and(|best| causes::is_advised(best, oom));
+        let helps = s.remedy.is_some() || s.ooms.first().is_some_and(is_advised);
+        let style = if helps { GOOD } else { Style::new() };
+        for text in &told {
+            self.styled_words(style, text);
+        }
+        if !told.is_empty() {
+            self.words(0, &format!("{} compares settings and device sizes.", self.advice.replay));
         }
         if s.preexisting > 0 && s.events > 0 {
             let before = bytes(s.preexisting);
@@ -107,13 +115,6 @@ impl Page<'_> {
 
     fn trust_of(&self, s: &Summary) -> Trust {
         Trust::of(&s.quality, self.names.overflowed(s.device), self.recorder, &self.advice)
-    }
-
-    /// The setting that would have helped, in one sentence.
-    fn best_setting(&mut self, best: &BestSetting) {
-        let style = if best.tried.outcome.fits() { GOOD } else { Style::new() };
-        self.styled_words(style, &findings::best_setting(best, &self.advice));
-        self.words(0, &format!("{} compares settings and device sizes.", self.advice.replay));
     }
 
     /// What is not exact, and why.

@@ -9,7 +9,7 @@ use vramscope_basics::units::{bytes, count, signed_bytes};
 impl Page<'_> {
     pub(super) fn steps(&mut self, s: &Summary) {
         let steps = &s.steps.steps;
-        let (Some(first), Some(typical)) = (steps.first(), s.steps.typical()) else { return };
+        let Some((first, later)) = steps.split_first().filter(|(_, later)| !later.is_empty()) else { return };
         self.heading(&format!(
             "{:<26}{:>13}{:>13}{:>13}{:>10}",
             format!("Steps ({})", count(steps.len() as u64)),
@@ -19,7 +19,14 @@ impl Page<'_> {
             "blocks"
         ));
         self.step("the first", first);
-        self.step("one in the middle", &steps[typical]);
+        let Some(median) = s.steps.median() else {
+            for (number, step) in later.iter().enumerate() {
+                self.step(&format!("step {}", number + 2), step);
+            }
+            self.words(2, &steps_told(&s.steps));
+            return;
+        };
+        self.step("the median peak", &steps[median]);
         let others = [("highest peak", s.steps.highest()), ("first that differs", s.steps.first_unusual())];
         for (what, number) in others {
             if let Some(number) = number.filter(|&n| n > 0) {

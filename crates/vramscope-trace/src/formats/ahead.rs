@@ -135,7 +135,9 @@ mod tests {
     /// Reads ahead while `decode` runs.
     fn ahead<T>(stream: impl Read + Send, decode: impl FnOnce(Window<'_>) -> T) -> T {
         let mut stream = stream;
-        thread::scope(|scope| decode(Window::new(Ahead::start(scope, &mut stream, &mut || ()).unwrap())))
+        thread::scope(|scope| {
+            decode(Window::new(Ahead::start(scope, &mut stream, &mut || ()).unwrap(), None))
+        })
     }
 
     #[test]

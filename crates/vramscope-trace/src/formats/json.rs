@@ -32,7 +32,7 @@ impl FormatReader for Json {
 fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
     let progress = Progress::default();
     let mut reader = Reader {
-        assembler: Assembler::new()?,
+        assembler: Assembler::new(window.most_memory())?,
         items: Vec::new(),
         progress: &progress,
         checked: 0,

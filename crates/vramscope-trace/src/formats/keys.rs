@@ -68,4 +68,5 @@ keys! {
     HOST_TRACES = "host_traces",
     TRACE_ALLOC_OVERFLOWED = "trace_alloc_overflowed",
     TRACE_ALLOC_MAX_ENTRIES = "trace_alloc_max_entries",
+    DEVICE_TOTAL_BYTES = "device_total_bytes",
 }

@@ -21,7 +21,9 @@ use std::thread;
 
 pub use compression::Compression;
 pub use format::{Contents, Format, FormatReader};
-pub use pickle::{write as write_pickle, write_file as write_pickle_file};
+pub use pickle::write as write_pickle;
+#[cfg(not(target_family = "wasm"))]
+pub use pickle::write_file as write_pickle_file;
 pub use window::Window;
 
 use ahead::Ahead;
@@ -86,6 +88,9 @@ pub struct ReadOptions {
     /// How many bytes a compressed recording may expand to; `None` is 16 MiB and 250 times the compressed bytes,
     /// and `Some(u64::MAX)` no limit. Recordings expand to some forty times their compressed bytes.
     pub expanded_bytes: Option<u64>,
+    /// How many bytes of memory the tables of a recording may take, about, while it is read; `None` is no limit but the usual one,
+    /// eight times the bytes that were read. What is read beyond the limit is [`ReadError::Memory`].
+    pub memory_bytes: Option<u64>,
     /// Readers of other crates. They are asked before [`READERS`].
     pub readers: &'static [&'static dyn FormatReader],
 }
@@ -151,7 +156,7 @@ fn read_wanted(
     let stream = Expanded::new(stream, &taken, options.expanded_bytes)?;
     let compression = stream.compression();
     let progress = &mut || progress(taken.bytes());
-    let window = Window::new(WhenNeeded { stream, progress });
+    let window = Window::new(WhenNeeded { stream, progress }, options.memory_bytes);
     in_words(compression, read_plain(wanted, options, window, compression))
 }
 
@@ -222,11 +227,12 @@ fn read_wanted_ahead(
     let progress = &mut || progress(taken.bytes());
     let read = thread::scope(|scope| {
         let ahead = Ahead::start(scope, &mut stream, progress)?;
-        io::Result::Ok(read_plain(wanted, options, Window::new(ahead), compression))
+        io::Result::Ok(read_plain(wanted, options, Window::new(ahead, options.memory_bytes), compression))
     });
     // Without a thread nothing was read yet.
     let read = read.unwrap_or_else(|_| {
-        read_plain(wanted, options, Window::new(WhenNeeded { stream, progress }), compression)
+        let window = Window::new(WhenNeeded { stream, progress }, options.memory_bytes);
+        read_plain(wanted, options, window, compression)
     });
     in_words(compression, read)
 }

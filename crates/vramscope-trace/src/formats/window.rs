@@ -19,11 +19,24 @@ pub struct Window<'s> {
     /// Offset in the stream behind the last byte at hand.
     read: u64,
     exhausted: bool,
+    most_memory: u64,
 }
 
 impl<'s> Window<'s> {
-    pub(super) fn new(source: impl Source + 's) -> Self {
-        Self { source: Box::new(source), at_hand: AtHand::default(), read: 0, exhausted: false }
+    pub(super) fn new(source: impl Source + 's, memory_bytes: Option<u64>) -> Self {
+        Self {
+            source: Box::new(source),
+            at_hand: AtHand::default(),
+            read: 0,
+            exhausted: false,
+            most_memory: memory_bytes.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Bytes of memory that the tables of the recording may take: [`ReadOptions::memory_bytes`](super::ReadOptions::memory_bytes), or
+    /// [`u64::MAX`] without a limit.
+    pub fn most_memory(&self) -> u64 {
+        self.most_memory
     }
 
     /// Offset in the stream of the next byte.

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use vramscope_trace::ReadError;
+use vramscope_trace::formats::log::{LogEvent, LogWriter};
 use vramscope_trace::formats::{ReadOptions, read_with, write_pickle};
+use vramscope_trace::{Action, SegmentKind};
 
 use crate::{everything, read, read_json};
 
@@ -203,6 +205,49 @@ fn what_expands_beyond_reason_is_refused_unless_it_may() {
     {
         let options = ReadOptions { expanded_bytes: Some(limit), ..ReadOptions::default() };
         assert_eq!(read_with(options, &packed[..], &mut |_| {}).is_ok(), fits, "{limit}");
+    }
+}
+
+/// The limit ends the reading early, and not after everything is in memory.
+#[test]
+fn a_limit_on_memory_ends_the_reading() {
+    let event = r#"{"action": "alloc", "addr": 512, "size": 512, "stream": 0, "frames": []}"#;
+    let json = format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, vec![event; 100_000].join(","));
+    let mut pickle = Vec::new();
+    write_pickle(&read(json.as_bytes()).unwrap().trace, &mut pickle).unwrap();
+    let mut log = LogWriter::create_run(Vec::new(), 7).unwrap();
+    for address in 0..100_000 {
+        log.event(&LogEvent {
+            device: 0,
+            action: Action::Alloc,
+            address: address << 9,
+            size: 512,
+            block_size: 512,
+            time_us: 0,
+            stack: None,
+            stream: 0,
+            pool: None,
+            user_metadata: None,
+            kind: SegmentKind::Small,
+            unknown_action: None,
+        });
+    }
+    let log = log.finish().unwrap();
+    for file in [json.as_bytes(), &pickle, &log] {
+        let read_in = |memory: u64| {
+            let mut taken = 0;
+            let options = ReadOptions { memory_bytes: Some(memory), ..ReadOptions::default() };
+            let read = read_with(options, file, &mut |bytes| taken = bytes);
+            (read.map(|_| ()), taken as usize)
+        };
+        let (read, taken) = read_in(1 << 20);
+        assert_eq!(
+            read.unwrap_err().to_string(),
+            "takes more than 1048576 bytes of memory, the limit for a recording"
+        );
+        // A log of one chunk is taken whole.
+        assert!(taken <= file.len() / 2 || file.len() < 4 << 20, "{taken} of {}", file.len());
+        assert!(read_in(64 << 20).0.is_ok());
     }
 }
 

@@ -64,6 +64,7 @@ fn everything() -> serde_json::Value {
         ],
         "trace_alloc_overflowed": [true, false],
         "trace_alloc_max_entries": [9, 100_000],
+        "device_total_bytes": [1u64 << 34, 1u64 << 33],
         "host_segments": [{"device": -1, "address": 4096, "total_size": 512, "stream": 0, "segment_type": "small", "frames": [], "blocks": []}],
         "host_traces": [{"action": "alloc", "addr": 4096, "size": 8, "stream": 0}],
     })

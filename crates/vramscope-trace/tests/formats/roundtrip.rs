@@ -119,7 +119,8 @@ prop_compose! {
             d.events.push(Event { action, address: raw.address, size: raw.size, time_us: raw.time_us, stack, tags });
         };
         for (number, (events, segments)) in devices.into_iter().enumerate() {
-            let mut d = DeviceTrace { device: number as i64, ..DeviceTrace::default() };
+            let total_bytes = Some(number as u64 + 1).filter(|_| number > 0);
+            let mut d = DeviceTrace { device: number as i64, total_bytes, ..DeviceTrace::default() };
             for raw in events {
                 add(&mut t, &mut d, raw);
             }

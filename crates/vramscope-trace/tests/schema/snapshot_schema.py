@@ -76,7 +76,7 @@ MAYBE = {
 
 # Keys of later releases that vramscope writes whatever the release, for what they say is known.
 BEYOND = {
-    "snapshot": {"trace_alloc_overflowed": LIST, "trace_alloc_max_entries": LIST},
+    "snapshot": {"trace_alloc_overflowed": LIST, "trace_alloc_max_entries": LIST, "device_total_bytes": LIST},
     "event": {"pool_id": TUPLE, "user_metadata": STR},
 }
 
@@ -191,7 +191,7 @@ class Check:
             self.segment(f"host_segments[{i}]", segment)
         for i, event in enumerate(s.get("host_traces", [])):
             self.event(f"host_traces[{i}]", event)
-        for key in ("trace_alloc_overflowed", "trace_alloc_max_entries"):
+        for key in ("trace_alloc_overflowed", "trace_alloc_max_entries", "device_total_bytes"):
             if key in s and len(s[key]) != len(s["device_traces"]):
                 self.say(key, "is not one of each device")
 

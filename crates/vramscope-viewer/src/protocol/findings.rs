@@ -11,7 +11,7 @@ pub(crate) struct Report {
     pub(crate) device: serde_json::Value,
     /// What is said of each of `ooms`, in their order.
     pub(crate) ooms: Vec<OomFinding>,
-    /// Which setting would have served best after an out of memory.
+    /// What to change after an out of memory, in sentences; null where there was none.
     pub(crate) best_setting: Option<String>,
 }
 

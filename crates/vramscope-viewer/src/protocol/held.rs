@@ -104,8 +104,6 @@ pub struct HoldersOfBothQuery {
     pub(crate) other_file: usize,
     pub(crate) other_device: usize,
     pub(crate) other_moment: usize,
-    /// The same search in the numbers of the other file.
-    pub(crate) other_search: Option<SearchQuery>,
 }
 
 /// Groups of what is allocated in a part of each of two devices, each group where it holds most.
@@ -122,8 +120,6 @@ pub struct HighestOfBothQuery {
     pub(crate) other_device: usize,
     pub(crate) other_from: usize,
     pub(crate) other_to: usize,
-    /// The same search in the numbers of the other file.
-    pub(crate) other_search: Option<SearchQuery>,
 }
 
 /// Groups with what each holds at its own highest; the moments of `holders` are those at which all of them together hold most.

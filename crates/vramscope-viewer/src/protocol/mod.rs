@@ -43,7 +43,9 @@ pub(crate) use ranks::{DifferentRank, KindOfRanks, RankTold, Ranks};
 pub(crate) use recording::{
     ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
 };
-pub(crate) use search::{Found, Place, PlaceQuery, SearchQuery, Specks, SpecksQuery};
+pub(crate) use search::{
+    Found, FrameField, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery, TagField,
+};
 pub(crate) use spent::{Amount, EarlierPart, Spent, SpentAmounts, SpentIn, SpentQuery};
 #[cfg(test)]
 pub(crate) use timeline::Axis;

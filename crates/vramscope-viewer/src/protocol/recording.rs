@@ -78,9 +78,9 @@ pub(crate) struct Meaning<'r> {
 pub(crate) struct Steps {
     /// What tells where they begin, and how many are alike, in sentences.
     pub(crate) told: String,
-    /// The one with the highest peak, and of those after the first the one with the peak in the middle.
+    /// The one with the highest peak, and of those after the first the one with the median peak; null of fewer than three of them.
     pub(crate) highest: usize,
-    pub(crate) typical: usize,
+    pub(crate) median: Option<usize>,
     /// Those that make other allocations than most, in order; empty where fewer than half are alike.
     pub(crate) unusual: Vec<usize>,
     /// The first of `unusual` that is neither the first step nor the last, within which the recording may end.

@@ -68,12 +68,13 @@ impl Server {
     pub fn serve(self, library: Arc<Library>) -> io::Result<()> {
         let guard = Guard::OwnPage { port: self.port };
         let own = format!("/{}/", self.secret);
-        let state = AppState { library, uploads: Arc::new(Semaphore::new(MOST_UPLOADS)) };
+        let state = AppState { library, decoding: Arc::new(Semaphore::new(MOST_DECODING)) };
         let app = app(state, &self.secret, guard);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            // Dropped files are read on these threads; questions are answered on the threads of their files.
-            .max_blocking_threads(MOST_UPLOADS)
+            // For reading dropped files and ranks: a thread for each connection, and some for connections that were just closed.
+            // Questions are answered on the threads of their files.
+            .max_blocking_threads(2 * LIMITS.connections)
             .enable_all()
             .build()?;
         runtime.block_on(async {
@@ -113,14 +114,14 @@ const LIMITS: Limits = Limits {
     keep_alive: true,
 };
 
-/// How many dropped files are read at the same time; others wait.
-const MOST_UPLOADS: usize = 4;
+/// How many dropped files and ranks are decoded at the same time; others wait.
+const MOST_DECODING: usize = 4;
 
 /// The state that the routes share.
 #[derive(Debug, Clone)]
 struct AppState {
     library: Arc<Library>,
-    uploads: Arc<Semaphore>,
+    decoding: Arc<Semaphore>,
 }
 
 impl FromRef<AppState> for Arc<Library> {
@@ -194,11 +195,11 @@ async fn ranks(State(library): State<Arc<Library>>) -> Result<Response, StatusCo
 /// Reads the recording of a rank, where it is not open, and tells what the page asks for first of it. The rank is named by its position:
 /// nothing but the files of the job can be opened.
 async fn read(
-    State(AppState { library, uploads }): State<AppState>,
+    State(AppState { library, decoding }): State<AppState>,
     Path(position): Path<usize>,
 ) -> Result<Response, ViewError> {
-    // As many at a time as dropped files. Acquiring fails only where the semaphore is closed, which it never is.
-    let reading = uploads.acquire().await.ok();
+    // Acquiring fails only where the semaphore is closed, which it never is.
+    let reading = decoding.acquire().await.ok();
     let file = match library.file(position).await {
         Ok(open) => open,
         Err(_) => tokio::task::spawn_blocking(move || library.read_rank(position))
@@ -210,16 +211,13 @@ async fn read(
 }
 
 async fn open(
-    State(AppState { library, uploads }): State<AppState>,
+    State(AppState { library, decoding }): State<AppState>,
     Query(Name { name }): Query<Name>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ViewError> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|l| l.to_str().ok()?.parse().ok());
-    // Acquiring fails only where the semaphore is closed, which it never is.
-    let reading = uploads.acquire().await.ok();
-    let recording = upload::read(&name, length, body).await?;
-    drop(reading);
+    let recording = upload::read(&name, length, body, decoding).await?;
     let opened = OpenFile::open(name, recording)?;
     opened.ask(Pace::Quick, |_, _| Ok(())).await?;
     // The files that the command named have the first positions: wait for them.

@@ -1,11 +1,13 @@
 //! Files that are dropped onto the page: read while they arrive, and never held whole in memory.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use http_body_util::BodyExt as _;
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 use vramscope_trace::formats::{self, Recording};
 
@@ -22,17 +24,23 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// that nobody keeps the places of others for long.
 const SLOWEST: f64 = 16.0 * 1024.0;
 
-/// The most chunks that wait for the reader.
-const WAITING: usize = 16;
+/// The most chunks that wait for the reader. A chunk is at most as long as the buffer of its connection.
+const WAITING: usize = 4;
 
-/// Reads a recording from the body of a request that says to be `length` bytes long.
-pub(crate) async fn read(name: &str, length: Option<u64>, body: Body) -> Result<Recording, ViewError> {
+/// Reads a recording from the body of a request that says to be `length` bytes long. A permit of `decoding` is held while bytes are
+/// decoded, and not while more are waited for: an upload that stalls delays no other.
+pub(crate) async fn read(
+    name: &str,
+    length: Option<u64>,
+    body: Body,
+    decoding: Arc<Semaphore>,
+) -> Result<Recording, ViewError> {
     if length.is_some_and(|length| length > LARGEST_UPLOAD) {
         return Err(ViewError::TooLarge { limit: LARGEST_UPLOAD });
     }
     let (send, chunks) = mpsc::channel(WAITING);
     let reading = tokio::task::spawn_blocking(move || {
-        let mut stream = Chunks { chunks, rest: Bytes::new() };
+        let mut stream = Chunks::new(chunks, decoding, Handle::current());
         let recording = formats::read(&mut stream, &mut |_| {});
         // A recording may end before its file: the rest is taken and dropped.
         recording.map(|r| io::copy(&mut stream, &mut io::sink()).map(|_| r))
@@ -87,12 +95,26 @@ async fn pass_on(
 struct Chunks {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     rest: Bytes,
+    decoding: Arc<Semaphore>,
+    /// Held while the bytes that have arrived are decoded.
+    permit: Option<OwnedSemaphorePermit>,
+    runtime: Handle,
+}
+
+impl Chunks {
+    fn new(chunks: mpsc::Receiver<io::Result<Bytes>>, decoding: Arc<Semaphore>, runtime: Handle) -> Self {
+        Self { chunks, rest: Bytes::new(), decoding, permit: None, runtime }
+    }
 }
 
 impl Read for Chunks {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
-            match self.chunks.blocking_recv() {
+            self.permit = None;
+            let chunk = self.chunks.blocking_recv();
+            // Acquiring fails only where the semaphore is closed, which it never is.
+            self.permit = self.runtime.block_on(Arc::clone(&self.decoding).acquire_owned()).ok();
+            match chunk {
                 Some(chunk) => self.rest = chunk?,
                 None => return Ok(0),
             }
@@ -121,7 +143,9 @@ mod tests {
             let passed = runtime.block_on(pass_on(Body::from(vec![7; length]), send, 1000, PATIENCE));
             assert_eq!(passed.is_ok(), fits, "{length}");
             let mut read = Vec::new();
-            let end = Chunks { chunks, rest: Bytes::new() }.read_to_end(&mut read);
+            let decoding = Arc::new(Semaphore::new(1));
+            let mut stream = Chunks::new(chunks, decoding, runtime.handle().clone());
+            let end = stream.read_to_end(&mut read);
             assert_eq!((end.is_ok(), read.len()), (fits, if fits { length } else { 0 }));
         }
     }

@@ -91,18 +91,39 @@ fn those_without_the_secret_leave_before_the_page() {
     assert!(ask_again(&mut page, &server).starts_with("HTTP/1.1 200"));
 }
 
-#[test]
-fn files_that_stop_arriving_keep_no_question_waiting() {
-    let server = alone();
-    let mut stalled = Vec::new();
-    for i in 0..40 {
-        let mut stream = connect(&server);
+/// Uploads that have sent the first byte of their file and send no more.
+fn stalled_uploads(server: &Address) -> Vec<TcpStream> {
+    let upload = |i: u32| {
+        let mut stream = connect(server);
         let path = server.path(&format!("api/open?name={i}"));
         let head =
             format!("POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: 1000\r\n\r\n\u{1}", server.host);
         stream.write_all(head.as_bytes()).unwrap();
-        stalled.push(stream);
+        stream
+    };
+    (0..40).map(upload).collect()
+}
+
+#[test]
+fn files_that_stop_arriving_delay_no_other_file() {
+    let server = alone();
+    let mut stalled = stalled_uploads(&server);
+    // Each is being read.
+    std::thread::sleep(Duration::from_millis(200));
+    let file = std::fs::read(format!("{}/../../examples/oom.pickle", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let answer = server.ask("POST", &server.path("api/open?name=whole"), &[], &file);
+    assert_eq!(answer.text(), r#"{"file":1}"#);
+    // None of them was given up for it.
+    for stream in &mut stalled {
+        stream.set_nonblocking(true).unwrap();
+        assert_eq!(stream.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
+}
+
+#[test]
+fn files_that_stop_arriving_keep_no_question_waiting() {
+    let server = alone();
+    let _stalled = stalled_uploads(&server);
     for path in ["", "api/recordings"] {
         assert_eq!(server.get(path).status, 200, "{path}");
     }

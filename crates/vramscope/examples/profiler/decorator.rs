@@ -34,7 +34,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     });
     for name in ["load", "train"] {
         if let Some(calls) = profiler.get_summary().function(name) {
-            writeln!(out, "{name}: {} calls", calls.call_count)?;
+            writeln!(out, "{name}: {} calls", calls.call_count())?;
         }
     }
     let (loss, result) = profiler.try_profile_function("both", || train_on(&model, load(&pool, 32)?))?;

@@ -40,6 +40,10 @@ export type ReportDevice = {
   more_ooms: number;
   /** After an out of memory, the setting that would have served best on the same device. */
   best_setting: BestSetting | null;
+  /** After an out of memory, what else to change, where that takes the first cause away. */
+  remedy: Remedy | null;
+  /** Allocated bytes that the program gains with a step; null where it gains none, or no steps are known. */
+  growth_per_step_bytes: number | null;
   leaks: Array<Leak>;
   fragmentation: Fragmentations;
   regions: Array<Region>;
@@ -124,6 +128,14 @@ export type Oom = {
   /** Free on the device and reserved without use together would have been enough. */
   enough_in_total: boolean;
   missing_bytes: number;
+  /** The device's memory; null where it was not recorded. */
+  device_total_bytes: number | null;
+  /** What the request lacked of the device. */
+  lacking_bytes: number;
+  /** False where it may be less. */
+  lacking_is_exact: boolean;
+  /** Why it failed, the first cause first. */
+  causes: Array<OomCause>;
   stack: Array<ReportFrame>;
   frames_left_out?: number;
   /** Who held `allocated_bytes`, by line. */
@@ -132,6 +144,20 @@ export type Oom = {
   pinned_bytes: number;
   /** The lines whose blocks do so, most bytes first. A hole between two lines counts for both. */
   pinned: Array<Pin>;
+};
+
+/**
+ * One reason why a request failed.
+ */
+export type OomCause = {
+  cause: string;
+  bytes: number;
+  /** Without it the request would have been served. */
+  decisive: boolean;
+  /** Of a leak: the line; else null. */
+  line: string | null;
+  /** Of a leak: what it gains with a step; null where that is not known. */
+  bytes_per_step: number | null;
 };
 
 /**
@@ -161,6 +187,24 @@ export type BestSetting = {
   /** Where it does not fit. */
   nearest: Nearest | null;
   exact: boolean;
+  /** Items that the recorded settings lack, and those that they have too many. */
+  add: Array<string>;
+  remove: Array<string>;
+  /** Where the program grows: how many more steps it would run before it fails again. */
+  more_steps: number | null;
+  /** The setting that PyTorch's error text recommends: `was_on`, `helps` or `does_not_help`. */
+  recommended: string;
+};
+
+/**
+ * A change other than of settings.
+ */
+export type Remedy = {
+  /** `remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`. */
+  change: string;
+  peak_reserved_bytes: number;
+  /** Of a larger device: its bytes. */
+  needed_bytes: number | null;
 };
 
 export type Unusable = {
@@ -173,7 +217,7 @@ export type Unusable = {
 /**
  * Why a free block could not serve a request.
  */
-export type Why = "too_small" | "other_stream" | "other_size_class" | "other_pool";
+export type Why = "too_small" | "other_stream" | "other_size_class" | "other_pool" | "max_split_size";
 
 export type FreeBlock = {
   address: number;
@@ -412,6 +456,14 @@ export type ReplayOom = {
   /** Free on the device and reserved without use together would have been enough. */
   enough_in_total: boolean;
   missing_bytes: number;
+  /** The device's memory; null where it was not recorded. */
+  device_total_bytes: number | null;
+  /** What the request lacked of the device. */
+  lacking_bytes: number;
+  /** False where it may be less. */
+  lacking_is_exact: boolean;
+  /** Why it failed, the first cause first. */
+  causes: Array<OomCause>;
   stack: Array<ReportFrame>;
   frames_left_out?: number;
   /** Who held `allocated_bytes`, by line. */
@@ -427,6 +479,9 @@ export type Tried = {
   /** These are the recorded settings. */
   recorded: boolean;
   oom_event: number | null;
+  /** How it differs from the recorded settings. */
+  add: Array<string>;
+  remove: Array<string>;
   peak_requested_bytes: number;
   peak_allocated_bytes: number;
   peak_active_bytes: number;

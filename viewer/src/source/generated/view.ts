@@ -152,9 +152,9 @@ export type Meaning = {
 export type Steps = {
   /** What tells where they begin, and how many are alike, in sentences. */
   told: string;
-  /** The one with the highest peak, and of those after the first the one with the peak in the middle. */
+  /** The one with the highest peak, and of those after the first the one with the median peak; null of fewer than three of them. */
   highest: number;
-  typical: number;
+  median: number | null;
   /** Those that make other allocations than most, in order; empty where fewer than half are alike. */
   unusual: Array<number>;
   /** The first of `unusual` that is neither the first step nor the last, within which the recording may end. */
@@ -508,8 +508,6 @@ export type HoldersOfBothQuery = {
   other_file: number;
   other_device: number;
   other_moment: number;
-  /** The same search in the numbers of the other file. */
-  other_search: Query | null;
 };
 
 /**
@@ -697,8 +695,6 @@ export type HighestOfBothQuery = {
   other_device: number;
   other_from: number;
   other_to: number;
-  /** The same search in the numbers of the other file. */
-  other_search: Query | null;
 };
 
 /**
@@ -945,8 +941,8 @@ export type Allocations = {
 };
 
 /**
- * Tells which allocations are searched for: one condition, or several put together. Texts are searched by the page, which names what
- * they find by its numbers.
+ * Tells which allocations are searched for: one condition, or several put together. A condition whose text means nothing does not
+ * count, and the answer says why.
  */
 export type Query = {
   "is": "all";
@@ -961,22 +957,31 @@ export type Query = {
   "is": "leak";
   leak: number;
 } | {
-  "is": "stacks";
-  stacks: Array<number>;
+  "is": "frame";
+  field: FrameField;
+  sought: Sought;
 } | {
-  "is": "tags";
-  tags: Array<number>;
+  "is": "tag";
+  field: TagField;
+  sought: Sought;
 } | {
-  "is": "purposes";
-  purposes: Array<number>;
+  "is": "category";
+  sought: Sought;
+} | {
+  "is": "region";
+  sought: Sought;
+} | {
+  "is": "step";
+  from: number;
+  to: number | null;
 } | {
   "is": "address";
   address: number;
   version: number | null;
 } | {
   "is": "size";
-  min: number;
-  max: number | null;
+  sign: SizeSign;
+  size: string;
 } | {
   "is": "allocated";
   spans: Array<[number, number]>;
@@ -984,6 +989,30 @@ export type Query = {
   "is": "freed";
   spans: Array<[number, number]>;
 };
+
+/**
+ * A text to find within others, without regard to letter case.
+ */
+export type Sought = {
+  text: string;
+  /** Whether it is a regular expression. */
+  is_pattern: boolean;
+};
+
+/**
+ * Where in a stack a text is looked for.
+ */
+export type FrameField = "any" | "file" | "function" | "line";
+
+/**
+ * Which tag a text is looked for in.
+ */
+export type TagField = "stream" | "pool" | "layer" | "context" | "metadata";
+
+/**
+ * How blocks compare with a size.
+ */
+export type SizeSign = "above" | "at_least" | "below" | "at_most" | "about";
 
 /**
  * Allocations that a search finds: how many, which, and the largest of them.
@@ -998,6 +1027,12 @@ export type Found = {
   ranges: U8s;
   /** The numbers of the largest. */
   id: U32s;
+  /** For each of `CATEGORIES` 0 where the search finds nothing of it, as far as its conditions about categories tell. */
+  categories: Array<number>;
+  /** Why conditions do not count. */
+  unclear: Array<string>;
+  /** No condition counts: all is found. */
+  is_empty: boolean;
 };
 
 /**
@@ -1232,7 +1267,7 @@ export type Report = {
   device: ReportDevice;
   /** What is said of each of `ooms`, in their order. */
   ooms: Array<OomFinding>;
-  /** Which setting would have served best after an out of memory. */
+  /** What to change after an out of memory, in sentences; null where there was none. */
   best_setting: string | null;
 };
 

@@ -13,10 +13,11 @@ import { groupsOf, type Group } from '../../parts/holders';
 import { NONE, type By, type Device } from '../../source/source';
 import { part } from '../../state/compared';
 import { groupBy } from '../../state/grouping';
+import { query } from '../../search/found';
 import { source } from '../../state/recordings';
 import { search } from '../../state/search';
 import { bytes, signedBytes } from '../../text/units';
-import { queryOf, toldOf, type Cut } from './side';
+import type { Cut } from './side';
 import { Rows } from './rows';
 
 /** The parts that both recordings have: all of both, and regions by name. */
@@ -100,10 +101,10 @@ export function Highest({ a, b }: { a: Cut; b: Cut }) {
 
 function useHighest(a: Cut, b: Cut, inA: Range, inB: Range) {
   const by = groupBy.value;
-  const key = [b.scope, inA, inB, by, toldOf(a), toldOf(b), search.value].join(' ');
+  const key = [b.scope, inA, inB, by, search.value].join(' ');
   return useAnswer(a.scope, key, async (unwanted) => {
-    const other = { other_file: b.file, other_device: b.device, other_from: inB[0], other_to: inB[1], other_search: queryOf(b) };
-    const asked = { by, from: inA[0], to: inA[1], search: queryOf(a), ...other };
+    const other = { other_file: b.file, other_device: b.device, other_from: inB[0], other_to: inB[1] };
+    const asked = { by, from: inA[0], to: inA[1], search: query.peek(), ...other };
     const { holders, moment: atA, other_moment: atB } = await source.highestOfBoth(a.file, a.device, asked, unwanted);
     const at = (i: number): At => ({ atA: numberAt(atA, i), atB: numberAt(atB, i) });
     return { holders, groups: groupsOf(holders).map((group, i) => ({ ...group, ...at(i) })), by };

@@ -9,10 +9,11 @@ import { colorsOfGroups, groupColumn } from '../../parts/grouping';
 import { groupsOf, type Group } from '../../parts/holders';
 import type { By } from '../../source/source';
 import { groupBy } from '../../state/grouping';
+import { query } from '../../search/found';
 import { source } from '../../state/recordings';
 import { search } from '../../state/search';
 import { bytes, signedBytes } from '../../text/units';
-import { queryOf, toldOf, type Cut } from './side';
+import type { Cut } from './side';
 import { Rows } from './rows';
 
 function growthColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[] {
@@ -29,9 +30,9 @@ function growthColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[
 /** What is live in both in groups, with what it was grouped by. */
 function useBoth(a: Cut, b: Cut, atA: number, atB: number) {
   const by = groupBy.value;
-  return useAnswer(a.scope, [b.scope, atA, atB, by, toldOf(a), toldOf(b), search.value].join(' '), async (unwanted) => {
-    const other = { other_file: b.file, other_device: b.device, other_moment: atB, other_search: queryOf(b) };
-    const held = await source.holdersOfBoth(a.file, a.device, { moment: atA, by, search: queryOf(a), ...other }, unwanted);
+  return useAnswer(a.scope, [b.scope, atA, atB, by, search.value].join(' '), async (unwanted) => {
+    const other = { other_file: b.file, other_device: b.device, other_moment: atB };
+    const held = await source.holdersOfBoth(a.file, a.device, { moment: atA, by, search: query.peek(), ...other }, unwanted);
     return { held, groups: groupsOf(held), by };
   });
 }

@@ -5,9 +5,7 @@ import { entryAt, numberAt } from '../../numbers/at';
 import type { Range } from '../../numbers/scale';
 import { useAnswer } from '../../parts/answer';
 import type { Current } from '../../parts/current';
-import { parsed } from '../../search/found';
-import { compile } from '../../search/query';
-import type { Device, Query, Recording, Regions } from '../../source/source';
+import type { Device, Recording } from '../../source/source';
 import { recordings, source } from '../../state/recordings';
 import { shortPaths } from '../../text/path';
 import { deviceName } from '../../text/units';
@@ -29,8 +27,6 @@ export function titleOf(r: Recording, d: Device): string {
 export interface Cut extends Side {
   /** The runs of each region by its name, and the steps under no name: from the first moment to the last of each. */
   parts: Map<string, Range[]>;
-  /** Null until they are known. */
-  regions: Regions | null;
 }
 
 /** The steps of a recording, and the runs of its regions once they are known. */
@@ -50,13 +46,5 @@ export function useParts(side: Side): Cut {
     regions?.name.forEach((name, i) => add(entryAt(regions.names, name), [numberAt(regions.from, i), numberAt(regions.to, i)]));
     return found;
   }, [steps, regions]);
-  return { ...side, parts, regions };
+  return { ...side, parts };
 }
-
-/** The query of the search box in the numbers of a recording; null where nothing is searched, or its names are still being read. */
-export const queryOf = ({ names, recording, regions }: Cut): Query | null =>
-  names && compile(parsed.value, { ...recording, names, regions });
-
-/** What the query of a recording is made of, as one text. */
-export const toldOf = ({ names, recording, regions }: Cut) =>
-  [names, recording.purposes, regions].map((known) => known !== null).join(' ');

@@ -30,9 +30,10 @@ export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device
   );
 }
 
-/** The innermost Python frame, and the group that it belongs to. */
-function holderText(holder: Holder): string {
+/** The innermost Python frame, and the group that it belongs to; behind how it is known, in the words of the report. */
+export function holderText(holder: Holder): string {
   const inner = holder.stack.find((frame) => frame.filename.endsWith('.py'));
   const key = inner && frameText(inner) !== holder.key ? `${frameText(inner)} ‹ ${holder.key}` : holder.key;
-  return holder.preexisting ? `${key} (live before recording)` : key;
+  if (!holder.preexisting) return key;
+  return holder.freed_at ? `(live before recording, freed at) ${key}` : `(live before recording) ${key}`;
 }

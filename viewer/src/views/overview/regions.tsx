@@ -74,8 +74,8 @@ export function RegionsCard({ regions }: { regions: Region[] }) {
       </table>
       {regions.some((r) => r.count > 1) && (
         <p class="quiet">
-          Figures are those of one run: of those behind the first the one in the middle; the first, and the one with the highest
-          peak, where they differ. A click shows the run with the highest peak.
+          Figures are those of one run: the median of all runs after the first, of two runs the second; the first run, and the run
+          with the highest peak, where they differ. A click shows the run with the highest peak.
         </p>
       )}
       {rest}

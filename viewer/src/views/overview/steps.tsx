@@ -18,16 +18,20 @@ function go(step: number): void {
 }
 
 export function StepsCard({ steps }: { steps: Steps }) {
-  const { highest, typical, first_unusual: unusual } = steps;
+  const { highest, median, first_unusual: unusual } = steps;
+  // Of so few that none is the median, all are shown.
+  const all = steps.peak.flatMap((_, step): [string, number][] => (median === null ? [['', step]] : []));
   const told: [name: string, step: number | null][] = [
+    ...all,
     ['the first', 0],
-    ['one in the middle', typical],
+    ['the median peak', median],
     ['the highest peak', highest],
     ['the first that differs', unusual],
   ];
   // A step that is several of these has one row.
   const shown = new Map<number, string[]>();
-  for (const [name, step] of told) if (step !== null) shown.set(step, [...(shown.get(step) ?? []), name]);
+  for (const [name, step] of told)
+    if (step !== null) shown.set(step, [...(shown.get(step) ?? []), ...(name === '' ? [] : [name])]);
   return (
     <Card title={`${count(steps.peak.length)} steps`}>
       <StepBars steps={steps} choose={go} />
@@ -40,7 +44,7 @@ export function StepsCard({ steps }: { steps: Steps }) {
                 <button type="button" class="link-button" onClick={() => go(step)}>
                   {stepNumber(step)}
                 </button>
-                , {names.join(', ')}
+                {names.map((name) => `, ${name}`).join('')}
               </th>
               <BytesCell n={entryAt(steps.peak, step)} />
               <BytesCell n={entryAt(steps.allocated, step)} />

@@ -138,7 +138,8 @@ impl MemoryHook for LineProfileHook {
 
     fn malloc_postprocess(&self, event: &MallocPostprocess) {
         let acquired = self.take_acquired();
-        if event.mem_ptr == 0 && acquired == 0 {
+        let failed = event.pmem_id == 0;
+        if failed && acquired == 0 {
             return;
         }
         let stack = self.store.capture(self.stacks);
@@ -147,7 +148,7 @@ impl MemoryHook for LineProfileHook {
         if acquired > 0 {
             profile.acquired(place, acquired);
         }
-        if event.mem_ptr != 0 {
+        if !failed {
             profile.allocated(place, event.pmem_id, event.mem_size);
         }
     }

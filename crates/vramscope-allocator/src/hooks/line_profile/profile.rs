@@ -8,6 +8,8 @@ use crate::stacks::{Site, StackKey, StackStore};
 /// Bytes of a stack, or of everything called from a frame.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
+    /// Requests that did not fail, those of no bytes too.
+    pub(super) requests: u64,
     pub(super) used: u64,
     pub(super) acquired: u64,
     pub(super) live: u64,
@@ -18,6 +20,7 @@ pub(super) struct Counts {
 impl Counts {
     #[inline]
     fn allocate(&mut self, bytes: u64) {
+        self.requests += 1;
         self.used += bytes;
         self.live += bytes;
         self.peak = self.peak.max(self.live);
@@ -171,9 +174,12 @@ impl Profile {
         self.each(place, |counts| counts.acquired += bytes);
     }
 
+    /// Counts an allocation. One of no bytes is never freed.
     pub(super) fn allocated(&mut self, place: Place, id: u64, bytes: u64) {
         self.each(place, |counts| counts.allocate(bytes));
-        self.live.insert(id, (place, bytes));
+        if bytes > 0 {
+            self.live.insert(id, (place, bytes));
+        }
     }
 
     /// Counts an allocation that was freed. Does nothing where it was made before the profile began.
@@ -205,6 +211,7 @@ impl Profile {
 
 fn add(sum: &mut [Counts], counts: &[Counts]) {
     for (sum, counts) in sum.iter_mut().zip(counts) {
+        sum.requests += counts.requests;
         sum.used += counts.used;
         sum.acquired += counts.acquired;
         sum.live += counts.live;

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use serde::Serialize;
 
 use super::profile::{Counts, Lane, Profile};
-use crate::stacks::{SourceFrame, StackStore, Symbols};
+use crate::stacks::{NO_LINES, SourceFrame, StackStore, Symbols};
 use vramscope_basics::units::cupy_bytes;
 
 /// How a report is arranged.
@@ -198,7 +198,13 @@ impl LineReport {
         }
     }
 
-    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, two spaces a level.
+    /// There are frames, and none has a line: the program was built without debug information.
+    pub fn lacks_lines(&self) -> bool {
+        self.nodes.len() > 1 && self.nodes.iter().all(|node| node.line == 0)
+    }
+
+    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, two spaces a level. Where no frame has a line, a
+    /// last line says how to build the program.
     ///
     /// # Errors
     /// Where `file` fails.
@@ -208,10 +214,10 @@ impl LineReport {
             self.write_place(file, node)?;
             writeln!(file, " ({used}, {acquired})")?;
         }
-        Ok(())
+        self.write_note(file)
     }
 
-    /// Writes the same tree with all five numbers. A peak that is an upper bound has `<=` before it.
+    /// Writes the same tree with all five numbers, and the same last line. A peak that is an upper bound has `<=` before it.
     ///
     /// # Errors
     /// Where `file` fails.
@@ -229,7 +235,11 @@ impl LineReport {
                 cupy_bytes(node.freed_bytes),
             )?;
         }
-        Ok(())
+        self.write_note(file)
+    }
+
+    fn write_note(&self, file: &mut dyn Write) -> io::Result<()> {
+        if self.lacks_lines() { writeln!(file, "{NO_LINES}") } else { Ok(()) }
     }
 
     fn write_place(&self, file: &mut dyn Write, node: &LineNode) -> io::Result<()> {

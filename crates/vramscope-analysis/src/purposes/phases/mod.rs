@@ -121,16 +121,26 @@ impl Phases {
         if self.told_by != Some(ToldBy::Stacks) {
             return Turns::default();
         }
-        let passes = self.stretches.iter().filter(|s| s.phase == Phase::Forward).count();
+        let count = |phase| self.stretches.iter().filter(|s| s.phase == phase).count();
+        let rounds = match count(Phase::Forward) {
+            0 => self.backward_passes().max(count(Phase::Optimizer)),
+            forward => forward,
+        };
         let first = self.stretches.iter().find(|s| s.phase != Phase::Setup);
         let mut turns = Turns {
-            forward_passes: u32::try_from(passes).ok().filter(|&passes| passes > 0),
+            most_rounds: u32::try_from(rounds).ok().filter(|&rounds| rounds > 0),
             steps: first.map(|s| s.from as usize).into_iter().collect(),
             one_optimizer: true,
+            passes: Vec::new(),
         };
         let mut stepped = false;
         let (mut first_step, mut stack) = (true, None);
         for stretch in &self.stretches {
+            if matches!(stretch.phase, Phase::Setup | Phase::Backward | Phase::Recompute | Phase::Optimizer)
+                && turns.passes.last().is_none_or(|last| last.end != stretch.end)
+            {
+                turns.passes.push(stretch.from..stretch.end);
+            }
             match stretch.phase {
                 Phase::Optimizer if !stepped => {
                     stepped = true;

@@ -296,11 +296,12 @@ impl OpenRecording {
         let mut told =
             vec![format!("Device {}: at most {allocated} allocated, {reserved} reserved.", device.device)];
         for oom in device.ooms.iter().take(TOLD_OOMS) {
-            let verdict = findings::oom_verdict(oom);
-            let cause = findings::oom_cause(oom, findings::could_expand(self.trace()));
+            let (names, conf) = (self.names(), findings::recorded_conf(self.trace()));
+            let verdict = findings::oom_verdict(&names, conf, oom);
+            let cause = findings::oom_cause(&names, conf, oom);
             told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
         }
-        told.extend(device.best_setting.as_ref().map(|best| findings::best_setting(best, &ADVICE)));
+        told.extend(findings::oom_advice(device, &ADVICE));
         if let Some(leak) = device.leaks.first() {
             let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
             let line = self.names().frame(leak.line);
@@ -537,10 +538,10 @@ mod tests {
                 "events are numbered from 0 and there are 2061",
             ),
             (Tool::Diff, json!({"a": "r1", "b": "r2", "device": 3}), "r1 and r2: nothing was recorded there"),
-            (Tool::Replay, json!({"recording": "r1", "capacity": "24G"}), "capacity: say GiB (1024-based)"),
-            (Tool::Replay, json!({"recording": "r1", "capacity": -1}), "capacity: a size is as 80GiB"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": "24X"}), "capacity: a size is a number"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": -1}), "capacity: a size is a number of bytes"),
             (Tool::Replay, json!({"recording": "r1", "capacity": u64::MAX}), "capacity: more than 1 PiB"),
-            (Tool::Replay, json!({"recording": "r1", "capacity": [1]}), "capacity: a size is as 80GiB"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": [1]}), "capacity: a size is a number of bytes"),
             (Tool::Replay, json!({"recording": "r1", "capacity": 0}), "leaves nothing"),
             (Tool::Replay, json!({"recording": "r1", "overhead": 1}), "`overhead` is part of a device"),
             (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "capacity": 1}), "give one of them"),

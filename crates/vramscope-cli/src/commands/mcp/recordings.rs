@@ -95,6 +95,8 @@ pub(super) struct Recordings {
     /// The most that they may take together, in bytes.
     most_bytes: u64,
     shelf: Mutex<Shelf>,
+    /// Held while a recording is read: one at a time, for each may take `most_bytes` meanwhile.
+    reading: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -107,7 +109,7 @@ struct Shelf {
 
 impl Recordings {
     pub(super) fn new(most_bytes: u64) -> Self {
-        Self { most_bytes, shelf: Mutex::default() }
+        Self { most_bytes, shelf: Mutex::default(), reading: Mutex::default() }
     }
 
     /// Reads a file, and makes room for it; where it is open already, it is not read again. `name` is what answers call it.
@@ -121,19 +123,19 @@ impl Recordings {
         let shown = || super::shown(name).to_string();
         let metadata = file.metadata().with_context(shown)?;
         let version = version(&metadata);
+        let _reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = self.find(|open| open.file.0 == path && open.file.1 == version) {
             return Ok(open);
         }
         work.expect(metadata.len());
-        let recording = read(&file, options, work).map_err(input::remedied).with_context(shown)?;
+        let options = ReadOptions { memory_bytes: Some(self.most_bytes), ..options };
+        let recording = match read(&file, options, work) {
+            Err(ReadError::Memory { .. }) => bail!(self.too_large(name, "more than that")),
+            read => read.map_err(input::remedied).with_context(shown)?,
+        };
         let bytes = memory(&recording.trace);
         if bytes > self.most_bytes {
-            bail!(
-                "{}: takes about {}, and open recordings may take {}; let the user give more (vramscope mcp --max-memory SIZE)",
-                shown(),
-                in_units(bytes),
-                in_units(self.most_bytes)
-            );
+            bail!(self.too_large(name, &format!("about {}", in_units(bytes))));
         }
         Ok(self.add(|handle| OpenRecording {
             handle,
@@ -144,6 +146,15 @@ impl Recordings {
             file: (path, version),
             bytes,
         }))
+    }
+
+    /// That a recording takes more memory than open recordings may.
+    fn too_large(&self, name: &str, takes: &str) -> String {
+        format!(
+            "{}: open recordings may take {}, and this one takes {takes}; let the user give more (vramscope mcp --max-memory SIZE)",
+            super::shown(name),
+            in_units(self.most_bytes)
+        )
     }
 
     /// The recording of this handle.

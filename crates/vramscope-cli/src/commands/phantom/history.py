@@ -6,7 +6,11 @@ itself gets, when it asks for a snapshot, the part of it that it would have reco
 
 import functools
 import inspect
+import re
 import sys
+
+# Releases that lose an exception where memory is freed while it unwinds.
+LOSES_EXCEPTIONS = [(2, 11)]
 
 TRACES = ("device_traces", "host_traces")
 
@@ -21,6 +25,16 @@ def in_place_of(function, other):
     return stand_in
 
 
+def stack_context(torch):
+    """Returns the `context` to record with: "all", or "alloc", which captures no stacks of frees.
+
+    In a backward pass of some releases, on a Python before 3.13, capturing the stack of a free clears a pending exception. The
+    program then ends with a SystemError. `stack_context` in python/vramscope/torch/_history.py has the same rule, and the details.
+    """
+    release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
+    return "alloc" if release in LOSES_EXCEPTIONS and sys.version_info < (3, 13) else "all"
+
+
 class SharedHistory:
     """PyTorch's history, as this run and the program use it."""
 
@@ -31,6 +45,7 @@ class SharedHistory:
         self.record = self.memory._record_memory_history
         self.snapshot = self.memory._snapshot
         self.programs = None
+        self.context = stack_context(torch)
         self.stacks = "python"
         self.is_on = False
         self.memory._record_memory_history = in_place_of(self.record, self.record_for_program)
@@ -40,7 +55,7 @@ class SharedHistory:
         """Begins the history of the whole run; called when PyTorch has started its GPUs."""
         self.is_on = True
         # Frames of C++ have to be looked up one by one when a snapshot is made, which takes minutes: only programs that ask get them.
-        self.record(max_entries=sys.maxsize, stacks=self.stacks)
+        self.record(max_entries=sys.maxsize, context=self.context, stacks=self.stacks)
 
     def record_for_program(self, enabled="all", *arguments, **options):
         asked = self.asked(enabled, arguments, options)
@@ -56,7 +71,7 @@ class SharedHistory:
         self.stacks = asked["stacks"]
         if self.is_on:
             more = {name: asked[name] for name in ("compile_context", "global_record_annotations") if name in asked}
-            self.record(max_entries=sys.maxsize, stacks=self.stacks, **more)
+            self.record(max_entries=sys.maxsize, context=self.context, stacks=self.stacks, **more)
 
     def asked(self, enabled, arguments, options):
         """What the program asks for, in today's words; None where PyTorch would refuse it."""

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use vramscope::gpus::Gpu;
 use vramscope::phantom::{cubin_runs, with_first};
+use vramscope_files::Dir;
 
 use crate::commands::run::IMPORTS;
 use crate::output::Output;
@@ -93,8 +94,10 @@ pub(crate) fn has_kernels(recordings: &[Recorded], gpu: &Gpu) -> bool {
 
 /// Puts the recorder into `folder`, and says what a Python program needs to find it.
 pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
-    let (python, recordings) = (folder.join("python"), folder.join("recordings"));
-    fs::create_dir(&python).and_then(|()| fs::create_dir(&recordings)).context("the phantom's folder")?;
+    let failed = "the phantom's folder";
+    let all = Dir::open_no_follow(folder).context(failed)?;
+    let python = all.new_subdir("python".as_ref(), 0o700).context(failed)?;
+    all.new_subdir("recordings".as_ref(), 0o700).context(failed)?;
     for (name, text) in [
         IMPORTS,
         ("sitecustomize.py", RECORDER),
@@ -102,8 +105,9 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsStri
         ("vramscope_values.py", VALUES),
         ("vramscope_ranks.py", RANKS),
     ] {
-        fs::write(python.join(name), text).context("the phantom's folder")?;
+        python.write_new(name.as_ref(), text.as_bytes()).context(failed)?;
     }
+    let [python, recordings] = ["python", "recordings"].map(|name| folder.join(name));
     Ok(vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())])
 }
 
@@ -134,7 +138,7 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
             Some(rank) => beside(out, &format!("-rank{rank}")),
             None => beside(out, &format!("-{}", i + 1)),
         };
-        let mut kept = Output::file(&name)?;
+        let mut kept = Output::file(&name, &[])?;
         let mut from = fs::File::open(&recorded.file).with_context(|| recorded.file.display().to_string())?;
         io::copy(&mut from, &mut kept).with_context(|| name.display().to_string())?;
         kept.finish()?;

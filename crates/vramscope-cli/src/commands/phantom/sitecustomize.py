@@ -32,7 +32,9 @@ class Recorder:
 
         # cudaMallocAsync and allocators that programs bring have no history.
         if self.torch.cuda.get_allocator_backend() != "native":
-            print("vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr)
+            print(
+                "vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr
+            )
             return
         self.history.start()
         self.torch._C._cuda_attach_out_of_memory_observer(self.out_of_memory)
@@ -70,13 +72,25 @@ class Recorder:
             "is_complete": is_complete,
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
-        # Each file is whole before it has its name, and a recording without facts is none: the facts come first.
-        with open(self.path + ".part", "w") as out:
-            json.dump(facts, out)
-        os.replace(self.path + ".part", self.path + ".json")
-        with open(self.path + ".part", "wb") as out:
-            pickle.dump(self.history.snapshot(), out)
-        os.replace(self.path + ".part", self.path + ".pickle")
+        # A recording without facts is none: the facts come first.
+        self.put(".json", lambda out: out.write(json.dumps(facts).encode()))
+        self.put(".pickle", lambda out: pickle.dump(self.snapshot(), out))
+
+    def put(self, suffix, write):
+        """Writes a file, which has its name once it is whole."""
+        part = f"{self.path}-{os.urandom(8).hex()}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(part, flags, 0o600), "wb") as out:
+            write(out)
+        os.replace(part, self.path + suffix)
+
+    def snapshot(self):
+        """The recording: PyTorch's snapshot, and how much memory each device has."""
+        cuda = self.torch.cuda
+        snapshot = self.history.snapshot()
+        devices = range(cuda.device_count())
+        snapshot["device_total_bytes"] = [cuda.get_device_properties(device).total_memory for device in devices]
+        return snapshot
 
     def facts_of(self, device):
         """PyTorch's own counters of a device."""
@@ -93,8 +107,9 @@ class Recorder:
 
 
 def number_in_environment(name):
+    """A rank has at most nine digits: a larger number is another program's."""
     value = os.environ.get(name, "")
-    return int(value) if value.isdigit() else None
+    return int(value) if value.isdecimal() and len(value) <= 9 else None
 
 
 def record_when_torch_starts(torch):
@@ -129,6 +144,7 @@ def after_torch(torch):
     count_questions_for_memory(torch)
     vramscope_ranks.prepare(torch)
     vramscope_values.without_checks(torch)
+    vramscope_values.finite_gradients(torch)
 
 
 def after_transformers(utils):

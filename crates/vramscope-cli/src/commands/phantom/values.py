@@ -1,13 +1,95 @@
 """What programs need not wait for on a GPU whose kernels compute nothing, nor check."""
 
+import ctypes
 import functools
+import math
 import threading
+import weakref
 
 
 def without_checks(torch):
     """Distributions are not asked whether their parameters are allowed: on the GPU these are values."""
     if hasattr(torch, "distributions"):
         torch.distributions.Distribution.set_default_validate_args(False)
+
+
+class Scale:
+    """The scale of a `GradScaler` on a GPU, as it is where every gradient is finite."""
+
+    def __init__(self, value, growth_tracker):
+        # None where a tensor of the GPU gave it.
+        self.value = single(value)
+        # The updates since the scale has last grown.
+        self.growth_tracker = growth_tracker
+
+    def update(self, scaler):
+        """The rule of `torch._amp_update_scale_`."""
+        self.growth_tracker += 1
+        if self.growth_tracker == scaler.get_growth_interval():
+            self.growth_tracker = 0
+            if self.value is not None:
+                grown = single(self.value * scaler.get_growth_factor())
+                self.value = grown if math.isfinite(grown) else self.value
+
+
+def single(value):
+    """A number in single precision, as the GPU keeps the scale."""
+    return ctypes.c_float(value).value
+
+
+def finite_gradients(torch):
+    """Has scalers of gradients tell the scale of a run whose gradients are all finite, and never skip a step.
+
+    The scale and whether a gradient was infinite are values of the GPU, which read as zeros or as random numbers here.
+    """
+    scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
+    names = ("get_scale", "_get_growth_tracker", "update", "load_state_dict", "_maybe_opt_step")
+    if scaler is None or not all(hasattr(scaler, name) for name in names):
+        return
+    get_scale, get_growth_tracker, update, load_state_dict, maybe_step = (getattr(scaler, name) for name in names)
+    scales = weakref.WeakKeyDictionary()
+
+    def scale_of(self):
+        """The scale of a scaler whose own is on a GPU; None of others."""
+        if not self.is_enabled() or self._scale is None or self._scale.device.type != "cuda":
+            return None
+        return scales.setdefault(self, Scale(self._init_scale, self._init_growth_tracker))
+
+    @functools.wraps(get_scale)
+    def known_scale(self):
+        scale = scale_of(self)
+        return get_scale(self) if scale is None or scale.value is None else scale.value
+
+    @functools.wraps(get_growth_tracker)
+    def known_growth_tracker(self):
+        scale = scale_of(self)
+        return get_growth_tracker(self) if scale is None else scale.growth_tracker
+
+    @functools.wraps(update)
+    def watched_update(self, new_scale=None):
+        update(self, new_scale)
+        scale = scale_of(self)
+        if scale is None:
+            return
+        if new_scale is None:
+            scale.update(self)
+        else:
+            scale.value = single(new_scale) if isinstance(new_scale, float) else None
+
+    @functools.wraps(load_state_dict)
+    def watched_load(self, state_dict):
+        load_state_dict(self, state_dict)
+        # What is loaded is also what the scaler begins with.
+        scales.pop(self, None)
+
+    @functools.wraps(maybe_step)
+    def always_step(self, optimizer, optimizer_state, *arguments, **options):
+        if scale_of(self) is None:
+            return maybe_step(self, optimizer, optimizer_state, *arguments, **options)
+        return optimizer.step(*arguments, **options)
+
+    scaler.get_scale, scaler._get_growth_tracker, scaler.update = known_scale, known_growth_tracker, watched_update
+    scaler.load_state_dict, scaler._maybe_opt_step = watched_load, always_step
 
 
 class Generations(threading.local):

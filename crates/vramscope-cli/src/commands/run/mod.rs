@@ -1,7 +1,8 @@
 //! `vramscope run`
 
+use std::env;
 use std::ffi::OsString;
-use std::fs;
+use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -9,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use vramscope::phantom::with_first;
+use vramscope_files::PrivateFolder;
 
 use crate::args::RunArgs;
 
@@ -39,23 +41,34 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     if out.is_dir() {
         bail!("{}: is a directory; name a file in {}", args.record.display(), folder.display());
     }
-    let python = tempfile::Builder::new().prefix("vramscope-run-").tempdir().context("a temporary folder")?;
-    let status = watch(
-        Command::new(program)
-            .args(arguments)
-            .envs(environment(args, &out, python.path()).context("a temporary folder")?),
-    )
-    .with_context(|| program.to_string_lossy().into_owned())?;
+    let temporary = |e: io::Error| {
+        let folder = env::temp_dir();
+        anyhow!("{}: {e}; set TMPDIR to a folder that only you can write to", folder.display())
+    };
+    let python = PrivateFolder::new("vramscope-run-").map_err(temporary)?;
+    if python.path().as_os_str().as_encoded_bytes().contains(&b':') {
+        bail!(
+            "{} holds a colon, at which PYTHONPATH is split: set TMPDIR to a folder without",
+            env::temp_dir().display()
+        );
+    }
+    let environment = environment(args, &out, &python).map_err(temporary)?;
+    let status = watch(Command::new(program).args(arguments).envs(environment))
+        .with_context(|| program.to_string_lossy().into_owned())?;
     Ok(exit_code(status))
 }
 
 /// Puts the recorder into `folder`, and says what a Python program needs to find it.
-fn environment(args: &RunArgs, out: &Path, folder: &Path) -> std::io::Result<Vec<(&'static str, OsString)>> {
+fn environment(
+    args: &RunArgs,
+    out: &Path,
+    folder: &PrivateFolder,
+) -> std::io::Result<Vec<(&'static str, OsString)>> {
     for (name, text) in [IMPORTS, ("sitecustomize.py", RECORDER)] {
-        fs::write(folder.join(name), text)?;
+        folder.dir().write_new(name.as_ref(), text.as_bytes())?;
     }
     let mut environment =
-        vec![("PYTHONPATH", with_first(folder, "PYTHONPATH")), ("VRAMSCOPE_RECORD", out.into())];
+        vec![("PYTHONPATH", with_first(folder.path(), "PYTHONPATH")), ("VRAMSCOPE_RECORD", out.into())];
     if let Some(entries) = args.max_entries {
         environment.push(("VRAMSCOPE_RECORD_ENTRIES", entries.to_string().into()));
     }

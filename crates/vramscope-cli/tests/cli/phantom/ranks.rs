@@ -36,6 +36,15 @@ for number in "012":
     assert_eq!(ranks(&answer), [Some(0), Some(2)]);
 }
 
+/// `RANK` may be a variable of another program.
+#[test]
+fn a_number_that_is_no_rank_is_left_out() {
+    for (rank, expected) in [("99999999999999999999", None), ("²", None), ("7", Some(7))] {
+        let mut command = python(&["--json"], "leak.pickle", "import torch");
+        assert_eq!(ranks(&answer(command.env("RANK", rank), 0)), [expected], "{rank}");
+    }
+}
+
 /// A process that is killed while it writes leaves what it wrote before.
 #[test]
 fn a_recording_is_whole_or_not_there() {

@@ -14,12 +14,17 @@ const FREE: u64 = 32 << 20;
 const PER_BYTE: u64 = 8;
 
 impl Assembler {
-    /// Fails where what is kept of the first `read` bytes takes more memory than it may. `waiting` are bytes of
+    /// Fails where what is kept of the first `read` bytes takes more memory than a file of so many bytes may, or than the reader's
+    /// caller allows. `waiting` are bytes of
     /// memory that the reader of the format takes for values that no record has taken yet.
     ///
     /// A reader asks now and then, after each chunk of the file: many small dictionaries may each be harmless.
     pub(in crate::formats) fn check_memory(&self, waiting: usize, read: u64) -> Result<(), ReadError> {
-        if (self.memory() + waiting) as u64 <= FREE + PER_BYTE * read {
+        let memory = (self.memory() + waiting) as u64;
+        if memory > self.most_memory {
+            return Err(ReadError::Memory { most: self.most_memory });
+        }
+        if memory <= FREE + PER_BYTE * read {
             return Ok(());
         }
         let what = format!(

@@ -49,11 +49,17 @@ impl Assembler {
             let device = i as i64;
             let overflowed = self.of_device(root.overflowed, i).and_then(as_bool);
             let max_entries = self.of_device(root.max_entries, i).and_then(unsigned);
+            let total_bytes = self.of_device(root.total_bytes, i).and_then(unsigned);
             let events = self.take_events(runs);
-            devices.insert(
+            let new = DeviceTrace {
                 device,
-                DeviceTrace { device, events, overflowed, max_entries, ..DeviceTrace::default() },
-            );
+                events,
+                overflowed,
+                max_entries,
+                total_bytes,
+                ..DeviceTrace::default()
+            };
+            devices.insert(device, new);
         }
         for SegmentOfDevice { device, segment, blocks } in self.end_state(root.segments, "segments")? {
             let new = || DeviceTrace { device, ..DeviceTrace::default() };

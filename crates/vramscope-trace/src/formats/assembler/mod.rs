@@ -70,6 +70,7 @@ struct Root {
     host_traces: Option<Value>,
     overflowed: Option<Value>,
     max_entries: Option<Value>,
+    total_bytes: Option<Value>,
 }
 
 pub(super) struct Assembler {
@@ -94,6 +95,8 @@ pub(super) struct Assembler {
     string_lists: BTreeMap<u32, Option<StringListId>>,
     problems: Vec<Problem>,
     last_tags: Option<(Tags, TagsId)>,
+    /// Bytes of memory that all of this may take.
+    most_memory: u64,
 }
 
 /// A record's value under a wrong or missing key.
@@ -108,7 +111,8 @@ pub(super) enum EntryOrRecord {
 }
 
 impl Assembler {
-    pub(super) fn new() -> Result<Self, TableFull> {
+    /// An assembler whose records may take `most_memory` bytes of memory, about.
+    pub(super) fn new(most_memory: u64) -> Result<Self, TableFull> {
         let mut trace = Trace::default();
         for key in KEYS {
             trace.strings.intern(key)?;
@@ -117,6 +121,7 @@ impl Assembler {
             trace.strings.intern(action.name())?;
         }
         Ok(Self {
+            most_memory,
             trace,
             notices: Notices::default(),
             events: Events::default(),

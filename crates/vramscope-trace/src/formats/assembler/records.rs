@@ -345,6 +345,7 @@ impl Assembler {
                 Some(HOST_TRACES) => root.host_traces = Some(v),
                 Some(TRACE_ALLOC_OVERFLOWED) => root.overflowed = Some(v),
                 Some(TRACE_ALLOC_MAX_ENTRIES) => root.max_entries = Some(v),
+                Some(DEVICE_TOTAL_BYTES) => root.total_bytes = Some(v),
                 _ => self.unknown_key("snapshots", key),
             }
         }

@@ -101,6 +101,12 @@ impl Held {
         self.segments.len()
     }
 
+    /// About how many bytes of memory they take, now and while they become a trace. Entries of a map take about twice their size.
+    pub(super) fn memory(&self) -> usize {
+        3 * (self.segments.len() * size_of::<(u64, HeldSegment)>()
+            + self.blocks.len() * size_of::<(u64, Block)>())
+    }
+
     /// Puts everything into `device`, with free blocks between. A block outside of the segments is left out.
     pub(super) fn finish(self, device: &mut DeviceTrace) {
         let mut active = self.blocks.into_values().peekable();

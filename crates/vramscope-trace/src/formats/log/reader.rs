@@ -35,6 +35,9 @@ const BYTES_PER_FRAME: u64 = 16;
 const FREE_STACK_FRAMES: u64 = 1 << 22;
 const STACK_FRAMES_PER_BYTE: u64 = 2;
 
+/// Stacks that are put together before their memory is looked at again.
+const STACKS_BETWEEN_CHECKS: usize = 1 << 12;
+
 /// Segments that any recording may end with, and bytes it needs for each one more. One takes a third of that in
 /// the file and ten times that in memory; but what is allocated in it takes more.
 const FREE_SEGMENTS: u64 = 1 << 18;
@@ -42,7 +45,8 @@ const BYTES_PER_SEGMENT: u64 = 64;
 
 /// Reads a stream that begins with [`MAGIC`].
 pub(super) fn read(mut window: Window<'_>) -> Result<Contents> {
-    let mut reader = Reader { version: version(&mut window)?, ..Reader::default() };
+    let most_memory = window.most_memory();
+    let mut reader = Reader { version: version(&mut window)?, most_memory, ..Reader::default() };
     if reader.version > 1 {
         window.fill(8)?;
         let Some(&run) = window.here().first_chunk() else { return Err(header_cut(&window)) };
@@ -96,6 +100,9 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
         if length > LARGEST_CHUNK {
             return Err(damaged(at, format!("a chunk of {length} bytes")));
         }
+        if length as u64 > reader.most_memory {
+            return Err(ReadError::Memory { most: reader.most_memory });
+        }
         let end = header + length;
         // A byte more tells whether this is the last one.
         window.fill(end + 1)?;
@@ -128,6 +135,7 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
         }
         reader.chunk(Fields::new(payload, at + header as u64))?;
         window.advance(end);
+        reader.check_memory()?;
     }
     reader.notices.cut_off_bytes = window.here().len() as u64;
     Ok(window.offset())
@@ -179,9 +187,34 @@ struct Reader {
     /// writes them.
     contexts: (Option<StringId>, Option<StringId>),
     closed: bool,
+    /// Bytes of memory that all of this may take.
+    most_memory: u64,
 }
 
 impl Reader {
+    /// Fails where the tables take more memory than they may.
+    fn check_memory(&self) -> Result<()> {
+        if self.memory() as u64 <= self.most_memory {
+            return Ok(());
+        }
+        Err(ReadError::Memory { most: self.most_memory })
+    }
+
+    /// About how many bytes of memory the tables take, now and while they become a trace.
+    fn memory(&self) -> usize {
+        let devices = self.devices.values();
+        let devices =
+            devices.map(|(events, held)| events.len() * 2 * Events::BYTES_PER_EVENT + held.memory());
+        self.trace.memory()
+            + devices.sum::<usize>()
+            + self.strings.len() * (size_of::<StringId>() + size_of::<Option<Action>>())
+            + self.frames.len() * (size_of::<(StringId, StringId, u32)>() + size_of::<FrameId>())
+            + self.sites.len() * size_of::<(u32, u32)>()
+            + self.stack_sites.len() * size_of::<u32>()
+            + self.stack_ends.len() * (size_of::<usize>() + size_of::<StackId>())
+            + self.annotations.len() * 2 * size_of::<Annotation>()
+    }
+
     fn chunk(&mut self, mut f: Fields<'_>) -> Result<()> {
         self.time_us = 0;
         while !f.is_empty() {
@@ -500,6 +533,9 @@ impl Reader {
                 stack.extend_from_slice(&frame_ids[first as usize..][..count as usize]);
             }
             stacks.push(self.trace.stacks.intern(&stack)?);
+            if i % STACKS_BETWEEN_CHECKS == 0 {
+                self.check_memory()?;
+            }
         }
         Ok(stacks)
     }

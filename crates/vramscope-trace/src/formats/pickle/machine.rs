@@ -34,8 +34,8 @@ const MOST_OPEN: usize = 1 << 16;
 /// Reads a pickle, its `PROTO` opcode included.
 pub(super) fn read(window: Window<'_>) -> Result<Contents> {
     let mut machine = Machine {
+        assembler: Assembler::new(window.most_memory())?,
         window,
-        assembler: Assembler::new()?,
         protocol: 0,
         stack: Vec::new(),
         marks: Vec::new(),

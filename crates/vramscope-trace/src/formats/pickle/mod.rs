@@ -7,7 +7,9 @@ mod shape;
 mod spans;
 mod writer;
 
-pub use writer::{write, write_file};
+pub use writer::write;
+#[cfg(not(target_family = "wasm"))]
+pub use writer::write_file;
 
 use super::{Contents, FormatReader, Window};
 use crate::error::ReadError;

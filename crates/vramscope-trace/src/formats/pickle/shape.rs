@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn keys_are_recognised_by_their_bytes() {
-        let mut assembler = Assembler::new().unwrap();
+        let mut assembler = Assembler::new(u64::MAX).unwrap();
         let mut shape = Shape::new();
         let [action, addr, other] = ["action", "addr", "other"].map(|s| assembler.string(s).unwrap());
         shape.put(7, action);

@@ -1,11 +1,12 @@
 //! Writes a trace as PyTorch would have: protocol 4, batches of a thousand, frames and stacks by reference.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(target_family = "wasm"))]
+use std::path::Path;
 
 use hashbrown::HashMap;
+#[cfg(not(target_family = "wasm"))]
+use vramscope_files::Target;
 
 use super::opcode::*;
 use crate::annotations::Stage;
@@ -42,27 +43,16 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     w.out.flush()
 }
 
-/// As [`write()`], to a file of this name. One that was there is replaced when the new one is whole and on the disk.
+/// As [`write()`], to a file of this name. A file that was there is replaced when the new one is whole and on the disk; a pipe or a
+/// device is written to.
 ///
 /// # Errors
 /// Where the file cannot be written.
+#[cfg(not(target_family = "wasm"))]
 pub fn write_file(trace: &Trace, path: &Path) -> io::Result<()> {
-    static FILES: AtomicU64 = AtomicU64::new(0);
-    // Of this call alone: other threads may write the same file.
-    let number = FILES.fetch_add(1, Ordering::Relaxed);
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}-{number}.tmp", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let whole = File::create(&beside)
-        .and_then(|file| {
-            write(trace, &file)?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&beside, path));
-    if whole.is_err() {
-        fs::remove_file(&beside).ok();
-    }
-    whole
+    let target = Target::open(path)?;
+    write(trace, target.file())?;
+    target.finish()
 }
 
 struct Writer<'t, W: Write> {
@@ -93,6 +83,7 @@ impl<W: Write> Writer<'_, W> {
                 || d.segments.is_empty()
                 || d.overflowed.is_some()
                 || d.max_entries.is_some()
+                || d.total_bytes.is_some()
         };
         let listed = trace.devices.iter().filter(needed);
         let count = listed.map(|d| d.device + 1).max().unwrap_or(0).max(0);
@@ -109,6 +100,10 @@ impl<W: Write> Writer<'_, W> {
         if trace.devices.iter().any(|d| d.max_entries.is_some()) {
             self.key("trace_alloc_max_entries")?;
             self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.max_entries), Self::uint))?;
+        }
+        if trace.devices.iter().any(|d| d.total_bytes.is_some()) {
+            self.key("device_total_bytes")?;
+            self.list(&devices, |w, n| w.or_none(device(n).and_then(|d| d.total_bytes), Self::uint))?;
         }
         if let Some(settings) = &trace.settings {
             self.key("allocator_settings")?;

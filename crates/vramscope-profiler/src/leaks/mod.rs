@@ -1,8 +1,8 @@
 //! Finds blocks that accumulate across calls of the same function or step.
 //!
 //! Blocks that a call leaves live are not always a leak: it may have returned them, or filled a cache. So many calls are
-//! compared, for each stack apart. After each call, the blocks are counted that calls of that name allocated and that are still
-//! live. The *floor* after a call is the lowest count then or at any later time, now included:
+//! compared. After each call, the blocks are counted that calls of that name allocated and that are still live. The *floor*
+//! after a call is the lowest count then or at any later time, now included:
 //!
 //! ```text
 //!   call            1   2   3   4   5   now
@@ -13,6 +13,13 @@
 //!
 //! A leak is a floor that [keeps growing](vramscope_analysis::keeps_growing): the rule by which recordings are searched for
 //! leaks, with calls in place of windows.
+//!
+//! While the program runs, blocks are counted by captured stack, that is by return addresses. A compiler that optimises gives one
+//! line several of these: it unrolls loops and inlines functions. So the stacks are looked up when suspects are asked for, and
+//! those of the same lines are added up. What then does not grow is added up once more by its innermost line, which several
+//! callers may call in turn.
+
+mod course;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,19 +30,17 @@ use std::sync::{Arc, Mutex};
 
 use hashbrown::HashMap;
 use serde::Serialize;
-use vramscope_allocator::{CapturedStack, Process, StackRecorder};
+use vramscope_allocator::{CapturedStack, NO_LINES, Process, StackRecorder};
 use vramscope_analysis::{keeps_growing, rises};
 use vramscope_basics::units::bytes;
 
 use crate::holders::in_words;
 use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
+use course::{Course, Floor};
 use vramscope_basics::lock;
 
 /// How many calls of a name must have ended before a leak is reported.
 const FEWEST_CALLS: u64 = 3;
-
-/// How many points of a series are kept. When there are more, each two are replaced by the lower one.
-const MOST_POINTS: usize = 64;
 
 /// Finds blocks that accumulate across calls.
 ///
@@ -57,7 +62,7 @@ const MOST_POINTS: usize = 64;
 /// ```
 ///
 /// Only what a call's own thread allocates counts. A malloc inside a call takes about a microsecond longer. The detector's memory
-/// grows with the number of live blocks, stacks and names, and not with the number of calls; so names should be few.
+/// grows with the number of live blocks, stacks and names, and with the logarithm of the number of calls; so names should be few.
 pub struct LeakDetector {
     shared: Arc<LeakObserver>,
     _observation: Observation,
@@ -70,11 +75,13 @@ pub struct LeakSuspect {
     pub function_name: Arc<str>,
     /// The line: the innermost frame, as `file:line function`.
     pub line: String,
-    /// The stack, innermost frame first, each as `file:line function`.
+    /// The stack, innermost frame first, each as `file:line function`. Where several stacks end in the line, the one that holds
+    /// most bytes.
     pub stack: Vec<String>,
     /// The number of calls that ended.
     pub calls: u64,
-    /// The number of blocks that these calls left and that were not freed later, after each `calls_per_point` calls.
+    /// The number of blocks that these calls left and that were not freed later, after each `calls_per_point` calls. Where that is
+    /// more than 1, it may be lower than the exact number.
     pub floor: Vec<u64>,
     /// How many calls each point of the floor stands for.
     pub calls_per_point: u64,
@@ -90,14 +97,15 @@ pub struct LeakSuspect {
 
 impl fmt::Display for LeakSuspect {
     /// The line and the evidence: `step: 3 blocks of 9.00 MiB kept by train.rs:92 train, 3.00 MiB a call; after each call: 1
-    /// 2 3`.
+    /// 2 3`. Where the line is not known, it says how to build the program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function_name, line, kept_blocks, kept_bytes, floor, .. } = self;
         let (kept, a_call) = (bytes(*kept_bytes), bytes(self.bytes_per_call as u64));
         write!(f, "{function_name}: {kept_blocks} blocks of {kept} kept by {line}, {a_call} a call")?;
         let after = if self.calls_per_point == 1 { "call" } else { "few calls" };
         write!(f, "; never fewer again after each {after}:")?;
-        floor.iter().try_for_each(|n| write!(f, " {n}"))
+        floor.iter().try_for_each(|n| write!(f, " {n}"))?;
+        if self.has_line() { Ok(()) } else { write!(f, "; {NO_LINES}") }
     }
 }
 
@@ -137,83 +145,18 @@ struct FunctionBlocks {
 }
 
 /// The live blocks of one stack that calls of one name allocated.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct KeptBlocks {
     blocks: u64,
     bytes: u64,
-    /// How many calls had ended before the first block.
-    calls_before: u64,
-    /// The number of blocks after each call since then. The last calls, in which it did not change, are not yet added.
-    floor: Series,
+    /// The number of blocks after each call. The last calls, in which it did not change, are not yet added.
+    course: Course,
 }
 
 impl KeptBlocks {
-    fn since(calls: u64) -> Self {
-        Self { calls_before: calls, ..Self::default() }
-    }
-
-    /// The series with all calls that have ended, of which there are `calls`.
-    fn floor_after(&self, calls: u64) -> Series {
-        let mut floor = self.floor.clone();
-        floor.push_until(calls - self.calls_before, self.blocks);
-        floor
-    }
-
     /// Adds the calls that have ended, of which there are `calls`, because the number of blocks is about to change.
     fn catch_up(&mut self, calls: u64) {
-        if self.blocks == 0 && self.floor.calls < calls - self.calls_before {
-            // A call ended that left no block, so the counts before it no longer matter.
-            *self = Self::since(calls);
-        }
-        self.floor.push_until(calls - self.calls_before, self.blocks);
-    }
-}
-
-/// A number after each call, kept in a bounded number of points: each point is the lowest over `per_point` calls.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Series {
-    points: Vec<u64>,
-    per_point: u64,
-    /// How many calls all points stand for.
-    calls: u64,
-}
-
-impl Default for Series {
-    fn default() -> Self {
-        Self { points: Vec::new(), per_point: 1, calls: 0 }
-    }
-}
-
-impl Series {
-    /// Adds `value` for every call up to number `calls`.
-    fn push_until(&mut self, calls: u64, value: u64) {
-        while self.calls < calls {
-            let room = self.points.len() as u64 * self.per_point - self.calls;
-            if room == 0 {
-                if self.points.len() == MOST_POINTS {
-                    self.points = self.points.chunks(2).map(|two| two[0].min(two[1])).collect();
-                    self.per_point *= 2;
-                }
-                self.points.push(value);
-                self.calls += self.per_point.min(calls - self.calls);
-            } else {
-                if let Some(last) = self.points.last_mut() {
-                    *last = value.min(*last);
-                }
-                self.calls += room.min(calls - self.calls);
-            }
-        }
-    }
-
-    /// The lowest value at each point or later, where `now` comes after all points.
-    fn floor(&self, now: u64) -> Vec<u64> {
-        let mut floor = self.points.clone();
-        let mut lowest = now;
-        for point in floor.iter_mut().rev() {
-            lowest = lowest.min(*point);
-            *point = lowest;
-        }
-        floor
+        self.course.push_until(calls, self.blocks);
     }
 }
 
@@ -276,21 +219,15 @@ impl LeakDetector {
 
     /// The lines whose blocks accumulate, most bytes first. Symbols are looked up now, which may take seconds the first time.
     pub fn suspects(&self) -> Vec<LeakSuspect> {
-        let mut found = Vec::new();
-        {
+        let functions: Vec<(Arc<str>, u64, Vec<_>)> = {
             let state = lock(&self.shared.state);
-            for (name, function) in state.names.iter().zip(&state.functions) {
-                found.extend(function.suspects().map(|found| (Arc::clone(name), found)));
-            }
+            let named = state.names.iter().zip(&state.functions);
+            named.map(|(name, function)| (Arc::clone(name), function.calls, function.kept())).collect()
+        };
+        let mut suspects = Vec::new();
+        for (name, calls, kept) in functions {
+            suspects.extend(suspects_of(&name, calls, kept, |stack| in_words(&self.shared.stacks, stack)));
         }
-        let mut suspects: Vec<LeakSuspect> = found
-            .into_iter()
-            .map(|(function_name, (stack, suspect))| {
-                let stack = stack.map(|stack| in_words(&self.shared.stacks, stack)).unwrap_or_default();
-                let line = stack.first().cloned().unwrap_or_else(|| "an unknown line".to_owned());
-                LeakSuspect { function_name, line, stack, ..suspect }
-            })
-            .collect();
         suspects.sort_by(|a, b| {
             (b.kept_bytes, &a.function_name, &a.stack).cmp(&(a.kept_bytes, &b.function_name, &b.stack))
         });
@@ -347,27 +284,83 @@ impl LeakState {
 }
 
 impl FunctionBlocks {
-    fn suspects(&self) -> impl Iterator<Item = (Option<CapturedStack>, LeakSuspect)> {
-        self.by_stack.iter().filter_map(|(&stack, kept)| {
-            let calls = self.calls.checked_sub(kept.calls_before).filter(|&n| n >= FEWEST_CALLS)?;
-            let series = kept.floor_after(self.calls);
-            let floor = series.floor(kept.blocks);
-            if kept.blocks == 0 || !keeps_growing(&floor) {
-                return None;
-            }
-            let suspect = LeakSuspect {
-                function_name: Arc::default(),
-                line: String::new(),
-                stack: Vec::new(),
-                calls: self.calls,
-                rises: rises(&floor),
-                floor,
-                calls_per_point: series.per_point,
-                kept_blocks: kept.blocks,
-                kept_bytes: kept.bytes,
-                bytes_per_call: kept.bytes as f64 / calls as f64,
-            };
-            Some((stack, suspect))
+    /// What each stack has left after any call, up to the last call that has ended.
+    fn kept(&self) -> Vec<(Option<CapturedStack>, KeptBlocks)> {
+        let caught_up = self.by_stack.iter().map(|(&stack, kept)| {
+            let mut kept = kept.clone();
+            kept.catch_up(self.calls);
+            (stack, kept)
+        });
+        let mut kept: Vec<_> = caught_up.filter(|(_, kept)| !kept.course.is_empty()).collect();
+        kept.sort_unstable_by_key(|&(stack, _)| stack);
+        kept
+    }
+}
+
+/// A stack, innermost frame first, and what it keeps.
+type Part = (Vec<String>, KeptBlocks);
+
+/// The suspects among what the stacks of a function keep after `calls` calls. `in_words` looks up the frames of a stack.
+fn suspects_of(
+    name: &Arc<str>,
+    calls: u64,
+    kept: Vec<(Option<CapturedStack>, KeptBlocks)>,
+    in_words: impl Fn(CapturedStack) -> Vec<String>,
+) -> Vec<LeakSuspect> {
+    let parts = kept.into_iter().map(|(stack, kept)| (stack.map(&in_words).unwrap_or_default(), kept));
+    let (mut suspects, rest) = growing(name, calls, parts.collect(), |stack| stack.to_vec());
+    let (by_line, _) = growing(name, calls, rest, |stack| stack.first().cloned().into_iter().collect());
+    suspects.extend(by_line);
+    suspects
+}
+
+/// Adds up the parts with the same key, and returns what keeps growing, and all other parts.
+fn growing(
+    name: &Arc<str>,
+    calls: u64,
+    parts: Vec<Part>,
+    key: impl Fn(&[String]) -> Vec<String>,
+) -> (Vec<LeakSuspect>, Vec<Part>) {
+    let mut groups: BTreeMap<Vec<String>, Vec<Part>> = BTreeMap::new();
+    for part in parts {
+        groups.entry(key(&part.0)).or_default().push(part);
+    }
+    let (mut suspects, mut rest) = (Vec::new(), Vec::new());
+    for parts in groups.into_values() {
+        match LeakSuspect::of(name, calls, &parts) {
+            Some(suspect) => suspects.push(suspect),
+            None => rest.extend(parts),
+        }
+    }
+    (suspects, rest)
+}
+
+impl LeakSuspect {
+    /// The number of the line is known. It is not in a program that was built without debug information.
+    pub fn has_line(&self) -> bool {
+        !self.stack.is_empty() && !self.line.starts_with("??:0 ")
+    }
+
+    /// The suspect whose blocks these are; `None` where they do not keep growing.
+    fn of(name: &Arc<str>, calls: u64, parts: &[Part]) -> Option<Self> {
+        let kept_blocks: u64 = parts.iter().map(|(_, kept)| kept.blocks).sum();
+        let kept_bytes: u64 = parts.iter().map(|(_, kept)| kept.bytes).sum();
+        let floor = Floor::of(parts.iter().map(|(_, kept)| &kept.course), kept_blocks)?;
+        if floor.calls < FEWEST_CALLS || !keeps_growing(&floor.points) {
+            return None;
+        }
+        let (stack, _) = parts.iter().max_by_key(|(_, kept)| kept.bytes)?;
+        Some(Self {
+            function_name: Arc::clone(name),
+            line: stack.first().cloned().unwrap_or_else(|| "an unknown line".to_owned()),
+            stack: stack.clone(),
+            calls,
+            rises: rises(&floor.points),
+            floor: floor.points,
+            calls_per_point: floor.calls_per_point,
+            kept_blocks,
+            kept_bytes,
+            bytes_per_call: kept_bytes as f64 / floor.calls as f64,
         })
     }
 }
@@ -388,7 +381,7 @@ impl AllocationObserver for LeakObserver {
         let LeakState { functions, blocks, .. } = &mut *lock(&self.state);
         for &function in &within {
             let FunctionBlocks { calls, by_stack } = &mut functions[function];
-            let kept = by_stack.entry(stack).or_insert_with(|| KeptBlocks::since(*calls));
+            let kept = by_stack.entry(stack).or_default();
             kept.catch_up(*calls);
             kept.blocks += 1;
             kept.bytes += block.size;
@@ -407,36 +400,5 @@ impl AllocationObserver for LeakObserver {
                 kept.bytes -= size;
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_run_keeps_few_points_and_the_same_verdict() {
-        let mut series = Series::default();
-        for call in 1..=100_000u64 {
-            series.push_until(call, call / 10 + call % 7);
-        }
-        assert!(series.points.len() <= MOST_POINTS);
-        let floor = series.floor(10_000);
-        assert!(floor.is_sorted());
-        assert!(keeps_growing(&floor), "{floor:?}");
-    }
-
-    /// Added late and together, as one by one.
-    #[test]
-    fn a_series_does_not_depend_on_when_it_is_added_to() {
-        let (mut one_by_one, mut together) = (Series::default(), Series::default());
-        let mut calls = 0;
-        for (value, more) in (0..400u64).map(|i| (i * 7 % 31, i % 5)) {
-            (1..=more).for_each(|n| one_by_one.push_until(calls + n, value));
-            calls += more;
-            together.push_until(calls, value);
-        }
-        assert_eq!(one_by_one, together);
-        assert!(together.points.len() <= MOST_POINTS && together.per_point > 1);
     }
 }

@@ -1,0 +1,68 @@
+"""Runs a PyTorch program without the values of its parameters: python bench/accuracy/without_values.py PROGRAM [ARGUMENT...]
+
+On a phantom GPU values do not matter, but a program that makes its parameters on the CPU and moves them needs the model's size of the
+host's memory, often twice. Here large tensors on the CPU stay uninitialized, so they take no memory, and `Module.to` makes an empty tensor on
+the GPU for each of them, in the order in which it would have copied them. PyTorch's allocator gets the same requests. "Large" is
+1,048,576 elements and more; everything smaller keeps its values.
+"""
+
+import functools
+import runpy
+import sys
+from pathlib import Path
+
+import torch
+
+LARGE = 1 << 20
+
+
+def is_large(tensor):
+    """Whether a tensor lies on the CPU and is large."""
+    return tensor.is_cpu and tensor.numel() >= LARGE
+
+
+def keeps_out(fill):
+    """An initializer of `torch.nn.init` that leaves large tensors on the CPU as they are."""
+
+    @functools.wraps(fill)
+    def init(tensor, *arguments, **options):
+        return tensor if is_large(tensor) else fill(tensor, *arguments, **options)
+
+    return init
+
+
+def zeros(*size, zeros=torch.zeros, **options):
+    """`torch.zeros`, which leaves large tensors on the CPU uninitialized."""
+    tensor = torch.empty(*size, **options)
+    return tensor if is_large(tensor) else tensor.zero_()
+
+
+def moves_no_values(self, *arguments, to=torch.nn.Module.to, **options):
+    """`Module.to`, which makes empty tensors of large ones that lie on the CPU."""
+    device, dtype, non_blocking, _ = torch._C._nn._parse_to(*arguments, **options)
+    if device is None or device.type == "cpu":
+        return to(self, *arguments, **options)
+
+    def moved(tensor):
+        kind = dtype if dtype is not None and (tensor.is_floating_point() or tensor.is_complex()) else tensor.dtype
+        if is_large(tensor):
+            return torch.empty_like(tensor, device=device, dtype=kind)
+        return tensor.to(device, kind, non_blocking)
+
+    return self._apply(moved)
+
+
+def main():
+    """Runs the program that the command line names."""
+    for name in dir(torch.nn.init):
+        if name.endswith("_") and not name.startswith("_"):
+            setattr(torch.nn.init, name, keeps_out(getattr(torch.nn.init, name)))
+    torch.zeros = zeros
+    torch.nn.Module.to = moves_no_values
+    program, sys.argv = Path(sys.argv[1]), sys.argv[1:]
+    sys.path[0] = str(program.resolve().parent)
+    runpy.run_path(str(program), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

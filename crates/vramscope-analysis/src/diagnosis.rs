@@ -1,0 +1,143 @@
+//! What an out of memory needs beyond the state of the allocator: leaks, replays without each setting, and what would help.
+
+use crate::cancel::Cancel;
+use crate::causes::{OWN_CONTEXT, OomCause, OomCauseKind};
+use crate::history::History;
+use crate::leaks::LeakSuspect;
+use crate::moment::Moment;
+use crate::out_of_memory::OutOfMemory;
+use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Replay};
+use crate::steps::Steps;
+
+/// A change other than of settings that makes a run fit, and what a replay of that change came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Remedy {
+    /// The device without the limit on reserved bytes.
+    WithoutLimit(Outcome),
+    /// A device on which most of what lay beside the allocator is free.
+    WithoutOutside(Outcome),
+    /// All requests go to the default pool.
+    WithoutPools(Outcome),
+    /// No freed block waits for another stream.
+    WithoutWaiting(Outcome),
+    /// A larger device, and the peak of reserved bytes on it.
+    LargerDevice(Nearest, u64),
+}
+
+/// What is known of the out-of-memory events of a recording beyond the state of the allocator.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Diagnosis {
+    pub(crate) best_setting: Option<BestSetting>,
+    pub(crate) remedy: Option<Remedy>,
+}
+
+impl Diagnosis {
+    /// Weighs leaks in all of `ooms`, and tries the first without each setting; `growth` are bytes that the program gains with a
+    /// step.
+    pub(crate) fn of(
+        history: &History,
+        ooms: &mut [OutOfMemory],
+        leaks: &[LeakSuspect],
+        growth: Option<u64>,
+        cancel: &Cancel,
+    ) -> Self {
+        for oom in &mut *ooms {
+            weigh_leaks(history, oom, leaks);
+        }
+        let Some(oom) = ooms.first_mut() else { return Self::default() };
+        let Ok(replay) = Replay::of_unless(history, cancel) else { return Self::default() };
+        if let Some(capacity) = replay.recorded_capacity() {
+            try_without_settings(&replay, oom, capacity);
+        }
+        let remedy = remedy(&replay, oom);
+        Self { best_setting: BestSetting::of_replay(&replay, growth), remedy }
+    }
+}
+
+/// Bytes that the program gains with a step: the median of all steps but the first and the last, or where there are too few, what
+/// all leaks keep of one. `None` where it gains nothing, or that is not known.
+pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u64> {
+    let whole = steps.steps.get(1..steps.steps.len().saturating_sub(1)).unwrap_or_default();
+    let mut kept: Vec<i64> = whole.iter().map(|step| step.kept).collect();
+    kept.sort_unstable();
+    let median =
+        kept.get(kept.len() / 2).filter(|_| kept.len() >= 2).and_then(|&kept| u64::try_from(kept).ok());
+    let leaked: u64 = leaks.iter().filter_map(|leak| leak.kept_per_step).sum();
+    median.or(Some(leaked)).filter(|&growth| growth > 0)
+}
+
+/// Adds what each leak held when the request failed.
+fn weigh_leaks(history: &History, oom: &mut OutOfMemory, leaks: &[LeakSuspect]) {
+    let moment = Moment::after(oom.event);
+    for leak in leaks {
+        let kept = history.allocated_at(moment).filter(|a| leak.keeps(a));
+        let bytes = kept.map(|a| a.size).sum();
+        let is_decisive = bytes >= oom.causes.lacking;
+        oom.causes.put(OomCause {
+            kind: OomCauseKind::Leak(leak.line),
+            bytes,
+            is_decisive,
+            per_step: leak.kept_per_step,
+        });
+    }
+}
+
+/// Finds out by replays whether the request would have been served without each of the recorded settings that may have cost it.
+fn try_without_settings(replay: &Replay<'_>, oom: &mut OutOfMemory, capacity: Capacity) {
+    for kind in [OomCauseKind::Rounding, OomCauseKind::Unsplit, OomCauseKind::Collection] {
+        let mut policy = replay.policy.clone();
+        match kind {
+            OomCauseKind::Rounding => policy.roundup_power2_divisions = Default::default(),
+            OomCauseKind::Unsplit => policy.max_split_size = None,
+            _ => policy.garbage_collection_threshold = None,
+        }
+        if policy == replay.policy {
+            continue;
+        }
+        let Ok(outcome) = replay.under(&policy, capacity) else { return };
+        let is_decisive = outcome.failure.is_none_or(|failure| failure.event > oom.event);
+        let bytes = match oom.causes.get(kind) {
+            Some(cause) => cause.bytes,
+            None if kind == OomCauseKind::Collection && is_decisive => {
+                let wanted = replay.policy.segment_size(oom.request.bytes);
+                let needed = oom.counters.reserved.saturating_add(wanted);
+                needed.saturating_sub(outcome.reserved_after(oom.event))
+            }
+            None => continue,
+        };
+        oom.causes.put(OomCause { kind, bytes, is_decisive, per_step: None });
+    }
+}
+
+/// The change of the program or its device that takes the first cause away, if there is one.
+fn remedy(replay: &Replay<'_>, oom: &OutOfMemory) -> Option<Remedy> {
+    let capacity = replay.recorded_capacity()?;
+    let mut policy = replay.policy.clone();
+    match oom.causes.main()?.kind {
+        OomCauseKind::Limit => {
+            policy.memory_fraction = None;
+            let outcome = replay.under(&policy, replay.capacity_without_limit()?).ok()?;
+            outcome.fits().then_some(Remedy::WithoutLimit(outcome))
+        }
+        OomCauseKind::Outside => {
+            let own = Capacity { overhead: capacity.overhead.min(OWN_CONTEXT), ..capacity };
+            let outcome = replay.under(&policy, own).ok()?;
+            outcome.fits().then_some(Remedy::WithoutOutside(outcome))
+        }
+        OomCauseKind::OtherPool => {
+            let outcome = replay.without_private_pools(&policy, capacity).ok()?;
+            outcome.fits().then_some(Remedy::WithoutPools(outcome))
+        }
+        OomCauseKind::Pending => {
+            let outcome = replay.without_waiting(&policy, capacity).ok()?;
+            outcome.fits().then_some(Remedy::WithoutWaiting(outcome))
+        }
+        OomCauseKind::Size => {
+            let (needed, outcome) = replay.larger_device(capacity).ok()??;
+            let conf = replay.recorded_setting().conf;
+            let nearest = Nearest { conf, needed, missing: needed - capacity.total };
+            Some(Remedy::LargerDevice(nearest, outcome.statistics.reserved.peak))
+        }
+        _ => None,
+    }
+}

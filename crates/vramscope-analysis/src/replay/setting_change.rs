@@ -1,0 +1,114 @@
+//! What one configuration text has that another has not.
+
+use vramscope_trace::TorchSettings;
+
+/// How to come from one text of `PYTORCH_CUDA_ALLOC_CONF` to another: items to add and to remove, each as `key:value`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingChange {
+    /// Items that only the new text has.
+    pub add: Vec<String>,
+    /// Items that only the old text has.
+    pub remove: Vec<String>,
+    /// Items that both have.
+    pub keep: Vec<String>,
+    /// The new text sets nothing that decides where blocks lie, a limit aside.
+    pub leaves_defaults: bool,
+}
+
+impl SettingChange {
+    /// The change from `old` to `new`.
+    pub fn between(old: &str, new: &str) -> Self {
+        let (old, new) = (items(old), items(new));
+        let only = |of: &[String], other: &[String]| -> Vec<String> {
+            of.iter().filter(|item| !other.contains(item)).cloned().collect()
+        };
+        let settings = TorchSettings::parse(&new.join(",")).unwrap_or_default();
+        Self {
+            add: only(&new, &old),
+            remove: only(&old, &new),
+            keep: new.iter().filter(|item| old.contains(item)).cloned().collect(),
+            leaves_defaults: deciding(&settings).next().is_none(),
+        }
+    }
+
+    /// How large the change is, the smaller the better: no settings at all, then one that is removed, then one that is added, then
+    /// both; of equals the one with fewer items.
+    pub fn size(&self) -> impl Ord + use<> {
+        let class = match (self.add.is_empty(), self.remove.is_empty()) {
+            (true, _) if self.leaves_defaults => 0,
+            (true, _) => 1,
+            (false, true) => 2,
+            (false, false) => 3,
+        };
+        (class, self.add.len() + self.remove.len())
+    }
+}
+
+/// The settings that decide where blocks lie, but for a limit, as key and value of a configuration text.
+pub(super) fn deciding(settings: &TorchSettings) -> impl Iterator<Item = (&str, String)> {
+    let beside: Vec<&str> = settings.beside_blocks().map(|(key, _)| key).collect();
+    settings.in_conf().filter(move |(key, _)| !beside.contains(key) && *key != "per_process_memory_fraction")
+}
+
+/// The items of a text, as `key:value`; lists in brackets are one.
+pub(super) fn items(conf: &str) -> Vec<String> {
+    let mut items = vec![String::new()];
+    let mut depth = 0usize;
+    for c in conf.chars() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                items.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(item) = items.last_mut()
+            && !c.is_whitespace()
+        {
+            item.push(c);
+        }
+    }
+    items.retain(|item| !item.is_empty());
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_one_item() {
+        let change = SettingChange::between(
+            "roundup_power2_divisions:[256:1,>:4], max_split_size_mb:64",
+            "max_split_size_mb:64,expandable_segments:True",
+        );
+        assert_eq!(change.add, ["expandable_segments:True"]);
+        assert_eq!(change.remove, ["roundup_power2_divisions:[256:1,>:4]"]);
+        assert_eq!(change.keep, ["max_split_size_mb:64"]);
+    }
+
+    #[test]
+    fn the_smallest_change_comes_first() {
+        let recorded = "roundup_power2_divisions:4,max_split_size_mb:64";
+        let mut confs = [
+            "expandable_segments:True",
+            "roundup_power2_divisions:4,max_split_size_mb:64,expandable_segments:True",
+            "max_split_size_mb:64",
+            "",
+        ];
+        confs.sort_by_key(|conf| SettingChange::between(recorded, conf).size());
+        assert_eq!(
+            confs,
+            [
+                "",
+                "max_split_size_mb:64",
+                "roundup_power2_divisions:4,max_split_size_mb:64,expandable_segments:True",
+                "expandable_segments:True",
+            ]
+        );
+        // A limit is no setting that decides where blocks lie.
+        assert!(SettingChange::between("", "per_process_memory_fraction:0.5").leaves_defaults);
+    }
+}

@@ -1,0 +1,180 @@
+//! What another user of the machine can do to the command's files. Two users take root, who becomes the other one.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, lchown, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+use vramscope_testing::skip;
+
+use crate::{root, run};
+
+/// The other user, who is in the group of this one where a umask of 002 is looked at.
+const OTHER: u32 = 65534;
+
+/// A folder like `/tmp`; `None` where this is not root, who alone can become another.
+fn shared(mode: u32) -> Option<TempDir> {
+    let folder = tempfile::tempdir().unwrap();
+    if lchown(folder.path(), None, None).is_err() || !is_root() {
+        skip("root", "two users take root");
+        return None;
+    }
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+    Some(folder)
+}
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().any(|line| line.split_whitespace().take(3).eq(["Uid:", "0", "0"]))
+}
+
+/// The command with a umask, its temporary files in `temporary`.
+fn with_umask(umask: &str, temporary: &Path, args: &[&str]) -> Output {
+    Command::new("sh")
+        .args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_vramscope")])
+        .args(args)
+        .current_dir(root())
+        .env("TMPDIR", temporary)
+        .env_remove("PYTHONPATH")
+        .output()
+        .unwrap()
+}
+
+/// What the other user gets done, a member of this one's group: each command that succeeds is printed.
+fn attack(commands: &[&str]) -> String {
+    let tried: Vec<String> =
+        commands.iter().map(|command| format!("({command}) >&- 2>&- && echo \"done: {command}\"")).collect();
+    format!(
+        "export LD_PRELOAD=; setpriv --reuid={OTHER} --regid=0 --clear-groups sh -c '{}'; exit 0",
+        tried.join("; ")
+    )
+}
+
+#[test]
+fn nobody_else_reaches_what_run_puts_on_the_path_of_python() {
+    let Some(temporary) = shared(0o1777) else { return };
+    for umask in ["000", "002", "022"] {
+        let program = format!(
+            "P=${{PYTHONPATH%%:*}}; export P; test -r $P/sitecustomize.py && echo there; {}",
+            attack(&["echo print > $P/sitecustomize.py", "echo > $P/new.py", "ls $P", "mv $P $P.moved"])
+        );
+        let record = temporary.path().join("run.pickle");
+        let output = with_umask(
+            umask,
+            temporary.path(),
+            &["run", "--record", record.to_str().unwrap(), "--", "sh", "-c", &program],
+        );
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "there\n", "{umask}");
+    }
+}
+
+#[test]
+fn nobody_else_reaches_the_files_of_a_phantom_run() {
+    let Some(temporary) = shared(0o1777) else { return };
+    for umask in ["000", "002", "022"] {
+        let program = format!(
+            "R=$VRAMSCOPE_RECORDINGS; P=${{PYTHONPATH%%:*}}; L=${{LD_LIBRARY_PATH%%:*}}; export R P L; \
+             test -r $L/libcuda.so.1 && echo there >&2; {} >&2",
+            attack(&[
+                "echo print > $P/sitecustomize.py",
+                "echo > $L/libcuda.so.1",
+                "echo > $L/state",
+                "ls $R",
+                "echo > $R/1.json",
+            ])
+        );
+        let output = with_umask(
+            umask,
+            temporary.path(),
+            &["phantom", "run", "--gpu", "rtx4090", "--once", "--", "sh", "-c", &program],
+        );
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("there\n") && !said.contains("done:"), "{umask}: {said}");
+    }
+}
+
+#[test]
+fn a_folder_for_temporary_files_in_which_others_can_rename_is_refused() {
+    let Some(temporary) = shared(0o777) else { return };
+    let record = temporary.path().join("run.pickle");
+    for args in [
+        &["run", "--record", record.to_str().unwrap(), "--", "true"][..],
+        &["phantom", "run", "--gpu", "rtx4090", "--", "true"],
+    ] {
+        let output = with_umask("022", temporary.path(), args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("other users can replace files in it"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
+    let Some(folder) = shared(0o777) else { return };
+    let [target, link] = ["own.txt", "out.csv"].map(|name| folder.path().join(name));
+    fs::write(&target, "mine").unwrap();
+    symlink(&target, &link).unwrap();
+    lchown(&link, Some(OTHER), Some(OTHER)).unwrap();
+    let output = run(&["export", "examples/oom.pickle", "-o", link.to_str().unwrap()]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("is a link of user 65534; links of other users are not followed"), "{said}");
+    assert_eq!(fs::read(&target).unwrap(), b"mine");
+}
+
+/// PYTHONPATH is split at colons, and the recorder behind one would not be found.
+#[test]
+fn run_refuses_a_folder_that_python_cannot_be_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let temporary = folder.path().join("a:b");
+    fs::create_dir(&temporary).unwrap();
+    fs::set_permissions(&temporary, fs::Permissions::from_mode(0o700)).unwrap();
+    let record = folder.path().join("run.pickle");
+    let output = with_umask("022", &temporary, &["run", "--record", record.to_str().unwrap(), "--", "true"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let expected = format!("error: {} holds a colon", temporary.display());
+    assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn an_output_never_replaces_what_it_is_made_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, hard, soft] = ["run.pickle", "run.csv", "run.html"].map(|name| folder.path().join(name));
+    fs::copy(root().join("examples/oom.pickle"), &file).unwrap();
+    fs::hard_link(&file, &hard).unwrap();
+    symlink(&file, &soft).unwrap();
+    let before = fs::read(&file).unwrap();
+    let [file, hard, soft] = [&file, &hard, &soft].map(|path| path.to_str().unwrap());
+    for args in [
+        &["export", file, "-o", hard][..],
+        &["export", file, "--format", "csv", "-o", file],
+        &["check", file, "--no-oom", "--junit", file],
+        &["check", "examples/oom.pickle", "--baseline", file, "--junit", soft],
+        &["view", file, "--html", soft],
+        &["fleet", file, "--no-cache", "--junit", hard],
+    ] {
+        let output = run(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("is the file that is read; name another one to write to"), "{args:?}: {said}");
+        assert_eq!(fs::read(file).unwrap(), before, "{args:?}");
+    }
+}
+
+#[test]
+fn pipes_stay_pipes() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe.csv");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read(pipe).unwrap()
+    });
+    let output = run(&["export", "examples/oom.pickle", "-o", pipe.to_str().unwrap()]);
+    assert!(output.status.success());
+    assert!(!reader.join().unwrap().is_empty());
+    assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
+}

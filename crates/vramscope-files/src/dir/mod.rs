@@ -1,0 +1,232 @@
+//! Folders that are opened once, and the files in them.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Component, Path};
+
+#[cfg(not(unix))]
+mod plain;
+#[cfg(unix)]
+mod unix;
+
+#[cfg(not(unix))]
+pub use plain::{Access, Dir};
+#[cfg(not(unix))]
+pub(crate) use plain::{identity, locate};
+#[cfg(unix)]
+pub use unix::{Access, Dir};
+#[cfg(unix)]
+pub(crate) use unix::{identity, locate};
+
+/// How many names are tried for a new file. Each has 64 random bits, so a second one is hardly ever needed.
+const TRIES: usize = 16;
+
+impl Dir {
+    /// Reads the regular file `name`, as [`open_file`](Self::open_file) opens it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::FileTooLarge`] where it has more than `max_bytes` bytes; else those of `open_file` and of reading.
+    pub fn read_file(&self, name: &OsStr, max_bytes: u64) -> io::Result<Vec<u8>> {
+        let file = self.open_file(name)?;
+        if file.metadata()?.len() > max_bytes {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut bytes = Vec::new();
+        // The file may grow meanwhile.
+        file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > max_bytes { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
+    }
+
+    /// Creates a file that only this user can read and write, and writes `bytes` into it.
+    ///
+    /// # Errors
+    /// As for [`create_new`](Self::create_new), and those of writing.
+    pub fn write_new(&self, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
+        self.create_new(name, 0o600)?.write_all(bytes)
+    }
+
+    /// Creates a file under an unpredictable name: `prefix`, 16 hexadecimal digits, `suffix`. Returns the name and the file, open for
+    /// writing. `mode` is that of [`create_new`](Self::create_new).
+    ///
+    /// # Errors
+    /// As for `create_new`.
+    pub fn create_unpredictable(
+        &self,
+        prefix: &str,
+        suffix: &str,
+        mode: u32,
+    ) -> io::Result<(OsString, File)> {
+        for _ in 0..TRIES {
+            let name: OsString = format!("{prefix}{:016x}{suffix}", random()?).into();
+            match self.create_new(&name, mode) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created.map(|file| (name, file)),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Creates a folder of this user's alone under an unpredictable name: `prefix` and 16 hexadecimal digits. Returns the name.
+    ///
+    /// # Errors
+    /// As for [`new_subdir`](Self::new_subdir).
+    pub fn new_unpredictable_subdir(&self, prefix: &str) -> io::Result<OsString> {
+        let name: OsString = format!("{prefix}{:016x}", random()?).into();
+        self.new_subdir(&name, 0o700).map(|_| name)
+    }
+}
+
+fn random() -> io::Result<u64> {
+    getrandom::u64().map_err(|e| io::Error::other(e.to_string()))
+}
+
+/// Refuses a name that leads out of its folder.
+fn one_name(name: &OsStr) -> io::Result<&OsStr> {
+    let mut parts = Path::new(name).components();
+    match (parts.next(), parts.next()) {
+        (Some(Component::Normal(part)), None) if part == name => Ok(name),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of one file")),
+    }
+}
+
+/// The folder and the name of a path.
+fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    Ok((folder.unwrap_or(Path::new(".")), name))
+}
+
+/// Whether `path` is no regular file of this name in this folder, although something is there: a pipe, a device, or a file that has
+/// no name, to which `/dev/stdout` may lead.
+pub(crate) fn is_special(path: &Path, dir: &Dir, name: &OsStr) -> bool {
+    let there = identity(path);
+    there.is_some() && dir.identity(name) != there
+}
+
+/// The folder of a path, and the name in it.
+pub(crate) fn parent(path: &Path) -> io::Result<(Dir, OsString)> {
+    let (folder, name) = split(path)?;
+    Ok((Dir::open(folder)?, name.to_owned()))
+}
+
+/// What is not a regular file, and so is not read in place of one.
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, Dir) {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = Dir::open(folder.path()).unwrap();
+        (folder, dir)
+    }
+
+    #[test]
+    fn links_pipes_sockets_and_folders_are_not_read_in_place_of_a_file() {
+        let (folder, dir) = folder();
+        fs::write(folder.path().join("file"), "text").unwrap();
+        symlink("file", folder.path().join("link")).unwrap();
+        symlink("/dev/zero", folder.path().join("zero")).unwrap();
+        mknodat(CWD, folder.path().join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let _socket = UnixListener::bind(folder.path().join("socket")).unwrap();
+        fs::create_dir(folder.path().join("folder")).unwrap();
+        assert_eq!(dir.read_file("file".as_ref(), 4).unwrap(), b"text");
+        for name in ["link", "zero", "pipe", "socket", "folder", "none"] {
+            assert!(dir.read_file(name.as_ref(), 100).is_err(), "{name}");
+            if name != "none" {
+                assert!(dir.create_new(name.as_ref(), 0o666).is_err(), "{name}");
+            }
+        }
+        assert_eq!(dir.read_file("file".as_ref(), 3).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn a_sparse_file_is_refused_by_its_length() {
+        let (folder, dir) = folder();
+        fs::File::create(folder.path().join("sparse")).unwrap().set_len(9 << 30).unwrap();
+        let said = dir.read_file("sparse".as_ref(), 1 << 20).unwrap_err();
+        assert_eq!(said.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn names_that_lead_out_of_the_folder_are_refused() {
+        let (_folder, dir) = folder();
+        for name in ["", ".", "..", "/etc/passwd", "a/b", "a/", "../a"] {
+            assert!(dir.create_new(name.as_ref(), 0o600).is_err(), "{name}");
+            assert!(dir.open_file(name.as_ref()).is_err(), "{name}");
+            assert!(dir.subdir(name.as_ref()).is_err(), "{name}");
+            assert!(dir.make_subdir(name.as_ref(), 0o700).is_err(), "{name}");
+            assert!(dir.remove_file(name.as_ref()).is_err(), "{name}");
+            assert!(dir.rename(name.as_ref(), "x".as_ref()).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_no_folder() {
+        let (folder, dir) = folder();
+        fs::create_dir(folder.path().join("real")).unwrap();
+        symlink("real", folder.path().join("link")).unwrap();
+        assert!(dir.subdir("real".as_ref()).is_ok());
+        assert!(dir.subdir("link".as_ref()).is_err());
+        assert!(dir.make_subdir("link".as_ref(), 0o700).is_err());
+        assert!(Dir::open(&folder.path().join("link")).is_ok());
+        assert!(Dir::open_no_follow(&folder.path().join("link")).is_err());
+    }
+
+    #[test]
+    fn a_folder_stays_the_one_that_was_opened() {
+        let (folder, _) = folder();
+        let path = folder.path().join("mine");
+        fs::create_dir(&path).unwrap();
+        let dir = Dir::open(&path).unwrap();
+        fs::rename(&path, folder.path().join("moved")).unwrap();
+        fs::create_dir(&path).unwrap();
+        dir.write_new("file".as_ref(), b"text").unwrap();
+        assert_eq!(fs::read(folder.path().join("moved/file")).unwrap(), b"text");
+        assert!(!path.join("file").exists());
+        assert_eq!(dir.names().unwrap(), ["file"]);
+    }
+
+    #[test]
+    fn access_tells_who_can_write() {
+        let (folder, dir) = folder();
+        for (mode, is_private, others_write, others_replace) in [
+            (0o700, true, false, false),
+            (0o755, false, false, false),
+            (0o775, false, true, true),
+            (0o1777, false, true, false),
+        ] {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let access = dir.access().unwrap();
+            assert!(access.is_mine() && access.is_mine_or_roots());
+            let found = (access.is_private(), access.others_can_write(), access.others_can_replace());
+            assert_eq!(found, (is_private, others_write, others_replace), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_link_of_another_user_leads_nowhere() {
+        let (folder, _) = folder();
+        let link = folder.path().join("link");
+        symlink("target", &link).unwrap();
+        assert_eq!(locate(&link).unwrap().1, "target");
+        // Only root can give a link away.
+        if std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
+            let said = locate(&link).unwrap_err();
+            assert_eq!(said.kind(), io::ErrorKind::PermissionDenied);
+            assert_eq!(said.to_string(), "is a link of user 12345; links of other users are not followed");
+        }
+        symlink("loop", folder.path().join("loop")).unwrap();
+        assert!(locate(&folder.path().join("loop")).is_err());
+    }
+}

@@ -1,0 +1,314 @@
+//! Folders as descriptors.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawMode, Stat};
+use rustix::io::Errno;
+
+use super::{not_regular, one_name, parent, split};
+
+/// So many links may lead to a file, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// An open folder. What is done in it is done in this folder, also when its path leads elsewhere by now.
+#[derive(Debug)]
+pub struct Dir {
+    fd: OwnedFd,
+}
+
+/// Owner and mode of an open file or folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    owner: u32,
+    mode: u32,
+}
+
+impl Access {
+    /// Those of an open file.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(Self::from(&rustix::fs::fstat(file)?))
+    }
+
+    /// Whether it belongs to this process's effective user.
+    pub fn is_mine(&self) -> bool {
+        self.owner == user()
+    }
+
+    /// Whether it belongs to this process's effective user or to root.
+    pub fn is_mine_or_roots(&self) -> bool {
+        self.owner == 0 || self.is_mine()
+    }
+
+    /// Whether its mode lets its group or all users write to it.
+    pub fn others_can_write(&self) -> bool {
+        self.mode & 0o022 != 0
+    }
+
+    /// Whether it belongs to this process's effective user, and its mode gives others nothing.
+    pub fn is_private(&self) -> bool {
+        self.is_mine() && self.mode & 0o077 == 0
+    }
+
+    /// Of a folder: whether other users can remove, rename or replace a file of this user's in it. In a folder like `/tmp`, which is
+    /// sticky, they cannot; its owner is trusted.
+    pub fn others_can_replace(&self) -> bool {
+        let is_sticky = self.mode & 0o1000 != 0;
+        !is_sticky && (self.others_can_write() || !self.is_mine_or_roots())
+    }
+}
+
+impl From<&Stat> for Access {
+    fn from(stat: &Stat) -> Self {
+        #[allow(clippy::unnecessary_cast, reason = "16 bits on Apple's systems")]
+        let mode = stat.st_mode as u32;
+        Self { owner: stat.st_uid, mode }
+    }
+}
+
+fn user() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+impl Dir {
+    /// Opens a folder that the user named: links that lead to it are followed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotADirectory`] for what is no folder; else the system's own.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::at(rustix::fs::CWD, path, OFlags::empty())
+    }
+
+    /// Opens a folder whose last name must not be a link.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); for a link, too.
+    pub fn open_no_follow(path: &Path) -> io::Result<Self> {
+        Self::at(rustix::fs::CWD, path, OFlags::NOFOLLOW)
+    }
+
+    fn at(at: impl std::os::fd::AsFd, path: &Path, more: OFlags) -> io::Result<Self> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | more;
+        let fd = match rustix::fs::openat(&at, path, flags, Mode::empty()) {
+            // A folder may be one to write into, and not to be listed.
+            #[cfg(any(target_os = "linux", target_os = "android"))]
+            Err(Errno::ACCESS) => rustix::fs::openat(&at, path, flags | OFlags::PATH, Mode::empty()),
+            opened => opened,
+        };
+        Ok(Self { fd: fd? })
+    }
+
+    /// Owner and mode of the folder.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn access(&self) -> io::Result<Access> {
+        Ok(Access::from(&rustix::fs::fstat(&self.fd)?))
+    }
+
+    /// Opens a folder in this one. A link is not followed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotADirectory`] for what is no folder, and for a link; else the system's own.
+    pub fn subdir(&self, name: &OsStr) -> io::Result<Self> {
+        Self::at(&self.fd, Path::new(one_name(name)?), OFlags::NOFOLLOW)
+    }
+
+    /// Opens a folder in this one, and creates it where there is none, with `mode` less the umask. One that is there keeps its mode
+    /// and its owner: ask its [`access`](Self::access).
+    ///
+    /// # Errors
+    /// As for [`subdir`](Self::subdir).
+    pub fn make_subdir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+        match rustix::fs::mkdirat(&self.fd, one_name(name)?, mode_of(mode)) {
+            Ok(()) | Err(Errno::EXIST) => self.subdir(name),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Creates a folder in this one, with `mode` less the umask, and opens it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] where the name is taken, by a link too; else the system's own.
+    pub fn new_subdir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+        rustix::fs::mkdirat(&self.fd, one_name(name)?, mode_of(mode))?;
+        self.subdir(name)
+    }
+
+    /// Opens the regular file `name` for reading. Links are not followed, and a pipe does not wait for its writer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for what is no regular file; [`io::ErrorKind::FilesystemLoop`] for a link; else the
+    /// system's own.
+    pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        self.open_regular(name, flags)
+    }
+
+    /// Opens the regular file `name` for writing, as it is, or creates it with mode 666 less the umask. Links are not followed.
+    pub(crate) fn open_or_create(&self, name: &OsStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        self.open_regular(name, flags)
+    }
+
+    fn open_regular(&self, name: &OsStr, flags: OFlags) -> io::Result<File> {
+        let fd = rustix::fs::openat(&self.fd, one_name(name)?, flags, mode_of(0o666))?;
+        if !is_regular(&rustix::fs::fstat(&fd)?) {
+            return Err(not_regular());
+        }
+        Ok(File::from(fd))
+    }
+
+    /// Creates the file `name`, open for writing, with `mode` less the umask.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] where the name is taken, by a link too; else the system's own.
+    pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.fd, one_name(name)?, flags, mode_of(mode))?))
+    }
+
+    /// Renames a file in this folder. What has the name `to` is replaced; a link is replaced itself.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
+    }
+
+    /// Moves a file or folder of this folder into another on the same disk, under its name. What has that name there is replaced,
+    /// unless it is a folder that is not empty.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn rename_into(&self, name: &OsStr, to: &Self) -> io::Result<()> {
+        let name = one_name(name)?;
+        Ok(rustix::fs::renameat(&self.fd, name, &to.fd, name)?)
+    }
+
+    /// Removes a file in this folder; of a link, the link.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.fd, one_name(name)?, AtFlags::empty())?)
+    }
+
+    /// Names of all entries, in no order.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.fd)? {
+            let name = OsString::from_vec(entry?.file_name().to_bytes().to_vec());
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Writes the folder's names to the disk. Not every file system can.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+
+    /// Device and inode of `name`, where it is a regular file.
+    pub(crate) fn identity(&self, name: &OsStr) -> Option<(u64, u64)> {
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        is_regular(&stat).then(|| pair(&stat))
+    }
+
+    /// The mode of the regular file `name`, where it belongs to this user.
+    pub(crate) fn own_mode(&self, name: &OsStr) -> Option<u32> {
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let access = Access::from(&stat);
+        (is_regular(&stat) && access.is_mine()).then_some(access.mode & 0o777)
+    }
+
+    /// The target of the link `name`; `None` for what is no link.
+    fn link(&self, name: &OsStr) -> io::Result<Option<PathBuf>> {
+        let Some((stat, target)) = self.read_link(name)? else { return Ok(None) };
+        let access = Access::from(&stat);
+        if !access.is_mine_or_roots() {
+            let why = format!("is a link of user {}; links of other users are not followed", access.owner);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        Ok(Some(target))
+    }
+
+    /// The link `name`: what it is, and its target. Both are asked of one open link, which cannot be exchanged in between.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn read_link(&self, name: &OsStr) -> io::Result<Option<(Stat, PathBuf)>> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let link = match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(None),
+            opened => opened?,
+        };
+        let stat = rustix::fs::fstat(&link)?;
+        if !is_link(&stat) {
+            return Ok(None);
+        }
+        let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
+        Ok(Some((stat, OsString::from_vec(target.into_bytes()).into())))
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn read_link(&self, name: &OsStr) -> io::Result<Option<(Stat, PathBuf)>> {
+        let stat = match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(None),
+            stat => stat?,
+        };
+        if !is_link(&stat) {
+            return Ok(None);
+        }
+        let target = rustix::fs::readlinkat(&self.fd, name, Vec::new())?;
+        Ok(Some((stat, OsString::from_vec(target.into_bytes()).into())))
+    }
+}
+
+/// The folder and the name that `path` leads to, through links; of the name there need be no file.
+///
+/// # Errors
+/// [`io::ErrorKind::PermissionDenied`] where the last name is a link of another user's, who is not root.
+pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
+    let (mut dir, mut name) = parent(path)?;
+    for _ in 0..=MAX_LINKS {
+        let Some(target) = dir.link(&name)? else { return Ok((dir, name)) };
+        let (folder, next) = split(&target)?;
+        dir = Dir::at(&dir.fd, folder, OFlags::empty())?;
+        name = next.to_owned();
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// Device and inode of what `path` leads to.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    rustix::fs::stat(path).ok().as_ref().map(pair)
+}
+
+fn is_regular(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_file()
+}
+
+fn is_link(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_symlink()
+}
+
+#[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "their types differ between systems")]
+fn pair(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast, reason = "16 bits on Apple's systems")]
+fn mode_of(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode as RawMode)
+}

@@ -1,0 +1,273 @@
+//! The user's folder with the summaries of all recordings. A file or folder that another user owns or can write to is not used.
+
+use std::env;
+use std::fmt::Display;
+use std::io::{self, BufWriter, Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use vramscope_files::{Access, Dir, make_folder};
+
+/// The folders in the user's cache folder.
+const FOLDERS: [&str; 2] = ["vramscope", "summaries"];
+
+/// How names of files end: not as those of recordings.
+pub(super) const ENDING: &str = ".summaries";
+
+/// How the names of unfinished files begin and end.
+const BEING_WRITTEN: (&str, &str) = ("summaries-", ".part");
+
+/// The most bytes that are read of a file. 40,000 summaries take about as many.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// The age at which an unfinished file counts as left by a killed process.
+const ABANDONED: Duration = Duration::from_hours(1);
+
+/// The age at which a file is removed.
+const OLD: Duration = Duration::from_hours(90 * 24);
+
+const OF_ANOTHER: &str = "belongs to another user";
+
+/// An open folder.
+#[derive(Debug)]
+pub(crate) struct Home {
+    dir: Dir,
+    path: PathBuf,
+}
+
+impl Home {
+    /// `vramscope/summaries` in `XDG_CACHE_HOME` or else `~/.cache`, on Windows in `LOCALAPPDATA`; it is created where there is none.
+    ///
+    /// # Errors
+    /// Why it is not used, in words.
+    pub(crate) fn open() -> Result<Self, String> {
+        let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = folder("XDG_CACHE_HOME")
+            .or_else(|| folder("HOME").map(|home| home.join(".cache")))
+            .or_else(|| folder("LOCALAPPDATA"));
+        Self::in_folder(&base.ok_or("neither XDG_CACHE_HOME nor HOME names a folder")?)
+    }
+
+    /// `vramscope/summaries` in the folder `base`.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    fn in_folder(base: &Path) -> Result<Self, String> {
+        let mut path = base.to_owned();
+        let opened = make_folder(&path).and_then(|()| Dir::open(&path));
+        let mut dir = opened.map_err(|e| of(&path, &e))?;
+        // The owner of this folder could exchange the folders in it.
+        if !dir.access().is_ok_and(|access| access.is_mine()) {
+            return Err(of(&path, &OF_ANOTHER));
+        }
+        for name in FOLDERS {
+            path.push(name);
+            dir = dir.make_subdir(name.as_ref(), 0o700).map_err(|e| of(&path, &e))?;
+            trusted(dir.access()).map_err(|why| of(&path, &why))?;
+        }
+        Ok(Self { dir, path })
+    }
+
+    /// Where it lies.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The bytes of a file, up to [`MOST_BYTES`]; none where there is no regular file of that name.
+    ///
+    /// # Errors
+    /// Why it is not used, in words.
+    pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, String> {
+        let mut text = Vec::new();
+        if let Ok(file) = self.dir.open_file(name.as_ref()) {
+            let path = self.path.join(name);
+            trusted(Access::of(&file)).map_err(|why| of(&path, &why))?;
+            file.take(MOST_BYTES).read_to_end(&mut text).map_err(|e| of(&path, &e))?;
+        }
+        Ok(text)
+    }
+
+    /// Replaces a file at once by the bytes that `write` writes.
+    ///
+    /// # Errors
+    /// Those of the system and of `write`; the former file is then unchanged.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let (begins, ends) = BEING_WRITTEN;
+        let (part, file) = self.dir.create_unpredictable(begins, ends, 0o600)?;
+        let mut out = BufWriter::new(file);
+        let written = write(&mut out).and_then(|()| out.flush());
+        let written = written.and_then(|()| self.dir.rename(&part, name.as_ref()));
+        if written.is_err() {
+            self.dir.remove_file(&part).ok();
+        }
+        written
+    }
+
+    /// Removes old files, and unfinished files of killed processes.
+    pub(crate) fn forget_old(&self) {
+        let (begins, ends) = BEING_WRITTEN;
+        for name in self.dir.names().unwrap_or_default() {
+            let text = name.to_string_lossy();
+            let longest = if text.starts_with(begins) && text.ends_with(ends) {
+                ABANDONED
+            } else if text.ends_with(ENDING) {
+                OLD
+            } else {
+                continue;
+            };
+            let modified = self.dir.open_file(&name).and_then(|file| file.metadata()?.modified());
+            let age = modified.ok().and_then(|modified| modified.elapsed().ok());
+            if age.is_some_and(|age| age > longest) {
+                self.dir.remove_file(&name).ok();
+            }
+        }
+    }
+}
+
+/// A path, and what is wrong there.
+fn of(path: &Path, why: &dyn Display) -> String {
+    format!("{}: {why}", path.display())
+}
+
+/// Refuses a file or folder that another user can change.
+fn trusted(access: io::Result<Access>) -> Result<(), String> {
+    match access {
+        Err(e) => Err(e.to_string()),
+        Ok(access) if !access.is_mine() => Err(OF_ANOTHER.to_owned()),
+        Ok(access) if access.others_can_write() => Err("other users can write to it".to_owned()),
+        Ok(_) => Ok(()),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+    use std::time::SystemTime;
+
+    use super::*;
+
+    const FILE: &str = "a.summaries";
+
+    fn home(base: &Path) -> Home {
+        Home::in_folder(base).unwrap()
+    }
+
+    fn write(home: &Home, text: &str) {
+        home.write(FILE, |out| out.write_all(text.as_bytes())).unwrap();
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// The mode of a file or folder.
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn only_the_user_can_read_and_write() {
+        let base = tempfile::tempdir().unwrap();
+        let home = home(&base.path().join("cache"));
+        assert_eq!(home.read(FILE), Ok(Vec::new()));
+        write(&home, "one");
+        write(&home, "two");
+        assert_eq!(home.read(FILE), Ok(b"two".to_vec()));
+        let modes = [home.path().parent().unwrap(), home.path(), &home.path().join(FILE)].map(mode);
+        assert_eq!(modes, [0o700, 0o700, 0o600]);
+        assert_eq!(home.dir.names().unwrap(), [FILE]);
+    }
+
+    #[test]
+    fn files_and_folders_that_others_can_write_to_are_not_used() {
+        let base = tempfile::tempdir().unwrap();
+        let home = home(base.path());
+        write(&home, "x");
+        let file = home.path().join(FILE);
+        for open in [0o666, 0o620, 0o602] {
+            set_mode(&file, open);
+            let why = home.read(FILE).unwrap_err();
+            assert_eq!(why, format!("{}: other users can write to it", file.display()));
+        }
+        // Saving replaces it.
+        write(&home, "y");
+        assert_eq!((home.read(FILE), mode(&file)), (Ok(b"y".to_vec()), 0o600));
+        for folder in [home.path(), home.path().parent().unwrap()] {
+            set_mode(folder, 0o777);
+            let why = Home::in_folder(base.path()).unwrap_err();
+            assert_eq!(why, format!("{}: other users can write to it", folder.display()));
+            set_mode(folder, 0o700);
+        }
+    }
+
+    #[test]
+    fn files_and_folders_of_another_user_are_not_used() {
+        const ANOTHER: u32 = 65534;
+        let base = tempfile::tempdir().unwrap();
+        let home = home(base.path());
+        write(&home, "x");
+        let file = home.path().join(FILE);
+        if chown(&file, Some(ANOTHER), None).is_err() {
+            return vramscope_testing::skip("root", "only root gives files to other users");
+        }
+        assert_eq!(home.read(FILE).unwrap_err(), format!("{}: {OF_ANOTHER}", file.display()));
+        for folder in [home.path(), home.path().parent().unwrap(), base.path()] {
+            chown(folder, Some(ANOTHER), None).unwrap();
+            let why = Home::in_folder(base.path()).unwrap_err();
+            assert_eq!(why, format!("{}: {OF_ANOTHER}", folder.display()));
+            chown(folder, Some(0), None).unwrap();
+        }
+    }
+
+    #[test]
+    fn links_and_pipes_are_neither_followed_nor_waited_for() {
+        let base = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let home = home(base.path());
+        let victim = outside.path().join("victim.json");
+        fs::write(&victim, "of others").unwrap();
+        symlink(&victim, home.path().join(FILE)).unwrap();
+        assert_eq!(home.read(FILE), Ok(Vec::new()));
+        write(&home, "x");
+        assert_eq!(home.read(FILE), Ok(b"x".to_vec()));
+        assert_eq!(fs::read(&victim).unwrap(), b"of others");
+        fs::remove_file(home.path().join(FILE)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(home.path().join(FILE)).status().unwrap();
+        assert!(made.success());
+        assert_eq!(home.read(FILE), Ok(Vec::new()));
+        write(&home, "y");
+        assert_eq!(home.read(FILE), Ok(b"y".to_vec()));
+        fs::remove_dir_all(home.path()).unwrap();
+        symlink(outside.path(), home.path()).unwrap();
+        assert!(Home::in_folder(base.path()).is_err());
+    }
+
+    #[test]
+    fn old_files_of_ours_are_removed() {
+        let base = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let home = home(base.path());
+        let aged = |path: &Path, age: Duration| {
+            let file = fs::File::create(path).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        };
+        let at = |name: &str| home.path().join(name);
+        aged(&at("summaries-0.part"), ABANDONED * 2);
+        aged(&at("summaries-1.part"), ABANDONED / 2);
+        aged(&at("notes.part"), OLD * 2);
+        aged(&at("old.summaries"), OLD * 2);
+        aged(&at("new.summaries"), OLD / 2);
+        aged(&outside.path().join("x"), OLD * 2);
+        symlink(outside.path().join("x"), at("link.summaries")).unwrap();
+        home.forget_old();
+        let mut names = home.dir.names().unwrap();
+        names.sort();
+        assert_eq!(names, ["link.summaries", "new.summaries", "notes.part", "summaries-1.part"]);
+        assert!(outside.path().join("x").exists());
+    }
+}

@@ -1,0 +1,174 @@
+//! Summaries of recordings, kept in a folder of the user's own: asking again reads no recording.
+//!
+//! The folder has a file for each folder of recordings and for each prefix of a store, named by the hash of its path. No summary is
+//! read from or written to the folders of the recordings: their files may come from an archive or from another user.
+//!
+//! An entry belongs to one version of a recording. On Unix a version includes `ctime`, the time of the last change, which the system
+//! sets and no user can. So a recording that was replaced or edited is read again, even with its former length and modification time.
+
+mod home;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::listing::modified_ns;
+use crate::place::Stored as StoredFile;
+use crate::summary::{CELLS, RankSummary, VERSION};
+pub(crate) use home::Home;
+
+/// The summaries of the recordings of a folder, or of those under a prefix of a store.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    /// The folder of the recordings; `None` for a store.
+    folder: Option<PathBuf>,
+    /// The name of the file in the user's folder.
+    file: String,
+    kept: BTreeMap<String, Kept>,
+    /// Names of entries that are not on the disk yet.
+    new: BTreeSet<String>,
+}
+
+/// A summary, and the version of the recording that it is of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    #[serde(flatten)]
+    version: FileVersion,
+    summary: RankSummary,
+}
+
+/// What tells a file from the one that it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileVersion {
+    length: u64,
+    modified_ns: i64,
+    /// The time of the last change (`ctime`), in nanoseconds since the Unix epoch; 0 in a store and on systems without it.
+    changed_ns: i64,
+    /// The number of the file on its disk; 0 where systems have none. In a store: a hash of the store's own version.
+    inode: u64,
+}
+
+/// The contents of a file, to be read.
+#[derive(Deserialize)]
+struct Stored {
+    version: u32,
+    summaries: BTreeMap<String, Kept>,
+}
+
+/// The contents of a file, to be written.
+#[derive(Serialize)]
+struct ToStore<'c> {
+    version: u32,
+    summaries: &'c BTreeMap<String, Kept>,
+}
+
+impl FileVersion {
+    pub(crate) fn of(metadata: &Metadata) -> Self {
+        let (inode, changed_ns) = of_system(metadata);
+        Self { length: metadata.len(), modified_ns: modified_ns(metadata), changed_ns, inode }
+    }
+
+    pub(crate) fn of_stored(stored: &StoredFile) -> Self {
+        let hash: [u8; 32] = Sha256::digest(&stored.version).into();
+        let inode = hash[..8].iter().fold(0, |number, &byte| number << 8 | u64::from(byte));
+        Self { length: stored.length, modified_ns: stored.modified_ns, changed_ns: 0, inode }
+    }
+}
+
+/// Inode and `ctime`.
+#[cfg(unix)]
+fn of_system(metadata: &Metadata) -> (u64, i64) {
+    use std::os::unix::fs::MetadataExt as _;
+    let changed_ns = metadata.ctime().saturating_mul(1_000_000_000).saturating_add(metadata.ctime_nsec());
+    (metadata.ino(), changed_ns)
+}
+
+#[cfg(not(unix))]
+fn of_system(_: &Metadata) -> (u64, i64) {
+    (0, 0)
+}
+
+impl Cache {
+    /// The cache of a folder, and why its file is not used, where it is not.
+    ///
+    /// # Errors
+    /// Where the folder is gone.
+    pub(crate) fn of_folder(home: &Home, folder: &Path) -> io::Result<(Self, Option<String>)> {
+        let path = folder.canonicalize()?;
+        Ok(Self::open(home, Some(path.clone()), "folder", path.as_os_str()))
+    }
+
+    /// The cache of the recordings beside an address, and why its file is not used, where it is not.
+    pub(crate) fn of_store(home: &Home, address: &str) -> (Self, Option<String>) {
+        let beside = address.rsplit_once('/').map_or(address, |(folder, _)| folder);
+        Self::open(home, None, "store", beside.as_ref())
+    }
+
+    fn open(home: &Home, folder: Option<PathBuf>, kind: &str, path: &OsStr) -> (Self, Option<String>) {
+        let hash =
+            Sha256::new().chain_update(kind).chain_update([0_u8]).chain_update(path.as_encoded_bytes());
+        let file: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let file = file + home::ENDING;
+        let (kept, refused) = match stored(home, &file) {
+            Ok(kept) => (kept, None),
+            Err(why) => (BTreeMap::new(), Some(format!("{why}, so its summaries are not used"))),
+        };
+        (Self { folder, file, kept, new: BTreeSet::new() }, refused)
+    }
+
+    /// The summary of the file `name`, where it is kept of this version.
+    pub(crate) fn find(&self, name: &str, version: FileVersion) -> Option<RankSummary> {
+        self.kept.get(name).filter(|kept| kept.version == version).map(|kept| kept.summary.clone())
+    }
+
+    /// Keeps the summary of a file from now on.
+    pub(crate) fn keep(&mut self, name: &str, version: FileVersion, summary: RankSummary) {
+        self.kept.insert(name.to_owned(), Kept { version, summary });
+        self.new.insert(name.to_owned());
+    }
+
+    /// Writes new entries, keeps those that other processes wrote meanwhile, and drops those of files that are gone. Returns whether
+    /// there were new entries.
+    ///
+    /// # Errors
+    /// Where it cannot be written; the file is then as it was.
+    pub(crate) fn save(&mut self, home: &Home) -> io::Result<bool> {
+        if self.new.is_empty() {
+            return Ok(false);
+        }
+        for (name, kept) in stored(home, &self.file).unwrap_or_default() {
+            if !self.new.contains(&name) {
+                self.kept.insert(name, kept);
+            }
+        }
+        if let Some(folder) = &self.folder {
+            self.kept.retain(|name, _| folder.join(name).exists());
+        }
+        let stored = ToStore { version: VERSION, summaries: &self.kept };
+        home.write(&self.file, |out| Ok(serde_json::to_writer(out, &stored)?))?;
+        self.new.clear();
+        Ok(true)
+    }
+}
+
+/// The entries of a file; none where there are none, or where they cannot be understood.
+///
+/// # Errors
+/// Why the file is not used, in words.
+fn stored(home: &Home, file: &str) -> Result<BTreeMap<String, Kept>, String> {
+    let stored: Option<Stored> = serde_json::from_slice(&home.read(file)?).ok();
+    let kept = stored.filter(|stored| stored.version == VERSION).map(|stored| stored.summaries);
+    let mut kept = kept.unwrap_or_default();
+    kept.retain(|_, kept| is_whole(&kept.summary));
+    Ok(kept)
+}
+
+/// Whether a summary has as many cells as [`CELLS`] says.
+fn is_whole(summary: &RankSummary) -> bool {
+    [&summary.course.allocated_bytes, &summary.course.reserved_bytes].iter().all(|cells| cells.len() == CELLS)
+}

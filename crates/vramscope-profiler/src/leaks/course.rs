@@ -1,0 +1,195 @@
+//! The number of live blocks after each call, kept as steps.
+
+use std::collections::BTreeMap;
+
+/// The number of points of a floor is at most this.
+const MOST_POINTS: u64 = 64;
+
+/// Two steps that begin `age` calls ago are joined where together they last at most `age / FINENESS` calls. A point of a floor
+/// over all calls is twice as wide.
+const FINENESS: u64 = 2 * MOST_POINTS;
+
+/// How many steps there are before any are joined.
+const FEWEST_STEPS: usize = 256;
+
+/// From call `from` on (the first call is 0) to the next step there were at least `lowest` blocks after each call, and exactly so
+/// many until steps are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Step {
+    from: u64,
+    lowest: u64,
+}
+
+/// The number of blocks after each call. Recent calls are exact. Of older ones neighbouring steps are joined to the lower one, so
+/// that memory grows with the logarithm of the number of calls.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Course {
+    steps: Vec<Step>,
+    /// The number of calls that the steps cover.
+    calls: u64,
+    /// The number of steps at which steps are joined.
+    most: usize,
+}
+
+impl Course {
+    /// From the last call that was added until `calls` calls have ended, there were `blocks` blocks after each.
+    pub(super) fn push_until(&mut self, calls: u64, blocks: u64) {
+        if calls <= self.calls {
+            return;
+        }
+        if self.steps.last().map_or(0, |last| last.lowest) != blocks {
+            self.steps.push(Step { from: self.calls, lowest: blocks });
+        }
+        self.calls = calls;
+        if self.steps.len() > self.most.max(FEWEST_STEPS) {
+            self.join();
+            self.most = self.steps.len() * 2;
+        }
+    }
+
+    /// There never was a block after a call.
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    fn join(&mut self) {
+        let mut joined: Vec<Step> = Vec::with_capacity(self.steps.len());
+        for (i, &step) in self.steps.iter().enumerate() {
+            let end = self.steps.get(i + 1).map_or(self.calls, |next| next.from);
+            match joined.last_mut() {
+                Some(last) if (end - last.from).saturating_mul(FINENESS) <= self.calls - last.from => {
+                    last.lowest = last.lowest.min(step.lowest);
+                }
+                _ => joined.push(step),
+            }
+        }
+        self.steps = joined;
+    }
+}
+
+/// The lowest number of blocks at each time or later, from the first call since which there always was one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Floor {
+    /// One value for each `calls_per_point` calls.
+    pub(super) points: Vec<u64>,
+    pub(super) calls_per_point: u64,
+    /// The number of calls that the points cover.
+    pub(super) calls: u64,
+}
+
+impl Floor {
+    /// The floor of the sum of several courses that all reach up to the same call, and of `now` blocks afterwards. `None` where
+    /// there is no block now, or none that outlived a call.
+    pub(super) fn of<'c>(courses: impl Iterator<Item = &'c Course>, now: u64) -> Option<Self> {
+        let mut changes: BTreeMap<u64, i64> = BTreeMap::new();
+        let mut calls = 0;
+        for course in courses {
+            calls = calls.max(course.calls);
+            let mut before = 0;
+            for step in &course.steps {
+                *changes.entry(step.from).or_default() += step.lowest as i64 - before;
+                before = step.lowest as i64;
+            }
+        }
+        let mut sum = 0;
+        let mut floor: Vec<Step> = Vec::with_capacity(changes.len());
+        for (from, change) in changes {
+            sum += change;
+            floor.push(Step { from, lowest: sum.max(0) as u64 });
+        }
+        let mut lowest = now;
+        for step in floor.iter_mut().rev() {
+            lowest = lowest.min(step.lowest);
+            step.lowest = lowest;
+        }
+        let first = floor.iter().position(|step| step.lowest > 0)?;
+        let start = floor[first].from;
+        let calls_per_point = (calls - start).div_ceil(MOST_POINTS).next_power_of_two();
+        let at = |call: u64| floor[floor.partition_point(|step| step.from <= call) - 1].lowest;
+        let points = (start..calls).step_by(calls_per_point as usize).map(at).collect();
+        Some(Self { points, calls_per_point, calls: calls - start })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_analysis::keeps_growing;
+
+    use super::*;
+
+    #[test]
+    fn a_long_run_keeps_few_steps_and_the_same_verdict() {
+        let mut course = Course::default();
+        for call in 1..=100_000u64 {
+            course.push_until(call, call / 10 + call % 7);
+        }
+        assert!(course.steps.len() < 2_000, "{}", course.steps.len());
+        let floor = Floor::of([&course].into_iter(), 10_000).unwrap();
+        assert!(floor.points.len() as u64 <= MOST_POINTS && floor.points.is_sorted());
+        assert!(keeps_growing(&floor.points), "{floor:?}");
+    }
+
+    /// One line of which each copy in an unrolled loop makes every fourth block.
+    #[test]
+    fn parts_that_take_turns_have_the_floor_of_the_whole() {
+        for calls in [3, 10, 64, 1_000, 50_000u64] {
+            let mut parts: [Course; 4] = Default::default();
+            let mut whole = Course::default();
+            for call in 0..calls {
+                for (i, part) in parts.iter_mut().enumerate() {
+                    part.push_until(call + 1, (call + 4 - i as u64) / 4);
+                }
+                whole.push_until(call + 1, call + 1);
+            }
+            let of_parts = Floor::of(parts.iter(), calls).unwrap();
+            let of_whole = Floor::of([&whole].into_iter(), calls).unwrap();
+            assert_eq!((of_parts.calls, of_parts.calls_per_point), (calls, of_whole.calls_per_point));
+            assert!(keeps_growing(&of_parts.points), "{of_parts:?}");
+            let exact: Vec<u64> =
+                (0..calls).step_by(of_whole.calls_per_point as usize).map(|call| call + 1).collect();
+            let near = |points: &[u64]| {
+                points.iter().zip(&exact).all(|(point, exact)| point.abs_diff(*exact) <= calls / 64)
+            };
+            assert!(near(&of_parts.points) && near(&of_whole.points), "{of_parts:?} {of_whole:?}");
+        }
+    }
+
+    /// A list that keeps its newest three, filled by eight copies of one line.
+    #[test]
+    fn parts_of_a_bounded_list_are_no_leak() {
+        let mut parts: [Course; 8] = Default::default();
+        for call in 0..100u64 {
+            for (i, part) in parts.iter_mut().enumerate() {
+                let held = (call.saturating_sub(2)..=call).filter(|made| *made % 8 == i as u64).count();
+                part.push_until(call + 1, held as u64);
+            }
+        }
+        let floor = Floor::of(parts.iter(), 3).unwrap();
+        assert_eq!((floor.calls, floor.points.last()), (100, Some(&3)));
+        assert!(!keeps_growing(&floor.points), "{floor:?}");
+    }
+
+    /// Added late and together, as one by one.
+    #[test]
+    fn a_course_does_not_depend_on_when_it_is_added_to() {
+        let (mut one_by_one, mut together) = (Course::default(), Course::default());
+        let mut calls = 0;
+        for (value, more) in (0..400u64).map(|i| (i * 7 % 31, i % 5)) {
+            (1..=more).for_each(|n| one_by_one.push_until(calls + n, value));
+            calls += more;
+            together.push_until(calls, value);
+        }
+        assert_eq!((one_by_one.steps, one_by_one.calls), (together.steps, together.calls));
+    }
+
+    #[test]
+    fn a_floor_begins_after_the_last_call_that_left_nothing() {
+        let mut course = Course::default();
+        for (calls, blocks) in [(5, 4), (6, 0), (7, 1), (8, 2), (9, 3)] {
+            course.push_until(calls, blocks);
+        }
+        let floor = Floor::of([&course].into_iter(), 3).unwrap();
+        assert_eq!(floor, Floor { points: vec![1, 2, 3], calls_per_point: 1, calls: 3 });
+        assert_eq!(Floor::of([&course].into_iter(), 0), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Arguments of the package's functions: the error for a wrong one names the argument and what it takes.
+
+use std::any::type_name;
+
+use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use vramscope_cli::words;
+
+/// How much of a wrong value an error shows, in characters.
+const MOST_SHOWN: usize = 40;
+
+/// Functions for `from_py_with`, each with the argument that it takes, a whole number.
+macro_rules! whole_numbers {
+    ($($function:ident, $argument:literal: $kind:ty;)*) => {$(
+        pub(crate) fn $function(value: &Bound<'_, PyAny>) -> PyResult<$kind> {
+            whole($argument, value)
+        }
+    )*};
+}
+
+/// The same, where an argument may be None.
+macro_rules! whole_numbers_or_none {
+    ($($function:ident, $argument:literal: $kind:ty;)*) => {$(
+        pub(crate) fn $function(value: &Bound<'_, PyAny>) -> PyResult<Option<$kind>> {
+            optional(value, |value| whole($argument, value))
+        }
+    )*};
+}
+
+whole_numbers! {
+    address, "address": u64;
+    device_bytes, "capacity": u64;
+    rows, "top": usize;
+    size_bytes, "size": u64;
+    stream, "stream": u64;
+    width, "width": usize;
+}
+
+whole_numbers_or_none! {
+    any_stream, "stream": u64;
+    at, "at": usize;
+    device, "device": i64;
+    limit_bytes, "size": i64;
+    max_expanded, "max_expanded": u64;
+    top, "top": usize;
+}
+
+/// `capacity`: bytes as a number or as `24GiB`, or none.
+pub(crate) fn capacity(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    optional(value, |value| size("capacity", value))
+}
+
+/// `overhead`: bytes as a number or as `600MiB`, or none.
+pub(crate) fn overhead(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    optional(value, |value| size("overhead", value))
+}
+
+fn optional<T>(
+    value: &Bound<'_, PyAny>,
+    given: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+) -> PyResult<Option<T>> {
+    if value.is_none() { Ok(None) } else { given(value).map(Some) }
+}
+
+fn size(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    match value.cast::<PyString>() {
+        Ok(text) => words::size(&text.to_string_lossy())
+            .map_err(|error| PyValueError::new_err(format!("{argument}: {error}"))),
+        Err(_) => whole(argument, value),
+    }
+}
+
+/// A whole number that `T` can hold.
+fn whole<T>(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<T>
+where
+    T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let py = value.py();
+    value.extract::<T>().map_err(|error| {
+        if error.is_instance_of::<PyTypeError>(py) {
+            return PyTypeError::new_err(format!("{argument} is a whole number, not {}", kind(value)));
+        }
+        if !error.is_instance_of::<PyOverflowError>(py) {
+            // The error of an object's own `__index__`.
+            return error;
+        }
+        let is_unsigned = type_name::<T>().starts_with('u');
+        let why =
+            if is_unsigned && value.lt(0).unwrap_or(false) { "at least 0, not" } else { "out of range:" };
+        PyValueError::new_err(format!("{argument} is {why} {}", shown(value)))
+    })
+}
+
+/// A value as an error shows it.
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    // Python writes no number of more than some thousand digits.
+    let Ok(text) = value.repr() else { return "a number of too many digits".to_owned() };
+    let text = text.to_string_lossy();
+    match text.char_indices().nth(MOST_SHOWN) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.into_owned(),
+    }
+}
+
+/// The name of a value's type.
+fn kind(value: &Bound<'_, PyAny>) -> String {
+    value.get_type().name().map_or_else(|_| "that".to_owned(), |name| name.to_string_lossy().into_owned())
+}

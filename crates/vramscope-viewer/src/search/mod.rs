@@ -1,0 +1,615 @@
+//! Searches for allocations of one device.
+
+mod texts;
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use vramscope_analysis::{Allocation, Cancel, Moment, ReservedRange};
+use vramscope_basics::lock;
+use vramscope_basics::units::parse_bytes;
+use vramscope_trace::Category;
+
+use crate::ViewError;
+use crate::answers::{moment, stack};
+use crate::bits::{Bits, STRIDE, Spans};
+use crate::columns::{Answer, Columns};
+use crate::conditions::{Condition, Search};
+use crate::device::{OpenDevice, Searched};
+use crate::protocol::{
+    ByteKind, Found, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery,
+};
+
+use texts::Finder;
+
+/// How many matches a search lists, the largest first; all are counted.
+const MOST_FOUND: usize = 1000;
+
+/// The most conditions of a search: every allocation is held to each.
+const MOST_CONDITIONS: usize = 256;
+
+/// By how much a size may differ that is given without a sign, in thousandths.
+const ABOUT: u64 = 5;
+
+/// Makes a search ready.
+fn read(device: &OpenDevice, query: &SearchQuery, cancel: &Cancel) -> Result<Search, ViewError> {
+    let mut reader = Reader { device, cancel, unclear: Vec::new(), conditions: 0 };
+    let condition = reader.read(query)?;
+    Ok(Search { condition, unclear: reader.unclear })
+}
+
+/// Makes conditions of a query.
+struct Reader<'r> {
+    device: &'r OpenDevice,
+    cancel: &'r Cancel,
+    unclear: Vec<String>,
+    conditions: usize,
+}
+
+impl Reader<'_> {
+    /// The condition; `None` where it does not count.
+    fn read(&mut self, query: &SearchQuery) -> Result<Option<Condition>, ViewError> {
+        self.conditions += 1;
+        if self.conditions > MOST_CONDITIONS {
+            let why = format!("a search has at most {MOST_CONDITIONS} conditions");
+            return Err(ViewError::Question(why));
+        }
+        let read = match query {
+            SearchQuery::All { of } => self.several(of, Condition::All)?,
+            SearchQuery::Any { of } => self.several(of, Condition::Any)?,
+            SearchQuery::Not { of } => self.read(of)?.map(|one| Condition::Not(Box::new(one))),
+            SearchQuery::Frame { field, sought } => match self.finder(sought) {
+                Some(finder) => {
+                    Some(Condition::Stacks(texts::stacks_with(self.device, *field, &finder, self.cancel)?))
+                }
+                None => None,
+            },
+            SearchQuery::Tag { field, sought } => {
+                let finder = self.finder(sought);
+                let tags = finder.map(|finder| texts::tags_with(self.device, *field, sought, &finder));
+                tags.and_then(|tags| self.understood(tags)).map(Condition::Tags)
+            }
+            SearchQuery::Category { sought } => {
+                self.understood(texts::categories_with(sought)).map(Condition::Categories)
+            }
+            SearchQuery::Region { sought } => {
+                let finder = self.finder(sought);
+                finder
+                    .map(|finder| Condition::Allocated(Spans::of(texts::regions_with(self.device, &finder))))
+            }
+            &SearchQuery::Step { from, to } => Some(Condition::Allocated(self.steps(from, to))),
+            SearchQuery::Size { sign, size } => self.size(*sign, size),
+            &SearchQuery::Address { address, version } => Some(Condition::Address { at: address, version }),
+            SearchQuery::Allocated { spans } => Some(Condition::Allocated(Spans::of(spans.clone()))),
+            SearchQuery::Freed { spans } => Some(Condition::Freed(Spans::of(spans.clone()))),
+            &SearchQuery::Leak { leak } => Some(Condition::Leak(leak)),
+        };
+        Ok(read)
+    }
+
+    fn several(
+        &mut self,
+        of: &[SearchQuery],
+        put_together: fn(Vec<Condition>) -> Condition,
+    ) -> Result<Option<Condition>, ViewError> {
+        let mut conditions = Vec::with_capacity(of.len());
+        for one in of {
+            conditions.extend(self.read(one)?);
+        }
+        Ok((!conditions.is_empty()).then(|| put_together(conditions)))
+    }
+
+    fn finder(&mut self, sought: &Sought) -> Option<Finder> {
+        self.understood(Finder::of(sought))
+    }
+
+    /// What was understood; else the reason is noted, once.
+    fn understood<T>(&mut self, read: Result<T, String>) -> Option<T> {
+        match read {
+            Ok(read) => Some(read),
+            Err(why) => {
+                if !self.unclear.contains(&why) {
+                    self.unclear.push(why);
+                }
+                None
+            }
+        }
+    }
+
+    fn size(&mut self, sign: SizeSign, size: &str) -> Option<Condition> {
+        let read = parse_bytes(size).map_err(|why| format!("{}: {why}", size.trim()));
+        let bytes = self.understood(read)?;
+        let part = (u128::from(bytes) * u128::from(ABOUT) / 1000) as u64;
+        let (min, max) = match sign {
+            SizeSign::Above => (bytes.saturating_add(1), u64::MAX),
+            SizeSign::AtLeast => (bytes, u64::MAX),
+            SizeSign::Below => (0, bytes.saturating_sub(1)),
+            SizeSign::AtMost => (0, bytes),
+            SizeSign::About => (bytes - part, bytes.saturating_add(part)),
+        };
+        Some(Condition::Size { min, max })
+    }
+
+    /// The spans of the moments right after allocations in these steps, counted from 1.
+    fn steps(&self, from: f64, to: Option<f64>) -> Spans {
+        let steps = &self.device.purposes().steps.steps;
+        let is_asked = |&(number, _): &(usize, _)| {
+            let number = (number + 1) as f64;
+            from <= number && to.is_none_or(|to| number <= to)
+        };
+        let asked = steps.iter().enumerate().filter(is_asked);
+        let spans = asked.map(|(_, step)| [step.from.index() as u32 + 1, step.to.index() as u32]);
+        Spans::of(spans.filter(|[from, to]| from <= to).collect())
+    }
+}
+
+/// An allocation, or a reserved range, as it is searched.
+struct Thing {
+    address: u64,
+    size: u64,
+    stack: u32,
+    tags: u32,
+    from: u32,
+    freed: u32,
+    /// The number of the allocation; a range is for nothing, and none of several allocations.
+    allocation: Option<usize>,
+}
+
+/// Tells which allocations of a device a search finds.
+pub(crate) struct Matcher<'d> {
+    device: &'d OpenDevice,
+    search: Arc<Search>,
+}
+
+impl<'d> Matcher<'d> {
+    /// The matcher of a search; `None` where nothing is searched for.
+    ///
+    /// # Errors
+    /// Where the search has too many conditions, or is no longer wanted.
+    pub(crate) fn of(
+        device: &'d OpenDevice,
+        query: Option<&SearchQuery>,
+        cancel: &Cancel,
+    ) -> Result<Option<Self>, ViewError> {
+        let search = query.map(|query| device.ready(query, cancel)).transpose()?;
+        Ok(search.filter(|search| search.condition.is_some()).map(|search| Self { device, search }))
+    }
+
+    /// Whether it finds the allocation of this number.
+    pub(crate) fn finds(&self, id: usize) -> bool {
+        let a: &Allocation = &self.device.history().allocations[id];
+        self.takes(&Thing {
+            address: a.address,
+            size: a.size,
+            stack: stack(a.stack),
+            tags: self.device.tags.allocations[id],
+            from: moment(a.from),
+            freed: moment(a.freed),
+            allocation: Some(id),
+        })
+    }
+
+    /// Whether it finds the reserved range of this number.
+    fn finds_range(&self, number: usize) -> bool {
+        let r: &ReservedRange = &self.device.history().reserved[number];
+        self.takes(&Thing {
+            address: r.address,
+            size: r.size,
+            stack: stack(r.stack),
+            tags: self.device.tags.ranges[number],
+            from: moment(r.from),
+            freed: moment(r.to),
+            allocation: None,
+        })
+    }
+
+    fn takes(&self, thing: &Thing) -> bool {
+        self.search.condition.as_ref().is_none_or(|condition| self.holds(condition, thing))
+    }
+
+    fn holds(&self, condition: &Condition, thing: &Thing) -> bool {
+        // What is counted for the whole device, purposes and versions, is counted only where a search needs it.
+        match condition {
+            Condition::All(of) => of.iter().all(|one| self.holds(one, thing)),
+            Condition::Any(of) => of.iter().any(|one| self.holds(one, thing)),
+            Condition::Not(of) => !self.holds(of, thing),
+            Condition::Stacks(stacks) => stacks.has(thing.stack),
+            Condition::Tags(tags) => tags.has(thing.tags),
+            Condition::Categories(categories) => thing.allocation.is_some_and(|id| {
+                let purposes = self.device.purposes();
+                let number = purposes.table[usize::from(purposes.allocations[id])].category;
+                categories.get(usize::from(number)).copied().unwrap_or_default()
+            }),
+            &Condition::Address { at, version } => {
+                let (begin, size) = (thing.address as f64, thing.size as f64);
+                let is_version = |version| {
+                    begin == at && thing.allocation.is_some_and(|id| self.device.versions()[id] == version)
+                };
+                begin <= at && at < begin + size.max(1.0) && version.is_none_or(is_version)
+            }
+            Condition::Size { min, max } => (*min..=*max).contains(&thing.size),
+            Condition::Allocated(spans) => spans.has(thing.from),
+            Condition::Freed(spans) => spans.has(thing.freed),
+            Condition::Leak(leak) => thing.allocation.is_some_and(|id| {
+                let suspect = self.device.leaks().get(*leak);
+                suspect.is_some_and(|of| of.keeps(&self.device.history().allocations[id]))
+            }),
+        }
+    }
+}
+
+impl OpenDevice {
+    /// A search made ready. The last one is remembered, for pictures and tables ask for it again.
+    fn ready(&self, query: &SearchQuery, cancel: &Cancel) -> Result<Arc<Search>, ViewError> {
+        if let Some(last) = lock(&self.searched).as_ref().filter(|last| last.query == *query) {
+            return Ok(last.search.clone());
+        }
+        let search = Arc::new(read(self, query, cancel)?);
+        *lock(&self.searched) = Some(Searched { query: query.clone(), search: search.clone(), found: None });
+        Ok(search)
+    }
+
+    /// The allocations that a search finds.
+    pub(crate) fn found(&self, query: &SearchQuery, cancel: &Cancel) -> Result<Arc<Bits>, ViewError> {
+        let search = self.ready(query, cancel)?;
+        let is_it = |last: &&mut Searched| Arc::ptr_eq(&last.search, &search);
+        if let Some(found) = lock(&self.searched).as_mut().filter(is_it).and_then(|last| last.found.clone()) {
+            return Ok(found);
+        }
+        let matcher = Matcher { device: self, search: search.clone() };
+        let length = self.history().allocations.len();
+        let found = Arc::new(Bits::those(length, cancel, |id| matcher.finds(id))?);
+        if let Some(last) = lock(&self.searched).as_mut().filter(is_it) {
+            last.found = Some(found.clone());
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn search(&self, query: &SearchQuery, cancel: &Cancel) -> Answer {
+        let history = self.history();
+        let allocations = &history.allocations;
+        let search = self.ready(query, cancel)?;
+        let found = self.found(query, cancel)?;
+        let matcher = Matcher { device: self, search: search.clone() };
+        let ranges = Bits::those(history.reserved.len(), cancel, |number| matcher.finds_range(number))?;
+        let finds =
+            |category| search.condition.as_ref().and_then(|one| one.of_category(category)) != Some(false);
+        let (mut count, mut bytes) = (0, 0);
+        let mut largest: Vec<(Reverse<u64>, usize)> = Vec::new();
+        // What is no larger than so many others is not listed.
+        let mut least = 0;
+        for id in found.numbers() {
+            let size = allocations[id].size;
+            (count, bytes) = (count + 1, bytes + size);
+            if size < least {
+                continue;
+            }
+            largest.push((Reverse(size), id));
+            if largest.len() == 2 * MOST_FOUND {
+                let (_, last, _) = largest.select_nth_unstable(MOST_FOUND - 1);
+                least = last.0.0;
+                largest.truncate(MOST_FOUND);
+            }
+        }
+        largest.sort_unstable();
+        largest.truncate(MOST_FOUND);
+        Columns::answer(|columns| Found {
+            count,
+            bytes,
+            allocations: columns.u8(found.bytes().iter().copied()),
+            ranges: columns.u8(ranges.bytes().iter().copied()),
+            id: columns.u32(largest.into_iter().map(|(_, id)| id as u32)),
+            categories: (0..Category::ALL.len()).map(|category| u8::from(finds(category))).collect(),
+            unclear: search.unclear.clone(),
+            is_empty: search.condition.is_none(),
+        })
+    }
+
+    pub(crate) fn specks(&self, query: &SpecksQuery, cancel: &Cancel) -> Answer {
+        let &SpecksQuery { from, to, width, bytes, .. } = query;
+        if !(from.is_finite() && to.is_finite() && from < to && bytes.is_finite()) {
+            return Err(ViewError::Question("no window of that place has pixels".to_owned()));
+        }
+        let axis = query.axis.into();
+        self.check(axis)?;
+        let end = self.history().end();
+        let place = |at: Moment| match axis {
+            vramscope_analysis::Axis::Events => at.index() as f64,
+            vramscope_analysis::Axis::Time => self.timeline.time_of(at).unwrap_or(0) as f64,
+        };
+        let pixel = (to - from) / f64::from(width);
+        let mut at = vec![0; usize::from(width)];
+        let mut count = 0;
+        for (number, id) in self.found(&query.search, cancel)?.numbers().enumerate() {
+            if number % STRIDE == 0 && cancel.is_cancelled() {
+                return Err(ViewError::Unwanted);
+            }
+            let a = &self.history().allocations[id];
+            let (begin, end) = (place(a.from), place(a.freed.min(end)));
+            let is_small = (a.size as f64) < bytes || end - begin < pixel;
+            if is_small && begin < to && end >= from {
+                let column = ((begin - from) / pixel).max(0.0) as usize;
+                if let Some(at) = at.get_mut(column) {
+                    *at = 1;
+                    count += 1;
+                }
+            }
+        }
+        Columns::answer(|columns| Specks { at: columns.u8(at), count })
+    }
+
+    /// Where an allocation lies in the stack of some kind of bytes.
+    pub(crate) fn place(&self, PlaceQuery { id, stacked }: PlaceQuery) -> Result<Place, ViewError> {
+        let history = self.history();
+        let Some(a) = history.allocations.get(id) else {
+            return Err(ViewError::Question(format!("there is no allocation {id}")));
+        };
+        let is_allocated = stacked == ByteKind::Allocated;
+        let bytes = |of: &Allocation| if stacked == ByteKind::Requested { of.requested } else { of.size };
+        let to = if is_allocated { a.freed } else { a.to };
+        let to = to.min(Moment::from_index(history.end().index() + 1));
+        let below = |at: Moment| -> u64 {
+            let older =
+                self.timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
+            let older = older.map(|id| &history.allocations[id]);
+            older.filter(|of| !is_allocated || of.is_allocated_at(at)).map(bytes).sum()
+        };
+        Ok(Place {
+            from: a.from.index(),
+            to: to.index(),
+            from_us: self.timeline.time_of(a.from),
+            to_us: self.timeline.time_of(to.min(history.end())),
+            bytes: bytes(a),
+            below_first: below(a.from),
+            below_last: below(Moment::from_index(to.index().saturating_sub(1)).max(a.from)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{FrameField, TagField};
+    use crate::recording::example as open;
+    use crate::tables::category;
+
+    /// Numbers that look random, the same in every run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % end
+        }
+
+        fn of<'t>(&mut self, texts: &[&'t str]) -> &'t str {
+            texts[self.below(texts.len() as u64) as usize]
+        }
+
+        /// Any search of a device: about what is in it, as a rule.
+        fn search(&mut self, device: &OpenDevice, depth: u32) -> SearchQuery {
+            let history = device.history();
+            let any = &history.allocations[self.below(history.allocations.len() as u64) as usize];
+            let end = history.end().index() as u64 + 2;
+            let mut span = || [self.below(end) as u32, self.below(end) as u32];
+            let mut spans = vec![span(), span()];
+            match self.below(if depth == 0 { 8 } else { 11 }) {
+                0 => {
+                    let of = [FrameField::Any, FrameField::File, FrameField::Function, FrameField::Line];
+                    let field = of[self.below(4) as usize];
+                    SearchQuery::Frame { field, sought: text(self.of(&["forward", "TRAIN", "nn/", "st"])) }
+                }
+                1 => SearchQuery::Tag { field: TagField::Stream, sought: text(self.of(&["default", "0x3"])) },
+                2 => SearchQuery::Category { sought: text(self.of(&["grad", "a", "optimizer state"])) },
+                3 => SearchQuery::Address {
+                    address: any.address as f64,
+                    version: Some(self.below(3) as u32).filter(|&v| v > 0),
+                },
+                4 => {
+                    let signs = [SizeSign::Above, SizeSign::AtLeast, SizeSign::Below, SizeSign::AtMost];
+                    SearchQuery::Size { sign: signs[self.below(4) as usize], size: any.size.to_string() }
+                }
+                5 => SearchQuery::Allocated { spans },
+                6 => {
+                    spans.push([u32::MAX; 2]);
+                    SearchQuery::Freed { spans }
+                }
+                7 => SearchQuery::Step { from: self.below(5) as f64, to: Some(self.below(9) as f64) },
+                8 => SearchQuery::All { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                9 => SearchQuery::Any { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                _ => SearchQuery::Not { of: Box::new(self.search(device, depth - 1)) },
+            }
+        }
+    }
+
+    fn text(text: &str) -> Sought {
+        Sought { text: text.to_owned(), is_pattern: false }
+    }
+
+    /// The same as what is tested, by looking at texts one by one.
+    fn matches(query: &SearchQuery, device: &OpenDevice, id: usize) -> bool {
+        let allocations = &device.history().allocations;
+        let trace = device.history().trace();
+        let a = &allocations[id];
+        let inside = |spans: &[[u32; 2]], at: Moment| {
+            spans.iter().any(|&[from, to]| from as usize <= at.index() && at.index() <= to as usize)
+        };
+        let has = |within: &str, sought: &Sought| within.to_lowercase().contains(&sought.text.to_lowercase());
+        match query {
+            SearchQuery::All { of } => of.iter().filter(|one| !matches(one, device, id)).count() == 0,
+            SearchQuery::Any { of } => of.iter().filter(|one| matches(one, device, id)).count() > 0,
+            SearchQuery::Not { of } => !matches(of, device, id),
+            SearchQuery::Frame { field, sought } => a.stack.is_some_and(|stack| {
+                let names = vramscope_report::Names { trace, frames: device.frames() };
+                let label = |id| String::from(names.frame(id));
+                if *field == FrameField::Line {
+                    let own = device.frames().own_frame(trace, stack);
+                    return own.is_some_and(|own| has(&label(own), sought));
+                }
+                trace.stacks.get(stack).iter().any(|&id| {
+                    let frame = trace.frames.get(id);
+                    let [file, function] = [frame.filename, frame.name].map(|text| trace.strings.get(text));
+                    let whole = format!("{file}:{} {function}", frame.line);
+                    match field {
+                        FrameField::File => has(file, sought),
+                        FrameField::Function => has(function, sought),
+                        _ => has(&label(id), sought) || has(&whole, sought),
+                    }
+                })
+            }),
+            SearchQuery::Tag { sought, .. } => {
+                let stream = if sought.text == "default" { 0 } else { 3 };
+                device.tags.table[device.tags.allocations[id] as usize].stream == stream
+            }
+            SearchQuery::Category { sought } => {
+                let category = device.purposes().category(id as u32);
+                has(&category.name().replace('_', " "), sought)
+            }
+            SearchQuery::Step { from, to } => {
+                let step = device.purposes().steps.at(a.from).filter(|_| a.from > Moment::START);
+                let number = step.map(|step| (step + 1) as f64);
+                number.is_some_and(|n| *from <= n && to.is_none_or(|to| n <= to))
+            }
+            SearchQuery::Address { address, version } => {
+                let at = *address as u64;
+                let before = allocations[..id].iter().filter(|of| of.address == a.address).count();
+                match version {
+                    Some(version) => a.address == at && before == *version as usize,
+                    None => a.address == at || (a.address < at && at < a.address + a.size),
+                }
+            }
+            SearchQuery::Size { sign, size } => {
+                let size: u64 = size.parse().unwrap();
+                match sign {
+                    SizeSign::Above => a.size > size,
+                    SizeSign::AtLeast => a.size >= size,
+                    SizeSign::Below => a.size < size,
+                    SizeSign::AtMost => a.size <= size,
+                    SizeSign::About => a.size.abs_diff(size) * 200 <= size,
+                }
+            }
+            SearchQuery::Allocated { spans } => inside(spans, a.from),
+            SearchQuery::Freed { spans } => inside(spans, a.freed),
+            SearchQuery::Region { .. } => unreachable!(),
+            SearchQuery::Leak { leak } => device.leaks().get(*leak).is_some_and(|of| of.keeps(a)),
+        }
+    }
+
+    /// What a search of the example with annotated regions answers: how many it finds, and what of it is unclear.
+    fn answered(query: &SearchQuery) -> (usize, Vec<String>, bool, Vec<u8>) {
+        let file = open("training.pickle.zst");
+        let device = &file.devices[0];
+        let search = device.ready(query, &Cancel::default()).unwrap();
+        let found = device.found(query, &Cancel::default()).unwrap().numbers().count();
+        let finds = |category| search.condition.as_ref().and_then(|one| one.of_category(category));
+        let categories = (0..Category::ALL.len()).map(|n| u8::from(finds(n) != Some(false))).collect();
+        (found, search.unclear.clone(), search.condition.is_none(), categories)
+    }
+
+    #[test]
+    fn a_condition_that_means_nothing_does_not_count() {
+        let pattern = |text: &str| Sought { text: text.to_owned(), is_pattern: true };
+        let wrong = || SearchQuery::Frame { field: FrameField::Any, sought: pattern("(") };
+        let forward = || SearchQuery::Frame { field: FrameField::Any, sought: text("forward") };
+        let (some, ..) = answered(&forward());
+        assert!(some > 100);
+        let (all, unclear, is_empty, _) = answered(&SearchQuery::All { of: vec![wrong(), wrong()] });
+        assert!(is_empty && all > some);
+        assert_eq!(unclear.len(), 1, "{unclear:?}");
+        let (found, unclear, is_empty, _) = answered(&SearchQuery::Any { of: vec![wrong(), forward()] });
+        assert!((found, is_empty) == (some, false) && unclear[0].contains("no regular expression"));
+        let size = |size: &str| SearchQuery::Size { sign: SizeSign::AtLeast, size: size.to_owned() };
+        let (_, unclear, is_empty, _) = answered(&size("5 parsecs"));
+        assert!(is_empty && unclear[0].starts_with("5 parsecs: a size is"), "{unclear:?}");
+        assert!(!answered(&size("1.5MiB")).2);
+    }
+
+    #[test]
+    fn a_search_has_a_bounded_number_of_conditions() {
+        let file = open("leak.pickle");
+        let leaf = || SearchQuery::Size { sign: SizeSign::AtLeast, size: "1".to_owned() };
+        let any = |count| SearchQuery::Any { of: (1..count).map(|_| leaf()).collect() };
+        let found = |query: &SearchQuery| file.devices[0].found(query, &Cancel::default());
+        assert!(found(&any(MOST_CONDITIONS)).is_ok());
+        assert!(matches!(found(&any(MOST_CONDITIONS + 1)), Err(ViewError::Question(_))));
+    }
+
+    #[test]
+    fn regions_are_found_by_their_names() {
+        let in_region = |name: &str| answered(&SearchQuery::Region { sought: text(name) }).0;
+        assert!(in_region("forward") > 0 && in_region("no such region") == 0);
+        assert!(in_region("") > in_region("forward"));
+    }
+
+    #[test]
+    fn categories_are_faded_that_a_search_cannot_find() {
+        let of = |text: &str| SearchQuery::Category { sought: super::tests::text(text) };
+        let not = |of| SearchQuery::Not { of: Box::new(of) };
+        let frame = || SearchQuery::Frame { field: FrameField::Any, sought: text("forward") };
+        let all = |of| SearchQuery::All { of };
+        let any = |of| SearchQuery::Any { of };
+        for (query, finds) in [
+            (frame(), true),
+            (of("gradient"), true),
+            (not(of("gradient")), false),
+            (of("unknown"), false),
+            (any(vec![of("unknown"), frame()]), true),
+            (all(vec![of("unknown"), frame()]), false),
+            (not(any(vec![of("gradient"), frame()])), false),
+            (not(all(vec![of("gradient"), frame()])), true),
+        ] {
+            assert_eq!(
+                answered(&query).3[usize::from(category(Category::Gradient))] == 1,
+                finds,
+                "{query:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_search_finds_what_looking_at_every_allocation_finds() {
+        let mut random = Random(7);
+        for example in ["leak.pickle", "oom.pickle", "training.pickle.zst"] {
+            let file = open(example);
+            let device = &file.devices[0];
+            let all = device.history().allocations.len();
+            let mut told = 0;
+            for _ in 0..150 {
+                let query = random.search(device, 3);
+                let found = device.found(&query, &Cancel::default()).unwrap();
+                let naive: Vec<usize> = (0..all).filter(|&id| matches(&query, device, id)).collect();
+                assert_eq!(found.numbers().collect::<Vec<_>>(), naive, "{example} {query:?}");
+                told += usize::from(!naive.is_empty() && naive.len() < all);
+            }
+            assert!(told > 50, "{told} searches of {example} told allocations apart");
+        }
+    }
+
+    #[test]
+    fn an_allocation_lies_where_the_stack_has_it() {
+        let file = open("oom.pickle");
+        let device = &file.devices[0];
+        let history = device.history();
+        for id in (0..history.allocations.len()).step_by(37) {
+            let a = &history.allocations[id];
+            let place = device.place(PlaceQuery { id, stacked: ByteKind::Allocated }).unwrap();
+            assert!(place.below_last <= place.below_first);
+            // What is younger lies above it.
+            if a.from > Moment::START {
+                let total = device.timeline.counters_at(a.from).allocated;
+                assert_eq!(place.below_first + place.bytes, total);
+            }
+        }
+        let length = history.allocations.len();
+        assert!(device.place(PlaceQuery { id: length, stacked: ByteKind::Allocated }).is_err());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_search_that_is_cancelled() {
+        let file = open("leak.pickle");
+        let cancel = Cancel::default();
+        cancel.cancel();
+        let all = SearchQuery::All { of: Vec::new() };
+        assert!(matches!(file.devices[0].search(&all, &cancel), Err(ViewError::Unwanted)));
+    }
+}

@@ -1,0 +1,150 @@
+import ast
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from vramscope import VramscopeError, _files, read
+from vramscope.profiler import OOMFlightRecorder, OOMFlightRecorderConfig
+
+PACKAGE = Path(_files.__file__).parent
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OTHER = 65534
+
+
+def writes(tree: ast.AST) -> list[str]:
+    """Calls that create or replace a file by its path."""
+    found = []
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        modes = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
+        mode = [m.value for m in modes if isinstance(m, ast.Constant) and isinstance(m.value, str)]
+        is_mode = any(set(m) <= set("rwxabt+") and set(m) & set("wxa+") for m in mode)
+        # `_files.write_text` is the way.
+        is_ours = name == "write_text" and isinstance(call.func, ast.Name)
+        if (name in ("write_text", "write_bytes", "touch") and not is_ours) or (name == "open" and is_mode):
+            found.append(f"line {call.lineno}: {name}")
+    flags = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "O_CREAT")
+    found += [f"line {flag.lineno}: O_CREAT" for flag in flags]
+    return found
+
+
+def test_each_way_to_write_is_known():
+    for text in [
+        'open(p, "w")',
+        'open(p, mode="xb")',
+        'p.open("wb")',
+        "p.write_text(t)",
+        "p.write_bytes(b)",
+        "os.open(p, os.O_WRONLY | os.O_CREAT)",
+        'open(p, "a")',
+    ]:
+        assert writes(ast.parse(text)), text
+    for text in ["open(p)", 'open(p, "rb")', 'p.open("r")', "write_text(p, t)", "book.open()"]:
+        assert not writes(ast.parse(text)), text
+
+
+def test_the_package_writes_files_in_one_module():
+    wrong = {}
+    files = [path for path in PACKAGE.rglob("*.py") if path.name != "_files.py"]
+    assert len(files) > 30
+    for path in files:
+        if found := writes(ast.parse(path.read_text())):
+            wrong[str(path)] = found
+    # What the command gives to programs stands without the package, and opens its files by number.
+    files = list((EXAMPLES.parent / "crates/vramscope-cli/src").rglob("*.py"))
+    assert files
+    for path in files:
+        found = [call for call in writes(ast.parse(path.read_text())) if not call.endswith("O_CREAT")]
+        if found:
+            wrong[str(path)] = found
+    assert not wrong
+
+
+def test_the_former_file_stays_until_the_new_one_is_whole(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    with pytest.raises(ValueError), _files.replacing(path) as file:  # noqa: PT011, PT012
+        file.write(b"new")
+        raise ValueError
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+    _files.write_text(path, "new")
+    assert path.read_text() == "new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_pipes_and_devices_stay(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    texts = []
+    reader = threading.Thread(target=lambda: texts.append(pipe.read_text()))
+    reader.start()
+    _files.write_text(pipe, "text")
+    reader.join()
+    assert texts == ["text"]
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    _files.write_text("/dev/null", "text")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_errors_are_those_of_python(tmp_path):
+    with pytest.raises(FileNotFoundError, match="none"):
+        _files.write_text(tmp_path / "none" / "file", "")
+    with pytest.raises(IsADirectoryError):
+        _files.write_text(tmp_path, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can give a link away")
+def test_links_of_other_users_are_not_followed(tmp_path):
+    own, link = tmp_path / "own", tmp_path / "link"
+    own.write_text("mine")
+    link.symlink_to(own)
+    os.chown(link, OTHER, OTHER, follow_symlinks=False)
+    with pytest.raises(PermissionError, match="links of other users are not followed"):
+        _files.write_text(link, "new")
+    assert own.read_text() == "mine"
+
+
+def test_a_recording_is_not_replaced_by_what_is_made_of_it(tmp_path):
+    path, other = tmp_path / "run.pickle", tmp_path / "run.html"
+    path.write_bytes((EXAMPLES / "oom.pickle").read_bytes())
+    other.hardlink_to(path)
+    recording = read(path)
+    before = path.read_bytes()
+    for write in (lambda: recording.view(html=other), lambda: recording.export(path, format="csv")):
+        with pytest.raises((ValueError, VramscopeError), match="is the file that was read"):
+            write()
+        assert path.read_bytes() == before
+
+
+def test_files_of_a_bundle_follow_no_link(tmp_path):
+    with _files.NewFolder(tmp_path, "bundle") as folder:
+        (tmp_path / "victim").write_text("mine")
+        (tmp_path / "bundle" / "events.json").symlink_to(tmp_path / "victim")
+        with pytest.raises(FileExistsError):
+            folder.create("events.json")
+    assert (tmp_path / "victim").read_text() == "mine"
+    with pytest.raises(FileExistsError):
+        _files.NewFolder(tmp_path, "bundle")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can give a folder away")
+def test_bundles_of_other_users_are_neither_counted_nor_removed(tmp_path):
+    for number in range(3):
+        folder = tmp_path / f"oom_dump_20260101T000000Z_1_cuda_{number}"
+        folder.mkdir()
+        (folder / "manifest.json").write_text("{}")
+        os.chown(folder, OTHER, OTHER)
+        os.utime(folder, (0, 0))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "oom_dump_link").symlink_to(outside)
+    recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path), max_dumps=1))
+    for _ in range(2):
+        assert recorder.dump(reason="test", exception=None, context=None, backend="cuda")
+    assert len(list(tmp_path.glob("oom_dump_2*"))) == 4
+    assert (tmp_path / "oom_dump_link").is_symlink()

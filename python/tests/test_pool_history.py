@@ -1,0 +1,35 @@
+"""The history of CuPy's pool, on blocks that stand in for CuPy's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import vramscope
+from vramscope._native import PoolHistory
+
+
+class Memory:
+    size = 512
+
+
+class Pointer:
+    def __init__(self) -> None:
+        self.ptr, self.device_id, self.mem = 4096, 0, Memory()
+
+
+def test_an_exception_that_frees_a_block_is_the_programs(tmp_path: Path) -> None:
+    history = PoolHistory(str(tmp_path / "run.vramscope"), lambda: 0, lambda: 0)
+
+    def beside(pointer: Any, _: object) -> Any:
+        return pointer
+
+    def fails() -> None:
+        # The block is a value of no variable: it is dropped while the exception is pending.
+        beside(history.malloc(lambda _: Pointer(), 100), [][0])
+
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            fails()
+    history.close()
+    rows = vramscope.read(tmp_path / "run.vramscope").info()["devices"]
+    assert [row["events"] for row in rows if row["events"]] == [6]

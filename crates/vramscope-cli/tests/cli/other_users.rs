@@ -154,7 +154,7 @@ fn an_output_never_replaces_what_it_is_made_of() {
         &["check", file, "--no-oom", "--junit", file],
         &["check", "examples/oom.pickle", "--baseline", file, "--junit", soft],
         &["view", file, "--html", soft],
-        &["fleet", file, "--no-cache", "--junit", hard],
+        &["fleet", file, "--no-cache", "--max-peak", "80GiB", "--junit", hard],
     ] {
         let output = run(args);
         let said = String::from_utf8(output.stderr).unwrap();

@@ -122,7 +122,8 @@ fn what_cannot_be_asked_is_refused() {
     for (args, why) in [
         (vec!["--capacity", "24X"], "a size is a number of bytes or has a unit, such as 24GiB or 512MB"),
         (vec!["--capacity", "much"], "a size is a number"),
-        (vec!["--capacity", "99999999TiB"], "more than 1 PiB"),
+        (vec!["--capacity", "9999TiB"], "more than 1 PiB"),
+        (vec!["--capacity", "99999999TiB"], "the size is 16 EiB or more"),
         (vec!["--capacity", "-5"], "a size is a number"),
         (vec!["--capacity", "0"], "is no device"),
         (vec!["--gpu", "a100"], "known are a10g, a100-40gb, a100-80gb"),

@@ -51,7 +51,12 @@ fn what_the_file_says_is_not_probable() {
         let events: Vec<Value> =
             (0..99).map(|n| event("alloc", 4096 + 512 * n, &frames("train.py"))).collect();
         let all: Vec<Value> = std::iter::once(freed).chain(events).collect();
-        json!({"segments": [], "device_traces": [all], "trace_alloc_overflowed": overflowed})
+        // A block with a stack that no event allocates: its event was dropped.
+        let block = json!({"address": 1 << 21, "size": 1024, "requested_size": 1024, "state": "active_allocated",
+            "frames": frames("train.py")});
+        let segments = json!([{"device": 0, "address": 1 << 21, "total_size": 2 << 20, "stream": 0,
+            "segment_type": "small", "blocks": [block]}]);
+        json!({"segments": segments, "device_traces": [all], "trace_alloc_overflowed": overflowed})
     };
     for command in ["report", "check", "replay"] {
         let certain = said(command, &recording(json!([true])));

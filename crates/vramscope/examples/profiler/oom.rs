@@ -28,7 +28,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
             writeln!(out, "  {}", file.display())?;
         }
         let report = fs::read_to_string(bundle.join("report.txt"))?;
-        for line in report.lines().filter(|line| line.starts_with("Out of memory:")) {
+        for line in report.lines().skip_while(|line| !line.starts_with("Out of memory:")).take(2) {
             writeln!(out, "{line}")?;
         }
     }

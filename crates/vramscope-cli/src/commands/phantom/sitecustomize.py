@@ -88,8 +88,9 @@ class Recorder:
         """The recording: PyTorch's snapshot, and how much memory each device has."""
         cuda = self.torch.cuda
         snapshot = self.history.snapshot()
-        devices = range(cuda.device_count())
-        snapshot["device_total_bytes"] = [cuda.get_device_properties(device).total_memory for device in devices]
+        totals = [total_memory_of(cuda.get_device_properties(device)) for device in range(cuda.device_count())]
+        if None not in totals:
+            snapshot["device_total_bytes"] = totals
         return snapshot
 
     def facts_of(self, device):
@@ -110,6 +111,11 @@ def number_in_environment(name):
     """A rank has at most nine digits: a larger number is another program's."""
     value = os.environ.get(name, "")
     return int(value) if value.isdecimal() and len(value) <= 9 else None
+
+
+def total_memory_of(properties):
+    """Returns a device's memory in bytes; None where its properties do not have it."""
+    return getattr(properties, "total_memory", None)
 
 
 def record_when_torch_starts(torch):
@@ -133,6 +139,9 @@ def count_questions_for_memory(torch):
         asked()
         return plain.fget(self)
 
+    # The recorder's own reads do not count.
+    global total_memory_of
+    total_memory_of = plain.fget
     properties.total_memory = property(total_memory, doc=plain.__doc__)
 
 

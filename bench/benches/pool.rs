@@ -113,7 +113,7 @@ fn frames() -> usize {
     let (mut counted, mut is_caller) = (0, false);
     backtrace::trace(|frame| {
         counted += usize::from(is_caller);
-        is_caller |= frame.symbol_address() as usize == frames as *const () as usize;
+        is_caller |= std::ptr::eq(frame.symbol_address(), (frames as *const ()).cast());
         true
     });
     counted

@@ -109,8 +109,8 @@ pub use region_runs::{RegionRun, region_runs};
 pub use regions::{Region, RunFigures, regions};
 pub use replay::{
     BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, FittingGpu,
-    Floors, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay, ReplayDevice, ReplayError, ReplayOptions,
-    Reproduction, Setting, SettingChange, Tried, useful_settings,
+    Floors, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay, ReplayDevice, ReplayError,
+    ReplayOptions, Reproduction, Setting, SettingChange, Tried, useful_settings,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use segments::ReservedRange;

@@ -144,7 +144,8 @@ impl Drop for Replacement {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};

@@ -221,7 +221,7 @@ fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advi
     };
     match best.recommended {
         Recommended::WasOn => {
-            text.push_str(" The setting that PyTorch's error text recommends was already on.")
+            text.push_str(" The setting that PyTorch's error text recommends was already on.");
         }
         Recommended::DoesNotHelp => {
             text.push_str(" The setting that PyTorch's error text recommends does not make it fit.");

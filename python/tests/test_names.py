@@ -40,7 +40,8 @@ def find(name):
             assert any(attribute in some for some in declared) or sets, f"there is no {at}"
             found = None
     if parameter is not None:
-        assert parameter in inspect.signature(found).parameters, f"{path} takes no {parameter}"
+        function = found.__init__ if inspect.isclass(found) else found
+        assert parameter in inspect.signature(function).parameters, f"{path} takes no {parameter}"
 
 
 @pytest.mark.parametrize("name", names())

@@ -1,6 +1,8 @@
 //! What is left of a run that was out of memory.
 
 use std::fs;
+#[cfg(target_os = "linux")]
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -330,30 +332,14 @@ fn the_bytes_are_bounded_also_while_a_bundle_is_written() {
     assert_eq!(recorder.last_error(), None);
 }
 
-/// A folder whose path has so many bytes. Linux takes paths of less than 4096: where one is too long, every user is
-/// refused, whatever the permissions.
-#[cfg(target_os = "linux")]
-fn deep(folder: &Path, bytes: usize) -> PathBuf {
-    let mut deep = folder.to_owned();
-    while bytes - deep.as_os_str().len() > 200 {
-        deep.push("d".repeat(90));
-    }
-    deep.push("d".repeat(bytes - deep.as_os_str().len() - 1));
-    fs::create_dir_all(&deep).unwrap();
-    deep
-}
-
 /// A bundle in `folder/oom-1`.
 #[cfg(target_os = "linux")]
-fn bundle_in(folder: &Path, with: Option<&str>) -> PathBuf {
+fn bundle_in(folder: &Path) -> PathBuf {
     let elsewhere = tempfile::tempdir_in("/tmp").unwrap();
     let pool = pool();
     let recorder = FlightRecorder::attach(&pool, elsewhere.path(), often()).unwrap();
     fail(&pool);
     let bundle = &recorder.bundles()[0];
-    if let Some(name) = with {
-        fs::write(bundle.join(name), "").unwrap();
-    }
     fs::rename(bundle, folder.join("oom-1")).unwrap();
     folder.join("oom-1")
 }
@@ -361,35 +347,46 @@ fn bundle_in(folder: &Path, with: Option<&str>) -> PathBuf {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_bundle_that_cannot_be_created_removes_none() {
-    let folder = tempfile::tempdir_in("/tmp").unwrap();
-    // There is room for `/oom-1/manifest.json`, and for no new name.
-    let folder = deep(folder.path(), 4096 - 22);
-    let old = bundle_in(&folder, None);
+    let outer = tempfile::tempdir_in("/tmp").unwrap();
+    let [folder, moved] = ["bundles", "moved"].map(|name| outer.path().join(name));
+    fs::create_dir(&folder).unwrap();
+    bundle_in(&folder);
     let pool = pool();
     let options = FlightRecorderOptions { max_bundles: 1, ..often() };
     let recorder = FlightRecorder::attach(&pool, &folder, options).unwrap();
+    // A file takes the folder's place.
+    fs::rename(&folder, &moved).unwrap();
+    fs::write(&folder, "").unwrap();
     (0..3).for_each(|_| fail(&pool));
-    assert!(recorder.last_error().unwrap().contains("name too long"));
-    assert!(old.join("manifest.json").exists());
+    let error = recorder.last_error().unwrap();
+    assert!(error.contains("ot a directory"), "{error}");
+    assert!(moved.join("oom-1/manifest.json").exists());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_bundle_that_cannot_be_removed_is_named_and_the_new_one_written() {
+    if rustix::process::geteuid().is_root() {
+        // Modes do not stop root.
+        return vramscope_testing::skip("user", "the folder of a bundle that this user cannot empty");
+    }
     let folder = tempfile::tempdir_in("/tmp").unwrap();
-    let folder = deep(folder.path(), 4096 - 150);
-    let old = bundle_in(&folder, Some(&"n".repeat(200)));
+    let folder = folder.path().to_owned();
+    let old = bundle_in(&folder);
+    let kept = old.join("kept");
+    fs::create_dir(&kept).unwrap();
+    fs::write(kept.join("file"), "").unwrap();
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o555)).unwrap();
     let pool = pool();
     let options = FlightRecorderOptions { max_bundles: 1, ..often() };
     let recorder = FlightRecorder::attach(&pool, &folder, options).unwrap();
     for _ in 0..3 {
         fail(&pool);
         let error = recorder.last_error().unwrap();
-        assert!(error.starts_with(old.to_str().unwrap()) && error.contains("name too long"), "{error}");
+        assert!(error.starts_with(old.to_str().unwrap()) && error.contains("ermission denied"), "{error}");
         assert_eq!(recorder.bundles().len(), 1);
     }
-    // It is a bundle still, and counts as one when it can be removed.
-    assert!(old.join("manifest.json").exists());
+    fs::set_permissions(&kept, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// Every failure without a bundle is told by the next that is written.

@@ -114,9 +114,9 @@ mod tests {
         find(name).unwrap_or_else(|| panic!("{name}"))
     }
 
-    /// The low end is within an eighth of each measured context without kernels.
+    /// 2 KiB a thread is within a tenth of each measured context without kernels, and the low end is not above it.
     #[test]
-    fn low_ends_are_near_contexts_without_kernels() {
+    fn contexts_without_kernels_take_about_2_kib_a_thread() {
         for (name, measured) in [
             ("rtx4060ti-8gb", 107),
             ("rtxpro6000", 555),
@@ -124,8 +124,9 @@ mod tests {
             ("rtx6000-ada", 426),
             ("h100-80gb", 534),
         ] {
-            let modelled = gpu(name).context_bytes(13).start() / MIB;
-            assert!(modelled.abs_diff(measured) * 8 < measured, "{name}: {modelled} MiB");
+            let modelled = gpu(name).thread_bytes() / MIB;
+            assert!(modelled.abs_diff(measured) * 10 < measured, "{name}: {modelled} MiB");
+            assert!(gpu(name).context_bytes(13).start() / MIB <= modelled, "{name}");
             assert_eq!(gpu(name).context_bytes(12), gpu(name).context_bytes(13));
         }
         assert_eq!(gpu("v100-32gb").context_bytes(11).start() / MIB, 870);

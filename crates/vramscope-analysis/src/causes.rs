@@ -40,7 +40,8 @@ pub enum OomCauseKind {
     Pending,
     /// Free blocks of the pool for requests of another size. Bytes: all of them.
     OtherSize,
-    /// Free blocks of private pools, or of the default pool where a private one was asked. Bytes: all of them.
+    /// Free blocks of private pools, or of the default pool where a private one was asked. Bytes: all of them, and free blocks that
+    /// fit and did not serve the request: the recording does not name their pool, and no other rule keeps them from it.
     OtherPool,
     /// Free blocks of other streams. Bytes: all of them but those of `IdleStream`.
     OtherStream,
@@ -160,6 +161,8 @@ pub(crate) struct Pending {
 /// Everything that is known of a failure from the state of the allocator.
 pub(crate) struct Failing<'a> {
     pub(crate) policy: &'a Policy,
+    /// The policy is made of recorded settings.
+    pub(crate) settings_are_known: bool,
     pub(crate) request: Request,
     pub(crate) counters: Counters,
     pub(crate) fragmentation: &'a Fragmentation,
@@ -198,7 +201,7 @@ impl Failing<'_> {
             (OomCauseKind::Rounding, self.inside.rounding),
             (OomCauseKind::Unsplit, unsplit),
             (OomCauseKind::OtherSize, free(Unusable::OtherSize)),
-            (OomCauseKind::OtherPool, free(Unusable::OtherPool)),
+            (OomCauseKind::OtherPool, free(Unusable::OtherPool) + self.of_unnamed_pools()),
             (OomCauseKind::OtherStream, free(Unusable::OtherStream) - idle),
             (OomCauseKind::IdleStream, idle),
             (OomCauseKind::TooSmall, free(Unusable::TooSmall)),
@@ -210,6 +213,13 @@ impl Failing<'_> {
             Pending { fitting, .. } => put(OomCauseKind::Pending, fitting, true),
         }
         causes
+    }
+
+    /// Bytes of free blocks that fit and must be of a pool that the recording does not name: PyTorch's snapshots name the pools of
+    /// segments that exist at their end. Nothing can be said where the settings are unknown, and blocks that the allocator waited for
+    /// became free too late.
+    fn of_unnamed_pools(&self) -> u64 {
+        if self.settings_are_known && self.pending.fitting == 0 { self.fragmentation.usable } else { 0 }
     }
 
     /// Bytes of the device that the request lacked, at least 1, and whether that is exact.

@@ -46,7 +46,10 @@ impl Diagnosis {
         }
         let Some(oom) = ooms.first_mut() else { return Self::default() };
         let Ok(replay) = Replay::of_unless(history, cancel) else { return Self::default() };
-        if let Some(capacity) = replay.recorded_capacity() {
+        let fails = |outcome: Outcome| !outcome.fits();
+        if let Some(capacity) = replay.recorded_capacity()
+            && replay.under(&replay.policy, capacity).is_ok_and(fails)
+        {
             try_without_settings(&replay, oom, capacity);
         }
         let remedy = remedy(&replay, oom);

@@ -132,8 +132,8 @@ pub(crate) fn growing_lines(history: &History, frames: &Frames) -> Vec<LeakSuspe
 /// The fewest allocations of one stack that show that a run which frees nothing repeats itself.
 const FEWEST_KEPT: u64 = 100;
 
-/// Nothing is ever freed, and the program runs out of memory at a line of its own that allocates the same size again and again: a list
-/// that keeps everything. Loading a model and a forward pass also free little; their allocations are made by packages, in stacks and
+/// Nothing is ever freed, and the program runs out of memory at a line of its own that allocates the size that failed again and again: a
+/// list that keeps everything. Loading a model and a forward pass also free little; their allocations are made by packages, in stacks and
 /// sizes of many kinds.
 pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
     let events = &history.device().events;
@@ -145,7 +145,7 @@ pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
     if events.actions()[..failed].iter().any(frees) {
         return false;
     }
-    let Some(stack) = events.get(failed).stack else { return false };
+    let (Some(stack), size) = (events.get(failed).stack, events.get(failed).size) else { return false };
     let is_own = |&frame: &FrameId| matches!(frames.code(frame), Code::User | Code::Native);
     if !history.trace().stacks.get(stack).iter().all(is_own) {
         return false;
@@ -155,12 +155,8 @@ pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
     let is_at_line = |a: &&Allocation| {
         alloc_stack(history, a).and_then(|stack| frames.own_frame(history.trace(), stack)) == Some(line)
     };
-    let mut sizes: HashMap<u64, u64> = HashMap::new();
-    for a in history.recorded().filter(is_at_line) {
-        *sizes.entry(a.size).or_default() += 1;
-    }
-    let most = sizes.into_values().max().unwrap_or(0);
-    most >= FEWEST_KEPT && most * 4 >= history.recorded().count() as u64 * 3
+    let kept = history.recorded().filter(is_at_line).filter(|a| a.size == size).count() as u64;
+    kept >= FEWEST_KEPT && kept * 4 >= history.recorded().count() as u64 * 3
 }
 
 /// The event of the last allocation: after it the program only frees.

@@ -38,6 +38,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
     let fragmentation = Fragmentation::in_layout(history, &layout, request);
     let failing = Failing {
         policy: &history.policy,
+        settings_are_known: history.trace().settings.is_some(),
         request,
         counters,
         fragmentation: &fragmentation,

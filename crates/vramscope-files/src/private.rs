@@ -1,9 +1,7 @@
 //! Temporary folders of one user.
 
-use std::io;
 use std::path::{Path, PathBuf};
-
-use tempfile::{Builder, TempDir};
+use std::{fs, io};
 
 use crate::Dir;
 
@@ -11,7 +9,7 @@ use crate::Dir;
 /// value is dropped.
 #[derive(Debug)]
 pub struct PrivateFolder {
-    folder: TempDir,
+    path: PathBuf,
     dir: Dir,
 }
 
@@ -30,29 +28,22 @@ impl PrivateFolder {
     /// [`io::ErrorKind::PermissionDenied`] where other users could put another folder in its place, because they may write to
     /// `parent` and it is not sticky, as `/tmp` is; else the system's own. The message names no path.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
-        let parent: PathBuf = std::path::absolute(parent)?;
-        if Dir::open(&parent)?.access()?.others_can_replace() {
-            let why = "other users can replace files in it";
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        let parent = std::path::absolute(parent)?;
+        let outer = Dir::open(&parent)?;
+        if outer.access()?.others_can_replace() {
+            return Err(denied("other users can replace files in it"));
         }
-        let mut builder = Builder::new();
-        builder.prefix(prefix);
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        let folder = builder.tempdir_in(&parent).map_err(without_path)?;
-        let dir = Dir::open_no_follow(folder.path())?;
-        if !dir.access()?.is_private() {
-            return Err(io::Error::new(
-                io::ErrorKind::PermissionDenied,
-                "the new folder is open to other users",
-            ));
+        let name = outer.new_unpredictable_subdir(prefix)?;
+        let this = Self { dir: outer.subdir(&name)?, path: parent.join(name) };
+        if !this.dir.access()?.is_private() {
+            return Err(denied("the new folder is open to other users"));
         }
-        Ok(Self { folder, dir })
+        Ok(this)
     }
 
     /// Its path, which is absolute.
     pub fn path(&self) -> &Path {
-        self.folder.path()
+        &self.path
     }
 
     /// The open folder.
@@ -61,15 +52,19 @@ impl PrivateFolder {
     }
 }
 
-/// The library names its own path in errors.
-fn without_path(e: io::Error) -> io::Error {
-    e.raw_os_error().map_or_else(|| e.kind().into(), io::Error::from_raw_os_error)
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.path).ok();
+    }
+}
+
+fn denied(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use rustix::fs::Mode;

@@ -78,7 +78,8 @@ pub struct FittingGpu {
 }
 
 impl BestSetting {
-    /// Tries settings on the recording behind `history`; `None` where nothing is known of its device.
+    /// Tries settings on the recording behind `history`; `None` where nothing is known of its device, or
+    /// where the replay does not fail under the recorded settings.
     pub fn of(history: &History) -> Option<Self> {
         let replay = Replay::of(history).ok()?;
         Self::of_replay(&replay, None)
@@ -87,6 +88,10 @@ impl BestSetting {
     /// As [`of`](Self::of), for a program that gains `growth` bytes with every step.
     pub(crate) fn of_replay(replay: &Replay<'_>, growth: Option<u64>) -> Option<Self> {
         let capacity = replay.recorded_capacity()?;
+        // Where the recorded settings fit, the replay lacks what made the run fail, and another setting that fits shows nothing.
+        if replay.under(&replay.policy, capacity).ok()?.fits() {
+            return None;
+        }
         let recorded = replay.history.trace().settings.clone().unwrap_or_default();
         let recorded_conf = replay.recorded_setting().conf;
         let settings = useful_settings(&recorded, &replay.policy, None);

@@ -190,6 +190,26 @@ fn a_block_that_still_waits_is_told_and_freed_in_time() {
 }
 
 #[test]
+fn blocks_that_fit_and_did_not_serve_are_of_a_pool_that_was_not_recorded() {
+    // Their segments are gone at the end, so that no snapshot says that a private pool owns them.
+    let mut r = Recorded::default();
+    for _ in 0..3 {
+        let address = r.segment(64 * MIB);
+        r.alloc(address, 64 * MIB);
+        r.free(address, 64 * MIB);
+        r.alloc(address + 58 * MIB, 6 * MIB);
+    }
+    r.events.push(oom(50 * MIB, 10 * MIB));
+    let s = summary(r.events, "", Some(212 * MIB));
+    let main = s.ooms[0].causes.main().unwrap();
+    assert_eq!((main.kind, main.bytes / MIB), (OomCauseKind::OtherPool, 3 * 58));
+    let Some(Remedy::WithoutPools(outcome)) = s.remedy else { panic!("{:?}", s.remedy) };
+    assert_eq!(outcome.statistics.reserved.peak / MIB, 64 + 50);
+    // The replay does not know the pool and does not fail, so that no setting can be said to help.
+    assert_eq!(s.best_setting, None);
+}
+
+#[test]
 fn a_leak_comes_before_settings() {
     let mut p = Program::default();
     for _ in 0..40 {
@@ -209,21 +229,23 @@ fn a_leak_comes_before_settings() {
 
 #[test]
 fn a_list_that_keeps_everything_is_a_leak_where_it_ends_out_of_memory() {
-    let suspects = |lines: &[u32], failed_line: u32| {
+    let suspects = |lines: &[u32], failed_line: u32, failed_size: u64| {
         let mut p = Program::default();
         for _ in 0..120 {
             for &line in lines {
                 p.alloc(line, MIB);
             }
         }
-        let mut failed = oom(MIB, 0);
+        let mut failed = oom(failed_size, 0);
         failed["frames"] = at_line("alloc", 0, 0, failed_line)["frames"].clone();
         p.events.push(failed);
         let trace = recording(p.events, Vec::new(), defaults());
         Summary::of(&trace, 0, &Frames::of(&trace), &Options::default()).leaks.len()
     };
-    assert_eq!(suspects(&[7], 7), 1);
+    assert_eq!(suspects(&[7], 7, MIB), 1);
     // Many lines that each keep something: a model that is made, or one forward pass.
-    assert_eq!(suspects(&[7, 8, 9], 7), 0);
-    assert_eq!(suspects(&[7], 8), 0);
+    assert_eq!(suspects(&[7, 8, 9], 7, MIB), 0);
+    assert_eq!(suspects(&[7], 8, MIB), 0);
+    // The list was filled, and something else failed.
+    assert_eq!(suspects(&[7], 7, 2 * MIB), 0);
 }

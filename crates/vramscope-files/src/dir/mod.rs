@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path};
 
@@ -58,7 +59,7 @@ impl Dir {
         mode: u32,
     ) -> io::Result<(OsString, File)> {
         for _ in 0..TRIES {
-            let name: OsString = format!("{prefix}{:016x}{suffix}", random()?).into();
+            let name: OsString = format!("{prefix}{:016x}{suffix}", random()).into();
             match self.create_new(&name, mode) {
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return created.map(|file| (name, file)),
@@ -72,13 +73,14 @@ impl Dir {
     /// # Errors
     /// As for [`new_subdir`](Self::new_subdir).
     pub fn new_unpredictable_subdir(&self, prefix: &str) -> io::Result<OsString> {
-        let name: OsString = format!("{prefix}{:016x}", random()?).into();
+        let name: OsString = format!("{prefix}{:016x}", random()).into();
         self.new_subdir(&name, 0o700).map(|_| name)
     }
 }
 
-fn random() -> io::Result<u64> {
-    getrandom::u64().map_err(|e| io::Error::other(e.to_string()))
+/// 64 bits that nobody can foretell: the standard library keys each hasher with random numbers of the system.
+fn random() -> u64 {
+    RandomState::new().hash_one(())
 }
 
 /// Refuses a name that leads out of its folder.

@@ -359,7 +359,7 @@ fn a_bundle_that_cannot_be_created_removes_none() {
     fs::write(&folder, "").unwrap();
     (0..3).for_each(|_| fail(&pool));
     let error = recorder.last_error().unwrap();
-    assert!(error.contains("ot a directory"), "{error}");
+    assert!(error.contains("a directory"), "{error}");
     assert!(moved.join("oom-1/manifest.json").exists());
 }
 

@@ -1,6 +1,6 @@
 //! Why a request failed.
 
-use vramscope_analysis::OutOfMemory;
+use vramscope_analysis::{OomCauseKind, OutOfMemory};
 
 use super::page::Page;
 use crate::findings::{self, oom_cause, oom_verdict, unusable_blocks};
@@ -39,7 +39,9 @@ impl Page<'_> {
             ),
         );
         if f.usable > 0 {
-            self.words(4, &format!("{} in free blocks that could have served it", bytes(f.usable)));
+            let pool = oom.causes.get(OomCauseKind::OtherPool).filter(|cause| cause.bytes >= f.usable);
+            let owner = pool.map_or("", |_| ", of a private pool that the recording does not name");
+            self.words(4, &format!("{} in free blocks that fit{owner}", bytes(f.usable)));
         }
         for u in &f.unusable {
             self.words(4, &unusable_blocks(u));

@@ -70,6 +70,7 @@ fn explain(
     };
     let failing = Failing {
         policy,
+        settings_are_known: true,
         request,
         counters,
         fragmentation: &fragmentation,

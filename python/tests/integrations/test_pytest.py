@@ -139,7 +139,10 @@ def test_a_baseline_without_a_file_is_refused(tmp_path):
     ("marker", "said"),
     [
         ("limit_vram", "limit_vram: limit_vram() missing 1 required positional argument: 'size'"),
-        ("limit_vram('2 GiX')", "limit_vram: '2 GiX' is no size: a size is a number of bytes or has a unit, such as 24GiB or 512MB"),
+        (
+            "limit_vram('2 GiX')",
+            "limit_vram: '2 GiX' is no size: a size is a number of bytes or has a unit, such as 24GiB or 512MB",
+        ),
         (
             "limit_vram_leaks(bytes=3)",
             "limit_vram_leaks: limit_vram_leaks() got an unexpected keyword argument 'bytes'",

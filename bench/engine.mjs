@@ -1,10 +1,11 @@
 // Reading a recording with the engine of the page, compiled to WebAssembly, beside the command: see bench/engine.
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readSync, rmSync, statSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
 
 const here = fileURLToPath(import.meta.url);
 const root = resolve(here, '../..');
@@ -16,7 +17,7 @@ const COMPILED_MS = 300;
 /** In a process of its own, as in a page that was just opened: milliseconds until the last byte was asked for, and until all is ready. */
 async function once(file) {
   const { Engine, initSync } = await import(join(root, 'viewer/src/source/generated/vramscope_wasm.js'));
-  initSync({ module: execFileSync('xz', ['-dc', join(root, 'crates/vramscope-viewer/page/engine.wasm.lzma')], { maxBuffer: Infinity }) });
+  initSync({ module: gunzipSync(readFileSync(join(root, 'crates/vramscope-viewer/page/engine.wasm.gz'))) });
   const engine = new Engine();
   const open = (file) => {
     const from = openSync(file, 'r');

@@ -2,8 +2,8 @@
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { Engine, initSync } from '../src/source/generated/vramscope_wasm';
-import { unpackedOf } from '../src/source/lzma';
 import { askedOf, type Source } from '../src/source/questions';
 import { server } from '../src/source/server';
 import type { Allocation, Names } from '../src/source/source';
@@ -17,8 +17,8 @@ export function asking(url: string): Source {
 
 /** The engine of the page, without its worker: a source of what is in `files`. */
 export function engineOf(...files: string[]): Source {
-  const page = join(import.meta.dirname, '../../crates/vramscope-viewer/page');
-  initSync({ module: unpackedOf(readFileSync(join(page, 'engine.wasm.lzma'))) });
+  const page = process.env.VRAMSCOPE_PAGE ?? join(import.meta.dirname, '../../crates/vramscope-viewer/page');
+  initSync({ module: gunzipSync(readFileSync(join(page, 'engine.wasm.gz'))) });
   const engine = new Engine();
   for (const [number, file] of files.entries()) {
     const bytes = readFileSync(file);

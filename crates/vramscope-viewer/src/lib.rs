@@ -25,7 +25,6 @@ mod highest;
 mod holes;
 mod hues;
 #[cfg(feature = "server")]
-mod letters;
 mod markers;
 mod names;
 #[cfg(feature = "server")]

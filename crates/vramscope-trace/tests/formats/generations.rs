@@ -98,9 +98,9 @@ fn unknown_keys_and_actions_are_kept_out_of_the_way_and_named_once() {
     assert_eq!(recording.trace.strings.get(name), "defragment");
     assert_eq!(
         recording.notices.to_string(),
-        "left out the unknown key `rank` of 1 snapshots\n\
-         left out the unknown key `color` of 2 trace entries\n\
-         2 events have the unknown action `defragment`; they change nothing\n"
+        "ignored the unknown key `rank` in 1 snapshots\n\
+         ignored the unknown key `color` in 2 trace entries\n\
+         2 events have the unknown action `defragment`; they have no effect\n"
     );
 }
 

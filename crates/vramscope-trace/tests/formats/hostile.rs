@@ -63,7 +63,7 @@ fn shared_containers_do_not_unfold() {
         bomb.extend(if i % 1000 == 999 { b"e(".as_slice() } else { b"h\0" });
     }
     bomb.extend(b"eeu.");
-    assert_eq!(error(&bomb), "device_traces: holds the same entry twice, which no recorder writes");
+    assert_eq!(error(&bomb), "device_traces: contains the same entry twice, which no recorder writes");
 
     // References that never close into a list may not fill the memory either.
     let endless = [b"\x80\x04](".as_slice(), &b"N".repeat(1_000_000)].concat();
@@ -197,8 +197,8 @@ fn what_expands_beyond_reason_is_refused_unless_it_may() {
     assert_eq!(
         error(&packed),
         format!(
-            "the zstd data expands to more than {most} bytes, further than recordings do; if you trust it, unpack it \
-             first and read what comes out"
+            "the zstd data expands to more than {most} bytes, more than any recording does; if you trust the file, \
+             decompress it first and read the result"
         )
     );
     for (limit, fits) in [(u64::MAX, true), (snapshot.len() as u64, true), (snapshot.len() as u64 - 1, false)]
@@ -253,7 +253,7 @@ fn a_limit_on_memory_ends_the_reading() {
 
 #[test]
 fn devices_are_as_many_as_a_machine_may_have() {
-    let at_most = "device_traces: has more lists than any machine has devices: at most 1024";
+    let at_most = "device_traces: has too many lists: a machine has at most 1024 devices";
     for (lists, most) in
         [(1024, None), (1025, Some(at_most)), (4096, Some(at_most)), (100_000, Some(at_most))]
     {
@@ -265,11 +265,11 @@ fn devices_are_as_many_as_a_machine_may_have() {
     {
         let json = serde_json::json!({"segments": [{"device": device, "address": 512, "total_size": 512, "blocks": []}]});
         let error = read(json.to_string().as_bytes()).err().map(|e| e.to_string());
-        let beyond = format!("segments[0]: segment of device {device}, beyond any machine's");
+        let beyond = format!("segments[0]: segment of device {device}, which no machine has");
         assert_eq!(error, (!fits).then_some(beyond));
     }
     let json = serde_json::json!({"segments": vec![0; 5000], "device_traces": []}).to_string();
-    assert_eq!(error(json.as_bytes()), "segments: is a list of thousands of values that are no records");
+    assert_eq!(error(json.as_bytes()), "segments: is a list of thousands of values that are not records");
 }
 
 #[test]
@@ -369,7 +369,7 @@ fn other_kinds_of_files_are_named() {
         (b"(dp0\n", "not a memory snapshot but a pickle of protocol 0 or 1"),
         (
             b"\x00\x01\x02\x03\xff",
-            "not a memory snapshot but an unknown kind of file that begins with bytes 00 01 02 03",
+            "not a memory snapshot but an unknown kind of file that begins with the bytes 00 01 02 03",
         ),
         (b"\x80\x07.", "byte 0: pickle protocol 7, known are 2 to 5"),
         (b"\x80\x04}.", "holds neither `segments` nor `device_traces`, not a memory snapshot"),

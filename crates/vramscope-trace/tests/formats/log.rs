@@ -217,8 +217,8 @@ fn a_recording_is_readable_wherever_it_is_cut() {
     assert_eq!(
         recording.notices.to_string(),
         format!(
-            "left out the last {} bytes, a write that was not finished\n\
-             the program did not close the recording: it was killed, or it still runs\n",
+            "ignored the last {} bytes, an incomplete write\n\
+             the program did not close the recording: it was killed or is still running\n",
             recording.notices.cut_off_bytes
         )
     );
@@ -261,7 +261,7 @@ fn damage_is_named_with_its_place() {
         (b"\x04\xff\xff\xff\xff\x0f", "byte 21: a list of 4294967295, in a chunk with 0 bytes left"),
         (b"\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02", "byte 21: a number beyond 64 bits"),
         (b"\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", "byte 21: a number beyond 64 bits"),
-        (b"\x06\x80\x20", "byte 21: device 2048, beyond any machine's"),
+        (b"\x06\x80\x20", "byte 21: device 2048, which no machine has"),
         (b"\x08\0\0\0\0\0\0\0\0\x01\x01\x00\x00", "byte 21: a block before any segment"),
         (b"\x09\x0c", "byte 21: action 12, where there are 12"),
         (b"\x0a\x02", "byte 21: stage 2, where there are 2"),
@@ -692,8 +692,8 @@ fn names_of_a_future_version_are_kept() {
     );
     assert_eq!(
         recording.notices.to_string(),
-        "2 events have the unknown action `segment_move`; they change nothing\n\
-         2 events have the unknown action `unknown`; they change nothing\n"
+        "2 events have the unknown action `segment_move`; they have no effect\n\
+         2 events have the unknown action `unknown`; they have no effect\n"
     );
     // Three strings of a future version, as a kind, a state and a stage.
     let names = b"\x01\x04huge\x01\x06frozen\x01\x06MIDDLE";
@@ -710,9 +710,9 @@ fn names_of_a_future_version_are_kept() {
     assert!(recording.trace.annotations.as_ref().is_none_or(Vec::is_empty));
     assert_eq!(
         recording.notices.to_string(),
-        "`huge` is no known kind of segment; it was met 1 times\n\
-         `MIDDLE` is no known stage of a region; it was met 1 times\n\
-         `frozen` is no known state of a block; it was met 1 times\n"
+        "unknown kind of segment `huge`: 1 occurrences\n\
+         unknown stage of a region `MIDDLE`: 1 occurrences\n\
+         unknown state of a block `frozen`: 1 occurrences\n"
     );
 }
 
@@ -789,7 +789,7 @@ fn chunks_of_another_run_are_left_out() {
     assert_eq!(
         recording.notices.to_string(),
         format!(
-            "left out {foreign} bytes: another run wrote into the file; give each run a file of its own\n"
+            "ignored {foreign} bytes: another run wrote into the file; use a separate file for each run\n"
         )
     );
     // Cut anywhere it is readable, too.

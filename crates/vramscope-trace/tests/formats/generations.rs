@@ -1,4 +1,4 @@
-//! Files of every age.
+//! Files of all PyTorch releases.
 
 use serde_json::json;
 use vramscope_trace::formats::{Compression, Format};
@@ -41,7 +41,7 @@ fn every_key_reaches_the_trace() {
     assert_eq!(tags(8).category.map(text), Some("gradient"));
     let forward = t.string_lists.get(tags(8).forward_frames.unwrap());
     assert_eq!(forward.iter().map(|&s| text(s)).collect::<Vec<_>>(), ["a", "b"]);
-    // The block's stack, the segment's and those of three events are one.
+    // The stacks of the block, the segment and three events are the same.
     assert_eq!(d.blocks[0].stack, d.events.get(1).stack);
     assert_eq!(t.stacks.get(d.events.get(1).stack.unwrap()).len(), 2);
 

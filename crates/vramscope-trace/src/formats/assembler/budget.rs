@@ -27,7 +27,7 @@ impl Assembler {
             return Ok(());
         }
         let what = format!(
-            "the data so far would take more than {PER_BYTE} times its size in memory, and no recording does"
+            "the bytes read so far would take more than {PER_BYTE} times as much memory; no recording does"
         );
         Err(ReadError::Damaged { offset: read, what })
     }

@@ -159,7 +159,7 @@ mod tests {
     fn replacement(path: &Path) -> Replacement {
         match Target::open(path).unwrap() {
             Target::Replacement(new) => new,
-            Target::Special(_) => panic!("{} is no special file", path.display()),
+            Target::Special(_) => panic!("{} is not a special file", path.display()),
         }
     }
 
@@ -228,7 +228,7 @@ mod tests {
             });
             match Target::open(&pipe).unwrap() {
                 Target::Special(mut out) => out.write_all(b"text").unwrap(),
-                Target::Replacement(_) => panic!("a pipe is no file"),
+                Target::Replacement(_) => panic!("a pipe is not a regular file"),
             }
             assert_eq!(reader.join().unwrap(), "text");
         });

@@ -84,7 +84,7 @@ fn random() -> u64 {
     RandomState::new().hash_one(())
 }
 
-/// Refuses a name that leads out of its folder.
+/// Rejects a name that leads out of its folder.
 fn one_name(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {

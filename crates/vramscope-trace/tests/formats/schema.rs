@@ -95,7 +95,7 @@ mod data {
             let files = recordings(&folder, release);
             assert_eq!(differences(&["--strict"], release, &files), "");
             for other in ["2.6", "2.11", "2.15"].into_iter().filter(|&other| other != release) {
-                assert_ne!(differences(&["--strict"], other, &files), "", "{release} is no {other}");
+                assert_ne!(differences(&["--strict"], other, &files), "", "{release} is not {other}");
             }
         }
     }

@@ -92,7 +92,7 @@ mod tests {
         shape.put(0x0102_0304, addr);
         shape.keep(&[action, Value::None, addr, Value::Int(1), other, Value::Int(2), action, Value::None]);
         let [first, second] = [0, 1].map(|n| shape.key(n).unwrap());
-        assert!(shape.key(2).is_none(), "what is behind an unknown key is read as it comes");
+        assert!(shape.key(2).is_none(), "keys after an unknown key are not predicted");
         assert!(Value::Str(first.key) == action && Value::Str(second.key) == addr);
         assert!(first.begins(&[BINGET, 7, 1, 2, 3, 4, 5, 6]));
         assert!(!first.begins(&[BINGET, 8, 1, 2, 3, 4, 5, 6]));

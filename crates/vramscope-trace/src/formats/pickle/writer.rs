@@ -19,8 +19,7 @@ use crate::trace::{DeviceTrace, Trace};
 /// Maximum batch size of `pickle.dump`; memory_viz fails on very large batches.
 const BATCH: usize = 1000;
 
-/// Devices below this number always get a list of events, including missing devices in between. The reader accepts at most this many
-/// lists.
+/// Devices below this number always get a list of events, including missing devices in between.
 const MOST_LISTED: i64 = 4096;
 
 /// Writes `trace` as a snapshot that CPython's `pickle.load`, `torch.cuda._memory_viz` and the memory_viz page open. Reading it gives

@@ -1,17 +1,17 @@
-//! The rules of PyTorch's and CuPy's caching allocators, as plain data ([`Policy`]), and an engine that follows them.
+//! The rules of PyTorch's and CuPy's caching allocators as plain data ([`Policy`]), and an engine that follows them.
 //!
-//! Nothing here asks the operating system for anything: memory comes from a [`Device`], which may be one of addresses alone
-//! ([`VirtualDevice`]), and who wants to know what happens is an [`Observer`]. [`CachingAllocator`] is the engine driven
-//! a step at a time, as a replay does; the pools of `vramscope-allocator` stand on [`Engine`] itself.
+//! This crate makes no calls to the operating system. Memory comes from a [`Device`], which may have only addresses
+//! ([`VirtualDevice`]). An [`Observer`] receives events. [`CachingAllocator`] drives the engine step by step, as a replay does. The
+//! pools of `vramscope-allocator` use [`Engine`] directly.
 //!
 //! ```text
 //!   caching_allocator        start, growth, summary
 //!            \               |
-//!             engine: a device's arenas, its peaks, its private pools
+//!             engine: a device's arenas, peaks and private pools
 //!                |
-//!             arena: blocks of one pool on one stream, with a lock of its own     pending: what waits for streams
+//!             arena: blocks of one pool on one stream, with one lock       pending: blocks that wait for streams
 //!                |
-//!             core: what was taken from the device             statistics
+//!             core: memory taken from the device               statistics
 //!                |
 //!             policy, device, observer
 //! ```

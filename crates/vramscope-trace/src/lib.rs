@@ -1,14 +1,13 @@
-//! What happened to a device's memory, as plain data.
+//! The history of a device's memory as plain data.
 //!
-//! A [`Trace`] holds one recording: for every device its [`Events`] in columns and its end state
-//! ([`Segment`]s and [`Block`]s), and, shared between devices, interned strings, frames and stacks,
-//! the allocator's settings and the annotated regions. It says what was recorded and concludes
-//! nothing; conclusions live in `vramscope-analysis`.
+//! A [`Trace`] is one recording. For each device it has [`Events`] in columns and the end state ([`Segment`]s and [`Block`]s). All
+//! devices share interned strings, frames and stacks, the allocator's settings and the annotated regions. A trace only has recorded
+//! facts; `vramscope-analysis` draws conclusions from them.
 //!
-//! [`samples`] are what is known of a program that was only looked at now and then.
+//! [`samples`] has logs of programs that were only sampled periodically.
 //!
-//! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes them again; and
-//! [`formats::log`] is a recording that grows while the program runs.
+//! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes pickles. [`formats::log`] is a recording that
+//! grows while the program runs.
 //!
 //! ```
 //! use vramscope_trace::formats;

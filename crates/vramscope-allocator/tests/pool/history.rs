@@ -467,7 +467,7 @@ fn marks_that_panic_lose_no_memory() {
     block.record_stream(8).unwrap();
     assert_eq!(
         block.record_stream(99).unwrap_err().to_string(),
-        "stream 0x63 is not one of this device's; tell it of the stream first"
+        "stream 0x63 does not belong to this device; register it with the device first"
     );
     drop(block);
     drop(pool.malloc(1).unwrap());

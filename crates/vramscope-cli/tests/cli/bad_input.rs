@@ -224,7 +224,7 @@ fn what_expands_beyond_reason_is_read_where_the_user_says_so() {
     let refused = info(&[]);
     assert_eq!(refused.status.code(), Some(2));
     let error = String::from_utf8(refused.stderr).unwrap();
-    assert!(error.contains("further than recordings do") && error.ends_with("--max-expanded\n"), "{error}");
+    assert!(error.contains("more than any recording does") && error.ends_with("--max-expanded\n"), "{error}");
     assert_eq!(info(&["--max-expanded", "10MiB"]).status.code(), Some(2));
     for limit in ["64MiB", "unlimited"] {
         assert!(info(&["--max-expanded", limit]).status.success(), "{limit}");

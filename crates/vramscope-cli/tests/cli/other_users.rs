@@ -120,7 +120,7 @@ fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
     let output = run(&["export", "examples/oom.pickle", "-o", link.to_str().unwrap()]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("is a link of user 65534; links of other users are not followed"), "{said}");
+    assert!(said.contains("is a link owned by user 65534; links of other users are not followed"), "{said}");
     assert_eq!(fs::read(&target).unwrap(), b"mine");
 }
 

@@ -114,7 +114,7 @@ fn nonsense_settings_get_pytorch_s_own_complaint() {
         assert_eq!(err.lines().count(), 1, "{err}");
     }
     let (code, _, err) = text(&[OOM, "--torch", "2.6", "--conf", "large_segment_size_mb:64"]);
-    assert!(code == 2 && err.contains("PyTorch 2.6 does not know it"), "{err}");
+    assert!(code == 2 && err.contains("PyTorch 2.6 does not support it"), "{err}");
 }
 
 #[test]

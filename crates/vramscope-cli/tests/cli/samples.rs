@@ -71,7 +71,7 @@ fn options_that_ask_for_allocations_are_refused() {
 fn other_commands_name_it() {
     let log = "examples/tracker.csv.zst";
     let expected = format!(
-        "error: {log}: a log of samples, not a recording: it knows no allocations; `vramscope report` explains it, and `vramscope run` or `vramscope.torch.record` makes a recording\n"
+        "error: {log}: a log of samples, not a recording: it has no allocations; `vramscope report` reads it, and `vramscope run` or `vramscope.torch.record` makes a recording\n"
     );
     for args in [
         &["replay", log][..],

@@ -1,4 +1,4 @@
-//! Snapshots as pickles: what `torch.cuda.memory._dump_snapshot` writes, and libtorch's own pickler.
+//! Snapshots as pickles, written by `torch.cuda.memory._dump_snapshot` or by libtorch's pickler.
 
 mod machine;
 mod memo;

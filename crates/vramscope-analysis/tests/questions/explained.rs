@@ -1,4 +1,4 @@
-//! Out of memory, fragmentation, regions and holders, by hand.
+//! Out-of-memory events, fragmentation, regions and holders, computed by hand.
 
 use serde_json::json;
 use vramscope_analysis::{
@@ -176,7 +176,7 @@ fn regions_know_their_peak_and_what_they_left_behind() {
         .map(|r| (r.name.as_str(), r.count, r.peak, r.peak_above_start, r.net, r.total_us))
         .collect();
     assert_eq!(told, [("inner", 1, 2560, 2048, 2048, 7), ("step", 2, 2560, 2048, 1536, 44)]);
-    // A region's figures are those of one run.
+    // A region's figures belong to one run.
     let runs: Vec<_> = [regions[1].first, regions[1].typical, regions[1].largest]
         .map(|r| (r.peak, r.above_start, r.net, r.us))
         .into();

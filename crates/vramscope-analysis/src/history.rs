@@ -555,7 +555,7 @@ impl History {
         began_empty && !self.device().events.actions().iter().any(is_of_segments)
     }
 
-    /// Whether the ring buffer dropped the oldest events. Recordings of most releases do not say it. Two facts together show it:
+    /// Whether the ring buffer dropped the oldest events. Recordings of most releases do not contain this. Two facts together show it:
     ///
     /// - A block of the end state has the stack of its allocation, but no event of it was recorded. PyTorch keeps stacks only
     ///   while it records, so there was such an event. A second recording of one process has such blocks, too.

@@ -55,7 +55,7 @@ impl Replay<'_> {
         let device = self.with_its_size(device.into());
         let quality = &self.history.quality;
         let is_recorded = *policy == self.policy && self.start_fits(device) && !self.is_unchecked();
-        // Then memory is released as recorded, whoever released it.
+        // Then memory is released as recorded, by either side.
         let follows = is_recorded && device == ReplayDevice::Recorded;
         let collects = self.policy.garbage_collection_threshold.is_some();
         let has_limit = policy.memory_fraction.is_some() || (is_recorded && collects);

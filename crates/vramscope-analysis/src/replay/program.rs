@@ -324,7 +324,7 @@ impl<'h> Builder<'h> {
         }
     }
 
-    // ---- who gave memory back ----
+    // ---- releases of memory ----
 
     /// Processes the segment events since the last request or free. They belong to `request`, whose allocator may have released
     /// memory. Without a request, the program itself released it; the same applies to releases that were not inside the request.

@@ -55,7 +55,7 @@ fn without_history(bytes: u64) -> Arc<Trace> {
 /// Returns the growth as (line, or largest line of a function; new bytes; old bytes).
 fn grown(new: &Arc<Trace>, old: &Arc<Trace>) -> Vec<(String, u64, u64)> {
     let check = check(new, Some(old), &[Budget::Growth(ALLOCATED, Growth::Bytes(0))]);
-    let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("it is of growth") };
+    let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("expected a growth") };
     let name = |place| match place {
         Place::NoStack => "no stack".to_owned(),
         Place::Line(id) => format!("line {}", new.frames.get(id).line),
@@ -71,7 +71,7 @@ fn a_peak_may_come_to_its_budget_and_not_a_byte_higher() {
     assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB - 1)), Status::Exceeded);
     let check = check(&trace, None, &[Budget::Peak(ALLOCATED, 1)]);
     assert!(!check.keeps_all());
-    let Measured::Peak { peak, holders, .. } = &check.verdicts[0].measured else { panic!("it is of a peak") };
+    let Measured::Peak { peak, holders, .. } = &check.verdicts[0].measured else { panic!("expected a peak") };
     assert_eq!((peak.peak.bytes, peak.allocated, peak.exact), (8 * KIB, 8 * KIB, true));
     assert_eq!(holders.iter().map(|h: &Holder| h.bytes).collect::<Vec<_>>(), [5 * KIB, 3 * KIB]);
 }
@@ -123,8 +123,8 @@ fn growth_is_counted_from_the_baselines_peak() {
         assert_eq!(status(&new, Some(&old), Budget::Growth(ALLOCATED, growth)), expected, "{growth:?}");
     }
     let none = Growth::Bytes(0);
-    assert_eq!(status(&old, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it fell");
-    assert_eq!(status(&new, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it is the same");
+    assert_eq!(status(&old, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "the peak fell");
+    assert_eq!(status(&new, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it did not grow");
 }
 
 #[test]
@@ -242,8 +242,8 @@ fn a_device_the_baseline_lacks_is_not_passed() {
     let growth = Budget::Growth(ALLOCATED, Growth::Percent(1000.0));
     assert_eq!(status(&trace, None, growth), Status::Unknown(Unknown::NoBaseline));
     let unused = recording(Vec::new(), Vec::new(), defaults());
-    assert_eq!(status(&unused, None, growth), Status::Kept, "nothing has not grown");
-    assert_eq!(status(&trace, Some(&unused), growth), Status::Exceeded, "the baseline used nothing of it");
+    assert_eq!(status(&unused, None, growth), Status::Kept, "an unused device has not grown");
+    assert_eq!(status(&trace, Some(&unused), growth), Status::Exceeded, "the baseline used none of it");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_leak_is_a_finding_with_its_line() {
     }
     let leaking = recording(p.events, Vec::new(), defaults());
     let check = check(&leaking, None, &[Budget::NoLeaks]);
-    let Measured::Leaks(suspects) = &check.verdicts[0].measured else { panic!("it is of leaks") };
+    let Measured::Leaks(suspects) = &check.verdicts[0].measured else { panic!("expected leaks") };
     assert_eq!(suspects.iter().map(|s| leaking.frames.get(s.line).line).collect::<Vec<_>>(), [99]);
     assert_eq!(check.verdicts[0].status, Status::Exceeded);
 
@@ -340,7 +340,9 @@ fn an_out_of_memory_is_a_finding_only_where_it_is_asked_for() {
     let check = check(&trace, None, &[Budget::NoOoms, Budget::Peak(ALLOCATED, KIB)]);
     assert_eq!([check.verdicts[0].status, check.verdicts[1].status], [Status::Exceeded, Status::Kept]);
     assert_eq!(check.ooms, 1);
-    let Measured::Ooms { explained, more: 0 } = &check.verdicts[0].measured else { panic!("it is of those") };
+    let Measured::Ooms { explained, more: 0 } = &check.verdicts[0].measured else {
+        panic!("expected failed requests")
+    };
     assert_eq!((explained[0].event, explained[0].request.bytes, explained[0].device_free), (1, 2 * MIB, 512));
 }
 
@@ -349,7 +351,7 @@ fn what_is_not_exact_says_so() {
     let exact = |segments: Vec<Value>, settings: Value, kind| {
         let trace = recording(vec![at_line("alloc", MIB, KIB, 1)], segments, settings);
         let check = check(&trace, None, &[Budget::Peak(kind, 0)]);
-        let Measured::Peak { peak, .. } = check.verdicts[0].measured else { panic!("it is of a peak") };
+        let Measured::Peak { peak, .. } = check.verdicts[0].measured else { panic!("expected a peak") };
         peak.exact
     };
     let segments = || vec![segment(MIB, 2 * MIB, "small", &[(MIB, KIB, KIB, "active_allocated")])];
@@ -358,7 +360,7 @@ fn what_is_not_exact_says_so() {
     // Without settings, the rounding is assumed; segments are recorded as they are.
     assert!(!exact(segments(), Value::Null, ALLOCATED));
     assert!(exact(segments(), Value::Null, RESERVED));
-    assert!(!exact(Vec::new(), defaults(), RESERVED), "more is in use than reserved");
+    assert!(!exact(Vec::new(), defaults(), RESERVED), "more bytes are in use than reserved");
 }
 
 /// One recording of two devices: each has its own verdicts.

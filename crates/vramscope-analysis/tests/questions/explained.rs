@@ -32,7 +32,7 @@ fn why_reserved_memory_could_not_serve_a_request() {
     let trace = recording(vec![with(oom, "time_us", json!(5))], segments, defaults());
     let history = History::of(&trace, 0);
     let (explained, more) = ooms(&history, &Frames::of(&trace));
-    let [oom] = explained.as_slice() else { panic!("one out of memory") };
+    let [oom] = explained.as_slice() else { panic!("expected one failed request") };
     assert_eq!((more, oom.device_free, oom.request.bytes), (0, 7 * MIB, 12 * MIB));
     assert_eq!((oom.counters.reserved, oom.counters.active), (72 * MIB, 2 * MIB));
     let f = &oom.fragmentation;

@@ -1,5 +1,5 @@
 //! Tests of all analyses on recordings made by hand and at random.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails if it cannot continue")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
 mod budgets;
 mod causes;

@@ -1,5 +1,5 @@
 //! Replays: single rules, whole recordings, other settings.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test fails if it cannot continue")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
 mod cancelled;
 mod cards;

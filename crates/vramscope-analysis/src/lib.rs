@@ -1,10 +1,10 @@
-//! Questions asked of a recording, answered as plain data.
+//! Analyses of a recording, with results as plain data.
 //!
-//! Everything here is a pure function of a [`Trace`](vramscope_trace::Trace): the same recording gives the
-//! same answer, nothing is printed and nothing is read. It begins with a [`History`], which pairs frees with
-//! allocations and knows every lifetime and size.
+//! Every function here is a pure function of a [`Trace`](vramscope_trace::Trace): the same recording gives the same result, and
+//! the functions do no input or output. Start with a [`History`], which pairs frees with allocations and contains all lifetimes
+//! and sizes.
 //!
-//! Sizes are bytes; positions in a recording are [`Moment`]s.
+//! Sizes are in bytes; positions in a recording are [`Moment`]s.
 
 mod amount;
 mod beside;

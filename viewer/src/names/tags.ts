@@ -28,7 +28,7 @@ export const layerText = (layer: string | null) =>
 /** Whether a text says something: PyTorch writes `N/A` where nothing is compiled. */
 const isTold = (text: string | null): text is string => text !== null && text !== '' && text !== 'N/A';
 
-/** What an allocation is for, and why that is said: `gradient: the backward pass left it behind`. */
+/** What an allocation is for, and why that is said: `gradient: the backward pass allocated and retained it`. */
 export const purposeFacts = (purpose: Purpose | undefined): [name: string, value: string][] =>
   purpose ? [['category', `${categoryText(purpose.category)}: ${purpose.because}`]] : [];
 

@@ -1,5 +1,5 @@
-//! Recordings run again through the allocator: under the recorded settings, to prove that its rules are those
-//! that made the recording, and under others, to say what would have happened.
+//! Replays recordings through the allocator: under the recorded settings, to prove that the allocator's rules made the recording;
+//! under other settings, to predict the outcome.
 
 mod answer;
 mod capacity;

@@ -238,7 +238,9 @@ impl Device for CudaDevice {
         let _current = self.make_current()?;
         let mut state = lock(&self.state);
         if stream > LAST_BUILT_IN_STREAM && !state.streams.contains_key(&stream) {
-            return Err(DeviceError::Unsupported(format!("stream {stream:#x} does not belong to this device; pass it to adopt_stream first")));
+            return Err(DeviceError::Unsupported(format!(
+                "stream {stream:#x} does not belong to this device; pass it to adopt_stream first"
+            )));
         }
         let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
             .map_err(failed("cuEventCreate"))?;

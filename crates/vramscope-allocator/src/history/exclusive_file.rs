@@ -82,7 +82,9 @@ fn is_at(_file: &File, _path: &Path) -> bool {
 impl Write for ExclusiveFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.process.is_this() {
-            return Err(io::Error::other("the file belongs to the parent process; a forked process cannot write to it"));
+            return Err(io::Error::other(
+                "the file belongs to the parent process; a forked process cannot write to it",
+            ));
         }
         self.file.write(bytes)
     }

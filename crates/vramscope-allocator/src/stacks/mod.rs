@@ -41,7 +41,8 @@ impl SourceFrame {
 }
 
 /// The note in reports if no frame has a line number: optimized programs have no debug information by default.
-pub const NO_LINES: &str = "no line numbers: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml";
+pub const NO_LINES: &str =
+    "no line numbers: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml";
 
 /// Supplies frames that native unwinding cannot see, of an interpreted language.
 pub trait StackSource: Send + Sync {

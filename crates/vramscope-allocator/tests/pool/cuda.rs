@@ -121,7 +121,10 @@ fn what_a_driver_refuses_is_told() {
         assert_eq!(pages.map(range, 8 * page, page), Err(DeviceError::OutOfMemory { size: page }));
         assert_eq!(gpu.memory_info().unwrap(), before);
         let foreign = gpu.record_event(4096).unwrap_err();
-        assert_eq!(foreign.to_string(), "stream 0x1000 does not belong to this device; pass it to adopt_stream first");
+        assert_eq!(
+            foreign.to_string(),
+            "stream 0x1000 does not belong to this device; pass it to adopt_stream first"
+        );
     });
 }
 

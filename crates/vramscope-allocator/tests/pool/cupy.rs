@@ -132,7 +132,10 @@ fn ours(program: &str) -> String {
 fn the_same_program_gives_cupys_events_and_bytes() {
     let program = program();
     let ours = ours(&program);
-    assert!(ours.contains("Out of memory allocating") && ours.contains("free_post"), "the program covers failures and frees");
+    assert!(
+        ours.contains("Out of memory allocating") && ours.contains("free_post"),
+        "the program covers failures and frees"
+    );
     let Some(interpreter) = vramscope_testing::interpreter("cupy", "VRAMSCOPE_CUPY_PYTHON") else { return };
     let theirs = python(&interpreter, SCRIPT, program.as_bytes());
     let different = theirs.lines().zip(ours.lines()).enumerate().find(|(_, (theirs, ours))| theirs != ours);

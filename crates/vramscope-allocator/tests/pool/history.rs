@@ -234,7 +234,11 @@ fn an_out_of_memory_is_recorded_and_its_observers_may_dump() {
     let oom = events.iter().find(|e| e.action == Action::Oom).unwrap();
     assert_eq!((oom.address, oom.size), (24 * MIB, 30 * MIB + 512));
     assert_eq!(trace.devices[0].blocks.iter().filter(|b| b.state.is_active()).count(), 1, "before unwinding");
-    assert_eq!((pool.statistics().num_ooms, seen.lock().unwrap().len()), (2, 1), "no observer runs for the observer's request");
+    assert_eq!(
+        (pool.statistics().num_ooms, seen.lock().unwrap().len()),
+        (2, 1),
+        "no observer runs for the observer's request"
+    );
 }
 
 /// A program that uses every feature of a snapshot.

@@ -531,7 +531,10 @@ fn a_writer_that_fails_ends_the_printing_and_nothing_else() {
 /// Dropping its guard drops a pool's hook, which may own memory of the pool.
 #[test]
 fn a_pools_hook_is_dropped_with_its_guard() {
-    struct Owns(#[expect(dead_code, reason = "the field only keeps the memory alive")] vramscope_allocator::Allocation);
+    struct Owns(
+        #[expect(dead_code, reason = "the field only keeps the memory alive")]
+        vramscope_allocator::Allocation,
+    );
     impl MemoryHook for Owns {}
     let pool = pool_of(64 * MIB);
     let hook: Arc<dyn MemoryHook> = Arc::new(Owns(pool.malloc(512).unwrap()));

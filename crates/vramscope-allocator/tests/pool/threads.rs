@@ -131,7 +131,11 @@ fn a_use_on_another_threads_own_stream_is_waited_for() {
     let block = pool.malloc_on(0, MIB).unwrap();
     there(|| block.record_stream(PER_THREAD).unwrap());
     drop(block);
-    assert_eq!(pool.statistics().active.current, 512, "the block is free, because the pool waited for the device");
+    assert_eq!(
+        pool.statistics().active.current,
+        512,
+        "the block is free, because the pool waited for the device"
+    );
     drop(pool.malloc_on(0, 512).unwrap());
     assert_eq!(pool.statistics().active.current, 0, "every other block is free too");
 }

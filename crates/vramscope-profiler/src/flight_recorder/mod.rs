@@ -446,8 +446,7 @@ impl RecorderShared {
             return Err(too_large());
         }
         let Some(room) = room.checked_sub(being_written + bytes) else {
-            let why =
-                "other bundles are being written, and max_total_bytes leaves no room for this one";
+            let why = "other bundles are being written, and max_total_bytes leaves no room for this one";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
         };
         remove_oldest(bundles, (usize::MAX, room), removal_error);

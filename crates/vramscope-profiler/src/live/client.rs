@@ -41,7 +41,8 @@ impl Connection {
         lines.send(Question::Hello)?;
         let hello: Hello = parse(&lines.receive()?, &lines.name)?;
         if hello.protocol != PROTOCOL {
-            let why = format!("uses protocol version {}; this program supports version {PROTOCOL}", hello.protocol);
+            let why =
+                format!("uses protocol version {}; this program supports version {PROTOCOL}", hello.protocol);
             return Err(SourceError::Answer { source_name: lines.name, why });
         }
         lines.name = format!("{} (process {})", Shown::of(&hello.title), hello.pid);

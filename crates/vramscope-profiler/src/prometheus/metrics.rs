@@ -56,11 +56,7 @@ static METRICS: [Metric; 20] = [
         "Allocated bytes, plus freed bytes that still wait for another stream.",
     ),
     Metric::bytes("reserved", Gauge(|s| s.now.reserved), "Bytes that the pool allocated from the device."),
-    Metric::bytes(
-        "inactive_split",
-        Gauge(|s| s.inactive_split),
-        "Free bytes in segments with a live block.",
-    ),
+    Metric::bytes("inactive_split", Gauge(|s| s.inactive_split), "Free bytes in segments with a live block."),
     Metric::bytes("device_used", Gauge(|s| s.now.device_used), "Bytes used on the device by all processes."),
     Metric::bytes("device_total", Gauge(|s| s.now.device_total), "Size of the device."),
     Metric::bytes(

@@ -7,7 +7,7 @@ use super::{
     Ticker, Watch,
 };
 
-/// A source together with another that fills in what the first does not know, such as a pool and NVML's numbers of its process.
+/// A source, with a second source for the numbers that the first does not know, such as a pool with NVML's numbers of its process.
 ///
 /// ```
 /// use std::sync::Arc;

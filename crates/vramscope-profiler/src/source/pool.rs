@@ -13,7 +13,7 @@ use super::{
 
 /// One device of a [`MemoryPool`].
 ///
-/// Peaks are the pool's own, so that none between two readings is missed. The source keeps the pool alive.
+/// Peaks come from the pool, so no peak between two readings is missed. The source keeps the pool alive.
 pub struct PoolSource {
     pool: MemoryPool,
     device_id: i32,
@@ -22,10 +22,10 @@ pub struct PoolSource {
 }
 
 impl PoolSource {
-    /// The device of `pool` that `device` names: its number, `"cuda:0"`, or [`DeviceSpec::Current`].
+    /// Selects a device of `pool`: its id, `"cuda:0"`, or [`DeviceSpec::Current`].
     ///
     /// # Errors
-    /// Where the pool has no such device.
+    /// The pool has no such device.
     pub fn new<D>(pool: &MemoryPool, device: D) -> Result<Arc<Self>, SelectError>
     where
         D: TryInto<DeviceSpec, Error: Into<SelectError>>,

@@ -362,7 +362,7 @@ fn results_read_as_sentences() {
         lines[..2],
         [
             "cuda:0: 2 calls of 2 functions, peak 3.00 GiB, 1.00 GiB now, +1.00 GiB since the baseline",
-            "function         calls          peak    allocated per call        time"
+            "function         calls          peak  allocated per call        time"
         ]
     );
     assert!(

@@ -18,7 +18,7 @@ fn pool() -> MemoryPool {
     MemoryPool::new(&Policy::cupy(), vec![Arc::new(VirtualDevice::with_capacity(1 << 30))]).unwrap()
 }
 
-/// Asks for more than there is.
+/// Makes a request that fails.
 fn fail(pool: &MemoryPool) {
     let _live = pool.malloc(600 << 20).unwrap();
     pool.malloc(700 << 20).unwrap_err();

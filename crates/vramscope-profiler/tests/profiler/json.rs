@@ -7,7 +7,7 @@ use vramscope_profiler::{
     SavedResults, from_json,
 };
 
-/// What release 0.2.3 of gpumemprof writes of a snapshot, by its `MemorySnapshot.to_dict`.
+/// Returns a snapshot as release 0.2.3 of gpumemprof writes it (`MemorySnapshot.to_dict`).
 fn snapshot(operation: &str, allocated: u64) -> Value {
     json!({
         "timestamp": 1764000000.123456,
@@ -24,7 +24,7 @@ fn snapshot(operation: &str, allocated: u64) -> Value {
     })
 }
 
-/// By its `ProfileResult.to_dict`.
+/// Returns a result as gpumemprof writes it (`ProfileResult.to_dict`).
 fn result() -> Value {
     json!({
         "function_name": "step",
@@ -42,7 +42,7 @@ fn result() -> Value {
     })
 }
 
-/// By its `get_summary` and `save_results`.
+/// Returns saved results as gpumemprof writes them (`get_summary` and `save_results`).
 fn saved() -> Value {
     json!({
         "summary": {
@@ -79,7 +79,7 @@ fn read(json: &Value) -> Result<SavedResults, String> {
     SavedResults::read(json.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Everything in `there` stands in `here` as well, with the same values.
+/// Checks that `here` contains everything in `there`, with the same values.
 fn assert_holds(here: &Value, there: &Value, path: &str) {
     match (here, there) {
         (Value::Object(here), Value::Object(there)) => {

@@ -332,10 +332,7 @@ fn answers_that_make_no_sense() {
     let another = [HELLO[..18].to_vec(), HELLO[18..].to_vec()].concat();
     let another = String::from_utf8(another).unwrap().replace("live\":1", "live\":2");
     assert_eq!(said(&[another.as_bytes()]), "PATH: uses protocol version 2; this program supports version 1");
-    assert_eq!(
-        said(&[b"HTTP/1.1 400\r\n"]),
-        "PATH: invalid response: expected value at line 1 column 1"
-    );
+    assert_eq!(said(&[b"HTTP/1.1 400\r\n"]), "PATH: invalid response: expected value at line 1 column 1");
     assert_eq!(said(&[HELLO, b"{\"error\":\"out of order\"}\n"]), "it (process 1): out of order");
     assert_eq!(said(&[HELLO, b"{\"error\":\"\",\"gone\":true}\n"]), "it (process 1) is gone");
     assert_eq!(said(&[HELLO, &[b'7'; 2 << 20]]), "it (process 1): its response is larger than 1 MiB");

@@ -186,10 +186,7 @@ fn a_scrape_has_the_pools_own_numbers() {
         ("alloc_retries", "", s.num_alloc_retries),
         ("ooms", "", s.num_ooms),
     ];
-    assert!(
-        totals.iter().all(|&(_, _, n)| n > 0) && bytes[4].1 > 0,
-        "a number is 0: {counts:?} {reading:?}"
-    );
+    assert!(totals.iter().all(|&(_, _, n)| n > 0) && bytes[4].1 > 0, "a number is 0: {counts:?} {reading:?}");
     let bytes = bytes.map(|(name, n)| (format!("vramscope_{name}_bytes"), "", "gauge", "bytes", n));
     let numbers = numbers.map(|(name, n)| (format!("vramscope_{name}"), "", "gauge", "", n));
     let totals = totals.map(|(name, unit, n)| {

@@ -1,13 +1,13 @@
-//! A caching GPU memory pool that can be watched: on a GPU, on the host, or on no device at all.
+//! A caching GPU memory pool with instrumentation: on a GPU, on the host, or without any device memory.
 //!
-//! A [`MemoryPool`] behaves as CuPy's or PyTorch's does, byte for byte, by a [`Policy`] that is plain data. What
-//! happens in it can be seen in four ways:
+//! A [`MemoryPool`] behaves exactly like CuPy's or PyTorch's pool, as its [`Policy`] specifies. A policy is plain data. There are four ways
+//! to observe a pool:
 //!
-//! - [`Statistics`] and [`PeakScope`]: bytes of the five kinds, with peaks that nest
+//! - [`Statistics`] and [`PeakScope`]: bytes of the five kinds, with nested peaks
 //! - [`hooks::MemoryHook`]: callbacks around every request, of a thread or of a pool
 //! - [`hooks::LineProfileHook`] and [`hooks::CupyMemoryProfileHook`]: memory by source line and by function
-//! - [`HistoryOptions`]: every event with its stack, as a snapshot that memory_viz and `vramscope report`
-//!   open, or as a file that is written while the program runs
+//! - [`HistoryOptions`]: every event with its stack, as a snapshot that memory_viz and `vramscope report` open, or as a file that is
+//!   written while the program runs
 //!
 //! ```
 //! use vramscope_allocator::{HistoryOptions, MemoryPool, Policy};
@@ -25,8 +25,8 @@
 //! ```
 //!
 //! # Devices
-//! A [`Device`] gives memory in large pieces: [`HostDevice`] the host's own, `CudaDevice` (feature `cuda`) a
-//! GPU's through the driver that is found at run time, [`VirtualDevice`] addresses without memory.
+//! A [`Device`] provides segments of memory: [`HostDevice`] from the host, `CudaDevice` (feature `cuda`) from a GPU, through the driver
+//! found at run time. [`VirtualDevice`] provides addresses without memory.
 
 mod device;
 mod history;

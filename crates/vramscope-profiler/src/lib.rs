@@ -1,5 +1,4 @@
-//! GPU memory of functions and blocks, monitored, with leaks and alerts: gpumemprof's system, over any source of
-//! numbers.
+//! GPU memory of functions and code blocks, with monitoring, leak detection and alerts: gpumemprof's profiler, over any source of numbers.
 //!
 //! ```
 //! use vramscope_allocator::{MemoryPool, Policy};
@@ -12,17 +11,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`MemorySource`]: where numbers come from, and what each source knows
-//! - [`GpuMemoryProfiler`]: functions and blocks, monitoring, the summary; [`PoolProfiler`]: the same of a pool, which knows all
-//!   of its numbers
-//! - [`Monitor`]: looks at a source at intervals
-//! - [`MemoryTracker`]: an events log, alerts, a watchdog
-//! - [`FlightRecorder`]: what is left of a run that was out of memory
+//! - [`MemorySource`]: a source of numbers
+//! - [`GpuMemoryProfiler`]: functions and code blocks, monitoring, the summary; [`PoolProfiler`]: the same for a pool, with all numbers
+//!   known
+//! - [`Monitor`]: samples a source at intervals
+//! - [`MemoryTracker`]: an event log, alerts, a watchdog
+//! - [`FlightRecorder`]: diagnostic bundles of runs that are out of memory
 //! - [`HiddenMemory`]: device memory that no pool reserved, classified
-//! - [`SavedResults`]: results as JSON, in gpumemprof's form
-//! - [`LeakDetector`]: what piles up across calls
-//! - [`LiveStacks`]: who holds what is live
-//! - `live`, on Unix: a source told to other processes on a local socket
+//! - [`SavedResults`]: results as JSON, in gpumemprof's format
+//! - [`LeakDetector`]: blocks that accumulate across calls
+//! - [`LiveStacks`]: the stacks of live blocks
+//! - `live`, on Unix: serves a source to other processes on a local socket
 //! - `PrometheusEndpoint` (feature `prometheus`): sources as metrics
 
 mod flight_recorder;

@@ -9,7 +9,7 @@ struct Readme;
 #[doc = include_str!("../README.md")]
 struct OfTheCrate;
 
-/// The README of the crate of `#[profile]`, which cannot use what it makes.
+/// The README of the crate of `#[profile]`, which cannot use its own macro.
 #[cfg(feature = "macros")]
 #[doc = include_str!("../../vramscope-macros/README.md")]
 struct OfMacros;

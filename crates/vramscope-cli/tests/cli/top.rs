@@ -147,7 +147,7 @@ fn a_program_that_stands_still_is_not_waited_for() {
     let path = path.display();
     let output = home.top(&["--json", "--socket", &path.to_string()]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, format!("error: {path}: gives no answer within 2 s\n"));
+    assert_eq!(said, format!("error: {path}: no response within 2 s\n"));
     assert_eq!(output.status.code(), Some(2));
 }
 

@@ -87,8 +87,7 @@ fn busy() -> Model {
         model.looked("/run/a.sock".as_ref(), Ok(pool(81, 100 + 100 * (i % 5))));
         model.looked("/run/b.sock".as_ref(), Ok(host(500 + 20 * i)));
     }
-    let late =
-        SourceError::Answer { source_name: String::new(), why: "gives no answer within 2 s".to_owned() };
+    let late = SourceError::Answer { source_name: String::new(), why: "no response within 2 s".to_owned() };
     model.looked("/run/c.sock".as_ref(), Ok(pool(1, 1)));
     model.looked("/run/c.sock".as_ref(), Err(late));
     model

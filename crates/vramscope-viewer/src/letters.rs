@@ -1,16 +1,16 @@
-//! Bytes as text that stands in a page: the characters of ASCII without the three that HTML would change or read as its own (NUL,
-//! carriage return and `<`), so that no encoding of the document around it changes them. Two of these 125 letters say 13 bits, or
-//! 14 where there are pairs enough: 6.95 bits a letter. Base64 would be a seventh longer.
+//! Encodes bytes as text within an HTML page. The alphabet is ASCII without the three characters that HTML would alter or
+//! interpret (NUL, carriage return and `<`), so the document's encoding does not matter. A pair of these 125 letters encodes 13
+//! bits, or 14 bits for as many values as there are spare pairs: 6.95 bits per letter. Base64 would be a seventh longer.
 //!
-//! `viewer/src/source/letters.ts` reads it.
+//! `viewer/src/source/letters.ts` decodes it.
 
-/// How many letters there are.
+/// The size of the alphabet.
 const LETTERS: u32 = 125;
 
-/// A pair says 14 bits where the lower 13 of them are below this, which are as many as there are pairs beyond 2^13.
+/// A pair encodes 14 bits if its lower 13 bits are below this number: the number of pairs beyond 2^13.
 const LONG: u32 = LETTERS * LETTERS - (1 << 13);
 
-/// `bytes` as text.
+/// Encodes `bytes` as text.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let letters: Vec<char> = ('\0'..='\x7f').filter(|letter| !['\0', '\r', '<'].contains(letter)).collect();
     let mut text = String::with_capacity(bytes.len() / 6 * 7 + 4);
@@ -30,7 +30,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
             held -= length;
         }
     }
-    // The last bits, and zeros above them, fewer than a byte: a letter alone says six bits.
+    // The remaining bits, fewer than a byte, padded with zeros. A single letter encodes six bits.
     if held > 6 {
         write(bits);
     } else if held > 0 {
@@ -43,7 +43,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// As the page reads it.
+    /// Decodes like the page.
     fn bytes(text: &str) -> Vec<u8> {
         let number =
             |letter: u8| u32::from(letter) - 1 - u32::from(letter > b'\r') - u32::from(letter > b'<');

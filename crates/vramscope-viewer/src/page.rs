@@ -1,4 +1,4 @@
-//! The built page, served or with recordings inside.
+//! The built page, served or self-contained.
 
 use std::borrow::Cow;
 use std::io::Write as _;
@@ -30,40 +30,40 @@ macro_rules! asset {
     };
 }
 
-/// Everything that the page is made of. `viewer/` builds it; its copy is committed so that cargo alone builds the command.
+/// The files of the page. `viewer/` builds them; they are committed so that cargo alone builds the command.
 const PAGE: Asset = asset!("index.html");
 const SCRIPT: Asset = asset!("viewer.js");
 const STYLE: Asset = asset!("viewer.css");
-// The view of all ranks of a job, which a page loads that is of one.
+// The view of all ranks of a job, which only the page of a job loads.
 const RANKS: Asset = asset!("ranks.js");
-// What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
+// The parts of a self-contained page: the engine, its worker, and the script that unpacks them.
 const ENGINE: Asset = asset!("engine.wasm.lzma");
 const WORKER: Asset = asset!("worker.js");
 const UNPACKING: Asset = asset!("carried.js");
 
-/// The files that a server gives beside the page, and of what kind each is.
+/// The files that a server serves besides the page, with their MIME types.
 const SERVED: [(Asset, &str); 3] = [
     (SCRIPT, "text/javascript; charset=utf-8"),
     (RANKS, "text/javascript; charset=utf-8"),
     (STYLE, "text/css; charset=utf-8"),
 ];
 
-/// The page; one of all ranks of a job says so, and has their view loaded with it.
+/// The page's HTML. The page of a job preloads the ranks view.
 pub(crate) fn index(is_of_ranks: bool) -> String {
     let page = String::from_utf8_lossy(&PAGE.read()).into_owned();
     let ranks = format!("<link rel=\"modulepreload\" crossorigin href=\"./{}\">\n  </head>", RANKS.name);
     if is_of_ranks { page.replacen("</head>", &ranks, 1) } else { page }
 }
 
-/// The answer that is the file of this name.
+/// The response with the file of this name.
 pub(crate) fn asset(name: &str) -> Option<Response> {
     let (asset, kind) = SERVED.into_iter().find(|(asset, _)| asset.name == name)?;
     Some(([(header::CONTENT_TYPE, kind)], asset.read()).into_response())
 }
 
 impl Asset {
-    /// The contents. Where `VRAMSCOPE_PAGE` names a directory they are read from there, so that a change of the page needs no new
-    /// build of the command.
+    /// The contents. If `VRAMSCOPE_PAGE` names a directory, they are read from there, so that a change of the page needs no
+    /// rebuild of the command.
     fn read(&self) -> Cow<'static, [u8]> {
         let folder = std::env::var_os("VRAMSCOPE_PAGE");
         let newer = folder.and_then(|folder| std::fs::read(Path::new(&folder).join(self.name)).ok());
@@ -71,7 +71,8 @@ impl Asset {
     }
 }
 
-/// What is packed into a page besides its engine, which is packed already (`viewer/engine.sh`), and its recordings.
+/// The packed parts of a self-contained page, except its recordings and its engine, which is already packed
+/// (`viewer/engine.sh`).
 #[derive(Debug, Serialize)]
 struct Packed {
     script: U8s,
@@ -85,7 +86,7 @@ struct Carried {
     recordings: Vec<CarriedRecording>,
 }
 
-/// A recording, packed anew: its bytes are a pickle that is compressed.
+/// A recording, serialized as a compressed pickle.
 #[derive(Debug, Serialize)]
 struct CarriedRecording {
     name: String,
@@ -94,26 +95,27 @@ struct CarriedRecording {
     bytes: U8s,
 }
 
-/// How a recording is compressed.
+/// The compression of a recording.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Packing {
-    /// A pickle of fewer bytes than [`SHORT`], a tenth smaller than zstd makes it.
+    /// For a pickle smaller than [`SHORT`]: a tenth smaller than with zstd.
     Lzma,
-    /// Any other, which LZMA would take a minute for, and which the page reads as a stream.
+    /// For any other: LZMA would take a minute, and the page reads zstd as a stream.
     Zstd,
 }
 
 const SHORT: usize = 4 << 20;
 
-/// One page with the recordings, each with its name, and notes on them inside, and the engine that answers questions about them: it opens from disk,
-/// without a server and without a network.
+/// Creates a self-contained page with named recordings, notes on them, and the engine that answers queries. It opens from disk,
+/// without a server or a network.
 ///
-/// Everything is text that no name can leave (`letters.rs`). The policy in the page names its own scripts and style by their hashes: no
-/// other is run but the worker's, which the page makes of its own parts, and nobody can be reached.
+/// All data is encoded as text that cannot terminate its element (`letters.rs`). The page's policy lists its own scripts and
+/// style by hash. No other script runs except the worker, which the page creates from its own parts, and all network access is
+/// blocked.
 ///
 /// # Errors
-/// Where a recording cannot be written out.
+/// Fails if a recording cannot be serialized.
 pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Result<String, ViewError> {
     let [script, style, worker, engine, unpacking] =
         [SCRIPT, STYLE, WORKER, ENGINE, UNPACKING].map(|asset| asset.read());
@@ -143,13 +145,13 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
         });
     }
     let carried = letters::text(&columns.behind(&Carried { recordings: carried })?);
-    // No text of a note ends its element.
+    // No note may terminate its script element.
     let notes = serde_json::to_string(notes)?.replace('<', "\\u003c");
 
     let hash = |text: &[u8]| STANDARD.encode(Sha256::digest(text));
     let [unpacking_hash, script_hash, style_hash] = [&unpacking, &script, &style].map(|text| hash(text));
     let unpacking = String::from_utf8_lossy(&unpacking);
-    // The script does not contain "</script": a test checks what is built.
+    // The script must not contain "</script"; a test checks the built file.
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -165,7 +167,7 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
     ))
 }
 
-/// `bytes` as `viewer/src/source/lzma.ts` unpacks them.
+/// Compresses `bytes` for `viewer/src/source/lzma.ts`.
 fn lzma(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let hardest =
         LzmaOptions { lc: 4, pb: 0, nice_len: LzmaOptions::NICE_LEN_MAX, ..LzmaOptions::with_preset(9) };

@@ -18,7 +18,7 @@ pub(crate) struct Allocation<'py> {
     pub(crate) tag: Option<Tag>,
     /// The number of allocations on this device before its free. None if it is not freed.
     pub(crate) freed_before: Option<usize>,
-    /// An example has no category for it.
+    /// The matching allocation of an example has another lifetime, so its category does not apply.
     pub(crate) is_in_doubt: bool,
 }
 

@@ -8,10 +8,10 @@ use pyo3::types::PyCapsule;
 
 use crate::answers::failed;
 
-/// A table of a recording, for polars, pandas, DuckDB, pyarrow and all that takes Arrow's data.
+/// A table of a recording, for polars, pandas, DuckDB, pyarrow and other libraries that accept Arrow data.
 ///
-/// They read the columns where they lie: nothing is copied, and the table stays as long as one of them needs it. Texts are
-/// dictionaries (pandas and polars: categorical), times have the zone UTC.
+/// They read the columns in place: nothing is copied, and the table stays alive while one of them uses it. Texts are
+/// dictionary-encoded (pandas and polars: categorical), and times are in UTC.
 ///
 ///     import polars
 ///     events = polars.DataFrame(recording.events)

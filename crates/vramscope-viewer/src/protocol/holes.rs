@@ -41,7 +41,7 @@ pub(crate) struct Asked {
     /// After rounding.
     pub(crate) bytes: u64,
     pub(crate) failed: bool,
-    /// What the device had free, where the request failed.
+    /// The device's free bytes, if the request failed.
     pub(crate) device_free: Option<u64>,
     /// The position of the largest hole that would have served the request if it were large enough.
     pub(crate) largest: Option<usize>,

@@ -52,8 +52,8 @@ test('a link with any search leaves the page answering', async ({ open }) => {
 test('what the engine does not understand is said beside the search', async ({ open }) => {
   const page = await open(`${await serving(recording())}#search=other`);
   for (const [text, why] of [
-    ['/(/', 'this is no regular expression'],
-    [String.raw`/(a)\1/`, 'back references are not known'],
+    ['/(/', 'invalid regular expression'],
+    [String.raw`/(a)\1/`, 'back references are not supported'],
     ['>=5parsecs', 'a size is a number of bytes or has a unit'],
   ] as const) {
     await goTo(page, `search=${encodeURIComponent(text)}`);

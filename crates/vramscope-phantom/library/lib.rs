@@ -1,8 +1,8 @@
-//! The phantom GPU: a shared library that answers for NVIDIA's driver, runtime and libraries, on a GPU that is a byte counter.
+//! The phantom GPU: a shared library that implements NVIDIA's driver, runtime and libraries on a GPU that only counts bytes.
 //!
-//! A program that is started with it (`LD_PRELOAD`) allocates, copies and launches as it would on a GPU. What is allocated is
-//! counted, copies are copied, and kernels compute nothing. `table/` lists every call.
-#![allow(unsafe_code, reason = "functions of C, called with the caller's pointers")]
+//! A program that preloads it (`LD_PRELOAD`) allocates, copies and launches as on a real GPU. The library counts allocations
+//! and performs copies; kernels compute nothing. `table/` lists every call.
+#![allow(unsafe_code, reason = "C functions, called with the caller's pointers")]
 
 #[path = "../src/architecture.rs"]
 mod architecture;

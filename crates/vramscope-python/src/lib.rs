@@ -1,7 +1,7 @@
 //! The native part of the Python package `vramscope`, imported as `vramscope._native`.
 //!
-//! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
-//! it stands on is the facade `vramscope`.
+//! Python code only provides the interface (`python/vramscope`). Reading, counting and drawing happen here, on top of the
+//! facade `vramscope`.
 
 mod answers;
 mod arguments;
@@ -28,7 +28,7 @@ mod work;
 
 use pyo3::prelude::*;
 
-/// What `python/vramscope` imports; `python/vramscope/_native.pyi` has its types.
+/// The exports that `python/vramscope` imports; `python/vramscope/_native.pyi` has their types.
 #[pymodule]
 mod _native {
     #[pymodule_export]

@@ -1,12 +1,12 @@
 //! The page of `vramscope view`, and the local server behind it.
 //!
 //! ```text
-//!   recording.rs   an opened file, made ready          page/      the built page, from viewer/
-//!   open_file.rs   the threads that answer                 |
+//!   recording.rs   a loaded file, with analyses        page/      the built page, from viewer/
+//!   open_file.rs   the answering threads                   |
 //!        |                                                |
-//!   answers.rs     answers to the page's questions     page.rs    served, or with the data inside
+//!   answers.rs     answers to the page's queries       page.rs    served, or self-contained
 //!        |                                                |
-//!        +------------------> server.rs <-----------------+       guard.rs   who may ask
+//!        +------------------> server.rs <-----------------+       guard.rs   access control
 //! ```
 
 mod about;
@@ -62,7 +62,7 @@ pub use recording::OpenRecording;
 #[cfg(feature = "server")]
 pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! The built page, served or with recordings inside.
+//! The built page, served or self-contained.
 
 use std::borrow::Cow;
 use std::io::{self, Write as _};
@@ -31,40 +31,40 @@ macro_rules! asset {
     };
 }
 
-/// Everything that the page is made of. `viewer/` builds it; its copy is committed so that cargo alone builds the command.
+/// The files of the page. `viewer/` builds them; they are committed so that cargo alone builds the command.
 const PAGE: Asset = asset!("index.html");
 const SCRIPT: Asset = asset!("viewer.js");
 const STYLE: Asset = asset!("viewer.css");
-// The view of all ranks of a job, which a page loads that is of one.
+// The view of all ranks of a job, which only the page of a job loads.
 const RANKS: Asset = asset!("ranks.js");
-// What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
+// The parts of a self-contained page: the engine, its worker, and the script that unpacks them.
 const ENGINE: Asset = asset!("engine.wasm.gz");
 const WORKER: Asset = asset!("worker.js");
 const UNPACKING: Asset = asset!("carried.js");
 
-/// The files that a server gives beside the page, and of what kind each is.
+/// The files that a server serves besides the page, with their MIME types.
 const SERVED: [(Asset, &str); 3] = [
     (SCRIPT, "text/javascript; charset=utf-8"),
     (RANKS, "text/javascript; charset=utf-8"),
     (STYLE, "text/css; charset=utf-8"),
 ];
 
-/// The page; one of all ranks of a job says so, and has their view loaded with it.
+/// The page's HTML. The page of a job preloads the ranks view.
 pub(crate) fn index(is_of_ranks: bool) -> String {
     let page = String::from_utf8_lossy(&PAGE.read()).into_owned();
     let ranks = format!("<link rel=\"modulepreload\" crossorigin href=\"./{}\">\n  </head>", RANKS.name);
     if is_of_ranks { page.replacen("</head>", &ranks, 1) } else { page }
 }
 
-/// The answer that is the file of this name.
+/// The response with the file of this name.
 pub(crate) fn asset(name: &str) -> Option<Response> {
     let (asset, kind) = SERVED.into_iter().find(|(asset, _)| asset.name == name)?;
     Some(([(header::CONTENT_TYPE, kind)], asset.read()).into_response())
 }
 
 impl Asset {
-    /// The contents. Where `VRAMSCOPE_PAGE` names a directory they are read from there, so that a change of the page needs no new
-    /// build of the command.
+    /// The contents. If `VRAMSCOPE_PAGE` names a directory, they are read from there, so that a change of the page needs no
+    /// rebuild of the command.
     fn read(&self) -> Cow<'static, [u8]> {
         let folder = std::env::var_os("VRAMSCOPE_PAGE");
         let newer = folder.and_then(|folder| std::fs::read(Path::new(&folder).join(self.name)).ok());
@@ -128,13 +128,13 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
         carried.push(CarriedRecording { name: name.to_owned(), about: About::of(recording), bytes });
     }
     let carried = STANDARD.encode(columns.behind(&Carried { recordings: carried })?);
-    // No text of a note ends its element.
+    // No note may terminate its script element.
     let notes = serde_json::to_string(notes)?.replace('<', "\\u003c");
 
     let hash = |text: &[u8]| STANDARD.encode(Sha256::digest(text));
     let [unpacking_hash, script_hash, style_hash] = [&unpacking, &script, &style].map(|text| hash(text));
     let unpacking = String::from_utf8_lossy(&unpacking);
-    // The script does not contain "</script": a test checks what is built.
+    // The script must not contain "</script"; a test checks the built file.
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

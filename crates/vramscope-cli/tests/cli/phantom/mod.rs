@@ -80,7 +80,7 @@ fn a_folder_that_cannot_be_written_is_named() {
     assert_eq!(code(&output), 2);
     assert_eq!(
         text(&output.stderr),
-        "error: no folder for the phantom's files in /there/is/none: entity not found; set TMPDIR to one that can be written\n"
+        "error: cannot create a folder for the phantom's files in /there/is/none: entity not found; set TMPDIR to a writable folder\n"
     );
 }
 

@@ -2,6 +2,8 @@
 //!
 //! A program that is started with it (`LD_PRELOAD`) allocates, copies and launches as it would on a GPU. What is allocated is
 //! counted, copies are copied, and kernels compute nothing. `table/` lists every call.
+#![allow(unsafe_code, reason = "functions of C, called with the caller's pointers")]
+
 //!
 //! # Modules
 //! ```text
@@ -30,7 +32,6 @@
 //!
 //! The library uses only Rust's standard library, so `build.rs` compiles it with one call of the compiler. Its unit tests are a test
 //! target of the crate.
-#![allow(unsafe_code, reason = "functions of C, called with the caller's pointers")]
 
 #[path = "../src/architecture.rs"]
 mod architecture;

@@ -28,6 +28,42 @@
 //! A [`Device`] provides segments of memory: [`HostDevice`] from the host, `CudaDevice` (feature `cuda`) from a GPU, through the driver
 //! found at run time. [`VirtualDevice`] provides addresses without memory.
 
+//!
+//! # Modules
+//! ```text
+//!   pool/     MemoryPool, DevicePool, Allocation          hooks/   callbacks
+//!      |
+//!      |---- the engine, observed by pool/pool_observer.rs
+//!      v
+//!   device/     history/  --> Trace, or a log on disk     stacks/
+//! ```
+//! - `pool`: `memory_summary` prints PyTorch's table.
+//! - `hooks`: `registry` knows the registered hooks. `line_profile` and `function` count, and look up symbols only for a report.
+//! - `history`: a ring of events for each device, recorded under the same locks as the changes. `snapshot` makes a trace. `stream` writes
+//!   a log on its own thread: first events with addresses, later symbols. `exclusive_file` locks the log: a second writer is refused, and
+//!   a removed or replaced file is an error.
+//! - `stacks`: `unwind` walks the stack with cached unwind rules, about 13 ns for each frame. `objects` copies the unwind tables of
+//!   loaded objects. `symbols` looks up each address once, late. `table_memory` counts the host memory of both.
+//! - `device`: host memory, and a GPU through the driver, which is found at run time. `process` detects a fork.
+//!
+//! # Locks
+//! Locks are taken in one order: the ledger of peaks, the arenas in the order of their table, the device's accounts, the history, the
+//! stores behind it. Only the device's code runs under one of them. Hooks, callbacks, observers and stack sources run with no lock held.
+//!
+//! # Forked processes
+//! A forked process has a copy of every lock, including those that other threads held, and none of those threads. So a child must not use
+//! the objects of its parent:
+//!
+//! - Requests to the parent's pools fail ([`AllocError::Forked`]), and recordings do not begin ([`HistoryError::Forked`]).
+//! - A child may drop a pool, an allocation or a guard, and in `vramscope-profiler` a monitor, a profiled call, a call of the leak
+//!   detector, a phase, a tracker, an endpoint or a live server. Dropping takes no lock, waits for no thread, and leaves the parent's
+//!   recording, log and socket alone.
+//! - Do not read the parent's statistics, snapshots or results in the child: the call may wait forever.
+//! - Objects that the child makes work, with one exception. If another thread registered a hook for itself, or read the tables for native
+//!   stacks, at the moment of the fork, the child must do neither.
+//! - A child's copy of a listening socket stays open until the child ends or calls `exec`.
+//! - Processes from `std::process::Command` are not affected. Forks by the bare system call, around the C library, are not detected.
+
 mod device;
 mod history;
 pub mod hooks;

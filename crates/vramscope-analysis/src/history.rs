@@ -1,5 +1,17 @@
 //! All allocations of a device with their lifetimes and sizes, reconstructed from the events and the end state.
 
+//!
+//! # Sizes
+//! An event has the requested size; allocated and active bytes need the size of the block. A request is rounded (`round_size`), its block
+//! is cut from the front of a free block, and the rest is split off or stays inside (`should_split`). Free neighbors always join, so the
+//! free block starts where the allocation starts and ends at the next active block or the end of the segment. So active blocks and
+//! segments are enough, and no list of free blocks is kept. Only requests above 1 MiB outside expandable segments need the free block at
+//! all.
+//!
+//! The size of a large block that was live before recording and gone by the end cannot always be known. No free block of the large pool
+//! is smaller than 1 MiB, so a smaller gap behind the block belongs to it. A later allocation behind it starts at its end. Otherwise the
+//! rounded size is used, and `Quality` counts the block.
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;

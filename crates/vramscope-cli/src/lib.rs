@@ -2,6 +2,14 @@
 //!
 //! A library, so that the Python package is the command, too: `main.rs` is all that the program adds.
 
+//!
+//! # Modules
+//! - `args`: the command line. `commands`: one file or folder for each subcommand.
+//! - `say`: the only module that prints. Notes and errors become `Shown`, pages pass a filter that keeps line ends and styles, JSON is
+//!   written by `write_json`, and a protocol gets stdout to itself. The crate's `clippy.toml` forbids stdout and stderr elsewhere.
+//! - `output`: the only module that writes files. It writes beside the named file and renames at the end. `part` removes files that an
+//!   error or a signal leaves unfinished.
+
 mod advice;
 mod args;
 mod commands;

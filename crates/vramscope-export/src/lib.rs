@@ -20,6 +20,12 @@
 //! # Ok::<(), vramscope_export::ExportError>(())
 //! ```
 
+//!
+//! # Modules
+//! `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows of
+//! each table once; CSV and Parquet take them as a `Sink`. A profile is written as many small messages end to end, which protobuf defines
+//! to be one message. A Chrome trace has each stack once, in `stackFrames`.
+
 #[cfg(feature = "arrow")]
 mod arrow;
 mod chrome;

@@ -9,6 +9,20 @@
 //!        +------------------> server.rs <-----------------+       guard.rs   access control
 //! ```
 
+//!
+//! # Modules
+//! - `protocol`: the questions and answers as plain data; `columns` encodes columns of numbers. Tests write the page's types from these
+//!   structs.
+//! - `questions`: every question of the page, answered once for the server and for the engine in a worker.
+//! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
+//!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
+//! - `answers`, `picture`, `search`, `held`, `allocations`, `holes`, `pools`, `what_if`: answers by subject.
+//! - `ranks` (feature `fleet`): the answer about all ranks, from a `Fleet`. The page adds up nothing. The first files of the library are
+//!   the ranks' files, read on first use by position, never by path (`JobFiles`).
+//! - `server`: routes, the threads of open files, access checks. An open file has threads that share its data; some answer quick
+//!   questions, some slow ones. Closing the page's request cancels a question. Closing the file ends its threads and frees its memory.
+//! - `page`, `letters`: self-contained pages. `page/`: the built page, committed.
+
 mod about;
 mod advice;
 mod allocations;

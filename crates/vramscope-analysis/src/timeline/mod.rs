@@ -1,6 +1,13 @@
 //! The timeline: stacked live memory over events or time, drawn at any zoom. The drawing time depends on the window, not on the
 //! length of the recording.
 
+//!
+//! Each pixel column shows the moment in it with the most live bytes (`range_max` finds it in a `column` of four bytes for each moment).
+//! So no peak is lost at any zoom. `picture` walks the allocations that are live at those moments once, oldest first. Each column grows
+//! from the bottom: it adds bytes, and starts a run of rows only when it passes the middle of a row. Time depends on the allocations
+//! shown, not on the length of the recording. `lifetimes` stores the live allocations every few thousand moments. `bands` sums bytes by
+//! category at the same moments.
+
 mod bands;
 mod clock;
 mod lifetimes;

@@ -1,5 +1,19 @@
 //! `vramscope mcp`: the questions of the other commands, for assistants, over the Model Context Protocol.
 
+//!
+//! ```text
+//!   server.rs: requests, waiting and cancellation         tools.rs, prompt.rs: descriptions for assistants
+//!      |                    |
+//!   transport.rs         questions.rs: one question for each tool, answered with the command's JSON
+//!   (lines, bounded)        |            |                 |               |
+//!                     arguments.rs   recordings.rs     folders.rs      bounded.rs
+//!                                    (a few open)      (access)        (cuts, and reports it)
+//! ```
+//!
+//! The SDK (`rmcp`) implements the protocol. Each question runs on its own thread; `work.rs` shares progress and cancellation. Answers
+//! are `vramscope-report`'s JSON, written once and read back only as far as it is sent (`bounded.rs`), so omitted parts take no memory.
+//! Schemas of arguments come from the types in `arguments.rs`; those of answers, in `tools.rs`, name the keys that are always present.
+
 mod advice;
 mod arguments;
 mod bounded;

@@ -181,7 +181,7 @@ def test_memory_that_is_freed_by_hand_ends_once(device, tmp_path):
 def test_two_records_at_once_and_the_same_file_again(device, tmp_path):
     path = tmp_path / "run.vramscope"
     with record(path, allocator=base(device)) as recording:
-        with pytest.raises(vramscope.VramscopeError, match="is being recorded already"):
+        with pytest.raises(vramscope.VramscopeError, match="is already being recorded"):
             record(tmp_path / "other.vramscope")
         assert not (tmp_path / "other.vramscope").exists()
         recording.close()

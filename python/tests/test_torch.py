@@ -184,9 +184,9 @@ with vramscope.torch.record("two.pickle"):
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
-    assert said[0] == f"there is no folder {tmp_path}/no/such/folder to write run.pickle into"
+    assert said[0] == f"cannot write run.pickle: there is no folder {tmp_path}/no/such/folder"
     assert said[1] == "max_entries must be >= 1"
-    assert said[2].startswith("stacks is")
+    assert said[2].startswith("stacks must be")
     assert said[3] == (
         "run.json: a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats"
     )
@@ -194,9 +194,9 @@ with vramscope.torch.record("two.pickle"):
     assert said[5] == "every must be > 0"
     assert said[6].startswith("every must be <= ")
     assert said[7:12] == [
-        "model is a torch.nn.Module or several, not int",
-        "model is a torch.nn.Module or several, and has a str in it",
-        "optimizer is a torch.optim.Optimizer or several, and has a Linear in it",
+        "model must be a torch.nn.Module or a list of them, not int",
+        "model must be a torch.nn.Module or a list of them; the list has a str",
+        "optimizer must be a torch.optim.Optimizer or a list of them; the list has a Linear",
         "max_entries is a whole number, not float",
         "every is a number, not str",
     ]

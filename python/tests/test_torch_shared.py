@@ -79,7 +79,7 @@ with vramscope.torch.record("run.pickle"):
 """,
     )
     assert done.returncode == 0, done.stderr
-    assert "vramscope: the program has turned PyTorch's history off: what it recorded is lost" in done.stderr
+    assert "vramscope: the program turned off PyTorch's history: the recorded events are lost" in done.stderr
     with (tmp_path / "run.pickle").open("rb") as file:
         assert pickle.load(file)["segments"]
 

@@ -102,7 +102,7 @@ def test_transformers_with_tensorboard(tmp_path, monkeypatch, caplog):
     behind = VramscopeCallback()
     trainer = transformers.Trainer(model=Net(), args=arguments, train_dataset=Rows(), callbacks=[behind])
     trainer.train()
-    assert "tensorboard will not have vramscope's numbers" in caplog.text
+    assert "tensorboard does not get vramscope's numbers" in caplog.text
     caplog.clear()
     assert behind.add_to(trainer) is behind
     trainer.train()

@@ -1,4 +1,4 @@
-"""vramscope.torch on real PyTorch, on a phantom GPU: `./test --torch` names the Python with PyTorch and the command."""
+"""vramscope.torch with real PyTorch on a phantom GPU; `./test --torch` provides the Python and the command."""
 
 import os
 import pickle
@@ -32,7 +32,7 @@ step()
     with (tmp_path / "run.pickle").open("rb") as file:
         segments = pickle.load(file)["segments"]
     held = [block.get("user_metadata") for segment in segments for block in segment["blocks"]]
-    # What was there before it was recorded is known as well.
+    # Tensors from before the recording have categories too.
     assert held.count("vramscope:category=optimizer_state;module=0") == 4
     assert held.count("vramscope:category=parameter;module=2") == 2
 
@@ -69,9 +69,9 @@ def test_lines_of_a_block_are_counted_as_cupys_hook_does(command: list, tmp_path
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    # What the phantom says stands behind it.
+    # The phantom GPU's own output follows.
     lines = [line.replace(f"{tmp_path}/", "") for line in done.stdout.splitlines()[:6]]
-    # 9 MiB took 20 MiB from the device before the block, which serve 3 MiB, too.
+    # Before the block, 9 MiB took a 20 MiB segment from the device, which also serves the 3 MiB.
     assert lines == [
         "_root (6.00MB, 2.00MB)",
         "  program.py:8:<module> (1000.00B, 2.00MB)",
@@ -312,7 +312,7 @@ def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
 def test_run_writes_through_no_name_that_others_can_guess(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    # The link stands where recordings were once written under a name that is known beforehand.
+    # The link has the temporary name that recordings once used, which was predictable.
     (tmp_path / "train.py").write_text(
         f"import os; os.symlink({str(victim)!r}, f'.run.pickle.{{os.getpid()}}.part')" + TRAIN + "step()"
     )

@@ -1,4 +1,4 @@
-"""The pytest plugin, in processes of its own."""
+"""The pytest plugin, run in separate processes."""
 
 import json
 import os

@@ -1,18 +1,18 @@
-// The beginning of a self-contained page: its script, its style and its engine are packed, and so are its recordings.
+// Start-up script of a self-contained page: unpacks the page's script, style, engine and recordings.
 
 import { decode } from './source/columns';
 import type { Note } from './source/generated/view';
 import { unpackedOf } from './source/lzma';
 import { bytesOf } from './source/letters';
 
-/** What is packed into a page (crates/vramscope-viewer/src/page.rs). */
+/** The parts packed into a page (crates/vramscope-viewer/src/page.rs). */
 interface Packed {
   script: Uint8Array;
   style: Uint8Array;
   worker: Uint8Array;
 }
 
-/** A recording that a page carries: what is told of its file, and its bytes. */
+/** A recording embedded in a page: facts about its file, and its bytes. */
 interface Recording {
   name: string;
   about: unknown;
@@ -20,7 +20,7 @@ interface Recording {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** The bytes that an element of the page holds. */
+/** Returns the bytes stored in an element of the page. */
 const held = (id: string) => bytesOf(document.getElementById(id)?.textContent ?? '');
 
 function begin(): void {
@@ -36,7 +36,7 @@ function begin(): void {
   globalThis.carried = {
     parts: {
       code: unpackedOf(held('engine')).buffer,
-      // Some notebooks let frames have workers from such addresses alone.
+      // Some notebooks allow workers in frames only from data URLs.
       script: `data:text/javascript,${encodeURIComponent(text(worker))}`,
     },
     notes: JSON.parse(document.getElementById('notes')?.textContent ?? '[]') as Note[],

@@ -12,8 +12,8 @@ interface CategorySum {
   bytes: number;
 }
 
-/** What memory is for, by the bytes of each of CATEGORIES, as one bar and in words; a click shows a category alone, everywhere. */
-export function CategoryBar({ held }: { held: readonly number[] }) {
+/** A bar with the bytes of each of CATEGORIES, and the same in words. A click shows only that category, everywhere. */
+// Same order as in all pictures.
   // In the order in which all pictures stack them.
   const sums = CATEGORIES.map((category, i): CategorySum => ({ category, bytes: held[i] ?? 0 })).filter(({ bytes }) => bytes > 0);
   const total = sums.reduce((sum, { bytes }) => sum + bytes, 0);

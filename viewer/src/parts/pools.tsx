@@ -1,4 +1,4 @@
-// The pools of a device: buttons with their reserved bytes over time, and what the chosen one holds by line.
+// The pools of a device: buttons with their reserved bytes over time, and the chosen pool's contents by line.
 
 import { useMemo, useState } from 'preact/hooks';
 import { NONE, type Device, type PoolCourse, type Segments } from '../source/source';
@@ -17,16 +17,16 @@ import { Table } from './table';
 
 const isPrivate = ({ pool }: PoolCourse) => pool !== null && (pool[0] !== 0 || pool[1] !== 0);
 
-/** The pools to tell apart: none where there is only the default pool. */
+/** Returns the pools to show; none if there is only the default pool. */
 export const poolsToShow = (segments: Segments | null): readonly PoolCourse[] =>
   segments?.courses.some(isPrivate) ? segments.courses.filter(({ pool }) => pool !== null) : [];
 
 const same = (a: readonly number[] | null, b: readonly number[] | null) => a !== null && b !== null && a.join() === b.join();
 
-/** The course of the chosen pool. */
+/** Returns the reserved bytes over time of the chosen pool. */
 export const chosenPool = (segments: Segments | null) => segments?.courses.find((one) => same(one.pool, pool.value)) ?? null;
 
-/** A button a pool, with its reserved bytes over time; a click shows what it holds. */
+/** One button per pool, with its reserved bytes over time; a click shows its contents. */
 export function PoolButtons({ pools, recording }: { pools: readonly PoolCourse[]; recording: Device }) {
   const high = Math.max(...pools.map((one) => one.peak_reserved), 1);
   return (
@@ -61,11 +61,11 @@ interface PoolContentsProps {
   course: PoolCourse;
   /** The moment that all views show. */
   moment: number;
-  /** Whether that is shown at first, or the moment at which most is reserved. */
+  /** Whether to start with that moment, or with the moment at which reserved bytes peak. */
   at: At;
 }
 
-/** What a pool holds by line: at the shown moment, or where most was reserved. */
+/** The contents of a pool by line, at the shown moment or where its reserved bytes peak. */
 export function PoolContents({ shown, course, moment, at: first }: PoolContentsProps) {
   const { file, device, scope, recording } = shown;
   const [at, setAt] = useState<At>(first);

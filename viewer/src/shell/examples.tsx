@@ -1,4 +1,4 @@
-// Recordings of a site that can be looked at without one of one's own. The site lists them in its page (site/build.mjs).
+// Example recordings of a site, listed in its page (site/build.mjs).
 
 import { openFiles } from './opening';
 import { trouble } from '../state/trouble';

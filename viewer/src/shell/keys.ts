@@ -1,4 +1,4 @@
-// The keys of the whole page. Parts with keys of their own (tables, tabs, lists) keep those to themselves.
+// Keys that work on the whole page. Tables, tabs and lists handle their own keys first.
 
 import { signal } from '@preact/signals';
 import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
@@ -11,16 +11,15 @@ import { nextStep } from '../state/steps';
 
 export const helpShown = signal(false);
 
-/** The id of the search box. */
 export const SEARCH_ID = 'search';
 
 interface Binding {
   /** Values of `KeyboardEvent.key`. */
   keys: string[];
-  /** How the help writes the keys. */
+  /** The keys as the help shows them. */
   shown: string;
   does: string;
-  /** Whether the binding holds only where the element with the focus does not use the key itself, as with arrows. */
+  /** Whether the binding is skipped if the focused element uses the key itself, as with arrows. */
   plain?: boolean;
   act: (e: KeyboardEvent) => void;
 }
@@ -93,7 +92,7 @@ export const BINDINGS: Binding[] = [
   { keys: ['?'], shown: '?', does: 'These keys', act: () => (helpShown.value = !helpShown.value) },
 ];
 
-/** What the left hand does, as in trace viewers and games. */
+/** Handles the left-hand keys, as in trace viewers and games. */
 function steer(key: string, isFar: boolean): void {
   const factor = isFar ? 3 : 1.5;
   if (key === 'w' || key === 's') zoom(key === 's' ? factor : 1 / factor);
@@ -111,7 +110,7 @@ function clear(): void {
   else search.value = '';
 }
 
-/** What the pointer does on the timeline, as the help says it. */
+/** The pointer gestures on the timeline, for the help. */
 export const GESTURES: [string, string][] = [
   ['Click', 'Choose the moment and the allocation'],
   ['Drag', 'Move along'],
@@ -123,7 +122,7 @@ export const GESTURES: [string, string][] = [
 ];
 
 const TYPING = 'input:not([type=radio], [type=checkbox], [type=range]), textarea, [contenteditable]';
-/** Elements that use arrows themselves. */
+/** Elements that handle arrow keys themselves. */
 const OWN_ARROWS =
   'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
 
@@ -133,7 +132,7 @@ function pressed(e: KeyboardEvent): void {
   const binding = BINDINGS.find((b) => b.keys.includes(e.key));
   if (!binding) return;
   if (e.target.closest('select') || (binding.plain && e.target.closest(OWN_ARROWS))) return;
-  // Arrows scroll a panel that has more than fits.
+  // Arrow keys scroll a panel that overflows.
   if (binding.plain && e.target !== document.body && !e.target.closest('#timeline') && scrolls(e.target)) return;
   e.preventDefault();
   binding.act(e);

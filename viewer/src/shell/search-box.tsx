@@ -5,7 +5,7 @@ import { search } from '../state/search';
 import { bytes, count } from '../text/units';
 import { SEARCH_ID, focusTimeline } from './keys';
 
-/** Examples of queries and what they find, as the help of the box shows them. */
+/** Example queries and their meanings, for the help of the box. */
 const FORMS: [string, string][] = [
   ['attention', 'a file, line or function anywhere in the stack'],
   ['"two words"', 'the same with spaces; /att.*(q|k)/ a pattern'],
@@ -22,7 +22,7 @@ const FORMS: [string, string][] = [
 const REST_MS = 120;
 
 export function SearchBox() {
-  /** What was typed and is not searched for yet, and the query that stood there: where another took its place, that one counts. */
+  /** Typed text that is not yet searched, and the query that it replaces. If the query changes meanwhile, the new query wins. */
   const [typed, setTyped] = useState<{ text: string; over: string } | null>(null);
   const text = typed?.over === search.value ? typed.text : search.value;
   const [focused, setFocused] = useState(false);
@@ -45,7 +45,7 @@ export function SearchBox() {
       say(box.value, search.value);
       stepToMatch(e.shiftKey ? -1 : 1);
     } else if (e.key === 'Escape') {
-      // The search stays; when the timeline has the focus, the same key clears it.
+      // The search stays; with the timeline focused, the same key clears it.
       say(box.value, search.value);
       focusTimeline();
     } else return;
@@ -70,7 +70,7 @@ export function SearchBox() {
         onKeyDown={keys}
         onFocus={() => setFocused(true)}
         onBlur={(e) => {
-          // What comes next, as a click on the legend, goes on from what was typed.
+          // A following action, such as a click on the legend, builds on the typed text.
           say(e.currentTarget.value, typed?.over ?? search.value);
           setFocused(false);
         }}

@@ -1,4 +1,4 @@
-// What to do where no recording is open: examples, and how to make a recording.
+// The start page while no recording is open: examples, and how to make a recording.
 
 import { signal } from '@preact/signals';
 import { trouble } from '../state/trouble';
@@ -17,7 +17,7 @@ const WAYS: [title: string, code: string][] = [
   ['A script as it is', 'vramscope run --record run.pickle -- python train.py'],
 ];
 
-/** The title of the way that was copied last. */
+/** The title of the snippet that was copied last. */
 const copied = signal<string | null>(null);
 
 async function copy(title: string, code: string): Promise<void> {

@@ -1,16 +1,16 @@
-// Bytes as text that stands in a page: the characters of ASCII without the three that HTML would change or read as its own (NUL,
-// carriage return and "<"). Two of these 125 letters say 13 bits, or 14 where there are pairs enough; a last one alone says six.
+// Encodes bytes as text for HTML: the ASCII characters without the three that HTML changes or interprets (NUL, carriage return, "<").
+// A pair of these 125 letters encodes 13 bits, or 14 for low values; a single last letter encodes six.
 
-/** How many letters there are. */
+/** The number of letters. */
 const LETTERS = 125;
 
-/** A pair says 14 bits where the lower 13 of them are below this, which are as many as there are pairs beyond 2^13. */
+/** A pair encodes 14 bits if the lower 13 are below this: the number of pairs beyond 2^13. */
 const LONG = LETTERS * LETTERS - (1 << 13);
 
-/** The place of a letter among them. */
+/** Returns the index of a letter. */
 const numberOf = (code: number) => code - 1 - Number(code > 13) - Number(code > 60);
 
-/** The bytes of a text (crates/vramscope-viewer/src/letters.rs writes it). */
+/** Decodes a text written by crates/vramscope-viewer/src/letters.rs. */
 export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(text.length);
   let [bits, held, at] = [0, 0, 0];

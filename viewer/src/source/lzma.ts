@@ -1,18 +1,18 @@
-// Unpacks what `xz --format=lzma` has packed: a sixth less than deflate makes of the engine, which most of a self-contained page is.
-// The format is described in the LZMA SDK, whose names these are.
+// Decompresses the output of `xz --format=lzma`. It is a sixth smaller than deflate for the engine, the largest part of a self-contained
+// page. The LZMA SDK describes the format and defines these names.
 
-/** Bytes in front of the packed ones: a byte of properties, the size of the dictionary, and that of the whole, where it was known. */
+/** Bytes before the compressed data: a byte of properties, the dictionary size, and the total size, if known. */
 const HEADER = 13;
-/** Probabilities are counted in so many bits, begin in the middle, and move by a part of so many bits. */
+/** Probabilities have this many bits, start in the middle, and move by a fraction of this many bits. */
 const [ONE, HALF, MOVE] = [1 << 11, 1 << 10, 5];
 
-/** Of what went before, and of how long a match is. */
+/** The numbers of states, and of match length probabilities. */
 const STATES = 12;
 const LENGTHS = 18 + (1 << 8);
 
 /**
- * The bytes that were packed as `viewer/engine.sh` does it: with `lp=0,pb=0`, and an end that is marked. Throws where the packed ones
- * are others, or not all.
+ * Decompresses data made by `viewer/engine.sh`, with `lp=0,pb=0` and an end marker. Throws if the properties differ or the data is
+ * incomplete.
  */
 export function unpackedOf(packed: Uint8Array): Uint8Array<ArrayBuffer> {
   const lc = packed[0]!;
@@ -20,7 +20,7 @@ export function unpackedOf(packed: Uint8Array): Uint8Array<ArrayBuffer> {
   let out = new Uint8Array(packed.length * 4);
   let size = 0;
 
-  // Where each kind of probability begins in the one table of them.
+  // Start of each kind of probability in the one table.
   let entries = 0;
   const table = (length: number) => (entries += length) - length;
   const isMatch = table(STATES);
@@ -90,7 +90,7 @@ export function unpackedOf(packed: Uint8Array): Uint8Array<ArrayBuffer> {
     }
     return value;
   };
-  // Whether it is short, of the middle or long, and then how long.
+  // Short, medium or long, then the length.
   const length = (begin: number): number => {
     if (!bit(begin)) return 2 + tree(begin + 1, 3);
     if (!bit(begin + 1 + 8)) return 10 + tree(begin + 10, 3);

@@ -13,8 +13,8 @@ interface CategorySum {
 }
 
 /** A bar with the bytes of each of CATEGORIES, and the same in words. A click shows only that category, everywhere. */
-// Same order as in all pictures.
-  // In the order in which all pictures stack them.
+export function CategoryBar({ held }: { held: readonly number[] }) {
+  // Same order as in all pictures.
   const sums = CATEGORIES.map((category, i): CategorySum => ({ category, bytes: held[i] ?? 0 })).filter(({ bytes }) => bytes > 0);
   const total = sums.reduce((sum, { bytes }) => sum + bytes, 0);
   const color = ({ category }: CategorySum) => css(categoryColor(category, dark.value));

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RefObject } from 'preact';
 
-/** Scrolls a box just enough to show the part between two heights. A header covers the top `covered` pixels. */
+/** Scrolls a box just enough to show the part between two heights. `covered` pixels of the box are hidden. */
 export function bringIntoSight(box: HTMLElement | null, top: number, bottom: number, covered = 0): void {
   if (!box) return;
   const room = box.clientHeight - covered;

@@ -3,7 +3,7 @@
 
 /** Bytes before the compressed data: a byte of properties, the dictionary size, and the total size, if known. */
 const HEADER = 13;
-/** Probabilities have this many bits, start in the middle, and move by a fraction of this many bits. */
+/** Probabilities are fractions of ONE, start at HALF, and move by a part of 1 in 2^MOVE. */
 const [ONE, HALF, MOVE] = [1 << 11, 1 << 10, 5];
 
 /** The numbers of states, and of match length probabilities. */

@@ -35,7 +35,7 @@ export interface Meaning {
   steps: Steps | null;
 }
 
-/** One device of a file. Its purposes are null until they are known, and so are its steps. */
+/** One device of a file. Its purposes are null until they are known, and so are its steps, which it may lack. */
 export type Device = Omit<sent.Device, 'tags' | 'tag_texts' | 'purposes' | 'steps'> & {
   tags: Tags[];
   purposes: Purpose[] | null;

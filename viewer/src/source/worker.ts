@@ -113,7 +113,7 @@ class Thread {
   private begun(): Worker {
     if (this.worker) return this.worker;
     const worker = new Worker(this.parts.script);
-    // A worker of a page in a frame may have an opaque origin and cannot receive compiled code; the browser compiles the code itself.
+    // A worker of a page in a frame may have an opaque origin and cannot receive compiled code. The browser compiles equal code only once.
     worker.postMessage({ engine: this.parts.code } satisfies Request);
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.answered(data);
     worker.onerror = ({ message }) => this.answered({ error: message, broken: true });

@@ -1,4 +1,4 @@
-// Everything about the selected allocation.
+// The details of the selected allocation.
 
 import { purposeFacts, tagFacts } from '../names/tags';
 import { ForwardPass, StackTrace } from '../parts/stack-trace';
@@ -16,7 +16,7 @@ type Fact = [name: string, value: string, exact?: string];
 
 const exactly = (n: number) => `${count(n)} bytes`;
 
-/** An event and when it was, in microseconds after the first. */
+/** Formats an event and its time, in microseconds after the first event. */
 function when(event: number, us: number | null): string {
   const named = `event ${count(event)}`;
   return us === null ? named : `${named}, ${duration(us)}`;
@@ -67,7 +67,7 @@ function Actions({ allocation }: { allocation: Allocation }) {
   );
 }
 
-/** Shows the whole lifetime of the selected allocation, with a tenth of it on each side. */
+/** Shows the selected allocation's lifetime, with a tenth of it on each side. */
 function showLife(): void {
   const ends = lifetime();
   if (!ends) return;
@@ -75,7 +75,7 @@ function showLife(): void {
   showSelected([ends[0] - around, ends[1] + around]);
 }
 
-/** Null where none is selected, or its answer is not there yet. */
+/** Renders null without a selection, or until its answer arrives. */
 export function AllocationDetails() {
   const allocation = selection.value;
   const device = current.value;

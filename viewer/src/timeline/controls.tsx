@@ -1,4 +1,4 @@
-// The controls of the timeline: what it stacks, along which axis, in which colours.
+// The controls of the timeline: stacked bytes, axis, colors.
 
 import { batch } from '@preact/signals';
 import { Select } from '../parts/controls';

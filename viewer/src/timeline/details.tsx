@@ -1,4 +1,4 @@
-// What stands beside the timeline: notes, the selected allocation, and what the chosen span did; where nothing is chosen, what the shown part did.
+// The panel beside the timeline: notes, the selected allocation, and the memory of the chosen interval, or else of the shown part.
 
 import { selection } from '../state/allocation';
 import { selected } from '../state/selection';

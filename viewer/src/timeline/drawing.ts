@@ -1,4 +1,4 @@
-// The timeline as a drawing to save. It shows what the screen shows; neighbouring columns of one item become one rectangle.
+// The timeline as a drawing to save. It matches the screen; adjacent columns of one item become one rectangle.
 
 import { geometryAround, type Geometry } from '../draw/geometry';
 import { linesOf } from '../draw/hit';

@@ -1,4 +1,4 @@
-// The notes on the shown device: a list beside the timeline, and the field in which one is written.
+// The notes on the shown device: a list beside the timeline, and the field to write one.
 
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Button } from '../parts/controls';
@@ -28,7 +28,7 @@ export function Notes() {
   const begin = useRef<HTMLButtonElement>(null);
   const left = useRef(false);
   const isWriting = writing.value !== null;
-  // Whoever leaves the field by a key goes on where it was opened.
+  // Leaving the field by a key returns the focus to the button that opened it.
   useEffect(() => {
     if (!isWriting && left.current) begin.current?.focus();
     left.current = false;

@@ -1,4 +1,4 @@
-// What the chosen span did, or the part of the recording that the timeline shows: what was allocated, what was freed, and by whom.
+// The allocations and frees of the chosen interval, or of the part that the timeline shows, by group.
 
 import { useMemo, useState } from 'preact/hooks';
 import { momentsBetween } from '../draw/hit';
@@ -25,7 +25,7 @@ import { span, spanCompared } from '../state/span';
 import { range } from '../state/window';
 import { bytes, count, duration, signedBytes } from '../text/units';
 
-/** The moments that are asked about: of the chosen span, or of what the timeline shows; null until it shows something. */
+/** Returns the moments of the chosen interval, or of the shown part; null until the timeline has a picture. */
 function useMoments(events: number): Range | null {
   const picture = restedPicture.value?.picture;
   if (span.value) return span.value;
@@ -36,7 +36,7 @@ function useMoments(events: number): Range | null {
   return [within(from), within(to)];
 }
 
-/** What the span did, and what the same part of the step before did where that is asked for. */
+/** Returns the allocations and frees of the interval, and those of the same part of the previous step on request. */
 function useSpent({ file, device, scope, recording }: Current) {
   const moments = useMoments(recording.events);
   const [by, finds, compared] = [groupBy.value, query.value, spanCompared.value !== null];
@@ -83,7 +83,7 @@ function SpanAnswer(shown: Current) {
   );
 }
 
-/** Compares with the step before, or no longer. */
+/** Starts or stops the comparison with the previous step. */
 function Compare({ spent: { earlier, before } }: { spent: Spent }) {
   if (before) return <Button onClick={() => (spanCompared.value = null)}>Stop comparing</Button>;
   if (!earlier) return null;
@@ -146,10 +146,10 @@ interface GroupsProps {
   by: By;
 }
 
-/** Who did it: a table of groups, and of the chosen one what it did, its stack, and the way to find it everywhere. */
+/** A table of groups, and the chosen group's figures, stack, and a button to search for it. */
 function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps) {
   const [wanted, setMeasure] = useState<Measure | null>(null);
-  // Where nothing was allocated the groups are those of what is there.
+  // Without allocations, the table lists the groups that hold memory.
   const measure = wanted ?? (now.all.allocated.bytes > 0 || compared ? 'allocated' : 'at_highest');
   const [chosen, setChosen] = useState<string | null>(null);
   const columns = useMemo(() => columnsOf(by, measure, rows, compared), [by, measure, rows, compared]);
@@ -190,7 +190,7 @@ function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps
   );
 }
 
-/** What the chosen span did in one line, below the timeline of the other views. */
+/** The chosen interval in one line, below the timeline of the other views. */
 export function SpanBar() {
   const shown = useCurrent();
   if (!shown || !span.value) return null;

@@ -1,4 +1,4 @@
-// The timeline. It stands above every view: high in its own, as a strip in the others.
+// The timeline above every view: tall in its own view, a strip in the others.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { current, recordings } from '../state/recordings';

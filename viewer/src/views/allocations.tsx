@@ -1,4 +1,4 @@
-// Every allocation as a row: sorted by any column, filtered by the search, the shown moment or the chosen span.
+// The allocation table: sortable by any column, filtered by the search, the shown moment or the chosen interval.
 
 import { batch } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
@@ -27,7 +27,7 @@ interface Column {
   key: SortBy;
   title: string;
   hint: string;
-  /** As a track of a grid. */
+  /** The width, as a grid track. */
   width: string;
   numeric: boolean;
   text: (row: AllocationRow, names: Names | null) => string;
@@ -155,7 +155,7 @@ const COLUMNS: Column[] = [
   },
 ];
 
-/** The columns that have something to say of a device. */
+/** Returns the columns that have values for a device. */
 function columnsOf({ tags, steps, origin_us: origin }: Device): Column[] {
   const has: Partial<Record<SortBy, boolean>> = {
     layer: tags.some(({ layer }) => layer !== null),
@@ -199,7 +199,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
     (first, rows, unwanted) => source.allocations(file, device, { ...asked, first, count: rows }, unwanted),
   );
   const { total } = pages;
-  /** The row that was chosen last; its allocation is selected as soon as the row is there. */
+  /** The row chosen last; its allocation is selected as soon as the row arrives. */
   const [chosen, setChosen] = useState<{ row: number; id: number | null } | null>(null);
   const there = chosen && chosen.id === null ? pages.get(chosen.row) : null;
   useEffect(() => {
@@ -214,7 +214,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
     pages.need(row, row + 1);
     setChosen({ row, id: null });
   };
-  // After another sorting another row may stand there.
+  // After a change of order, another row may be there.
   const atChosen = chosen && pages.get(chosen.row);
   const isChosen = chosen?.id === null || (atChosen && atChosen.page.id[atChosen.at] === selected.value);
   const columns = columnsOf(recording);
@@ -307,7 +307,7 @@ function Head({ columns }: { columns: Column[] }) {
         const isAscending = ascending.value !== null;
         const sort = () =>
           batch(() => {
-            // Numbers begin with the largest, texts with the first.
+            // Numbers start with the largest, texts with the first in alphabetical order.
             ascending.value = (isSorted ? !isAscending : !numeric) ? 'ascending' : null;
             sortBy.value = key;
           });
@@ -331,13 +331,13 @@ function Head({ columns }: { columns: Column[] }) {
   );
 }
 
-/** Rows that are read at once where all are saved. */
+/** Rows per request when all are saved. */
 const SAVED_AT_ONCE = 20_000;
 
-/** Names of the origins in saved tables: those of ORIGINS in the words of `vramscope export`. */
+/** Names of the origins in saved tables: those of ORIGINS, as written by `vramscope export`. */
 const SAVED_ORIGINS = ['recorded', 'end_state', 'free_only'];
 
-/** The table as it is saved: what `vramscope export --what allocations` has, too, has the same names and values. */
+/** The saved table. Columns that `vramscope export --what allocations` also has share its names and values. */
 const SAVED = {
   columns: [
     'allocation',

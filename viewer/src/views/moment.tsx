@@ -1,4 +1,4 @@
-// What is live at a moment and who allocated it, or what changed between two moments.
+// Live memory at a moment by group, or the changes between two moments.
 
 import { useMemo, useState } from 'preact/hooks';
 import type { ColorKeys } from '../draw/color-keys';
@@ -28,12 +28,12 @@ export function MomentView() {
   return <Moment {...shown} />;
 }
 
-/** What is live, with what it was asked by. */
+/** Requests the live memory, with the parameters of the request. */
 function useLive({ file, device, scope, names, recording }: Current) {
   const [at, before, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
   const [calls, inverted] = [callsOf.value, isInverted.value];
   const only_found = onlyMatches.value && search !== null;
-  // The last three are what the numbers of a query are made of.
+  // `searchText` and the other last values stand for the query's numbers.
   const key = [at, before, by, calls, inverted, only_found, names !== null, recording.purposes !== null, searchText.value].join(
     ' ',
   );
@@ -149,7 +149,7 @@ function Head({ shown: { recording }, live, searched }: HeadProps) {
   );
 }
 
-/** Buttons that set the moment to compare with, or remove it. */
+/** Buttons that set or remove the moment to compare with. */
 function CompareWith({ moment: at, events, peak }: { moment: number; events: number; peak: number }) {
   const set = (to: number | null) => (against.value = to);
   if (against.value !== null) {
@@ -184,7 +184,7 @@ interface RowsProps {
   choose: (key: string) => void;
 }
 
-/** How much of a whole groups hold. */
+/** A column with each group's share of a total. */
 const shareColumn = (key: string, title: string, whole: number): Column<Group> => ({
   key,
   title,
@@ -194,7 +194,7 @@ const shareColumn = (key: string, title: string, whole: number): Column<Group> =
   exact: (g) => `${g.bytes.toLocaleString('en-US')} of ${whole.toLocaleString('en-US')} bytes`,
 });
 
-/** `found` is what a search finds in all, where only that is shown. */
+/** `found` is the total of all matches, if only these are shown. */
 function groupColumns(by: By, color: ColorKeys['color'] | null, total: number, found: number | null): Column<Group>[] {
   return [
     groupColumn(by, color),

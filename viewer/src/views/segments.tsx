@@ -1,4 +1,4 @@
-// The ranges that were reserved from the device, over time and as a table, and the highest bytes of each pool.
+// The ranges reserved from the device, over time and as a table, and the peaks of each pool.
 
 import { useMemo, useState } from 'preact/hooks';
 import { ownLabel } from '../names/stacks';

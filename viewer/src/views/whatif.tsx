@@ -1,4 +1,4 @@
-// The recorded requests replayed under other settings of the allocator.
+// Replays the recorded requests under other allocator settings.
 
 import { batch } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -103,7 +103,7 @@ function WhatIf({ file, device, scope, recording }: Current) {
   );
 }
 
-/** Why the named device is none; null where it is one, or none is named. */
+/** Returns why the chosen device is invalid, or null. */
 function wrongDevice(): string | null {
   const bytesOfIt = capacityBytes.value;
   if (bytesOfIt === undefined && knownGpus.value) return `No GPU is known by the name ${gpu.value}.`;
@@ -113,7 +113,7 @@ function wrongDevice(): string | null {
   return null;
 }
 
-/** As `useAnswer`, of a question that the user can stop. */
+/** Like `useAnswer`, for a question that the user can stop. */
 function useStoppable<T>(scope: string, key: string | null, ask: ((unwanted: AbortSignal) => Promise<T>) | null) {
   const [stopped, setStopped] = useState<string | null>(null);
   const ending = useRef(new AbortController());
@@ -132,7 +132,7 @@ function useStoppable<T>(scope: string, key: string | null, ask: ((unwanted: Abo
   };
 }
 
-/** How long something takes so far, and the button that ends it. */
+/** The elapsed time of a request, and a button that stops it. */
 function UnderWay({ what, stop }: { what: string; stop: () => void }) {
   const [seconds, setSeconds] = useState(0);
   useEffect(() => {
@@ -157,15 +157,15 @@ function Stopped({ again }: { again: () => void }) {
   );
 }
 
-/** A positive number of a field; null where it is empty or none. */
+/** Parses a positive number from a field; null if it is empty or invalid. */
 function numberIn(text: string): number | null {
   const n = Number(text);
   return text.trim() !== '' && Number.isFinite(n) && n > 0 ? n : null;
 }
 
-/** What is asked: a setting, a device, an overhead. */
+/** The inputs of the replay: a setting, a device, an overhead. */
 function Question({ refused, wrong }: { refused: string | null; wrong: string | null }) {
-  // Rows of another answer are others.
+  // Another answer has other rows.
   const change = (by: () => void) =>
     batch(() => {
       setting.value = null;
@@ -234,7 +234,7 @@ function Question({ refused, wrong }: { refused: string | null; wrong: string | 
   );
 }
 
-/** The smallest device and the smallest GPU that a setting fits on; asked when the user wants to know. */
+/** The smallest device and the smallest GPU that a setting fits on, computed on request. */
 function Smallest({
   shown: { file, device, scope },
   conf,
@@ -282,7 +282,7 @@ function verdictOf(row: Row): string {
   return row.fits === null ? 'no limit known' : 'fits';
 }
 
-/** What the table says, in a sentence, and a second one that may be empty. */
+/** Returns the table's verdict as a sentence, and a second one that may be empty. */
 function verdictSentences(rows: Row[]): [string, string] {
   const best = rows[0];
   const recorded = rows.find((r) => r.recorded);
@@ -396,7 +396,7 @@ function CopyLine({ text }: { text: string }) {
       await navigator.clipboard.writeText(text);
       setCopied(text);
     } catch {
-      // Where the browser does not allow to write the clipboard the line is selected, so that it can be copied by hand.
+      // If the browser denies access to the clipboard, select the line so that the user can copy it.
       getSelection()?.selectAllChildren(line.current!);
     }
   };
@@ -436,7 +436,7 @@ function Floors({ replay }: { replay: Replay }) {
   );
 }
 
-/** How far the numbers can be trusted, in the report's own words. */
+/** The confidence in the numbers, in the report's words. */
 function Trust({ trust }: { trust: ReplayTrust }) {
   return (
     <section class="fact-section" aria-label="How far to trust it">

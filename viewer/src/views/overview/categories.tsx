@@ -1,4 +1,4 @@
-// What the memory at the peak was for, and why that is said.
+// The categories of the memory at the peak, and the evidence for them.
 
 import { Fragment } from 'preact';
 import { batch } from '@preact/signals';
@@ -19,7 +19,7 @@ interface CategoriesProps {
   peak: Device['peaks']['allocated'];
 }
 
-/** The reasons of a category that are shown; the others hold less. */
+/** The most reasons shown per category; the others hold less. */
 const MOST_REASONS = 3;
 
 export function CategoriesCard({ categories, reasons, peak }: CategoriesProps) {
@@ -70,7 +70,7 @@ function Swatch({ category }: { category: string }) {
   return <span class="swatch-category" style={{ background: css(categoryColor(nameOf(category), dark.value)) }} />;
 }
 
-/** Shows what was live at a moment, grouped. */
+/** Shows the memory live at a moment, grouped. */
 function showBy(by: 'category', moment: number): void {
   batch(() => {
     groupBy.value = by;

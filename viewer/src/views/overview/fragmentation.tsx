@@ -1,4 +1,4 @@
-// How much of the reserved memory was of no use, at the peak and at the end.
+// The unused part of reserved memory, at the peak and at the end.
 
 import type { Fragmentation, ReportDevice } from '../../source/generated/report';
 import { bytes } from '../../text/units';

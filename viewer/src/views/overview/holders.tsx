@@ -1,4 +1,4 @@
-// Who held the memory at the peak.
+// The holders of memory at the peak.
 
 import type { Holder } from '../../source/generated/report';
 import type { Device } from '../../source/source';
@@ -30,7 +30,7 @@ export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device
   );
 }
 
-/** The innermost Python frame, and the group that it belongs to; behind how it is known, in the words of the report. */
+/** Returns the innermost Python frame and the group's key; for memory live before recording, with the report's prefix. */
 export function holderText(holder: Holder): string {
   const inner = holder.stack.find((frame) => frame.filename.endsWith('.py'));
   const key = inner && frameText(inner) !== holder.key ? `${frameText(inner)} ‹ ${holder.key}` : holder.key;

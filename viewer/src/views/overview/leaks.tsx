@@ -1,4 +1,4 @@
-// Lines whose blocks pile up.
+// Lines whose live blocks keep growing.
 
 import { batch } from '@preact/signals';
 import type { Leak } from '../../source/generated/report';

@@ -1,4 +1,4 @@
-// Everything that is marked along the recording, as a table: a row leads to its place.
+// All marks along the recording, as a table; a row leads to its place.
 
 import { useMemo } from 'preact/hooks';
 import { useAnswer } from '../../parts/answer';

@@ -1,4 +1,4 @@
-// Requests that failed: why, and which setting would have helped. The sentences are the report's.
+// Failed requests: their causes, and the setting that would have helped. The sentences are the report's.
 
 import { Sentence } from '../../parts/sentence';
 import type { Oom } from '../../source/generated/report';
@@ -68,7 +68,7 @@ function OutOfMemory({ oom, finding, bestSetting }: OutOfMemoryProps) {
   );
 }
 
-/** The first request that failed in full, and a list of the others. */
+/** The first failed request in full, and a list of the others. */
 export function OutOfMemoryCards({ report }: { report: Report }) {
   const { ooms, more_ooms: unexplained } = report.device;
   const [first, ...others] = ooms;

@@ -1,4 +1,4 @@
-// The chosen hole: its size, since when it is free, and the blocks that it lies between.
+// The chosen hole: its size, its age, and the blocks around it.
 
 import { numberAt } from '../../numbers/at';
 import { useAnswer } from '../../parts/answer';
@@ -25,7 +25,7 @@ export function HoleDetails({ shown, holes, layout, at }: HoleDetailsProps) {
   const answer = useAnswer(scope, `${holes.moment} ${where}`, (unwanted) =>
     source.hole(file, device, holes.moment, where, unwanted),
   );
-  // Not that of the hole before.
+  // Not the previous hole's answer.
   const since = answer.pending ? null : answer.value;
   const size = numberAt(holes.bytes, at);
   const facts: [string, string, string?][] = [

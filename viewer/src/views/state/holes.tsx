@@ -1,4 +1,4 @@
-// The free memory at a moment: what was asked for beside the largest hole, the lines that keep holes from joining, and the holes.
+// Free memory at a moment: the last request beside the largest hole, the lines that keep holes apart, and the holes.
 
 import { useMemo } from 'preact/hooks';
 import { poolName, streamName } from '../../names/tags';
@@ -19,7 +19,7 @@ export interface HolesProps {
   names: Names | null;
 }
 
-/** The position of the hole that is shown: the chosen one, else the largest that a failed request could have come from. */
+/** Returns the position of the shown hole: the chosen one, or else the largest that a failed request could have used. */
 export function shownHole({ address, asked }: Holes): number | null {
   const chosen = hole.value === null ? -1 : address.indexOf(hole.value);
   if (chosen >= 0) return chosen;
@@ -41,7 +41,7 @@ export function FreeMemory({ holes, layout, tables, names }: HolesProps) {
   );
 }
 
-/** The request to scale, beside the largest hole that it could have come from and what the device had free. */
+/** The request to scale, beside the largest hole that it could have used and the device's free memory. */
 function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
   const largest = asked.largest === null ? 0 : numberAt(holes.bytes, asked.largest);
   const rows: [name: string, bytes: number, kind: string][] = [
@@ -72,7 +72,7 @@ function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
   );
 }
 
-/** Lines that are named at first. */
+/** The number of lines listed at first. */
 const FIRST_PINS = 5;
 
 function Pins({ holes }: { holes: Holes }) {
@@ -103,7 +103,7 @@ function Pins({ holes }: { holes: Holes }) {
   );
 }
 
-/** What finds a line: `train.py:31`, or all of a function without a file. */
+/** Returns the search for a line: `train.py:31`, or the whole text for a function without a file. */
 const placeIn = (line: string) => {
   const [place] = /\S+:\d+/.exec(line) ?? [];
   return place ?? `"${line}"`;

@@ -27,7 +27,7 @@ test('a page that is loaded again shows the same', async ({ open }) => {
   await show(page, 'timeline');
   await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
   await page.getByRole('combobox', { name: 'Bytes' }).selectOption('requested');
-  await page.getByRole('combobox', { name: 'Colour' }).selectOption('size');
+  await page.getByRole('combobox', { name: 'Color' }).selectOption('size');
   await page.getByRole('img', { name: /s: at most .* requested/ }).waitFor();
   const box = await plotBox(page);
   await page.mouse.move(box.x + 400, box.y + 200);

@@ -104,7 +104,7 @@ test('the search, the moment and the span choose the rows', async ({ open }) => 
   const engine = engineOf(file);
   const all = await allocations(engine);
   await waitForRows(page, all.filter((a) => a.from <= 20 && (a.freed === null || a.freed > 20)).length);
-  await page.getByText('Made within the span').click();
+  await page.getByText('Allocated in the interval').click();
   await waitForRows(page, all.filter((a) => a.from > 8 && a.from <= 40).length);
   await expect.poll(async () => (await state(page))['among']).toBe('span');
 });

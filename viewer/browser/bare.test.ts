@@ -21,7 +21,7 @@ async function texts(page: Page): Promise<Record<View, string>> {
 
 test('an empty recording', async ({ open }) => {
   const page = await open(await serving(empty()), { draws: false });
-  await page.getByText('This file tells of no device').waitFor();
+  await page.getByText('This file has no device data').waitFor();
   for (const key of ['1', '5', '+', '-', 'ArrowLeft', 'ArrowDown', ']', '[', '0', ',']) await page.keyboard.press(key);
   expect(await page.getByRole('alert').textContent()).toBe('');
 });
@@ -32,7 +32,7 @@ test('an empty recording beside another', async ({ open }) => {
   await page.locator('.overview[aria-busy="false"]').waitFor();
   await texts(page);
   await page.getByRole('combobox', { name: 'File' }).selectOption({ label: 'empty.json' });
-  await page.getByText('This file tells of no device').waitFor();
+  await page.getByText('This file has no device data').waitFor();
   await page.getByRole('combobox', { name: 'File' }).selectOption({ label: 'known.json' });
   await page.locator('.compare-view, .overview, .whatif-view').first().waitFor();
 });

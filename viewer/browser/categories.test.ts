@@ -45,24 +45,24 @@ const categoriesAt = async (page: Page, canvas: string, x: number, dark = false)
 for (const dark of [false, true]) {
   test(`categories are the colours where they are known, dark: ${dark}`, async ({ open }) => {
     const page = await open(`${await serving(told().file)}#view=timeline`, { colorScheme: dark ? 'dark' : 'light', ...canvas });
-    expect(await page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('category');
+    expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('category');
     // The fifth of eight moments: a parameter, an activation above it, and a gradient above both.
     await expect.poll(() => categoriesAt(page, PLOT, 4.5 / 8, dark)).toEqual(['parameter', 'gradient', 'activation']);
     // The bands lie in the order of all categories, whatever came first.
     const order = ['parameter', 'gradient', 'activation'] as const;
     await expect.poll(() => pixels(page, BANDS, 4.5 / 8)).toEqual(order.map((category) => css(categoryColor(category, dark))));
     // Another choice holds, and the address has it.
-    await page.getByRole('combobox', { name: 'Colour' }).selectOption('size');
+    await page.getByRole('combobox', { name: 'Color' }).selectOption('size');
     await expect.poll(async () => (await state(page))['color']).toBe('size');
     await page.reload();
     await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-    expect(await page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('size');
+    expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('size');
   });
 }
 
 test('where nothing is known stacks are the colours, and there are no bands', async ({ open }) => {
   const page = await open(`${await serving(segmentsOnly())}#view=timeline`);
-  expect(await page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('stack');
+  expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('stack');
   expect(await page.locator(BANDS).count()).toBe(0);
 });
 
@@ -97,7 +97,7 @@ test('of a long recording it is found out after the first picture', async ({ ope
   expect((await picture()).items.purpose).not.toHaveLength(0);
   // The page asks for it.
   const page = await open(`${await serving(file)}#view=timeline&range=0~8`, canvas);
-  await expect.poll(() => page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('category');
+  await expect.poll(() => page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('category');
   await legend(page)
     .getByRole('button', { name: /^activation / })
     .waitFor();

@@ -43,7 +43,7 @@ test('each line is compared at its own highest, as the command compares it', asy
   await show(page, 'compare');
   await page.locator('.growth[data-way="highest"]').waitFor();
   const [device] = diff(BASE, BATCH).devices;
-  const rows = await tableRows(page, 'Most allocated by each line');
+  const rows = await tableRows(page, 'Peak of each line');
   const told = (line: any) => [line.bytes.a, line.bytes.b, line.difference_bytes];
   expect(rows.map((row) => [exact(row[2]!), exact(row[3]!), exact(row[1]!)])).toEqual(device.highest_lines.map(told));
   const event = (n: number | null) => (n === null ? '–' : `event ${n.toLocaleString('en-US')}`);
@@ -56,7 +56,7 @@ test('each line is compared at its own highest, as the command compares it', asy
   await page.getByRole('grid', { name: 'Allocated by line' }).waitFor();
   await page
     .getByRole('group', { name: 'Compare', exact: true })
-    .getByRole('radio', { name: 'Each at its highest' })
+    .getByRole('radio', { name: 'Each at its peak' })
     .check({ force: true });
   await page.locator('.growth[data-way="highest"]').waitFor();
 });
@@ -67,7 +67,7 @@ test('steps of both are aligned', async ({ open }) => {
   await show(page, 'compare');
   await page.getByRole('combobox', { name: 'Part' }).selectOption({ label: 'a step' });
   const most = async () => {
-    const rows = await tableRows(page, 'Most allocated by each line');
+    const rows = await tableRows(page, 'Peak of each line');
     return Object.fromEntries(
       rows.map((row) => [/ (\w+)$/.exec(row[0]!)![1]!, [exact(row[2]!), exact(row[3]!)].map((n) => n / 2 ** 20)]),
     );
@@ -121,7 +121,7 @@ test('moments of both are chosen apart from each other', async ({ open }) => {
   const moment = Number((await state(page))['moment']);
   const told = report(A, '--at', String(moment - 1)).devices[0].at;
   await page.locator(`.growth[data-a="${told.allocated_bytes}"][data-b="${at.allocated_bytes}"]`).waitFor();
-  await page.getByRole('button', { name: 'Both at their peaks' }).click();
+  await page.getByRole('button', { name: 'Show both at their peaks' }).click();
   await page.locator(`.growth[data-a="${a.peak_allocated_bytes}"][data-b="${b.peak_allocated_bytes}"]`).waitFor();
 });
 

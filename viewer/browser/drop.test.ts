@@ -128,7 +128,7 @@ test('reading can be given up, and what was open stays', async ({ open }) => {
   const page = await open(await servingAlone(LEAK), { expected: /status of|ERR_/ });
   await drop(page, LONG, { name: 'second.pickle', bytes: readFileSync(OOM) });
   const reading = page.getByRole('dialog', { name: 'Reading long.json' });
-  await reading.getByRole('progressbar', { name: 'How much is read' }).waitFor();
+  await reading.getByRole('progressbar', { name: 'Reading progress' }).waitFor();
   await reading.getByRole('button', { name: 'Cancel' }).click();
   await reading.waitFor({ state: 'detached' });
   // What was to come after it is given up, too.
@@ -147,7 +147,7 @@ test('how much is read is shown', async ({ open, skip }) => {
   skip(TRANSPORT === 'server', 'a browser does not tell how much it sent');
   const page = await open(await servingAlone(LEAK));
   await drop(page, LONG);
-  const progress = page.getByRole('progressbar', { name: 'How much is read' });
+  const progress = page.getByRole('progressbar', { name: 'Reading progress' });
   const value = () => progress.evaluate((bar: HTMLProgressElement) => bar.position);
   await expect.poll(value).toBeGreaterThan(0.05);
   const before = await value();
@@ -164,7 +164,7 @@ test('before a file is read that may not fit, the page says so', async ({ open, 
   await expect
     .poll(() => doubt('huge.pickle').textContent())
     .toContain(
-      'It has 1.95 GiB and may need 4.30 GiB of memory; a page can have 4.00 GiB. The command has no such limit: vramscope view FILE',
+      'It has 1.95 GiB and may need 4.30 GiB of memory; a page can use 4.00 GiB. The command has no such limit: vramscope view FILE',
     );
   await page.keyboard.press('Escape');
   await doubt('huge.pickle').waitFor({ state: 'detached' });
@@ -172,8 +172,8 @@ test('before a file is read that may not fit, the page says so', async ({ open, 
   // One that is packed means more, and may be read all the same.
   const start = Buffer.concat([gzipSync('These are notes.'), Buffer.alloc(4 << 20)]);
   await drop(page, { name: 'packed.gz', bytes: start, times: 40 });
-  await expect.poll(() => doubt('packed.gz').textContent()).toContain('for it is compressed');
-  await doubt('packed.gz').getByRole('button', { name: 'Read it anyway' }).click();
+  await expect.poll(() => doubt('packed.gz').textContent()).toContain('because it is compressed');
+  await doubt('packed.gz').getByRole('button', { name: 'Read anyway' }).click();
   await expect.poll(() => page.getByRole('alert').textContent()).toContain('packed.gz: ');
   await show(page, 'state');
 });
@@ -190,7 +190,7 @@ test('an engine that had to stop is replaced, and reads again what was open', as
     };
   });
   await drop(page, { name: 'enormous.pickle', bytes: readFileSync(LEAK) });
-  await expect.poll(() => page.getByRole('alert').textContent()).toContain('may need more than the 4 GiB that a page can have');
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('may need more than the 4 GiB that a page can use');
   for (const view of VIEWS) await show(page, view);
   await drop(page, { name: 'small.pickle', bytes: readFileSync(LEAK) });
   const files = page.getByRole('combobox', { name: 'File' });
@@ -210,7 +210,7 @@ test('two gigabytes are answered or refused, and the page goes on', { timeout: 6
   const read = async (name: string, bytes: number) => {
     const start = performance.now();
     await drop(page, { name, bytes: events(bytes), times: 500, around: AROUND });
-    await page.getByRole('button', { name: 'Read it anyway' }).click();
+    await page.getByRole('button', { name: 'Read anyway' }).click();
     await page.getByRole('dialog').waitFor({ state: 'detached', timeout: 300_000 });
     console.log(`${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
   };

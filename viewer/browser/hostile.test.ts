@@ -27,7 +27,7 @@ async function walk(page: Page): Promise<void> {
   expect(await page.locator('.file-select option').first().textContent()).toContain('document.title=');
   expect(await page.locator('.file-select').getAttribute('title')).toContain('<img src=x');
   await show(page, 'timeline');
-  await page.getByRole('combobox', { name: 'Colour' }).selectOption('stack');
+  await page.getByRole('combobox', { name: 'Color' }).selectOption('stack');
   await page.getByRole('list', { name: 'Legend' }).getByText(HOSTILE).waitFor();
   const box = await plotBox(page);
   const told = async () => (await page.locator('.part-tooltip').allInnerTexts()).join();

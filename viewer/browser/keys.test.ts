@@ -184,7 +184,7 @@ test('what is clicked can be clicked with a role that says so', async ({ open })
 test('buttons, menus, tables and lists work with Enter, Space and arrows', async ({ open }) => {
   const page = await open(await serving(OOM));
   // A finding leads to its view.
-  const link = page.getByRole('button', { name: 'Who held the memory' });
+  const link = page.getByRole('button', { name: 'Show the holders' });
   await link.focus();
   await page.keyboard.press('Enter');
   await expect.poll(() => selectedTab(page)).toBe('Moment');

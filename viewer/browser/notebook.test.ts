@@ -78,7 +78,7 @@ test.for(NOTEBOOKS)('in $name a recording shows what holds its peak', async ({ n
   await expect.poll(() => page.frames().length).toBe(name === 'Colab' ? 3 : 2);
   const frame = page.frames().at(-1)!;
   await frame.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  const card = frame.locator('.card', { hasText: 'Who held the 6.23 GiB at the peak' });
+  const card = frame.locator('.card', { hasText: 'Holders of the 6.23 GiB at the peak' });
   const [holder] = told.holders_at_peak;
   expect(await card.getByRole('row').nth(1).innerText()).toContain(holder.count.toString());
   await frame.getByRole('tab', { name: 'Moment' }).click();

@@ -57,9 +57,9 @@ test('a note is written, changed and deleted by keys, and going back undoes each
   expect((await state(page))['view']).toBe('timeline');
   await notes(page).getByRole('button', { name: 'events 1,000 to 1,999' }).waitFor();
   // Who wrote it goes on where it was begun.
-  await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Write a note on this span');
+  await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Write a note on this interval');
 
-  await notes(page).getByRole('button', { name: 'Change: twice' }).press('Enter');
+  await notes(page).getByRole('button', { name: 'Edit: twice' }).press('Enter');
   await expect.poll(() => field(page).inputValue()).toBe('twice as high as before');
   await page.keyboard.press('Escape');
   await field(page).waitFor({ state: 'detached' });
@@ -67,7 +67,7 @@ test('a note is written, changed and deleted by keys, and going back undoes each
   // The span stays: the key was the field's.
   expect((await state(page))['span']).toBe('1000.2000');
 
-  await notes(page).getByRole('button', { name: 'Change: twice' }).press('Enter');
+  await notes(page).getByRole('button', { name: 'Edit: twice' }).press('Enter');
   await field(page).fill('as high as before');
   await page.keyboard.press('Enter');
   await expect.poll(() => inAddress(page)).toBe('0.0.1000.2000 as high as before');
@@ -220,7 +220,7 @@ test('what an address says of notes is bounded, and nothing of it runs', async (
     .click();
   await full.keyboard.press('c');
   await field(full).fill('y'.repeat(600));
-  await notes(full).getByText('500 characters at most.').waitFor();
+  await notes(full).getByText('At most 500 characters').waitFor();
   await full.keyboard.press('Enter');
   await expect.poll(async () => (await listed(full)).filter((one) => one === 'y'.repeat(500)).length).toBe(1);
   await show(full, 'overview');

@@ -46,7 +46,7 @@ test('a file without a device says so', async ({ open }) => {
   for (const view of VIEWS) {
     await page.goto('about:blank');
     await page.goto(`${address}#view=${view}`);
-    await page.getByText('This file tells of no device').waitFor();
+    await page.getByText('This file has no device data').waitFor();
   }
 });
 

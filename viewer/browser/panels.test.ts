@@ -151,8 +151,10 @@ test('generated code and the backward pass say where they come from', async ({ o
   const forward = ['  File "/home/user/model.py", line 30, in forward\n', '    x = self.norm(x)\n'];
   const page = await open(`${await serving(compiled(forward))}#view=timeline&selected=0`);
   const details = page.locator('aside[data-selected="0"]');
-  await details.getByRole('heading', { name: 'Forward pass behind it' }).waitFor();
-  expect(await details.getByLabel('Forward pass').textContent()).toContain('line 30, in forward\n    x = self.norm(x)');
+  await details.getByRole('heading', { name: 'Originating forward pass' }).waitFor();
+  expect(await details.getByLabel('Originating forward pass').textContent()).toContain(
+    'line 30, in forward\n    x = self.norm(x)',
+  );
   expect(await details.locator('.frame-original').first().textContent()).toMatch(
     /node addmm_1 .*line 31, in forward\s+return self.linear\(x\)/,
   );

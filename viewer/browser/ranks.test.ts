@@ -34,7 +34,7 @@ async function overviewOf(page: Page, rank: number): Promise<void> {
 only('what is told first is what the command says, and each rank that differs is shown beside a usual one', async ({ open }) => {
   const page = await open(await address(), NOTHING);
   await page.locator('.different-rank').first().waitFor();
-  const sentences = await page.getByRole('list', { name: 'What is different' }).getByRole('listitem').allTextContents();
+  const sentences = await page.getByRole('list', { name: 'Differences' }).getByRole('listitem').allTextContents();
   const text = printed('fleet', job.folder, '--no-cache').replace(/\s+/g, ' ');
   expect(sentences.length).toBeGreaterThan(3);
   // Names take another width there.

@@ -123,7 +123,7 @@ test('saved pictures say whose they are, what they show, and what the colours me
       page.locator(view === 'state' ? '#panel' : 'body').getByRole('button', { name: new RegExp(`^Save ${view}`) }),
     );
     expect(all[0]).toMatch(/^training\.pickle\.zst, GPU 0: /);
-    expect(all.join('\n')).toMatch(/Colours by line\. .*allocated after event [\d,]+, the peak/);
+    expect(all.join('\n')).toMatch(/Colors by line\. .*allocated after event [\d,]+, the peak/);
     expect(entries.length).toBeGreaterThan(1);
     for (const [name, part] of entries) {
       const at = all.findIndex((text) => text === name || text.endsWith(name!.slice(-12)));

@@ -30,7 +30,7 @@ describe.each(NAMES)('%s', (name) => {
       expect(await numberOf(page, `[data-peak="${kind}"]`, 'data-bytes')).toBe(told[`peak_${kind}_bytes`]);
       expect(await numberOf(page, `[data-end="${kind}"]`, 'data-bytes')).toBe(told[`end_${kind}_bytes`]);
     }
-    const holders = card(page, /^Who held/).locator('tbody tr');
+    const holders = card(page, /^Holders of/).locator('tbody tr');
     expect(await holders.count()).toBe(Math.min(told.holders_at_peak.length, 8));
     expect(await holders.locator('[title]').evaluateAll((cells) => cells.map((c) => c.getAttribute('title')))).toEqual(
       told.holders_at_peak.slice(0, 8).map((h: any) => `${count(h.bytes)} bytes`),
@@ -97,7 +97,7 @@ describe.each(NAMES)('%s', (name) => {
     const kept = rows.filter((row) => row[6] === '–');
     expect(rows.length - kept.length).toBe(recorded.segments_freed);
     expect(sum(kept.map((row) => exact(row[1]!)))).toBe(told.end_reserved_bytes);
-    expect(await column(page, 'High-water marks of pools', 2)).toHaveLength(told.pools.length);
+    expect(await column(page, 'Peaks of pools', 2)).toHaveLength(told.pools.length);
   });
 
   test('the moment adds up to the peak, by whatever it is grouped', async ({ open }) => {
@@ -120,7 +120,7 @@ describe.each(NAMES)('%s', (name) => {
     const { what_if, floors } = replay(file).devices[0];
     expect(await numberOf(page, '.whatif-view', 'data-settings')).toBe(what_if.length);
     expect(await column(page, /^Settings/, 1)).toEqual(what_if.map((row: any) => row.peak_reserved_bytes));
-    const side = page.getByRole('region', { name: 'Floors' });
+    const side = page.getByRole('region', { name: 'Lower bounds' });
     expect(await side.locator('[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title))).toEqual(
       [floors.active_bytes, floors.packed_bytes].map((n) => `${count(n)} bytes`),
     );

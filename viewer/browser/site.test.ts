@@ -151,7 +151,7 @@ test.for([
 ] as const)('its first page is read and used at %d pixels', async ([width, height], { open }) => {
   for (const colorScheme of ['light', 'dark'] as const) {
     const page = await visit(open, { viewport: { width, height }, colorScheme, before: axe });
-    await page.getByText('What you open never leaves this browser').waitFor();
+    await page.getByText('Files that you open never leave this browser').waitFor();
     expect(await violations(page)).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     for (const button of await page.locator('.examples button').all()) {

@@ -103,15 +103,15 @@ const groups = (page: Page) =>
 
 /** What the command tells of it, by the names of the panel. */
 const expected = (device: any) => ({
-  'before it': device.before.bytes,
+  'at the start': device.before.bytes,
   allocated: device.allocated.bytes,
   freed: device.freed.bytes,
   '… from before': device.freed_from_before.bytes,
   '… temporary': device.temporary.bytes,
-  'left behind': device.survived.bytes,
-  highest: device.highest_allocated_bytes,
+  retained: device.survived.bytes,
+  peak: device.highest_allocated_bytes,
   rise: device.rise_bytes,
-  'after it': device.after.bytes,
+  'at the end': device.after.bytes,
 });
 
 test('what the backward pass of step 2 allocated, by category: a click and a choice', async ({ open }) => {
@@ -169,7 +169,7 @@ test('where nothing is chosen the panel tells of what is shown', async ({ open }
   await page.locator('aside.details [data-span="1000.2000"]').waitFor();
   expect(await told(page)).toEqual(expected(report(TRAINING, '--at', '1000..1999').devices[0]));
   // The hints are folded away below.
-  const hints = page.getByText('What the pointer does here');
+  const hints = page.getByText('Pointer gestures');
   await hints.click();
   await page.getByText('shows only this part').waitFor();
 });
@@ -180,9 +180,9 @@ test('a row leads to its stack and to a search, which narrows the groups', async
   await details(page)
     .getByRole('row', { name: /^activation/ })
     .click();
-  const group = page.getByRole('region', { name: 'The chosen group' });
+  const group = page.getByRole('region', { name: 'Chosen group' });
   await group.locator('.stack-trace .frames li').first().waitFor();
-  await group.getByRole('button', { name: 'Search for it' }).click();
+  await group.getByRole('button', { name: 'Search for this group' }).click();
   await expect.poll(async () => (await state(page))['search']).toBe('category:activation');
   await expect.poll(() => details(page).locator('tbody tr').count()).toBe(1);
 });
@@ -191,12 +191,12 @@ test('the other views have the span in a line that leads to its answer', async (
   const page = await open(`${await serving(TRAINING)}#view=moment&span=2439.5252`);
   const bar = page.locator('.selection-bar[data-span="2439.5252"]');
   await bar.getByText(/^step 2: 6.83 GiB allocated/).waitFor();
-  await bar.getByRole('button', { name: 'What it allocated' }).click();
+  await bar.getByRole('button', { name: 'Show its allocations' }).click();
   await details(page)
     .getByRole('heading', { name: /^step 2: / })
     .waitFor();
   await show(page, 'state');
-  await bar.getByRole('button', { name: 'Clear the span' }).click();
+  await bar.getByRole('button', { name: 'Clear the interval' }).click();
   await expect.poll(() => spanOf(page)).toBeUndefined();
 });
 

@@ -36,7 +36,7 @@ test('the hole at an out of memory is one step from the overview', async ({ open
   const [oom] = report(file).devices[0].ooms;
   const page = await open(await serving(file), { before: axe });
   await show(page, 'overview');
-  await page.getByRole('button', { name: 'The request beside the holes' }).click();
+  await page.getByRole('button', { name: 'Show the request beside the holes' }).click();
   await ready(page, 'state');
   // The largest hole that it could have come from is chosen, and both are drawn to one scale.
   const [tooSmall] = oom.unusable.filter(({ why }: { why: string }) => why === 'too_small');
@@ -91,14 +91,14 @@ test('a hole says how large it is, since when it is free, and what lies beside i
   await page.locator(`[data-hole][aria-busy="false"][data-bytes="${4 << 20}"]`).waitFor();
   const text = (await hole(page).textContent())!;
   expect(text).toContain('after event 2');
-  expect(text).toContain('In front of it: a block of 8.00 MiB');
-  expect(text).toContain('Behind it: a block of 2.00 MiB');
+  expect(text).toContain('Before the hole: a block of 8.00 MiB');
+  expect(text).toContain('After the hole: a block of 2.00 MiB');
   expect(text).toContain('train.py');
   await expect.poll(() => state(page)).toHaveProperty('hole');
   // The last hole of a segment has its edge behind it.
   await page.keyboard.press('ArrowUp');
   await page.locator(`[data-hole][aria-busy="false"][data-bytes="${6 << 20}"]`).waitFor();
-  expect(await hole(page).textContent()).toContain('Behind it: the edge of the segment');
+  expect(await hole(page).textContent()).toContain('After the hole: the edge of the segment');
 });
 
 test('a click on free memory in the map chooses the hole', async ({ open }) => {
@@ -139,7 +139,7 @@ test('what a private pool holds by line is two steps away', async ({ open }) => 
     const button = page.getByRole('list', { name: 'Pools' }).getByRole('button', { name: /private pool \(1, 0\)/ });
     expect(await button.textContent()).toContain('20.00 MiB');
     await button.click();
-    const contents = page.getByRole('region', { name: 'What private pool (1, 0) holds' });
+    const contents = page.getByRole('region', { name: 'Contents of private pool (1, 0)' });
     await contents.getByText('10.00 MiB allocated of 20.00 MiB reserved').waitFor();
     await expect.poll(() => bytesOfGroups(page, 'Allocated in private pool (1, 0) by line')).toEqual(IN_GRAPH_POOL);
     expect(await contents.textContent()).toContain('capture of a CUDA graph');
@@ -148,7 +148,7 @@ test('what a private pool holds by line is two steps away', async ({ open }) => 
     await page.evaluate(() => (location.hash = `${location.hash}&moment=5`));
     await contents.getByRole('radio', { name: 'the shown moment' }).check({ force: true });
     await contents.getByText('6.00 MiB allocated of 20.00 MiB reserved after event 4').waitFor();
-    await contents.getByRole('radio', { name: 'its highest' }).check({ force: true });
+    await contents.getByRole('radio', { name: 'its peak' }).check({ force: true });
     await contents.getByText('10.00 MiB allocated of 20.00 MiB reserved after event 5').waitFor();
     expect(await violations(page)).toEqual([]);
   }

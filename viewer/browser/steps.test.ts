@@ -86,7 +86,7 @@ test('the row marks the unusual step, tells of each, and a click shows it', asyn
   await page.mouse.move(...at(LARGE));
   await expect
     .poll(() => tooltip(page).textContent())
-    .toMatch(/^Step 138peak88\.00 MiBallocated80\.00 MiB in 2 blockskept0 Bevents824 to 829took.*It makes other allocations/);
+    .toMatch(/^Step 138peak88\.00 MiBallocated80\.00 MiB in 2 blockskept0 Bevents824 to 829took.*Its allocations differ/);
   await page.mouse.click(...at(LARGE));
   await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
   // The address keeps it.

@@ -79,7 +79,7 @@ test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
 
 test('the hole at the out of memory: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, OOM);
-  await step(page.getByRole('button', { name: 'The request beside the holes' }).click());
+  await step(page.getByRole('button', { name: 'Show the request beside the holes' }).click());
   await page.locator('.to-scale [data-kind="hole"]').waitFor();
   const [oom] = report(OOM).devices[0].ooms;
   const [tooSmall] = oom.unusable.filter(({ why }: { why: string }) => why === 'too_small');
@@ -103,7 +103,7 @@ test('what grew between two runs: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, ...runs);
   await step(tab(page, 'Compare'));
   await page.locator('.growth[data-way="highest"]').waitFor();
-  const [first] = await tableRows(page, 'Most allocated by each line');
+  const [first] = await tableRows(page, 'Peak of each line');
   const [grown] = diff(runs[0]!, runs[1]!).devices[0].highest_lines;
   expect([first![0], exact(first![1]!)]).toEqual([grown.key, grown.difference_bytes]);
 });
@@ -120,7 +120,7 @@ test('the share of activations at the peak: no step', async ({ open }) => {
 test('the smallest card that fits: two steps', { timeout: 60_000 }, async ({ open }) => {
   const { page, step } = await user(open, 2, OOM);
   await step(tab(page, 'What-if'));
-  await step(page.getByRole('button', { name: 'Find the smallest card' }).click({ timeout: 30_000 }));
+  await step(page.getByRole('button', { name: 'Find the smallest GPU' }).click({ timeout: 30_000 }));
   const answer = page.locator('[data-gpu]');
   await answer.waitFor({ timeout: 60_000 });
   expect(await answer.getAttribute('data-gpu')).toBe(replay(OOM, '--find-capacity').devices[0].smallest_gpu.name);

@@ -37,13 +37,13 @@ test("a setting of one's own, a device and an overhead give the answers of the c
   const page = await open(await serving(OOM), { before: axe });
   await show(page, 'whatif');
   await equals(page);
-  await fill(page, 'Setting of your own', 'max_split_size_mb:64');
+  await fill(page, 'Custom setting', 'max_split_size_mb:64');
   await equals(page, '--conf', 'max_split_size_mb:64');
   await fill(page, 'Device size, GiB', '7.5');
   await equals(page, '--conf', 'max_split_size_mb:64', '--capacity', String(7.5 * 2 ** 30));
   await fill(page, 'Overhead, MiB', '600');
   await equals(page, '--conf', 'max_split_size_mb:64', '--capacity', String(7.5 * 2 ** 30), '--overhead', '600MiB');
-  await fill(page, 'Setting of your own', '');
+  await fill(page, 'Custom setting', '');
   await equals(page, '--capacity', String(7.5 * 2 ** 30), '--overhead', '600MiB');
   await field(page, 'GPU').selectOption('rtx4060');
   await equals(page, '--gpu', 'rtx4060', '--overhead', '600MiB');
@@ -61,14 +61,14 @@ test('what PyTorch refuses is refused in the words of the command', async ({ ope
   const page = await open(await serving(OOM));
   await show(page, 'whatif');
   for (const conf of ['max_split_size_mb:2', 'no_such_setting:1', 'roundup_power2_divisions:3']) {
-    await fill(page, 'Setting of your own', conf);
+    await fill(page, 'Custom setting', conf);
     const words = (await page.locator('.field-wrong').textContent())!.trim();
     expect(words.length).toBeGreaterThan(10);
     const plain = (text: string) => text.replaceAll('`', '').replace(/\s+/g, ' ');
     expect(plain(refusal('replay', OOM, '--conf', conf))).toContain(plain(words));
-    expect(await field(page, 'Setting of your own').getAttribute('aria-invalid')).toBe('true');
+    expect(await field(page, 'Custom setting').getAttribute('aria-invalid')).toBe('true');
   }
-  await fill(page, 'Setting of your own', '');
+  await fill(page, 'Custom setting', '');
   expect(await page.locator('.field-wrong').count()).toBe(0);
   await fill(page, 'Device size, GiB', '1');
   await fill(page, 'Overhead, MiB', '2000');
@@ -77,13 +77,13 @@ test('what PyTorch refuses is refused in the words of the command', async ({ ope
 
 test('a GPU that nobody knows is named', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=whatif&gpu=nonesuch`);
-  await page.locator('.field-wrong').getByText('No GPU is known by the name nonesuch.').waitFor();
+  await page.locator('.field-wrong').getByText('No known GPU is called nonesuch.').waitFor();
 });
 
 test('the smallest card is two steps away, and the command names the same', async ({ open }) => {
   const page = await open(await serving(OOM));
   await show(page, 'whatif');
-  await page.getByRole('button', { name: 'Find the smallest card' }).click();
+  await page.getByRole('button', { name: 'Find the smallest GPU' }).click();
   const told = replay(OOM, '--find-capacity').devices[0];
   const answer = page.locator('[data-gpu]');
   await answer.waitFor({ timeout: 60_000 });
@@ -98,7 +98,7 @@ test('the smallest card is two steps away, and the command names the same', asyn
   expect(replay(OOM, '--gpu', told.smallest_gpu.name, '--overhead', overhead).devices[0].replayed.fits).toBe(true);
   const row = page.getByRole('grid', { name: /^Settings/ }).locator('tr[data-row="0"]');
   await row.click();
-  await page.getByRole('button', { name: 'Find the smallest card' }).click();
+  await page.getByRole('button', { name: 'Find the smallest GPU' }).click();
   await answer.waitFor({ timeout: 60_000 });
   const [conf] = replay(OOM).devices[0].what_if.map((one: any) => one.conf);
   const other = replay(OOM, '--find-capacity', '--conf', conf).devices[0];
@@ -123,16 +123,16 @@ test('where nothing fits the page says what comes nearest, and how much it misse
 
 test('a replay can be stopped', async ({ open }) => {
   const page = await open(await serving(OOM), {
-    before: `addEventListener('click', (e) => e.target.textContent === 'Find the smallest card' &&
+    before: `addEventListener('click', (e) => e.target.textContent === 'Find the smallest GPU' &&
       new MutationObserver((_, watching) => {
         const stop = [...document.querySelectorAll('.whatif-side button')].find((one) => one.textContent === 'Stop');
         if (stop) (watching.disconnect(), stop.click());
       }).observe(document.body, { childList: true, subtree: true }), true)`,
   });
   await show(page, 'whatif');
-  await page.getByRole('button', { name: 'Find the smallest card' }).click();
+  await page.getByRole('button', { name: 'Find the smallest GPU' }).click();
   const smallest = page.getByRole('region', { name: 'Smallest device' });
   await smallest.getByText('Stopped.').waitFor();
-  await smallest.getByRole('button', { name: 'Go on' }).click();
+  await smallest.getByRole('button', { name: 'Continue' }).click();
   await page.locator('[data-gpu]').waitFor({ timeout: 60_000 });
 });

@@ -41,7 +41,7 @@ function Nothing() {
       </p>
     );
   }
-  if (recording.value) return <p class="page-note">This file tells of no device: there is nothing to show.</p>;
+  if (recording.value) return <p class="page-note">This file has no device data: there is nothing to show.</p>;
   return <Start />;
 }
 

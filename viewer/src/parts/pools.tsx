@@ -52,7 +52,7 @@ export function PoolButtons({ pools, recording }: { pools: readonly PoolCourse[]
 
 const AT_CHOICES = [
   { value: 'moment', label: 'the shown moment' },
-  { value: 'highest', label: 'its highest' },
+  { value: 'highest', label: 'its peak' },
 ] as const;
 type At = (typeof AT_CHOICES)[number]['value'];
 
@@ -79,7 +79,7 @@ export function PoolContents({ shown, course, moment, at: first }: PoolContentsP
   const columns = useMemo(() => columnsOf(held?.allocated ?? 0), [held]);
   const row = rows.find((one) => one.key === chosen) ?? rows[0];
   return (
-    <section class="pool-contents" aria-label={`What ${course.name} holds`} aria-busy={answer.pending} data-pool={course.name}>
+    <section class="pool-contents" aria-label={`Contents of ${course.name}`} aria-busy={answer.pending} data-pool={course.name}>
       <header>
         <h3>
           {course.name}
@@ -109,12 +109,12 @@ export function PoolContents({ shown, course, moment, at: first }: PoolContentsP
           sortBy="allocated_bytes"
           chosen={chosen}
           choose={(one) => choose(one.key)}
-          empty="Nothing is allocated in it then."
+          empty="No allocations at that moment"
         />
       ) : (
-        <Waiting error={answer.error} what="Reading what the pool holds." />
+        <Waiting error={answer.error} what="Reading the pool's contents." />
       )}
-      {row && chosen !== null && <StackTrace file={file} stack={row.stack} heading="Stack that holds most of it" />}
+      {row && chosen !== null && <StackTrace file={file} stack={row.stack} heading="Stack that holds the most" />}
       {course.stack !== NONE && <StackTrace file={file} stack={course.stack} heading="Stack that reserved its first memory" />}
     </section>
   );

@@ -8,9 +8,9 @@ export const MEASURES = {
   allocated: 'allocated',
   freed: 'freed',
   temporary: 'temporary',
-  survived: 'left behind',
-  at_highest: 'held at the highest moment',
-  after: 'held after it',
+  survived: 'retained',
+  at_highest: 'held at the peak',
+  after: 'held at the end',
 } as const;
 export type Measure = keyof typeof MEASURES;
 

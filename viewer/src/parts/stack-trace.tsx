@@ -60,8 +60,8 @@ const Original = ({ node, original }: Generated) => (
 
 /** The forward pass behind an allocation of the backward pass, as the program recorded it; outermost call first. */
 export const ForwardPass = ({ lines }: { lines: readonly string[] }) => (
-  <section class="stack-trace" aria-label="Forward pass">
-    <h3>Forward pass behind it</h3>
+  <section class="stack-trace" aria-label="Originating forward pass">
+    <h3>Originating forward pass</h3>
     <pre class="frame-original">{lines.map((line) => line.trimEnd()).join('\n')}</pre>
   </section>
 );

@@ -20,7 +20,7 @@ export function StepFacts({ steps, step }: { steps: Steps; step: number }) {
     <>
       <p class="tooltip-title">Step {stepNumber(step)}</p>
       <Facts facts={facts} />
-      {steps.unusual.includes(step) && <p>It makes other allocations than most steps.</p>}
+      {steps.unusual.includes(step) && <p>Its allocations differ from most steps'.</p>}
     </>
   );
 }

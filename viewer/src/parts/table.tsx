@@ -161,7 +161,7 @@ export function Table<R>(p: TableProps<R>) {
           </thead>
           <tbody>{body}</tbody>
         </table>
-        {rows.length === 0 && <p class="empty">{p.empty ?? 'Nothing here.'}</p>}
+        {rows.length === 0 && <p class="empty">{p.empty ?? 'No rows'}</p>}
       </div>
     </section>
   );

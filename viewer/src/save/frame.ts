@@ -48,7 +48,7 @@ export function legendOf(ranges: boolean): PictureLegend | null {
     });
   const at = moment === 0 ? 'at the start' : `after event ${count(moment - 1)}`;
   const peak = moment === device.peaks.allocated.moment ? ', the peak' : '';
-  return { title: `Colours by ${by}. ${bytes(all)} ${ranges ? 'reserved' : 'allocated'} ${at}${peak}:`, entries };
+  return { title: `Colors by ${by}. ${bytes(all)} ${ranges ? 'reserved' : 'allocated'} ${at}${peak}:`, entries };
 }
 
 const PAD = 12;

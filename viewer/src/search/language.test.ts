@@ -137,7 +137,7 @@ test.each([
   ['OR a', 'both sides'],
   ['a OR', 'both sides'],
   ['a OR OR b', 'both sides'],
-  ['NOT', 'something behind it'],
+  ['NOT', 'a word after it'],
   [`${'('.repeat(40)}a${')'.repeat(40)}`, 'at most 12 deep'],
 ])('%s is unclear', (typed, reason) => {
   const { unclear } = parse(typed);

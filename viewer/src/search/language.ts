@@ -230,7 +230,7 @@ export function parse(text: string): Parsed {
     let both: Query[] = [];
     let words = 0;
     const end = (isOr: boolean) => {
-      if (words === 0 && (isOr || choices.length > 0)) unclear.push('OR needs something on both sides');
+      if (words === 0 && (isOr || choices.length > 0)) unclear.push('OR needs a word on both sides');
       const one = together('all', both);
       if (one) choices.push(one);
       [both, words] = [[], 0];
@@ -268,12 +268,12 @@ export function parse(text: string): Parsed {
       return null;
     }
     if (token?.kind !== '(') {
-      unclear.push('NOT needs something behind it');
+      unclear.push('NOT needs a word after it');
       at -= 1;
       return null;
     }
     if (depth === DEEPEST) {
-      unclear.push(`parentheses lie at most ${DEEPEST} deep`);
+      unclear.push(`parentheses can be nested at most ${DEEPEST} deep`);
       at = all.length;
       return null;
     }

@@ -26,8 +26,8 @@ export function Boundary({ name, of, children }: BoundaryProps) {
   return (
     <div class="failed" role="alert">
       <p>
-        {name} cannot show this: {reason(error)}. That is a fault of the page, not of yours: choose something else, or ask{' '}
-        <code>vramscope report FILE</code> for the same in words.
+        {name} cannot show this: {reason(error)}. This is a bug in the page. Choose something else, or run{' '}
+        <code>vramscope report FILE</code> for the same facts as text.
       </p>
       <button type="button" class="button" onClick={tryAgain}>
         Try again
@@ -39,7 +39,7 @@ export function Boundary({ name, of, children }: BoundaryProps) {
 /** Shows errors that happen outside of rendering, such as in a callback. */
 export function watchForFaults(): void {
   const showFault = (e: unknown) => {
-    trouble.value = `The page met a fault: ${reason(e)}. Load it again; what you chose stands in its address.`;
+    trouble.value = `The page had an error: ${reason(e)}. Reload it; its address keeps your choices.`;
   };
   window.addEventListener('error', (e) => {
     // Browsers also report harmless events without an error, for example a late ResizeObserver.

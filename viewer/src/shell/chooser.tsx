@@ -55,7 +55,7 @@ export function CloseButton() {
       type="button"
       class="button"
       aria-label={`Close ${baseName(recording.value.name)}`}
-      title="Close this file: its memory is given back"
+      title="Close this file and free its memory"
       // The second click of a double click would close the next file.
       onClick={(e) => e.detail < 2 && void closeShown()}
     >

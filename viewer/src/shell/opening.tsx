@@ -91,16 +91,16 @@ export function OpeningDialog() {
         </p>
       ) : (
         // Without a value, the bar is indeterminate.
-        <progress {...(bytes > 0 ? { value: bytes } : {})} max={file.size} aria-label="How much is read" />
+        <progress {...(bytes > 0 ? { value: bytes } : {})} max={file.size} aria-label="Reading progress" />
       )}
       <div class="opening-buttons">
         {doubt && (
           <button type="button" class="button" onClick={() => doubt.decide(true)}>
-            Read it anyway
+            Read anyway
           </button>
         )}
         <button type="button" class="button" onClick={leave}>
-          {doubt ? 'Leave it' : 'Cancel'}
+          {doubt ? 'Skip' : 'Cancel'}
         </button>
       </div>
     </dialog>

@@ -10,11 +10,8 @@ const WAYS: [title: string, code: string][] = [
     "PyTorch's own recorder",
     'torch.cuda.memory._record_memory_history(max_entries=1_000_000)\ntrain()\ntorch.cuda.memory._dump_snapshot("snapshot.pickle")',
   ],
-  [
-    'With what memory is for, and which module made it',
-    'import vramscope.torch\nwith vramscope.torch.record("run.pickle"):\n    train()',
-  ],
-  ['A script as it is', 'vramscope run --record run.pickle -- python train.py'],
+  ['With categories and modules', 'import vramscope.torch\nwith vramscope.torch.record("run.pickle"):\n    train()'],
+  ['An unchanged script', 'vramscope run --record run.pickle -- python train.py'],
 ];
 
 /** The title of the snippet that was copied last. */
@@ -25,7 +22,7 @@ async function copy(title: string, code: string): Promise<void> {
     await navigator.clipboard.writeText(code);
     copied.value = title;
   } catch (e) {
-    trouble.value = `It could not be copied: ${reason(e)}`;
+    trouble.value = `Copying failed: ${reason(e)}`;
   }
 }
 

@@ -14,8 +14,8 @@ interface Kind {
 
 /** Measured: a zstd-compressed PyTorch recording needs 28. A log has few bytes per event. */
 const KINDS: Kind[] = [
-  { magic: [0x28, 0xb5, 0x2f, 0xfd], factor: 28, note: ', for it is compressed' },
-  { magic: [0x1f, 0x8b], factor: 28, note: ', for it is compressed' },
+  { magic: [0x28, 0xb5, 0x2f, 0xfd], factor: 28, note: ', because it is compressed' },
+  { magic: [0x1f, 0x8b], factor: 28, note: ', because it is compressed' },
   { magic: [...'\x93vramscp'].map((c) => c.charCodeAt(0)), factor: 4, note: '' },
 ];
 
@@ -32,5 +32,5 @@ export async function tooLarge(file: File): Promise<string | null> {
   const { factor, note } = kind ?? { factor: PLAIN, note: '' };
   if (file.size * factor <= MEMORY) return null;
   const needs = bytes(Math.round(file.size * factor));
-  return `It has ${bytes(file.size)} and may need ${needs} of memory${note}; a page can have ${bytes(MEMORY)}.`;
+  return `It has ${bytes(file.size)} and may need ${needs} of memory${note}; a page can use ${bytes(MEMORY)}.`;
 }

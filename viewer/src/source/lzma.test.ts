@@ -33,7 +33,7 @@ test('what xz has packed comes back', () => {
 
 test('what is cut is an error, and what is changed ends', () => {
   for (let length = 1; length < packed.length - 5; length += 1) {
-    expect(() => unpackedOf(packed.subarray(0, length)), `${length} bytes`).toThrow(/^what is packed/);
+    expect(() => unpackedOf(packed.subarray(0, length)), `${length} bytes`).toThrow(/^the packed data/);
   }
   expect(() => unpackedOf(Uint8Array.of(0x5d))).toThrow('other properties');
   for (let at = 1; at < packed.length; at += 1) {
@@ -41,7 +41,7 @@ test('what is cut is an error, and what is changed ends', () => {
     try {
       unpackedOf(changed);
     } catch (e) {
-      expect(String(e)).toContain('what is packed');
+      expect(String(e)).toContain('the packed data');
     }
   }
 });

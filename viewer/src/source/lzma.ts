@@ -16,7 +16,7 @@ const LENGTHS = 18 + (1 << 8);
  */
 export function unpackedOf(packed: Uint8Array): Uint8Array<ArrayBuffer> {
   const lc = packed[0]!;
-  if (lc > 8) throw new Error('packed with other properties than lp=0,pb=0');
+  if (lc > 8) throw new Error('the packed data has other properties than lp=0,pb=0');
   let out = new Uint8Array(packed.length * 4);
   let size = 0;
 
@@ -108,7 +108,7 @@ export function unpackedOf(packed: Uint8Array): Uint8Array<ArrayBuffer> {
   let state = 0;
   let [rep0, rep1, rep2, rep3] = [0, 0, 0, 0];
   for (;;) {
-    if (at > packed.length) throw new Error('what is packed ends too early');
+    if (at > packed.length) throw new Error('the packed data ends too early');
     if (!bit(isMatch + state)) {
       const before = size > 0 ? out[size - 1]! : 0;
       const begin = literals + 0x300 * (before >> (8 - lc));
@@ -163,7 +163,7 @@ export function unpackedOf(packed: Uint8Array): Uint8Array<ArrayBuffer> {
       }
       if (rep0 === -1) return out.slice(0, size);
     }
-    if (rep0 < 0 || rep0 >= size) throw new Error('what is packed refers to what is not there');
+    if (rep0 < 0 || rep0 >= size) throw new Error('the packed data refers to missing bytes');
     for (let i = 0; i < many; i += 1) put(out[size - rep0 - 1]!);
   }
 }

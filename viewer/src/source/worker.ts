@@ -139,7 +139,7 @@ class Thread {
 }
 
 const broken = (error: string) =>
-  `The engine had to stop: a recording may need more than the 4 GiB that a page can have. The command has no such limit: vramscope view FILE. (${error})`;
+  `The engine had to stop: a recording may need more than the 4 GiB that a page can use. The command has no such limit: vramscope view FILE. (${error})`;
 
 interface InWorkers extends Engine {
   /** Reads a small file and forgets it. Browsers optimize code that has run, so the next file is read a fifth faster. */

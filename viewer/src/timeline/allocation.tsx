@@ -37,8 +37,8 @@ function factsOf(allocation: Allocation, device: Device): Fact[] {
     ],
     ['allocated', allocation.from === 0 ? 'before recording began' : when(allocation.from - 1, allocation.from_us)],
   ];
-  if (allocation.freed !== null) facts.push(['free asked for', when(allocation.freed - 1, allocation.freed_us)]);
-  facts.push(['freed', allocation.to === null ? 'never, as far as recorded' : when(allocation.to - 1, allocation.to_us)]);
+  if (allocation.freed !== null) facts.push(['free requested', when(allocation.freed - 1, allocation.freed_us)]);
+  facts.push(['freed', allocation.to === null ? 'never in the recording' : when(allocation.to - 1, allocation.to_us)]);
   if (allocation.from_us !== null && allocation.to_us !== null)
     facts.push(['lived for', duration(allocation.to_us - allocation.from_us)]);
   facts.push(['allocated after it', bytes(allocation.total), exactly(allocation.total)]);
@@ -47,20 +47,20 @@ function factsOf(allocation: Allocation, device: Device): Fact[] {
 }
 
 /** The heading of an allocation's stack, by its `origin` (a position in ORIGINS). */
-const STACK_HEADINGS = ['Allocated by', 'Allocated by, before recording began', 'Freed by; its allocation was not recorded'];
+const STACK_HEADINGS = ['Allocated by', 'Allocated by (before recording began)', 'Freed by (allocation not recorded)'];
 
 function Actions({ allocation }: { allocation: Allocation }) {
   return (
     <div class="details-actions">
       <button type="button" class="button" onClick={showLife}>
-        Show its life
+        Show lifetime
       </button>
       <button type="button" class="button" onClick={() => chooseMoment(allocation.from)}>
-        To its start
+        Go to start
       </button>
       {allocation.to !== null && (
         <button type="button" class="button" onClick={() => chooseMoment(allocation.to!)}>
-          To its end
+          Go to end
         </button>
       )}
     </div>
@@ -113,7 +113,7 @@ export function SelectionBar() {
         Selected: <b>{bytes(allocation.bytes)}</b> at <code>{address(allocation.address)}</code>
       </span>
       <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>
-        Details
+        Show details
       </button>
       <button type="button" class="link-button" onClick={() => (selected.value = null)}>
         Clear

@@ -43,7 +43,7 @@ export function TimelineControls() {
           })
         }
       />
-      <Select label="Colour" choices={COLORED} value={itemsBy.value} choose={(by) => (chosenColor.value = by)} />
+      <Select label="Color" choices={COLORED} value={itemsBy.value} choose={(by) => (chosenColor.value = by)} />
       <button
         type="button"
         class="button"

@@ -114,7 +114,7 @@ export function Legend() {
           live before recording
         </li>
       )}
-      {coloredBy(picture.items) === 'allocation' && <li class="quiet">each allocation has a colour of its own</li>}
+      {coloredBy(picture.items) === 'allocation' && <li class="quiet">each allocation has its own color</li>}
       {isListed && <Groups of={listed} color={keysOf(picture.items).color} />}
     </ul>
   );

@@ -60,7 +60,7 @@ export function Timeline() {
           />
         )}
         {recordings.value && current.value?.events === 0 && (
-          <p class="timeline-note">No events were recorded: this is what the file says of the moment it was made.</p>
+          <p class="timeline-note">No events were recorded; this is the state when the file was written.</p>
         )}
       </div>
       <Minimap />

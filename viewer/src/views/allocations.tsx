@@ -53,7 +53,7 @@ const COLUMNS: Column[] = [
   {
     key: 'requested_bytes',
     title: 'Requested',
-    hint: 'the bytes that were asked for',
+    hint: 'the requested bytes',
     width: '84px',
     numeric: true,
     text: (r) => bytes(r.requested),
@@ -62,7 +62,7 @@ const COLUMNS: Column[] = [
   {
     key: 'category',
     title: 'Category',
-    hint: 'what it is for',
+    hint: 'the category',
     width: '112px',
     numeric: false,
     text: (r) => categoryText(r.purpose?.category ?? null),
@@ -79,7 +79,7 @@ const COLUMNS: Column[] = [
   {
     key: 'layer',
     title: 'Layer',
-    hint: 'the module that made it',
+    hint: 'the module that allocated it',
     width: '120px',
     numeric: false,
     text: (r) => or(r.tags?.layer ?? null, layerText),
@@ -87,7 +87,7 @@ const COLUMNS: Column[] = [
   {
     key: 'step',
     title: 'Step',
-    hint: 'the step of the program in which it was made',
+    hint: 'the step in which it was allocated',
     width: '52px',
     numeric: true,
     text: (r) => or(r.step, stepNumber),
@@ -95,7 +95,7 @@ const COLUMNS: Column[] = [
   {
     key: 'lifetime_events',
     title: 'Lived',
-    hint: 'events from the one that made it to the one that freed it',
+    hint: 'the events from allocation to free',
     width: '84px',
     numeric: true,
     text: (r) => or(lived(r), count),
@@ -104,7 +104,7 @@ const COLUMNS: Column[] = [
   {
     key: 'lifetime_us',
     title: 'For',
-    hint: 'the time from the one to the other',
+    hint: 'the time from allocation to free',
     width: '72px',
     numeric: true,
     text: (r) => or(livedUs(r), duration),
@@ -113,7 +113,7 @@ const COLUMNS: Column[] = [
   {
     key: 'alloc_event',
     title: 'Allocated at',
-    hint: 'the event that made it',
+    hint: 'the event that allocated it',
     width: '92px',
     numeric: true,
     text: (r) => or(r.made, count),
@@ -126,12 +126,12 @@ const COLUMNS: Column[] = [
     width: '92px',
     numeric: true,
     text: (r) => (r.freed === null ? 'never' : count(r.freed)),
-    exact: (r) => (r.freed === null ? 'never, as far as recorded' : when(r.freed, r.freedUs)),
+    exact: (r) => (r.freed === null ? 'never in the recording' : when(r.freed, r.freedUs)),
   },
   {
     key: 'region',
     title: 'Region',
-    hint: 'the innermost annotated region in which it was made',
+    hint: 'the innermost annotated region in which it was allocated',
     width: '130px',
     numeric: false,
     text: (r) => r.region ?? '–',
@@ -140,7 +140,7 @@ const COLUMNS: Column[] = [
   {
     key: 'stream',
     title: 'Stream',
-    hint: 'the stream on which it was made',
+    hint: 'the stream of the allocation',
     width: '110px',
     numeric: false,
     text: (r) => streamName(r.tags?.stream ?? 0),
@@ -148,7 +148,7 @@ const COLUMNS: Column[] = [
   {
     key: 'address',
     title: 'Address',
-    hint: 'its address, and which of the allocations there it is, as memory_viz writes it',
+    hint: 'the address, and its position among the allocations there, as in memory_viz',
     width: '140px',
     numeric: false,
     text: (r) => allocationName(r.address, r.version),
@@ -172,7 +172,7 @@ export function AllocationsView() {
   if (shown.recording.allocations === 0) {
     return (
       <Empty title="No allocations were recorded.">
-        <p>The recording says nothing of single blocks.</p>
+        <p>The recording has no data about single blocks.</p>
       </Empty>
     );
   }
@@ -254,14 +254,14 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
           {count(total.count)} {total.count === 1 ? 'allocation' : 'allocations'}
         </h2>
         <span class="quiet" title={exactly(total.bytes)}>
-          {bytes(total.bytes)} in sum{query.value === null ? '' : ', as searched'}
+          {bytes(total.bytes)} in total{query.value === null ? '' : ', only matches'}
         </span>
         <Segmented
           label="Show"
           choices={[
             { value: 'all', label: 'All' },
             { value: 'live', label: `Live ${momentText(shownMoment.value, recording)}` },
-            ...(span.value ? [{ value: 'span' as const, label: 'Made within the span' }] : []),
+            ...(span.value ? [{ value: 'span' as const, label: 'Allocated in the interval' }] : []),
           ]}
           value={among.value === 'span' && !span.value ? 'all' : among.value}
           choose={(which) => (among.value = which)}
@@ -270,7 +270,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
         {total.count > 0 && <SaveMenu name="allocations" items={items} />}
       </header>
       {total.count === 0 ? (
-        <Empty title="No allocation is one of these.">
+        <Empty title="No allocation matches.">
           <p>Search for something else, or show all.</p>
         </Empty>
       ) : (

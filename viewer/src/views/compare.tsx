@@ -116,7 +116,7 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
                 })
               }
             >
-              Both at their peaks
+              Show both at their peaks
             </Button>
           )}
         </div>
@@ -138,7 +138,7 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
 }
 
 const WAY_CHOICES: Choice<Way>[] = [
-  { value: 'highest', label: 'Each at its highest' },
+  { value: 'highest', label: 'Each at its peak' },
   { value: 'moments', label: 'At moments' },
 ];
 

@@ -50,7 +50,7 @@ function Moment(shown: Current) {
   const calls = live.value?.calls;
   const root = useMemo(() => (calls && names ? callTree(calls, names) : null), [calls, names]);
 
-  if (!live.value || !root) return <Waiting error={live.error} what="Reading what is live at this moment." />;
+  if (!live.value || !root) return <Waiting error={live.error} what="Reading the live memory at this moment." />;
   const { holders, groups, by, found_bytes: found, searched, filtered } = live.value;
   const { now, before } = holders;
   const row = groups.find((g) => g.key === chosen) ?? groups[0];
@@ -66,9 +66,7 @@ function Moment(shown: Current) {
     >
       <Head shown={shown} live={live.value} searched={searched} />
       {groups.length === 0 ? (
-        <Empty
-          title={filtered ? 'Nothing of what is searched is allocated at this moment.' : 'Nothing is allocated at this moment.'}
-        >
+        <Empty title={filtered ? 'No match is allocated at this moment.' : 'Nothing is allocated at this moment.'}>
           <p>Choose another in the timeline{filtered ? ', or show more than matches' : ''}.</p>
         </Empty>
       ) : (
@@ -77,7 +75,7 @@ function Moment(shown: Current) {
             key={shown.scope}
             name={`flame-${now.moment}`}
             label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
-            shows={`calls by what is allocated ${momentText(now.moment, shown.recording)}`}
+            shows={`call tree of allocated bytes ${momentText(now.moment, shown.recording)}`}
             root={root}
             compared={before !== null}
             searched={searched && !filtered}
@@ -90,7 +88,7 @@ function Moment(shown: Current) {
               <GroupTable {...rows} total={now.counters.allocated} found={filtered ? found : null} />
             )}
             <div class="stack-pane" role="region" aria-label="Stack of the chosen row" tabIndex={0}>
-              <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds most of it" />
+              <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds the most" />
             </div>
           </div>
         </>
@@ -130,7 +128,7 @@ function Head({ shown: { recording }, live, searched }: HeadProps) {
         {before && (
           <span class="compared">
             {before.moment === now.moment
-              ? 'kept to compare with: choose another moment in the timeline'
+              ? 'saved for comparison: choose another moment in the timeline'
               : `compared with ${momentName(before.moment, recording)}: ${signedBytes(total - before.counters.allocated)}`}
           </span>
         )}

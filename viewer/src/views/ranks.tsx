@@ -36,7 +36,7 @@ function All({ told }: { told: Ranks }) {
         <p class="quiet">
           {told.paths.join(', ')}; ranks by {told.ranks_by}.
         </p>
-        <ul class={told.is_well ? 'ranks-told ranks-well' : 'ranks-told'} aria-label="What is different">
+        <ul class={told.is_well ? 'ranks-told ranks-well' : 'ranks-told'} aria-label="Differences">
           {told.told.map((sentence) => (
             <li key={sentence}>{sentence}</li>
           ))}

@@ -1,4 +1,3 @@
-
 import type { Pen } from '../../draw/pen';
 import { textWidth, type Font } from '../../draw/text-width';
 import { numberAt } from '../../numbers/at';

@@ -309,7 +309,7 @@ function describePlace(place: Place, { segments, blocks }: Layout, { tables, nam
     ],
   ];
   facts.unshift(...purposeFacts(tables.purposes?.[numberAt(blocks.purpose, b)]));
-  if (blocks.preexisting[b]) facts.push(['known', 'live before recording began']);
+  if (blocks.preexisting[b]) facts.push(['allocated', 'before recording began']);
   if (blocks.pending[b]) facts.push(['state', 'freed, waiting for another stream']);
   return { title: names ? stackTitle(names, numberAt(blocks.stack, b)) : 'Block', facts: [...facts, ...segment] };
 }

@@ -132,7 +132,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
     <section class="tracks" aria-label="Reserved ranges over time">
       <header class="table-head">
         <h3>Reserved ranges over {axis.value === 'time' ? 'time' : 'events'}</h3>
-        <span class="quiet">one track a place in memory; heights grow with the logarithm of the bytes</span>
+        <span class="quiet">one track per address range, height by the logarithm of its bytes</span>
         <span class="spring" />
         <SaveMenu name="segments" items={saved} />
       </header>

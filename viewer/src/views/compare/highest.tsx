@@ -75,8 +75,8 @@ function highestColumns(by: By, color: ColorKeys['color'] | null, a: Device, b: 
   return [
     groupColumn(by, color),
     changeColumn('change_bytes', 'B − A', (g) => g.bytes - g.before),
-    bytesColumn('a_bytes', 'Most in A', (g) => g.before),
-    bytesColumn('b_bytes', 'Most in B', (g) => g.bytes),
+    bytesColumn('a_bytes', 'Peak in A', (g) => g.before),
+    bytesColumn('b_bytes', 'Peak in B', (g) => g.bytes),
     textColumn('a_at', 'A at', (g) => (g.atA === NONE ? '–' : momentName(g.atA, a))),
     textColumn('b_at', 'B at', (g) => (g.atB === NONE ? '–' : momentName(g.atB, b))),
   ];
@@ -117,7 +117,7 @@ function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range 
   const color = colorsOfGroups(by);
   const columns = useMemo(() => highestColumns(by, color, a.recording, b.recording), [by, color, a.recording, b.recording]);
   const before = both.value?.holders.before;
-  if (!both.value || !before) return <Waiting error={both.error} what="Reading what each holds at its highest." />;
+  if (!both.value || !before) return <Waiting error={both.error} what="Reading each group's peak." />;
   const { groups, holders } = both.value;
   const [totalA, totalB] = [before.counters.allocated, holders.now.counters.allocated];
   return (
@@ -126,7 +126,7 @@ function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range 
       b={b}
       way="highest"
       name="compare-highest"
-      caption={`Most allocated by each ${by}`}
+      caption={`Peak of each ${by}`}
       columns={columns}
       groups={groups}
       totals={[totalA, totalB]}

@@ -44,7 +44,7 @@ export function Growth({ a, b, atA, atB }: { a: Cut; b: Cut; atA: number; atB: n
   const color = colorsOfGroups(by);
   const columns = useMemo(() => growthColumns(by, color), [by, color]);
   const before = both.value?.held.before;
-  if (!both.value || !before) return <Waiting error={both.error} what="Reading what is live in both." />;
+  if (!both.value || !before) return <Waiting error={both.error} what="Reading the live memory of both." />;
   const { groups } = both.value;
   const { now } = both.value.held;
   const [totalA, totalB] = [before.counters.allocated, now.counters.allocated];

@@ -47,7 +47,7 @@ export function Rows<G extends Group>({ a, b, groups, totals, ...p }: RowsProps<
         <StackTrace
           file={inB ? b.file : a.file}
           stack={inB ? row.stack : row.stackBefore}
-          heading={`Stack that holds most of it in ${inB ? 'B' : 'A'}`}
+          heading={`Stack that holds the most in ${inB ? 'B' : 'A'}`}
         />
       )}
     </div>

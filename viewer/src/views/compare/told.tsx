@@ -21,7 +21,7 @@ const CATEGORY_COLUMNS: Column<Held>[] = [
 export function WhatChanged({ a, b }: { a: Side; b: Side }) {
   const at = ({ file, device }: Side) => ({ file, device });
   const { value, pending, error } = useAnswer(a.scope, b.scope, (unwanted) => source.comparison(at(a), at(b), unwanted));
-  if (!value || pending) return <Waiting error={error} what="Looking for what changed." />;
+  if (!value || pending) return <Waiting error={error} what="Comparing the recordings." />;
   const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');
   return (
     <section class="what-changed" aria-label="What changed">

@@ -25,7 +25,7 @@ const MOST_REASONS = 3;
 export function CategoriesCard({ categories, reasons, peak }: CategoriesProps) {
   if (!categories.some(({ category }) => category !== 'preexisting' && category !== 'unknown')) return null;
   return (
-    <Card title={`What the ${bytes(peak.bytes)} at the peak were for`}>
+    <Card title={`Categories of the ${bytes(peak.bytes)} at the peak`}>
       <table class="numbers">
         <TableHead columns={{ Category: 'words', Blocks: 'numeric', Bytes: 'numeric', Share: 'numeric' }} />
         <tbody>
@@ -57,7 +57,7 @@ export function CategoriesCard({ categories, reasons, peak }: CategoriesProps) {
       </table>
       <p class="finding-links">
         <button type="button" class="link-button" onClick={() => showBy('category', peak.moment)}>
-          As a table, by category
+          Show as a table, by category
         </button>
       </p>
     </Card>

@@ -7,7 +7,7 @@ import { BytesCell, Card, FIRST_ROWS, TableHead, ViewLink, frameText } from './c
 
 export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device['peaks']['allocated'] }) {
   return (
-    <Card title={`Who held the ${bytes(peak.bytes)} at the peak`}>
+    <Card title={`Holders of the ${bytes(peak.bytes)} at the peak`}>
       <table class="numbers">
         <TableHead columns={{ Stack: 'words', Blocks: 'numeric', Bytes: 'numeric', Share: 'numeric' }} />
         <tbody>
@@ -23,7 +23,7 @@ export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device
       </table>
       <p class="finding-links">
         <ViewLink to="moment" moment={peak.moment}>
-          {holders.length > FIRST_ROWS ? `All ${count(holders.length)}, as a flame graph` : 'As a flame graph'}
+          {holders.length > FIRST_ROWS ? `Show all ${count(holders.length)} as a flame graph` : 'Show as a flame graph'}
         </ViewLink>
       </p>
     </Card>

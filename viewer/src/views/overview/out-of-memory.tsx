@@ -15,7 +15,7 @@ interface OutOfMemoryProps {
 function OutOfMemory({ oom, finding, bestSetting }: OutOfMemoryProps) {
   const moment = oom.event + 1;
   return (
-    <Card title={`Out of memory: ${bytes(oom.requested_bytes)} asked for`} tone="bad">
+    <Card title={`Out of memory: ${bytes(oom.requested_bytes)} requested`} tone="bad">
       <p>
         At event {count(oom.event)}, with {bytes(oom.allocated_bytes)} allocated and {bytes(oom.reserved_bytes)} reserved, the
         device had {bytes(oom.device_free_bytes)} free.
@@ -54,15 +54,15 @@ function OutOfMemory({ oom, finding, bestSetting }: OutOfMemoryProps) {
       </p>
       <p class="finding-links">
         <ViewLink to="moment" moment={moment}>
-          Who held the memory
+          Show the holders
         </ViewLink>
         <ViewLink to="state" moment={moment}>
-          The request beside the holes
+          Show the request beside the holes
         </ViewLink>
         <ViewLink to="segments" moment={moment}>
-          The segments then
+          Show the segments
         </ViewLink>
-        <ViewLink to="whatif">Other settings</ViewLink>
+        <ViewLink to="whatif">Try other settings</ViewLink>
       </p>
     </Card>
   );
@@ -88,7 +88,7 @@ export function OutOfMemoryCards({ report }: { report: Report }) {
                   event {count(oom.event)}
                 </ViewLink>
                 <span>
-                  {bytes(oom.requested_bytes)} asked for, {bytes(oom.reserved_unused_bytes)} reserved and unused
+                  {bytes(oom.requested_bytes)} requested, {bytes(oom.reserved_unused_bytes)} reserved and unused
                 </span>
               </li>
             ))}

@@ -58,7 +58,7 @@ export function RegionsCard({ regions }: { regions: Region[] }) {
             Runs: 'numeric',
             Peak: 'numeric',
             'Above its start': 'numeric',
-            'Left behind': 'numeric',
+            Retained: 'numeric',
             Time: 'numeric',
           }}
         />

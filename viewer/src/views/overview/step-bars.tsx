@@ -55,7 +55,7 @@ export function StepBars({ steps, choose }: { steps: Steps; choose: (step: numbe
         <span>Peak of each step, from 0 to {bytes(most)}</span>
         <span class="step-key step-highest">the highest</span>
         {bars.some((step) => kind(step) === 'step-unusual') && (
-          <span class="step-key step-unusual">makes other allocations than most</span>
+          <span class="step-key step-unusual">allocations differ from most steps</span>
         )}
       </figcaption>
       {hover && (

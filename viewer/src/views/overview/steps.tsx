@@ -59,7 +59,7 @@ export function StepsCard({ steps }: { steps: Steps }) {
       <p>{steps.told}</p>
       <p class="finding-links">
         <ViewLink to="moment" moment={entryAt(steps.peak_moment, highest)}>
-          What the highest held
+          Show the moment of the highest peak
         </ViewLink>
       </p>
     </Card>

@@ -147,7 +147,7 @@ function factsOf(told: Ranks, at: number, of: Counter, cell: number): Fact[] {
     ['peak', bytes(peakOf(rank, of) ?? 0)],
   ];
   if (rank.against_usual_bytes !== null) facts.push(['against usual', signedBytes(rank.against_usual_bytes)]);
-  if (rank.failed_bytes !== null) facts.push(['out of memory', `asked for ${bytes(rank.failed_bytes)}`]);
+  if (rank.failed_bytes !== null) facts.push(['out of memory', `requested ${bytes(rank.failed_bytes)}`]);
   if (rank.leak !== null) facts.push(['leak', rank.leak]);
   return facts;
 }

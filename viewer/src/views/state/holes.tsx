@@ -45,13 +45,13 @@ export function FreeMemory({ holes, layout, tables, names }: HolesProps) {
 function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
   const largest = asked.largest === null ? 0 : numberAt(holes.bytes, asked.largest);
   const rows: [name: string, bytes: number, kind: string][] = [
-    [asked.failed ? 'asked for, failed' : 'asked for, served', asked.bytes, asked.failed ? 'failed' : 'served'],
-    [asked.failed ? 'largest hole for it' : 'largest hole left for such', largest, 'hole'],
+    [asked.failed ? 'requested, failed' : 'requested, served', asked.bytes, asked.failed ? 'failed' : 'served'],
+    [asked.failed ? 'largest hole for it' : 'largest hole left for it', largest, 'hole'],
   ];
   if (asked.device_free !== null) rows.push(['free on the device', asked.device_free, 'device']);
   const most = Math.max(...rows.map(([, size]) => size), 1);
   return (
-    <dl class="to-scale" aria-label={`What event ${count(asked.event)} asked for, to scale`}>
+    <dl class="to-scale" aria-label={`Request of event ${count(asked.event)}, to scale`}>
       {rows.map(([name, size, kind]) => (
         <div key={kind} data-kind={kind} data-bytes={size}>
           <dt>{name}</dt>
@@ -62,7 +62,7 @@ function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
             <span class="to-scale-bytes">{bytes(size)}</span>
             {kind === 'hole' && asked.largest !== null && (
               <button type="button" class="link-button" onClick={() => (hole.value = numberAt(holes.address, asked.largest!))}>
-                Show it
+                Show hole
               </button>
             )}
           </dd>
@@ -134,8 +134,8 @@ function columnsOf(holes: Holes, tables: Tables, title: BlockTitles): Column<num
   return [
     bytesColumn('free_bytes', 'Free', (i) => numberAt(holes.bytes, i), entryAt([...holes.bytes.slice(0, 1), 1], 0)),
     textColumn('why', 'For the request', why),
-    textColumn('before', 'In front of it', (i) => title(numberAt(holes.before, i)), true),
-    textColumn('after', 'Behind it', (i) => title(numberAt(holes.after, i)), true),
+    textColumn('before', 'Before it', (i) => title(numberAt(holes.before, i)), true),
+    textColumn('after', 'After it', (i) => title(numberAt(holes.after, i)), true),
     addressColumn('address', 'Address', (i) => numberAt(holes.address, i)),
     textColumn('pool', 'Pool', (i) => poolName(tag(i)?.pool ?? null)),
     textColumn('stream', 'Stream', (i) => streamName(tag(i)?.stream ?? 0)),

@@ -1,4 +1,4 @@
-// Each view shows what the recording holds: numbers on the page are those of `report --json` and `replay --json`.
+// Each view shows the recording: its numbers match `report --json` and `replay --json`.
 
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
@@ -13,7 +13,7 @@ const NAMES = ['leak.pickle', 'oom.pickle', 'training.pickle.zst'];
 const card = (page: Page, title: string | RegExp) =>
   page.locator('.card').filter({ has: page.getByRole('heading', { name: title }) });
 
-/** Bytes of a table's rows, in one column. */
+/** Sums the bytes of a table's column. */
 const column = async (page: Page, caption: string | RegExp, at: number) =>
   (await tableRows(page, caption)).map((row) => exact(row[at]!));
 
@@ -61,7 +61,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(await card(page, told.quality.exact ? 'The numbers are exact' : /not be exact/).count()).toBe(1);
   });
 
-  test('the timeline says its peak', async ({ open }) => {
+  test('the timeline states its peak', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'timeline');
     for (const kind of ['allocated', 'requested', 'active', 'reserved']) {
@@ -70,7 +70,7 @@ describe.each(NAMES)('%s', (name) => {
     }
   });
 
-  test('the state has the counters of any moment', async ({ open }) => {
+  test('the state shows the counters of any moment', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'state');
     for (const event of [told.peak_event, 0, Math.floor(told.events / 3), told.events - 1]) {
@@ -87,7 +87,7 @@ describe.each(NAMES)('%s', (name) => {
     }
   });
 
-  test('the segments are those that were reserved', async ({ open }) => {
+  test('the segments match the reserved ranges', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'segments');
     const { recorded } = replay(file).devices[0];
@@ -100,7 +100,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(await column(page, 'Peaks of pools', 2)).toHaveLength(told.pools.length);
   });
 
-  test('the moment adds up to the peak, by whatever it is grouped', async ({ open }) => {
+  test('the moment adds up to the peak, by every grouping', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'moment');
     expect(await numberOf(page, '.moment-view', 'data-total')).toBe(told.peak_allocated_bytes);
@@ -114,7 +114,7 @@ describe.each(NAMES)('%s', (name) => {
     }
   });
 
-  test('what-if shows every setting that was tried, the best first', async ({ open }) => {
+  test('what-if shows every tried setting, best first', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'whatif');
     const { what_if, floors } = replay(file).devices[0];
@@ -124,7 +124,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(await side.locator('[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title))).toEqual(
       [floors.active_bytes, floors.packed_bytes].map((n) => `${count(n)} bytes`),
     );
-    // A chosen setting has its line in the timeline, with its name, and keeps it in other views.
+    // A chosen setting has a named line in the timeline, and keeps it in other views.
     const row = page.getByRole('grid', { name: /^Settings/ }).locator('tr[data-row="1"]');
     await row.click();
     const legend = page.getByRole('list', { name: 'Legend' });

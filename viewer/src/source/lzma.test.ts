@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { unpackedOf } from './lzma';
 
-/** Texts that repeat themselves near and far. */
+/** Texts with near and distant repetitions. */
 const TEXT = Array.from({ length: 400 }, (_, i) => `${(i * i) % 97} ${'abc'[i % 3]!.repeat(i % 11)} ${Math.floor(i / 7)};`).join(
   '',
 );
-/** What `xz --format=lzma --lzma1=preset=9e,lc=4,lp=0,pb=0,nice=273` makes of it. */
+/** The output of `xz --format=lzma --lzma1=preset=9e,lc=4,lp=0,pb=0,nice=273` for them. */
 const PACKED = [
   'BAAAAAT//////////wAYCG7hBNY+XQBGhtj32fjTHdtwiH88L38CS1gCJmVEELl9KZj0BGUO60VwGaurhWQ6b2wa+l3E40rWZO7urYxmHBbrIXaEy9L0',
   'te+HP6LeESMoLGT98vxd7VkLW30pwWCcvqIWJjHdubPns8v5U03pYTcfhK9yVhlbN7cFN4+EZ+D6eVxHeZL9mghgTnASfzQxABEzA6Czl085jRG8m8oj',
@@ -27,11 +27,11 @@ const PACKED = [
 
 const packed = Uint8Array.from(atob(PACKED), (character) => character.charCodeAt(0));
 
-test('what xz has packed comes back', () => {
+test('data packed by xz is restored', () => {
   expect(new TextDecoder().decode(unpackedOf(packed))).toBe(TEXT);
 });
 
-test('what is cut is an error, and what is changed ends', () => {
+test('truncated data is an error, and changed data terminates', () => {
   for (let length = 1; length < packed.length - 5; length += 1) {
     expect(() => unpackedOf(packed.subarray(0, length)), `${length} bytes`).toThrow(/^the packed data/);
   }

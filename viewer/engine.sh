@@ -12,11 +12,11 @@ out=$(realpath -m "${1:-crates/vramscope-viewer/page}")
 root=$PWD
 glue=$root/viewer/src/source/generated
 
-# The library and the tool must be of one release.
+# The library and the tool must have the same version.
 release=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
 tools=$root/target/tools
 if ! "$tools/bin/wasm-bindgen" --version 2>/dev/null | grep -qF "$release"; then
-    # Unoptimized it is built in a minute, and writes the same bytes.
+    # A debug build takes a minute and writes the same bytes.
     cargo install --quiet --root "$tools" --debug --bin wasm-bindgen --version "$release" wasm-bindgen-cli
 fi
 
@@ -26,8 +26,8 @@ if [ -x /usr/bin/rustc ] && [ -e "$(/usr/bin/rustc --print sysroot)/lib/rustlib/
     export RUSTC=/usr/bin/rustc
     linker=(--config 'target.wasm32-unknown-unknown.linker="wasm-ld-19"')
 fi
-# What is not of the stable compiler: the standard library built for size, and without the texts of panics. Chrome 91, Firefox 89
-# and Safari 16.4, and all after them, have the instructions of simd128.
+# Unstable features: the standard library built for size, and no panic texts. Chrome 91, Firefox 89, Safari 16.4 and later have the
+# simd128 instructions.
 export RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0
 export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+simd128 --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 "$cargo" build --quiet --profile wasm -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \

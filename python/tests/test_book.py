@@ -1,4 +1,4 @@
-"""The programs of docs/python.md and docs/python/, run as they stand there, and the examples."""
+"""Runs the programs in docs/python.md and docs/python/ unchanged, and the examples."""
 
 import importlib.util
 import os
@@ -16,7 +16,7 @@ PAGES = [ROOT / "docs/python.md", *sorted((ROOT / "docs/python").glob("*.md"))]
 
 
 class Program(NamedTuple):
-    """A block of Python in a page, and what it prints."""
+    """A Python block of a page and its expected output."""
 
     place: str
     needs: str | None

@@ -1,4 +1,4 @@
-"""The command, as the package brings it."""
+"""The command that the package installs."""
 
 import subprocess
 import sys

@@ -36,7 +36,7 @@ def oom() -> vramscope.Recording:
 def test_answers_are_those_of_the_command(file: Path):
     recording = vramscope.read(str(file))
     report = command("report", file, "--json")
-    # With the types of numbers and the order of keys.
+    # `repr` also compares number types and key order.
     assert repr(recording.report()) == repr(report)
     (device,) = report["devices"]
     for key in ("ooms", "leaks", "regions", "fragmentation", "churn", "quality"):
@@ -73,13 +73,13 @@ def test_the_text_is_that_of_the_command(oom):
     )
     told, printed = oom.text().splitlines(), command.stdout.splitlines()
     differ = [(a, b) for a, b in zip(told, printed, strict=True) if a != b]
-    # How to do it is said in the words of Python.
+    # Advice uses the names of the Python API.
     assert all("Recording.replay" in a or "at=" in a for a, _ in differ), differ
     assert "\x1b" not in oom.text()
 
 
 def shape(value: object, of: object, where: str) -> None:
-    """Complains where a value is not of a type."""
+    """Fails if a value does not have the given type."""
     origin, arguments = typing.get_origin(of), typing.get_args(of)
     if origin in (typing.Union, types.UnionType):
         of = next((a for a in arguments if (value is None) == (a is type(None))), None)
@@ -152,7 +152,7 @@ def test_bad_files_say_where_and_what_to_do(tmp_path: Path):
 
 
 def hostile() -> typing.Iterator[bytes]:
-    """What the reader is fuzzed with, and a recording cut off and changed at many places."""
+    """Yields the fuzzing corpus, and a recording truncated and modified at many places."""
     for kind in ("read", "log"):
         for path in sorted((ROOT / "fuzz/corpus" / kind).iterdir()):
             yield path.read_bytes()
@@ -265,7 +265,7 @@ def test_other_threads_run_meanwhile():
         thread.join()
 
 
-# A recording that comes through a pipe, and takes longer than a bar waits.
+# A recording sent through a pipe, slower than the progress bar's delay.
 SLOW = """
 import os, sys, threading, time, vramscope
 whole = open(sys.argv[1], "rb").read()

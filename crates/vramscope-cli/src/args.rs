@@ -53,13 +53,13 @@ pub(crate) enum Command {
   zstdcat big.pickle.zst | vramscope report - --json")]
 pub(crate) struct ReportArgs {
     /// A PyTorch snapshot (pickle or JSON), or a log of `monitor` or of a tracker, optionally compressed with gzip or
-        /// zstd; `-` is standard input
+    /// zstd; `-` is standard input
     pub(crate) file: PathBuf,
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
     /// Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the
-        /// allocations and frees of these events, both ends included
+    /// allocations and frees of these events, both ends included
     #[arg(long, value_name = "EVENT", value_parser = at)]
     pub(crate) at: Option<AtArg>,
     /// Group live allocations by this key, instead of showing the tree of calls
@@ -214,7 +214,8 @@ const BUDGETS: [&str; 6] = ["max_peak", "max_reserved", "max_category", "baselin
 fn category_limit(text: &str) -> Result<(Category, u64), String> {
     let known = || Category::ALL.map(Category::name).join(", ");
     let (name, limit) = text.split_once('=').ok_or("expected CATEGORY=SIZE, as activation=20GiB")?;
-    let category = Category::named(name).ok_or_else(|| format!("unknown category; use one of {}", known()))?;
+    let category =
+        Category::named(name).ok_or_else(|| format!("unknown category; use one of {}", known()))?;
     Ok((category, size(limit)?))
 }
 
@@ -243,7 +244,7 @@ pub(crate) struct ReplayArgs {
     /// A recording, as for `report`; `-` is standard input
     pub(crate) file: PathBuf,
     /// Replay under these settings, in the syntax of PYTORCH_CUDA_ALLOC_CONF [default: the recorded settings, compared
-        /// with others]
+    /// with others]
     #[arg(long, value_name = "CONF")]
     pub(crate) conf: Option<String>,
     /// Total memory of the device, as 80GiB or in bytes [default: inferred from the recorded out-of-memory failure]
@@ -278,7 +279,7 @@ pub(crate) struct ReplayArgs {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct ReadArgs {
     /// Limit on the decompressed size of a recording, as 80GiB, in bytes or `unlimited` [default: 16 MiB plus 250 times
-        /// its compressed size]
+    /// its compressed size]
     #[arg(long, value_name = "SIZE", value_parser = expansion)]
     max_expanded: Option<u64>,
 }
@@ -332,7 +333,9 @@ fn snapshot_file(file: PathBuf) -> Result<PathBuf, String> {
 /// # Errors
 /// The name is unknown. The message lists the known names.
 pub fn gpu(name: &str) -> Result<u64, String> {
-    known_gpu(name).map(|gpu| gpu.total_bytes).map_err(|known| format!("{known}; for other GPUs, use --capacity"))
+    known_gpu(name)
+        .map(|gpu| gpu.total_bytes)
+        .map_err(|known| format!("{known}; for other GPUs, use --capacity"))
 }
 
 /// The profile of a GPU, for phantom GPUs.
@@ -456,7 +459,7 @@ Examples:
   vramscope export runs/ --format parquet --what summary,holders -o dataset/")]
 pub(crate) struct ExportArgs {
     /// A recording, as for `report`; `-` is standard input. Several recordings, folders, patterns and store URLs become
-        /// a dataset of Parquet files, partitioned by rank
+    /// a dataset of Parquet files, partitioned by rank
     #[arg(required = true, value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
     /// The format [default: from the ending of OUT]
@@ -695,7 +698,8 @@ pub(crate) struct FleetExecutorArgs {
 fn rank_pattern(text: &str) -> Result<Regex, String> {
     let pattern = Regex::new(text).map_err(|e| e.to_string())?;
     if pattern.captures_len() < 2 {
-        return Err("the pattern has no group for the number; put the number in parentheses, as rank(\\d+)".to_owned());
+        return Err("the pattern has no group for the number; put the number in parentheses, as rank(\\d+)"
+            .to_owned());
     }
     Ok(pattern)
 }
@@ -823,7 +827,9 @@ impl std::str::FromStr for AlertArg {
         let (name, value) = text.split_once('=').ok_or("expected QUANTITY=VALUE, as device=90%")?;
         let percent = || {
             let number = value.trim().trim_end_matches('%').trim().parse::<f64>().ok();
-            number.filter(|p| (0.0..=100.0).contains(p)).ok_or(format!("`{value}` is not a percentage, as 90%"))
+            number
+                .filter(|p| (0.0..=100.0).contains(p))
+                .ok_or(format!("`{value}` is not a percentage, as 90%"))
         };
         let (quantity, above) = match name.trim() {
             "device" => (Quantity::DevicePercent, percent()?),
@@ -831,7 +837,9 @@ impl std::str::FromStr for AlertArg {
             "growth" => (Quantity::GrowthPerMinute, size(value)? as f64),
             "hidden" => (Quantity::Hidden, size(value)? as f64),
             name => {
-                return Err(format!("unknown quantity `{name}`; use one of device, fragmentation, growth, hidden"));
+                return Err(format!(
+                    "unknown quantity `{name}`; use one of device, fragmentation, growth, hidden"
+                ));
             }
         };
         Ok(Self(Threshold::new(quantity, Severity::Warning, above)))

@@ -58,9 +58,8 @@ fn because(names: &Names<'_>, conf: &str, oom: &OutOfMemory, cause: &OomCause) -
     let setting = setting(conf, cause.kind);
     match cause.kind {
         OomCauseKind::Leak(line) => {
-            let more = cause
-                .per_step
-                .map_or(String::new(), |more| format!(", growing by {} per step", bytes(more)));
+            let more =
+                cause.per_step.map_or(String::new(), |more| format!(", growing by {} per step", bytes(more)));
             format!("because of a leak: {} retains {size}{more}", names.frame(line))
         }
         OomCauseKind::Size => {
@@ -75,12 +74,16 @@ fn because(names: &Names<'_>, conf: &str, oom: &OutOfMemory, cause: &OomCause) -
         OomCauseKind::Limit => {
             format!("because of a limit on reserved bytes, while {size} was free on the device")
         }
-        OomCauseKind::Rounding => format!("because of rounding: {setting} adds {size} to the allocated blocks"),
+        OomCauseKind::Rounding => {
+            format!("because of rounding: {setting} adds {size} to the allocated blocks")
+        }
         OomCauseKind::Unsplit => {
             format!("because of unsplit blocks: {setting} leaves {size} in them unused")
         }
         OomCauseKind::Collection => {
-            format!("because of garbage collection: with {setting} the run reserves {size} more than without it")
+            format!(
+                "because of garbage collection: with {setting} the run reserves {size} more than without it"
+            )
         }
         OomCauseKind::Pending => {
             format!(

@@ -75,10 +75,14 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
                 ("", "") => format!("The size of the optimizer state differs: {now}."),
                 (a, b) if a == b => format!("The size of the optimizer state differs ({a}): {now}."),
                 ("", b) => {
-                    format!("The optimizers differ: {b} in B; none allocates state in A. The state holds {now}.")
+                    format!(
+                        "The optimizers differ: {b} in B; none allocates state in A. The state holds {now}."
+                    )
                 }
                 (a, "") => {
-                    format!("The optimizers differ: {a} in A; none allocates state in B. The state holds {now}.")
+                    format!(
+                        "The optimizers differ: {a} in A; none allocates state in B. The state holds {now}."
+                    )
                 }
                 (a, b) => format!("The optimizers differ: {a} in A, {b} in B. The state holds {now}."),
             }

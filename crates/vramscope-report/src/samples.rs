@@ -72,7 +72,7 @@ pub(crate) fn findings(s: &SamplesSummary) -> Vec<Found> {
         say(is_bad, grows(s, growing));
     }
     if let Some(pool) = s.pool.filter(|pool| pool.is_fragmented) {
-            let exact = if s.high_is_exact { "" } else { ", as far as the samples show" };
+        let exact = if s.high_is_exact { "" } else { ", as far as the samples show" };
         say(
             false,
             format!(
@@ -235,7 +235,10 @@ pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<Str
     );
     say(
         s.missed > 0,
-        format!("{} missed, because an earlier sample took too long.", are(s.missed, "sample was", "samples were")),
+        format!(
+            "{} missed, because an earlier sample took too long.",
+            are(s.missed, "sample was", "samples were")
+        ),
     );
     if let Some((from, to)) = s.longest_silence {
         say(

@@ -58,7 +58,9 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
         bail!("several recordings are exported as a dataset, which is a folder: name it with --output");
     };
     if args.format != Some(FormatArg::Parquet) {
-        bail!("several recordings are exported as a dataset, which needs --format parquet; other formats take one recording");
+        bail!(
+            "several recordings are exported as a dataset, which needs --format parquet; other formats take one recording"
+        );
     }
     if args.at.is_some() || args.device.is_some() {
         bail!(

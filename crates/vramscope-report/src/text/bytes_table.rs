@@ -36,7 +36,9 @@ impl Page<'_> {
             ));
         }
         let used = match s.ooms.first() {
-            Some(oom) => format!("the driver had {} free at the out-of-memory failure", bytes(oom.device_free)),
+            Some(oom) => {
+                format!("the driver had {} free at the out-of-memory failure", bytes(oom.device_free))
+            }
             None => "not in a snapshot".to_owned(),
         };
         self.line(format!("{:<12}{DIM}    {used}{DIM:#}", "device used"));

@@ -130,7 +130,10 @@ impl<'r> Page<'r> {
                 if *kind != ByteKind::Allocated {
                     let before = bytes(baseline.map_or(0, |b| b.allocated));
                     let now = bytes(peak.allocated);
-                    self.words(2, &format!("allocated bytes at this peak: {now}; at the baseline's peak: {before}"));
+                    self.words(
+                        2,
+                        &format!("allocated bytes at this peak: {now}; at the baseline's peak: {before}"),
+                    );
                 }
                 self.words(
                     2,

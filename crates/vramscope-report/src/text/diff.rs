@@ -99,8 +99,10 @@ impl Page<'_> {
             .filter(|&side| *difference.ooms.of(side) > *difference.ooms.of(side.other()))
         {
             let times = counted(*difference.ooms.of(side) as u64, "request");
-            let text =
-                format!("{times} failed in {}: the memory need of the rest of that run is unknown.", changes::side(side));
+            let text = format!(
+                "{times} failed in {}: the memory need of the rest of that run is unknown.",
+                changes::side(side)
+            );
             self.words(0, &text);
         }
         if difference.findings.is_empty() {
@@ -123,10 +125,9 @@ impl Page<'_> {
         let rest: i64 = rest.iter().map(|finding| finding.difference()).sum();
         let rest = match rest {
             0 => "Nothing else changed.".to_owned(),
-            rest => format!(
-                "All other differences: {} in total, each less than one percent.",
-                signed_bytes(rest)
-            ),
+            rest => {
+                format!("All other differences: {} in total, each less than one percent.", signed_bytes(rest))
+            }
         };
         self.words(BYTES + 2, &rest);
     }

@@ -8,7 +8,7 @@ use vramscope_basics::units::{bytes, counted};
 impl Page<'_> {
     pub(super) fn fragmentation(&mut self, s: &Summary) {
         let at_end = s.fragmentation_at_end.as_ref().filter(|e| s.moment != e.moment);
-        let here = if at_end.is_some() { "here" } else { "at the end" };
+        let here = if at_end.is_some() { "at this event" } else { "at the end" };
         let moments = [(here, s.fragmentation.as_ref()), ("at the end", at_end)];
         if moments.iter().all(|(_, f)| f.is_none()) {
             return;
@@ -35,7 +35,7 @@ fn usable_words(f: &Fragmentation) -> String {
         return String::new();
     }
     format!(
-            "One more request of {asked}, the largest of the run, could use {} of it but not the other {}; the largest of {} is {}.",
+        "One more request of {asked}, the largest of the run, could use {} of it but not the other {}; the largest of {} is {}.",
         bytes(f.usable),
         bytes(f.unusable_bytes()),
         counted(f.free_blocks as u64, "free block"),

@@ -17,7 +17,7 @@ pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
         let _ = writeln!(out, "  {name:<12}{value}");
     };
     line("format", format_of(recording));
-        // A log does not contain the generation of PyTorch's format.
+    // A log does not contain the generation of PyTorch's format.
     if !matches!(recording.format, Format::Log { .. }) {
         line("age", facts.generation.to_owned());
     }

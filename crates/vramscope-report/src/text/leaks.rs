@@ -40,11 +40,8 @@ impl Page<'_> {
         );
         self.words(15, &text);
         let half = leak.kept_by_then[WINDOWS / 2 - 1];
-        let text = format!(
-            "{} in the middle of the run and {} at its end",
-            bytes(half),
-            bytes(leak.kept_bytes)
-        );
+        let text =
+            format!("{} in the middle of the run and {} at its end", bytes(half), bytes(leak.kept_bytes));
         self.words(15, &text);
         self.full_stack(Some(leak.stack));
     }

@@ -133,7 +133,10 @@ fn served_by(pid: u32) -> Option<Arc<live::RemoteSource>> {
             Ok(source) if found.is_none() => found = Some(source),
             Ok(other) => {
                 let name = &other.hello().source_name;
-                say(&format!("note: the process also serves {name}, which is not watched; to watch it, name {}", path.display()));
+                say(&format!(
+                    "note: the process also serves {name}, which is not watched; to watch it, name {}",
+                    path.display()
+                ));
             }
             // A socket left by an earlier process with the same ID.
             Err(SourceError::Gone(_)) => {}
@@ -158,11 +161,17 @@ fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String>
     let device = match (args.device, used.as_slice()) {
         (Some(device), _) | (None, &[device]) => device,
         (None, []) => {
-            return Err("NVML lists the process on no GPU; use --device N to watch a GPU with all its processes".to_owned());
+            return Err(
+                "NVML lists the process on no GPU; use --device N to watch a GPU with all its processes"
+                    .to_owned(),
+            );
         }
         (None, several) => {
             let several: Vec<String> = several.iter().map(i32::to_string).collect();
-            return Err(format!("the process uses several GPUs, {}: choose one with --device", several.join(", ")));
+            return Err(format!(
+                "the process uses several GPUs, {}: choose one with --device",
+                several.join(", ")
+            ));
         }
     };
     NvmlSource::of_process(device, pid).map(|gpu| gpu as _).map_err(|e| e.to_string())

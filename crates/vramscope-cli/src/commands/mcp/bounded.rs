@@ -105,9 +105,8 @@ impl LeftOut {
                 told.insert(key.to_owned(), number.into());
             }
         }
-        let why = format!(
-            "An answer has at most {LARGEST} bytes: request one device, or fewer rows or frames. "
-        );
+        let why =
+            format!("An answer has at most {LARGEST} bytes: request one device, or fewer rows or frames. ");
         let why = if self.for_size { &why } else { "" };
         told.insert("how_to_get_it".to_owned(), format!("{why}{how}").into());
         told.into()

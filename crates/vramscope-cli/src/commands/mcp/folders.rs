@@ -182,7 +182,8 @@ mod tests {
     #[test]
     fn only_folders_are_allowed() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (path, why) in [(file.path(), "is not a folder"), (Path::new("/does/not/exist"), "No such file")] {
+        for (path, why) in [(file.path(), "is not a folder"), (Path::new("/does/not/exist"), "No such file")]
+        {
             let error = format!("{:#}", Folders::new(&[path.to_owned()]).unwrap_err());
             assert!(error.contains(why), "{error}");
         }

@@ -50,7 +50,9 @@ async fn serve(server: Server) -> anyhow::Result<()> {
         Ok(service) => service,
         // The client closed its input without a request.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(e) => return Err(e).context("the client did not initialize the connection as the protocol requires"),
+        Err(e) => {
+            return Err(e).context("the client did not initialize the connection as the protocol requires");
+        }
     };
     service.waiting().await.context("the server stopped")?;
     Ok(())

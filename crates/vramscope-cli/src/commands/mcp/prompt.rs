@@ -23,7 +23,10 @@ pub(super) fn described() -> Prompt {
 pub(super) fn filled(asked: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
     if asked.name != NAME {
         let name = shown(&asked.name);
-        return Err(ErrorData::invalid_params(format!("unknown prompt {name}; the only prompt is {NAME}"), None));
+        return Err(ErrorData::invalid_params(
+            format!("unknown prompt {name}; the only prompt is {NAME}"),
+            None,
+        ));
     }
     let path = asked.arguments.as_ref().and_then(|arguments| arguments.get("path")).and_then(Value::as_str);
     let Some(path) = path else {

@@ -190,12 +190,7 @@ impl Desk {
             pools: held("pools", By::Pool),
             streams: held("streams", By::Stream),
         };
-        bounded(
-            &answer,
-            limits,
-            left_out,
-            "`holders` with the same `event` can list all rows with `first`.",
-        )
+        bounded(&answer, limits, left_out, "`holders` with the same `event` can list all rows with `first`.")
     }
 
     fn diff(&self, asked: &arguments::Diff) -> anyhow::Result<Bounded> {
@@ -517,11 +512,7 @@ mod tests {
                 json!({"recording": "r1", "filter": "a(\nb"}),
                 "filter: invalid regular expression: unclosed",
             ),
-            (
-                Tool::Holders,
-                json!({"recording": "r1", "filter": long}),
-                "filter: 1048576 bytes exceed",
-            ),
+            (Tool::Holders, json!({"recording": "r1", "filter": long}), "filter: 1048576 bytes exceed"),
             (
                 Tool::Holders,
                 json!({"recording": "r1", "filter": "(\\w{1000}){1000}"}),

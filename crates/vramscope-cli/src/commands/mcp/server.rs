@@ -69,10 +69,7 @@ impl Server {
         });
         match answer.await {
             Ok(answer) => answer.map_err(|e| format!("{e:#}")),
-            Err(_) => {
-                Err("internal error in vramscope; please report it with the recording"
-                    .to_owned())
-            }
+            Err(_) => Err("internal error in vramscope; please report it with the recording".to_owned()),
         }
     }
 }

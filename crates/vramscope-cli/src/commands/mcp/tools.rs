@@ -179,11 +179,14 @@ impl Tool {
         schema.insert("required".to_owned(), required.into());
         schema.insert("properties".to_owned(), keys);
         if let Some(Value::Object(keys)) = schema.get_mut("properties") {
-            keys.insert("left_out".to_owned(), json!({
-                "type": "object",
-                "description": "The parts that were cut: rows by list, frames of stacks, texts.",
-                "required": ["how_to_get_it"],
-            }));
+            keys.insert(
+                "left_out".to_owned(),
+                json!({
+                    "type": "object",
+                    "description": "The parts that were cut: rows by list, frames of stacks, texts.",
+                    "required": ["how_to_get_it"],
+                }),
+            );
         }
         schema
     }

@@ -194,7 +194,7 @@ pub(crate) fn all_by_running(
     let (could, cannot): (Vec<_>, Vec<_>) =
         gpus::by_size().into_iter().partition(|gpu| has_kernels(&first.recordings, gpu));
     let mut ran = known;
-        // The program fits from `high` on; below `low` that is not known.
+    // The program fits from `high` on; below `low` that is not known.
     let (mut low, mut high) = (0, could.len());
     let place = |gpu: &Gpu| {
         could.partition_point(|other| (other.total_bytes, other.name) < (gpu.total_bytes, gpu.name))

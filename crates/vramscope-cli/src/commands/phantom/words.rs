@@ -233,8 +233,8 @@ fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     match found.needed {
         Some((low, high)) if low < high => {
             writeln!(
+                out,
                 "\nWithout a limit the program needs {} to {}, depending on the size of the context.",
-                "\nWithout a limit it needs {} to {}, by the size of the context.",
                 bytes(low),
                 bytes(high)
             )?;

@@ -1,4 +1,4 @@
-//! `vramscope export` of many recordings: a dataset that other programs open.
+//! `vramscope export` of several recordings: a dataset that other programs can open.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use vramscope_testing::fleet::{Plan, base};
 
 use crate::{json as json_of, root, run, vramscope};
 
-/// A folder with eight ranks, of which three are broken.
+/// A folder with eight ranks, three of them broken.
 fn fleet() -> (tempfile::TempDir, Plan) {
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan::new(8, 7);
@@ -22,7 +22,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What was said on stderr, and the exit code.
+/// The messages on stderr, and the exit code.
 fn refused(args: &[&str]) -> (String, i32) {
     let output = run(args);
     (String::from_utf8(output.stderr).unwrap(), output.status.code().unwrap())
@@ -30,7 +30,7 @@ fn refused(args: &[&str]) -> (String, i32) {
 
 const ALL: &str = "events,allocations,segments,holders,summary";
 
-/// What the report says of each rank is in the dataset, to every library that reads it.
+/// Every library reads the numbers of each rank's report from the dataset.
 #[test]
 fn a_dataset_is_opened_by_pyarrow_duckdb_and_polars() {
     let (folder, plan) = fleet();
@@ -80,7 +80,7 @@ fn a_dataset_is_opened_by_pyarrow_duckdb_and_polars() {
     }
 }
 
-/// What the book shows for DuckDB and polars runs where it says; Spark is not tried.
+/// Runs the book's examples for DuckDB and polars; Spark is not tested.
 #[test]
 fn recipes_of_the_book_run() {
     let (folder, _) = fleet();
@@ -103,7 +103,7 @@ fn recipes_of_the_book_run() {
     }
 }
 
-/// Where nothing but summaries is asked for, those that are kept are enough; the rows are the same.
+/// An export of only summaries uses cached summaries; the rows are the same.
 #[test]
 fn summaries_alone_are_those_of_the_whole() {
     let (folder, _) = fleet();
@@ -161,7 +161,7 @@ fn what_goes_wrong_is_a_line() {
     assert_eq!(code, 2);
 }
 
-/// A dataset is there whole or not at all, and a killed export does not block the next.
+/// A dataset is complete or absent, and a killed export does not block the next one.
 #[cfg(unix)]
 #[test]
 fn a_killed_export_leaves_no_part_of_a_table() {
@@ -197,7 +197,7 @@ fn a_killed_export_leaves_no_part_of_a_table() {
     assert_eq!(names(&out).len(), ALL.split(',').count() + 1);
 }
 
-/// What takes DataFusion says how to get it, where it is not there.
+/// Commands that need DataFusion print how to install it if it is not built in.
 #[cfg(not(feature = "rollup"))]
 #[test]
 fn what_is_not_there_says_how_to_get_it() {

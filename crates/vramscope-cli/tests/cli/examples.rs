@@ -1,4 +1,4 @@
-//! What the README's recordings look like, whole.
+//! Complete outputs for the README's recordings.
 
 use insta_cmd::assert_cmd_snapshot;
 

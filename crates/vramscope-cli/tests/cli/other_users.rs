@@ -1,4 +1,4 @@
-//! What another user of the machine can do to the command's files. Two users take root, who becomes the other one.
+//! Attacks by another user of the machine on the command's files. The tests run as root, which can become the other user.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -11,10 +11,10 @@ use vramscope_testing::skip;
 
 use crate::{root, run};
 
-/// The other user, who is in the group of this one where a umask of 002 is looked at.
+/// The other user; a member of this user's group in tests with a umask of 002.
 const OTHER: u32 = 65534;
 
-/// A folder like `/tmp`; `None` where this is not root, who alone can become another.
+/// A folder like `/tmp`; `None` if the user is not root, because only root can become another user.
 fn shared(mode: u32) -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     if lchown(folder.path(), None, None).is_err() || !is_root() {
@@ -30,7 +30,7 @@ fn is_root() -> bool {
     status.lines().any(|line| line.split_whitespace().take(3).eq(["Uid:", "0", "0"]))
 }
 
-/// The command with a umask, its temporary files in `temporary`.
+/// The command with a umask, and with its temporary files in `temporary`.
 fn with_umask(umask: &str, temporary: &Path, args: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_vramscope")])
@@ -42,7 +42,7 @@ fn with_umask(umask: &str, temporary: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What the other user gets done, a member of this one's group: each command that succeeds is printed.
+/// Runs these commands as the other user, a member of this user's group; prints each command that succeeds.
 fn attack(commands: &[&str]) -> String {
     let tried: Vec<String> =
         commands.iter().map(|command| format!("({command}) >&- 2>&- && echo \"done: {command}\"")).collect();
@@ -124,7 +124,7 @@ fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
     assert_eq!(fs::read(&target).unwrap(), b"mine");
 }
 
-/// PYTHONPATH is split at colons, and the recorder behind one would not be found.
+/// PYTHONPATH is split at colons, so the recorder in a folder with a colon would not be found.
 #[test]
 fn run_refuses_a_folder_that_python_cannot_be_told_of() {
     let folder = tempfile::tempdir().unwrap();

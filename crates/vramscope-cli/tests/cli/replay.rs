@@ -1,4 +1,4 @@
-//! `vramscope replay` as a user runs it.
+//! Runs `vramscope replay` as a user does.
 
 use insta_cmd::assert_cmd_snapshot;
 use serde_json::Value;
@@ -151,7 +151,7 @@ fn a_recording_without_events_is_what_it_holds_at_the_end() {
     assert_eq!(code, 0, "{out}");
 }
 
-/// The advice is to be pasted into a shell, and the file may come from anybody.
+/// The advice is meant to be pasted into a shell, and the file may come from anyone.
 #[test]
 fn nothing_from_a_file_runs_in_a_shell() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ fn nothing_from_a_file_runs_in_a_shell() {
     assert!(others.clone().all(|conf| !conf.contains(['$', ';', '\''])), "{:?}", others.collect::<Vec<_>>());
 }
 
-/// `--conf ""` is PyTorch's default settings, whatever was recorded.
+/// `--conf ""` uses PyTorch's defaults, not the recorded settings.
 #[test]
 fn no_settings_are_pytorch_s_defaults() {
     let (_, answer) = replay(&[OOM, "--conf", "", "--capacity", "80GiB"]);

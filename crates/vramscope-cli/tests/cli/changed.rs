@@ -57,7 +57,7 @@ fn checkpointing() {
     each_kind("checkpoint", |first, device| {
         assert_eq!(first["kind"], "recomputed");
         assert!(
-            first["text"].as_str().unwrap().starts_with("B runs parts of its forward pass again"),
+            first["text"].as_str().unwrap().starts_with("B recomputes parts of the forward pass"),
             "{first:#}"
         );
         is_most(first, device);

@@ -202,7 +202,7 @@ fn devices_that_only_one_of_the_two_has_are_named() {
     assert_eq!(verdict["unknown_because"], "no_baseline");
     assert_eq!(
         verdict["text"],
-        "peak of allocated bytes on device 1: 1.00 KiB; its growth is not known, for the baseline has no device 1"
+        "peak of allocated bytes on device 1: 1.00 KiB; its growth is unknown, because the baseline has no device 1"
     );
     assert_eq!(answer["devices"][0]["verdicts"][0]["status"], "kept");
     // Only the device that both recordings have.
@@ -222,7 +222,7 @@ fn a_recording_that_does_not_tell_is_not_passed() {
     let file = file.to_str().unwrap();
     let (code, out, _) = text(&[file, "--max-peak", "1MiB"]);
     assert_eq!(code, 1);
-    let found = "not known  peak of allocated bytes on device 0: not known, for no history was recorded; 512 B when the snapshot was taken, --max-peak 1.00 MiB\n";
+    let found = "unknown    peak of allocated bytes on device 0: unknown, because no history was recorded; 512 B when the snapshot was taken, --max-peak 1.00 MiB\n";
     assert!(out.contains(found), "{out}");
     assert!(out.contains("Call `torch.cuda.memory._record_memory_history()` before"), "{out}");
     let (code, answer) = answer(&[file, "--max-peak", "511"]);
@@ -272,7 +272,7 @@ fn growth_over_a_baseline_that_lost_its_beginning_is_not_known() {
     let (code, out, _) = text(&[&whole, "--baseline", &ring, "--max-growth", "0"]);
     assert_eq!(code, 1);
     let found =
-        "its growth is not known, for the ring buffer probably dropped the oldest events of the baseline\n";
+        "its growth is unknown, because the ring buffer probably dropped the oldest events of the baseline\n";
     assert!(out.contains(found), "{out}");
     assert!(out.contains("  Record the baseline again with a larger `max_entries`.\n"), "{out}");
     // The baseline's peak was at least 512 B, which sets the allowed growth.
@@ -302,7 +302,7 @@ fn numbers_that_are_not_exact_are_marked() {
     // The same limitation of the baseline.
     let (_, out, _) = text(&[LEAK, "--baseline", file]);
     assert!(out.contains("above the baseline's 3.00 KiB (approximate)"), "{out}");
-    assert!(out.contains("  Of the baseline: The file names no allocator settings;"), "{out}");
+    assert!(out.contains("  Baseline: The file names no allocator settings;"), "{out}");
 }
 
 #[test]
@@ -353,7 +353,7 @@ fn what_nobody_can_tell_is_an_error_in_junit() {
     let document = roxmltree::Document::parse(&xml).unwrap();
     let errors: Vec<_> = document.descendants().filter(|n| n.has_tag_name("error")).collect();
     assert_eq!(errors.len(), 2, "{xml}");
-    assert!(errors[0].attribute("message").unwrap().ends_with("for the baseline has no device 1"), "{xml}");
+    assert!(errors[0].attribute("message").unwrap().ends_with("because the baseline has no device 1"), "{xml}");
 }
 
 /// Names may contain characters that XML does not allow.
@@ -391,17 +391,17 @@ fn what_cannot_be_asked_is_refused() {
         (vec![OOM, "--max-peak", "24X"], "a size is a number of bytes or has a unit, such as 24GiB or 512MB"),
         (vec![OOM, "--max-peak", "-5"], "a size is a number"),
         (vec![OOM, "--max-reserved", "much"], "a size is a number"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "lots"], "or it is a part, as 5%"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "-1%"], "a part is as 5% or 2.5%"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "NaN%"], "a part is as 5% or 2.5%"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "%"], "a part is as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "lots"], "or give a percentage, as 5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "-1%"], "expected a percentage, as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "NaN%"], "expected a percentage, as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "%"], "expected a percentage, as 5% or 2.5%"),
         (vec![OOM, "--max-growth", "0"], "--baseline <OLD>"),
         (vec![OOM, "--baseline", "examples/none.pickle"], "examples/none.pickle"),
         (vec![OOM, "--baseline", "README.md"], "README.md"),
         (vec!["-", "--baseline", "-"], "only one of FILE and --baseline can be standard input"),
-        (vec![OOM, "--max-peak", "1GiB", "--junit", "-", "--json"], "name a file there"),
+        (vec![OOM, "--max-peak", "1GiB", "--junit", "-", "--json"], "give --junit a file name"),
         (vec![OOM, "--max-peak", "1GiB", "--junit", "examples"], "is a directory"),
-        (vec![OOM, "--max-peak", "1GiB", "--junit", "none/memory.xml"], "there is no directory none"),
+        (vec![OOM, "--max-peak", "1GiB", "--junit", "none/memory.xml"], "the directory none does not exist"),
         (vec![OOM, "--max-peak", "1GiB", "--device", "3"], "has no device 3; it has 0"),
         (vec![&unused, "--max-peak", "1GiB"], "nothing was recorded on any device"),
         (vec![&unused, "--max-peak", "1GiB", "--device", "0"], "nothing was recorded on device 0"),

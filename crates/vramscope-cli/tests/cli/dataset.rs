@@ -127,19 +127,19 @@ fn what_goes_wrong_is_a_line() {
     for (args, said) in [
         (
             vec!["export", recordings],
-            "error: recordings become a dataset, which is a folder: name it with --output\n",
+            "error: several recordings are exported as a dataset, which is a folder: name it with --output\n",
         ),
         (
             vec!["export", recordings, "-o", out],
-            "error: recordings become a dataset, which is --format parquet; other formats take one recording\n",
+            "error: several recordings are exported as a dataset, which needs --format parquet; other formats take one recording\n",
         ),
         (
             vec!["export", recordings, "--format", "parquet", "-o", out, "--device", "0"],
-            "error: --at and --device are of one recording; a dataset holds all devices, and holders at their peaks\n",
+            "error: --at and --device apply to one recording; a dataset contains all devices, and holders at their peaks\n",
         ),
         (
             vec!["export", "examples/oom.pickle", "--format", "csv", "--rank", "rank(.)"],
-            "error: --rank tells the ranks of a dataset, and this is one recording\n",
+            "error: --rank applies to datasets; this is one recording\n",
         ),
     ] {
         assert_eq!(refused(&args), (said.to_owned(), 2), "{args:?}");
@@ -148,11 +148,11 @@ fn what_goes_wrong_is_a_line() {
     let (said, code) = refused(&write);
     assert_eq!((said.lines().count(), code), (3, 0), "{said}");
     assert!(
-        said.lines().all(|line| line.starts_with("note: ") && line.ends_with("; it is left out")),
+        said.lines().all(|line| line.starts_with("note: ") && line.ends_with("; this recording is left out")),
         "{said}"
     );
     let (said, code) = refused(&write);
-    assert_eq!(said, format!("error: {out}/events: is already there; remove it, or name another folder\n"));
+    assert_eq!(said, format!("error: {out}/events: already exists; remove it, or name another folder\n"));
     assert_eq!(code, 2);
     let broken = folder.path().join("recordings").join(plan.file(plan.broken[1]));
     let (said, code) =
@@ -190,7 +190,7 @@ fn a_killed_export_leaves_no_part_of_a_table() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     let note = format!(
-        "note: {}: is of another export, which still runs or was killed",
+        "note: {}: belongs to another export, which is running or was killed",
         out.join(&left[0]).display()
     );
     assert!(said.starts_with(&note), "{said}");
@@ -201,20 +201,20 @@ fn a_killed_export_leaves_no_part_of_a_table() {
 #[cfg(not(feature = "rollup"))]
 #[test]
 fn what_is_not_there_says_how_to_get_it() {
-    let how = "`cargo install vramscope-cli --features rollup` makes one that does\n";
+    let how = "install one with `cargo install vramscope-cli --features rollup`\n";
     for (args, what) in [
-        (vec!["query", "SELECT 1", "examples"], "this vramscope answers no SQL"),
-        (vec!["fleet", "s3://runs/today/"], "s3://runs/today/: this vramscope reads no stores"),
+        (vec!["query", "SELECT 1", "examples"], "this build of vramscope has no SQL support"),
+        (vec!["fleet", "s3://runs/today/"], "s3://runs/today/: this build of vramscope has no store support"),
         (
             vec!["export", "gs://runs/today/", "--format", "parquet", "-o", "x"],
-            "gs://runs/today/: this vramscope reads no stores",
+            "gs://runs/today/: this build of vramscope has no store support",
         ),
         (
             vec!["fleet", "examples/oom.pickle", "--cluster", "df://host"],
-            "--cluster: this vramscope asks no cluster",
+            "--cluster: this build of vramscope has no cluster support",
         ),
-        (vec!["fleet-executor"], "this vramscope is no part of a cluster"),
-        (vec!["fleet-scheduler"], "this vramscope is no part of a cluster"),
+        (vec!["fleet-executor"], "this build of vramscope has no cluster support"),
+        (vec!["fleet-scheduler"], "this build of vramscope has no cluster support"),
     ] {
         let (said, code) = refused(&args);
         let last = said.lines().last().unwrap();

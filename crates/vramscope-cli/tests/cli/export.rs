@@ -453,7 +453,7 @@ fn nothing_binary_reaches_a_terminal() {
     let (code, told) = on_terminal("parquet");
     assert_eq!(code, Some(2), "{told}");
     assert!(
-        told.contains("parquet is not for a terminal: name a file with --output, as in `-o out.parquet`"),
+        told.contains("parquet is a binary format: write it to a file, as `--output out.parquet`"),
         "{told}"
     );
     assert_eq!(on_terminal("folded").0, Some(0));

@@ -300,18 +300,18 @@ fn what_names_do_not_tell_is_said() {
     let (_folder, name) = copies(&[("a.pickle", "leak.pickle"), ("b.pickle", "leak.pickle")]);
     let (code, out, err) = text(&[&name]);
     assert_eq!((code, out.as_str()), (2, ""));
-    let why = "a.pickle: looked for a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number\n";
-    assert!(err.starts_with("error: no rank in the names of 2 files, as ") && err.ends_with(why), "{err}");
+    let why = "a.pickle: expected a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number\n";
+    assert!(err.starts_with("error: no rank in the names of 2 files, for example ") && err.ends_with(why), "{err}");
     let (code, _, err) = text(&[&name, "--rank", "rank"]);
-    assert!(code == 2 && err.contains("it has no group that is the number"), "{err}");
+    assert!(code == 2 && err.contains("the pattern has no group for the number"), "{err}");
     let (code, _, err) = text(&[&name, "--rank", "(x)"]);
     assert!(
-        code == 2 && err.starts_with("error: --rank (x) finds no number in any of 2 files, as "),
+        code == 2 && err.starts_with("error: --rank (x) matches no number in 2 files, for example "),
         "{err}"
     );
     let empty = tempfile::tempdir().unwrap();
     let (code, _, err) = text(&[empty.path().to_str().unwrap()]);
-    assert!(code == 2 && err.contains(": looked for files that end in .pickle, "), "{err}");
+    assert!(code == 2 && err.contains(": searched for files that end in .pickle, "), "{err}");
     let (code, _, err) = text(&["no/such/folder"]);
     assert!(code == 2 && err.starts_with("error: no recording in no/such/folder: "), "{err}");
 }
@@ -333,8 +333,8 @@ fn of_two_files_of_a_rank_the_newer_is_answered() {
     let (answer, err) = answer(&[&name]);
     assert!(answer["ranks"][0]["file"].as_str().unwrap().ends_with("a/rank0.pickle"));
     insta::assert_snapshot!(err.replace(&name, "FOLDER"), @r"
-    note: 1 file is left out, for it has no rank there: FOLDER/a/notes.json
-    note: rank 0 has two files: FOLDER/a/rank0.pickle counts, which is newer than FOLDER/b/rank0.pickle
+    note: 1 file is left out, because it has no rank there: FOLDER/a/notes.json
+    note: rank 0 has two files: FOLDER/a/rank0.pickle is used, because it is newer than FOLDER/b/rank0.pickle
     ");
 }
 
@@ -359,9 +359,9 @@ fn other_programs_and_settings_are_told() {
     }
     assert_eq!(mixed["programs"][1]["relation"], "other");
     let (_, out, _) = text(&[&name]);
-    assert!(out.contains("Rank 3 is unlike the others: another program (model.py).\n"), "{out}");
+    assert!(out.contains("Rank 3 differs from the others: another program (model.py).\n"), "{out}");
     assert!(out.contains("  settings expandable_segments:True: rank 3\n"), "{out}");
-    assert!(out.contains("  program of most, workloads.py: ranks 0-2\n"), "{out}");
+    assert!(out.contains("  program of most ranks, workloads.py: ranks 0-2\n"), "{out}");
 }
 
 /// An unreadable file is reported for its rank, and does not affect others.
@@ -402,9 +402,9 @@ fn what_a_flight_recorder_left_is_of_the_rank_of_its_process() {
     let (answer, said) = answer(&[folder.path().to_str().unwrap()]);
     assert_eq!(each(&answer["ranks"], "rank"), [0, 1]);
     assert_eq!(each(&answer["out_of_memory"], "rank"), [0]);
-    assert_eq!(answer["ranks_by"], "the variables of their launcher, in the environment.json beside them");
+    assert_eq!(answer["ranks_by"], "their launcher's variables in environment.json next to them");
     assert!(
-        said.ends_with("_4713_cuda_1: no history was recorded there, so that there is no snapshot.pickle\n"),
+        said.ends_with("_4713_cuda_1: contains no snapshot.pickle, because no history was recorded\n"),
         "{said}"
     );
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -477,7 +477,7 @@ fn a_full_disk_keeps_nothing_and_answers() {
     assert_eq!(
         err,
         format!(
-            "note: summaries cannot be kept in {}: File too large (os error 27); asking again reads the recordings again\n",
+            "note: summaries cannot be cached in {}: File too large (os error 27); the next run reads the recordings again\n",
             place.display()
         )
     );
@@ -487,7 +487,7 @@ fn a_full_disk_keeps_nothing_and_answers() {
     fs::write(&place, "").unwrap();
     let (code, out, err) = text_with(cache.path(), &[&name]);
     assert_eq!((code, &out), (0, &whole.1));
-    let note = format!("note: summaries are not kept: {}: Not a directory ", place.display());
+    let note = format!("note: summaries are not cached: {}: Not a directory ", place.display());
     assert!(err.starts_with(&note) && err.lines().count() == 1, "{err}");
 }
 
@@ -590,7 +590,7 @@ fn summaries_that_others_can_write_are_not_used() {
     fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
     let (code, out, err) = text_with(cache.path(), &budget);
     assert_eq!((code, &out), (before.0, &before.1));
-    let said = |why: &str| format!("note: {}: {why}, so its summaries are not used\n", file.display());
+    let said = |why: &str| format!("note: {}: {why}, so its cached summaries are not used\n", file.display());
     assert_eq!(err, said("other users can write to it"));
 
     fs::write(file, &forged).unwrap();
@@ -616,13 +616,13 @@ fn what_is_no_file_is_left_out() {
         assert_eq!(each(&answer["ranks"], "rank"), [0, 1]);
         let said: Vec<&str> = err.lines().collect();
         assert!(
-            said.len() == 2 && said.iter().all(|line| line.ends_with(": is no regular file; it is left out")),
+            said.len() == 2 && said.iter().all(|line| line.ends_with(": is not a regular file; it is left out")),
             "{err}"
         );
     }
     // A pipe given by name is a row.
     let (answer, _) = answer(&[&name, pipe.to_str().unwrap()]);
-    assert_eq!(answer["unread"][0]["reason"], "is no regular file; name a recording");
+    assert_eq!(answer["unread"][0]["reason"], "is not a regular file; name a recording");
 }
 
 /// Links that lead back to their folder do not make the search endless.

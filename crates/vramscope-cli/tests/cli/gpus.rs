@@ -182,7 +182,7 @@ fn a_process_on_one_of_two_gpus_is_watched_there() {
     let seen = [Some(with_context(300)), Some(with_context(300) + with_context(20)), total(1)];
     let (high, said) = watch(&[]);
     assert_eq!(high, seen);
-    assert!(!said.contains("on a GPU"), "{said}");
+    assert!(!said.contains("its GPU memory"), "{said}");
     assert_eq!(watch(&["--device", "1"]).0, seen);
     // The process does not use this GPU.
     assert_eq!(watch(&["--device", "0"]).0, [None, Some(0), total(0)]);
@@ -196,7 +196,7 @@ fn of_several_gpus_one_has_to_be_named() {
     let pid = holder.pid().to_string();
     let args = ["monitor", &pid, "--duration", "0.2"];
     let (summary, said) = answer(&mut on(&machine, &home, &args));
-    let why = "note: what it has on a GPU is not known: it is on several, 0, 1: name one with --device";
+    let why = "note: its GPU memory is unknown: the process uses several GPUs, 0, 1: choose one with --device";
     assert!(said.lines().any(|line| line == why), "{said}");
     assert_eq!(summary["high"]["device_used_bytes"], Value::Null);
     let (summary, _) = answer(&mut on(&machine, &home, &[&args[..], &["--device", "1"]].concat()));

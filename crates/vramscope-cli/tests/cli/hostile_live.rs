@@ -149,7 +149,7 @@ fn monitor_ends_with_a_sentence_and_a_log() {
             };
             assert!(said.contains(how), "{habit:?}: {said}");
             if habit != Breaks {
-                assert!(said.contains(" not answered; the last: "), "{habit:?}: {said}");
+                assert!(said.contains(" failed; the last: "), "{habit:?}: {said}");
             }
             let log = fs::read_to_string(log).unwrap();
             assert!(!steers(&log), "{habit:?}: {log}");

@@ -59,7 +59,7 @@ fn memory_is_bounded_while_a_recording_is_read() {
         let refused = call(&client, "open", json!({"path": "a.zst"})).await;
         let text = &refused.content[0].as_text().unwrap().text;
         assert!(
-            text.starts_with("a.zst: open recordings may take 64.00 MiB, and this one takes more"),
+            text.starts_with("a.zst: the limit for open recordings is 64.00 MiB, and this one needs more"),
             "{text}"
         );
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -165,7 +165,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
     with_client(&root().join("examples"), async |client| {
         let info = client.peer_info().unwrap();
         assert_eq!(info.server_info.as_ref().unwrap().name, "vramscope");
-        assert!(info.instructions.as_ref().unwrap().contains("Begin with `open`"));
+        assert!(info.instructions.as_ref().unwrap().contains("Start with `open`"));
         let tools = client.list_all_tools().await.unwrap();
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
         assert_eq!(names, ["open", "summary", "holders", "at", "diff", "replay", "leaks"]);
@@ -192,14 +192,14 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         let summary = answer(&client, "summary", all.clone()).await;
         fits(&schemas["summary"], &summary, "summary");
         insta::assert_snapshot!(sentences(&summary), @r"
-        Device 0: at most 6.23 GiB allocated, 7.68 GiB reserved.
-        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed for fragmentation: 1.61 GiB lies free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not enough alone: 6.63 MiB free in the pool for requests of another size.
-        Add `expandable_segments:True` to `PYTORCH_CUDA_ALLOC_CONF`: the request is then served, and reserved bytes peak at 7.50 GiB up to it.
+        Device 0: peaks of 6.23 GiB allocated, 7.68 GiB reserved.
+        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed because of fragmentation: 1.61 GiB is free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not sufficient alone: 6.63 MiB free in the pool for requests of another size.
+        Add `expandable_segments:True` to `PYTORCH_CUDA_ALLOC_CONF`: the request then succeeds, and reserved bytes peak at 7.50 GiB up to that event.
         ");
         let leaking = answer(&client, "summary", json!({"recording": "r2"})).await;
         insta::assert_snapshot!(sentences(&leaking), @r"
-        Device 0: at most 59.53 MiB allocated, 70.00 MiB reserved.
-        Device 0: 1 line suspected of a leak; workloads.py:92 leak keeps 15.02 MiB.
+        Device 0: peaks of 59.53 MiB allocated, 70.00 MiB reserved.
+        Device 0: 1 line suspected of a leak; workloads.py:92 leak retains 15.02 MiB.
         ");
         let report = printed(&["report", oom]);
         assert_eq!(without(summary, &["recording", "findings"]), report);
@@ -261,7 +261,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         let refused = call(&client, "open", json!({"path": "/etc/passwd"})).await;
         assert_eq!(refused.is_error, Some(true));
         let line = &refused.content[0].as_text().unwrap().text;
-        assert!(line.starts_with("/etc/passwd: there is no such file in ") && !line.contains('\n'), "{line}");
+        assert!(line.starts_with("/etc/passwd: no such file in ") && !line.contains('\n'), "{line}");
 
         let prompts = client.list_all_prompts().await.unwrap();
         let arguments = json!({"path": "run.pickle"}).as_object().unwrap().clone();
@@ -472,7 +472,7 @@ fn thousands_of_requests_at_once_are_answered_or_refused() {
         answered += usize::from(result["isError"] == false);
         if result["isError"] == true {
             let line = result["content"][0]["text"].as_str().unwrap();
-            let known = line.contains("questions wait already") || line.contains("there is no such file in");
+            let known = line.contains("calls are already waiting") || line.contains("no such file in");
             assert!(known && !line.contains('\n'), "{line}");
         }
     }

@@ -149,11 +149,11 @@ fn an_alert_is_said_once_and_is_the_exit_code() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     let alert = "warning: device memory in use reached 90.0 %; the threshold is 80.0 %";
-    let never = "note: growth of allocated memory was never measured, so it could raise no alert";
+    let never = "note: growth of allocated memory was never measured, so it raised no alert";
     assert_eq!(text(&output.stderr).lines().collect::<Vec<_>>(), [alert, never]);
     let said = text(&output.stdout);
-    assert!(said.contains(alert) && said.contains("  allocated          90.00 MiB  highest\n"), "{said}");
-    assert!(said.contains("requests failed for want of memory"), "{said}");
+    assert!(said.contains(alert) && said.contains("  allocated          90.00 MiB  peak\n"), "{said}");
+    assert!(said.contains("requests ran out of memory"), "{said}");
     // A closed pipe never changes the exit code.
     for json in [&[][..], &["--json"]] {
         let args = ["monitor", socket.to_str().unwrap(), "--duration", "0.5", "--alert", "device=80%"];
@@ -177,7 +177,7 @@ fn a_process_that_serves_nothing_has_its_host_memory() {
     );
     assert!(summary["high"]["cpu_bytes"].as_u64().unwrap() > 0);
     assert_eq!((&summary["high"]["allocated_bytes"], &summary["high_is_exact"]), (&().into(), &false.into()));
-    assert!(text(&output.stderr).contains("note: it serves no source of its own"));
+    assert!(text(&output.stderr).contains("note: the process serves no pool"));
 }
 
 #[test]

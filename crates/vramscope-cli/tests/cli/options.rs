@@ -18,7 +18,7 @@ fn grouping_instead_of_the_tree() {
     let by = |by: &str| {
         let text = run(&["report", "examples/training.pickle.zst", "--by", by, "--top", "4"]);
         let text = String::from_utf8(text.stdout).unwrap();
-        let rows = text.lines().skip_while(|l| !l.starts_with("Who held")).take_while(|l| !l.is_empty());
+        let rows = text.lines().skip_while(|l| !l.starts_with("Holders of")).take_while(|l| !l.is_empty());
         format!("--by {by}\n{}\n", rows.collect::<Vec<_>>().join("\n"))
     };
     let all = ["line", "function", "file", "module", "stack", "pool", "stream"].map(by);
@@ -61,7 +61,7 @@ fn rows_and_stacks(report: &str) -> (Vec<String>, Vec<Vec<&str>>) {
 fn full_stacks_show_every_frame() {
     let args = ["report", "examples/training.pickle.zst", "--at", "1200", "--full-stacks", "--top", "2"];
     let text = String::from_utf8(run(&args).stdout).unwrap();
-    let (_, sections) = text.split_once("\nWho held").unwrap();
+    let (_, sections) = text.split_once("\nHolders of").unwrap();
     let (rows, stacks) = rows_and_stacks(sections);
     insta::assert_snapshot!(rows.join("\n"));
 

@@ -135,7 +135,7 @@ fn run_refuses_a_folder_that_python_cannot_be_told_of() {
     let output = with_umask("022", &temporary, &["run", "--record", record.to_str().unwrap(), "--", "true"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let expected = format!("error: {} holds a colon", temporary.display());
+    let expected = format!("error: {} contains a colon", temporary.display());
     assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
 }
 
@@ -159,7 +159,7 @@ fn an_output_never_replaces_what_it_is_made_of() {
         let output = run(args);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains("is the file that is read; name another one to write to"), "{args:?}: {said}");
+        assert!(said.contains("is also an input file; choose another output file"), "{args:?}: {said}");
         assert_eq!(fs::read(file).unwrap(), before, "{args:?}");
     }
 }

@@ -58,7 +58,7 @@ fn options_that_ask_for_allocations_are_refused() {
         let output = run(&[&["report", "examples/tracker.csv.zst"], option].concat());
         let said = String::from_utf8(output.stderr).unwrap();
         let expected = format!(
-            "error: examples/tracker.csv.zst: {} asks for allocations, and a log of samples knows none; give a recording\n",
+            "error: examples/tracker.csv.zst: {} needs allocations, which a log of samples does not have; give a recording\n",
             option[0]
         );
         assert_eq!((output.status.code(), said), (Some(2), expected));

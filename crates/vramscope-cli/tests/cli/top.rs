@@ -322,9 +322,9 @@ fn a_program_from_its_first_look_to_its_end() {
     screen.until("▁█▁");
 
     screen.press("Tab");
-    let details = screen.until_that(|s| s.contains("allocations") && s.contains("Who holds"));
+    let details = screen.until_that(|s| s.contains("allocations") && s.contains("Holders of"));
     // The following lines are callers in the test.
-    insta::assert_snapshot!("details", details.split_once("Who holds").unwrap().0);
+    insta::assert_snapshot!("details", details.split_once("Holders of").unwrap().0);
     screen.press("Enter");
     screen.until("trend");
 
@@ -356,7 +356,7 @@ fn programs_are_found_selected_and_explained() {
         screen.until(selected);
     }
     screen.press("?");
-    insta::assert_snapshot!("help_shown", screen.until("high   the most"));
+    insta::assert_snapshot!("help_shown", screen.until("peak   most"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn stacks_that_are_shown_are_not_denied() {
     ]]);
     let with = said("report", &json!({"segments": segment, "device_traces": events}));
     assert!(with.contains("train.py:7 train") && !with.contains("No stacks were recorded"), "{with}");
-    assert!(with.contains("Stacks are those of memory that was live before recording"), "{with}");
+    assert!(with.contains("Only memory that was live before recording has stacks"), "{with}");
     let without = said("report", &json!({"segments": [], "device_traces": events}));
     assert!(without.contains("No stacks were recorded"), "{without}");
 }
@@ -124,7 +124,7 @@ fn kinds_of_events_that_were_left_out_are_named() {
     }
     assert!(said("info", &recording).contains("free_requested left out"));
     let replay = said("replay", &recording);
-    assert!(replay.contains("reproduces the recording cannot be checked"), "{replay}");
+    assert!(replay.contains("the replay cannot be compared with the recording"), "{replay}");
 }
 
 /// Segments are known only from the end state, or not at all.
@@ -141,12 +141,12 @@ fn a_recording_without_segment_events_says_so() {
     let recording = json!({"segments": [segment], "device_traces": [events]});
     for command in ["report", "check", "replay"] {
         let said = said(command, &recording);
-        assert!(said.contains("No segment event was recorded: every segment was there before"), "{said}");
+        assert!(said.contains("No segment event was recorded: either all segments existed before"), "{said}");
     }
     let none = json!({"segments": [], "device_traces": [events]});
     let said = said("replay", &none);
     assert!(said.contains("`segment_alloc` were not recorded"), "{said}");
-    assert!(!said.contains("there is nothing"), "{said}");
+    assert!(!said.contains("has nothing"), "{said}");
 }
 
 /// Some memory was outside of the segments in the end state, which may be incomplete, so nothing is certain.
@@ -157,5 +157,5 @@ fn where_segment_events_may_lack_the_replay_says_so() {
     let segment = json!({"device": 0, "address": 1 << 21, "total_size": 1 << 21, "stream": 0,
         "segment_type": "small", "blocks": [{"address": 1 << 21, "size": 1 << 21, "state": "active_allocated"}]});
     let said = said("replay", &json!({"segments": [segment], "device_traces": [events]}));
-    assert!(said.contains("Or segments were taken and the recording lacks these events"), "{said}");
+    assert!(said.contains("Or the recording lacks events of new segments"), "{said}");
 }

@@ -176,7 +176,7 @@ fn a_cluster_that_is_not_there_is_a_line() {
     let nobody = free();
     for (url, said) in [
         (format!("df://{nobody}"), "error: query: no scheduler answers at "),
-        ("nonsense".to_owned(), "error: query: nonsense: is no address of a scheduler, as df://host:50050"),
+        ("nonsense".to_owned(), "error: query: nonsense: is not a scheduler address as df://host:50050"),
     ] {
         let (_, code, err) = answer(&fleet, &["query", "SELECT 1", "recordings/", "--cluster", &url]);
         assert!(err.starts_with(said) && err.lines().count() == 1, "{err}");

@@ -10,7 +10,7 @@ use crate::Fleet;
 fn a_query_reads_recordings_and_nothing_else() {
     let fleet = Fleet::new();
     fs::write(fleet.path("secret.csv"), "a,b\n1,2\n").unwrap();
-    let not_answered = "error: query: a query reads recordings and changes nothing: ";
+    let not_answered = "error: query: only queries that read are allowed, not ";
     for (sql, said) in [
         ("CREATE TABLE mine AS SELECT 1", not_answered),
         ("CREATE EXTERNAL TABLE mine STORED AS CSV LOCATION 'secret.csv'", not_answered),
@@ -96,7 +96,7 @@ fn every_form_has_the_same_rows() {
     let output = fleet.run(&["query", sql, "recordings/"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1000 + 4);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("there are more rows than these 1000"), "{said}");
+    assert!(said.contains("only the first 1000 rows are shown"), "{said}");
     // The next query of the command reads the Parquet file.
     assert!(fleet.run(&["query", sql, "recordings/", "-o", "rows.parquet"]).status.success());
     assert!(fs::read(fleet.path("rows.parquet")).unwrap().starts_with(b"PAR1"));

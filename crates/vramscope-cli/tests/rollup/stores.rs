@@ -145,14 +145,14 @@ fn a_store_that_nobody_may_read_is_a_line() {
             command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").output().unwrap();
         let said = text(&output.stderr);
         let line =
-            "error: s3://runs/today/: the store refuses to show it; who may read is told by the environment";
+            "error: s3://runs/today/: the store refuses access; set the credentials in the environment";
         assert!(said.starts_with(line) && said.lines().count() == 1, "{status}: {said}");
         assert_eq!(output.status.code(), Some(2));
     // A file on a web server.
         let address = format!("{}/rank0.pickle", refuses(status));
         let said = text(&fleet.run(&["fleet", &address]).stderr);
         assert!(
-            said.starts_with(&format!("error: {address}: the store refuses to show it")),
+            said.starts_with(&format!("error: {address}: the store refuses access")),
             "{status}: {said}"
         );
     }
@@ -184,7 +184,7 @@ server.serve_forever()";
     assert_eq!(rows, serde_json::json!([{"rank": 5, "n": 1538}, {"rank": 7, "n": 1540}]));
     assert_eq!(
         said,
-        format!("note: {}: the store has nothing there; is the bucket called so?\n", address(9))
+        format!("note: {}: the store has no such file; check the name of the bucket\n", address(9))
     );
 }
 
@@ -195,10 +195,10 @@ fn a_store_that_refuses_is_a_line() {
     let Some(store) = Store::of(&fleet) else { return };
     let sql = "SELECT count(*) AS n FROM summary";
     for (address, why) in [
-        ("s3://nobodys/today/", "the store has nothing there; is the bucket called so?"),
-        ("s3://runs/yesterday/", "there is no recording"),
+        ("s3://nobodys/today/", "the store has no such file; check the name of the bucket"),
+        ("s3://runs/yesterday/", "contains no recording"),
         ("http://127.0.0.1:9/rank8.pickle", "the store cannot be read: "),
-        ("s3:///today/", "names no bucket or host"),
+        ("s3:///today/", "contains no bucket or host"),
     ] {
         let output = store.run(&fleet, &["query", sql, "recordings/", address, "--format", "csv"]);
         let said = text(&output.stderr);

@@ -119,6 +119,6 @@ fn a_rank_alone_is_told_what_torchrun_tells() {
     assert!(text(&output.stdout).starts_with("11 of 64, 3 of 8 at 127.0.0.1:29500\n"), "{output:?}");
     let output = pretended("64");
     assert_eq!(code(&output), 2);
-    assert_eq!(text(&output.stderr), "error: there is no rank 64 among 64: they count from 0\n");
+    assert_eq!(text(&output.stderr), "error: there is no rank 64 among 64: ranks count from 0\n");
     assert_eq!(code(&run(&["phantom", "run", "--rank", "1", "--", "true"])), 2);
 }

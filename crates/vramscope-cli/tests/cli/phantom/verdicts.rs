@@ -63,14 +63,14 @@ fn a_program_that_sizes_itself_by_the_card_runs_on_candidates() {
     let output = program(&["--gpu", "h100-80gb"], CACHE).output().unwrap();
     let said = text(&output.stdout);
     assert!(
-        said.contains("The program asked how much memory the GPU has or has free (<string>:8)"),
+        said.contains("The program queried the total or free memory of the GPU (<string>:8)"),
         "{said}"
     );
-    assert!(said.contains("So it ran once per candidate card: "), "{said}");
+    assert!(said.contains("Therefore it ran once per candidate GPU: "), "{said}");
 
     let output = program(&["--gpu", "h100-80gb", "--once"], CACHE).output().unwrap();
     let said = text(&output.stdout);
-    assert!(said.contains("nothing is known of other cards") && !said.contains("smallest"), "{said}");
+    assert!(said.contains("Results for other GPUs are unknown") && !said.contains("smallest"), "{said}");
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn a_sweep_names_the_smallest_card_and_ends_as_the_card_that_was_asked_for() {
         assert_eq!(code(&output), expected, "{output:?}");
         let said = text(&output.stdout);
         let does = if expected == 0 { "fits" } else { "does not fit" };
-        assert!(said.contains(&format!("It {does} on {gpu}")), "{said}");
-        assert!(said.contains("The smallest listed card that it fits on: "), "{said}");
+        assert!(said.contains(&format!("The program {does} on {gpu}")), "{said}");
+        assert!(said.contains("The smallest listed GPU that fits: "), "{said}");
     }
 }
 
@@ -130,7 +130,7 @@ fn what_fits_beside_the_smallest_context_alone_fits_barely() {
     }
     let output = program(&["--once", "--gpu", "t4", "--memory", "4GiB"], "take(3900)").output().unwrap();
     assert!(
-        text(&output.stdout).contains("barely: a CUDA context takes 83886080 to 249561088 bytes"),
+        text(&output.stdout).contains(": a CUDA context takes 83886080 to 249561088 bytes"),
         "{output:?}"
     );
 }
@@ -144,12 +144,12 @@ fn bytes_of_a_process_without_a_recording_are_not_told_apart() {
         .unwrap();
     let isolated = vramscope(&["phantom", "run", "--", "python3", "-I", "-c", &take]).output().unwrap();
     for (output, expected, reason) in [
-        (killed, 2, "killed by signal 9 before they could be written"),
-        (isolated, 0, "the interpreter was started with -I (isolated), so that nothing could be recorded"),
+        (killed, 2, "killed by signal 9 before the numbers could be written"),
+        (isolated, 0, "the interpreter was started with -I (isolated), which prevents recording"),
     ] {
         assert_eq!(code(&output), expected, "{output:?}");
         let said = text(&output.stdout);
-        assert!(said.contains(&format!("numbers are not known of 1 process: {reason}")), "{said}");
-        assert!(said.contains("1.00 GiB  not told apart: counted") && !said.contains("beside"), "{said}");
+        assert!(said.contains(&format!("numbers of 1 process are unknown: {reason}")), "{said}");
+        assert!(said.contains("1.00 GiB  of all uses together: counted") && !said.contains("outside PyTorch's allocator"), "{said}");
     }
 }

@@ -309,7 +309,7 @@ def test_a_replay_says_that_cupy_chose_among_equals(tmp_path):
         blocks += [cupy().cuda.alloc(1 << 20) for _ in range(16)]
     said = " ".join(command("replay", tmp_path / "run.vramscope").split())
     assert "The recorded settings do not reproduce the recording: at event" in said
-    assert "Of free blocks of the same size CuPy takes the one whose object lies lowest in Python's memory" in said
-    assert "release is another" not in said
+    assert "Of free blocks of equal size, CuPy takes the one whose Python object has the lowest address" in said
+    assert "release is a different one" not in said
     # The byte counts do not depend on the chosen block.
     assert "64.00 MiB 0 B 64 0 recorded: backend:cupy" in said

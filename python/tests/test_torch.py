@@ -107,7 +107,7 @@ except torch.OutOfMemoryError as error:
     end = next(number for number, line in enumerate(said) if line.startswith("vramscope: recorded to"))
     assert end < 15
     assert said[0].startswith("Out of memory: a request of 9.00 GiB failed")
-    assert "asked for in program.py" in said[1]
+    assert "requested in program.py" in said[1]
     assert any("parameter" in line or "temporary" in line for line in said[2:end])
 
 

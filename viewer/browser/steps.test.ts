@@ -34,7 +34,7 @@ test("the card has the report's steps, and leads to them", async ({ open }) => {
   const page = await open(`${await serving(file)}#view=overview`);
   await ready(page, 'overview');
   const card = page.locator('.card').filter({ has: page.getByRole('heading', { name: `${STEPS} steps` }) });
-  await card.getByText('A step is a run of ProfilerStep#. 299 made the same allocations.').waitFor();
+  await card.getByText('Steps are runs of ProfilerStep#. 299 steps made the same allocations.').waitFor();
   await card.getByRole('img', { name: `the highest is ${bytes(88 * MIB)}, in step ${LARGE + 1} of ${STEPS}` }).waitFor();
   const rows = await card
     .locator('tbody tr')

@@ -1,4 +1,4 @@
-//! Recordings of all ranks of a job, as one answer: which ranks are different, and why.
+//! Combines the recordings of all ranks of a job: which ranks differ, and why.
 //!
 //! ```text
 //!   paths --> files --> ranks --> summaries --> Fleet --> text, JSON, JUnit
@@ -57,7 +57,7 @@ pub use text::fleet_text;
 pub use told::{Different, Told, different, kinds_of_ranks, told};
 pub use work::{RankFile, WorkOptions, summaries};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

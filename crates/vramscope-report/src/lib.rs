@@ -1,5 +1,5 @@
-//! Answers about GPU memory, written out: one file per form. A report computes nothing; what it says comes
-//! from [`vramscope_analysis`].
+//! Formats answers about GPU memory, one file per format. A report computes nothing; all answers come from
+//! [`vramscope_analysis`].
 
 //!
 //! # Modules
@@ -47,7 +47,7 @@ pub use text::{
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

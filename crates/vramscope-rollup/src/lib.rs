@@ -1,9 +1,9 @@
 //! SQL over the recordings of many ranks, in this process or on a cluster, from disks and from stores.
 //!
 //! ```text
-//!   SQL --> DataFusion's plan, with a Scan for each table --> batches of rows --> table, CSV, JSON, Parquet
+//!   SQL --> DataFusion plan, with a scan per table --> batches of rows --> table, CSV, JSON, Parquet
 //!              in this process: a share of the recordings is a task
-//!              on a cluster:    a recording is a task of Ballista, by the Codec
+//!              on a cluster:    a recording is a task of Ballista, sent by the Codec
 //! ```
 
 //!
@@ -33,7 +33,7 @@ pub use query::{Answered, Job, QueryError};
 pub use reading::Reading;
 pub use store::{Stores, list_stored};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! `vramscope mcp`: the questions of the other commands, for assistants, over the Model Context Protocol.
+//! `vramscope mcp`: serves the answers of the other commands to assistants over the Model Context Protocol.
 
 //!
 //! ```text
@@ -42,7 +42,7 @@ use recordings::Recordings;
 use server::Server;
 use transport::Lines;
 
-/// Serves the client on standard input and output until it closes its end.
+/// Serves the client on standard input and output until it closes its input.
 pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
     let here = [PathBuf::from(".")];
     let allowed = if args.allow.is_empty() { &here[..] } else { &args.allow };
@@ -52,9 +52,9 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
         reading: args.reading.options(),
     };
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build();
-    let threads = threads.context("no thread to answer on")?;
+    let threads = threads.context("cannot start a thread for answers")?;
     let served = threads.block_on(serve(Server::new(desk)));
-    // Questions that nobody waits for any more are not waited for either.
+    // Does not wait for cancelled questions.
     threads.shutdown_background();
     served
 }
@@ -62,15 +62,17 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
 async fn serve(server: Server) -> anyhow::Result<()> {
     let service = match server.serve(Lines::new(protocol_streams())).await {
         Ok(service) => service,
-        // Nobody asked anything.
+        // The client closed its input without a request.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(e) => return Err(e).context("the client did not begin as the protocol wants it"),
+        Err(e) => {
+            return Err(e).context("the client did not initialize the connection as the protocol requires");
+        }
     };
     service.waiting().await.context("the server stopped")?;
     Ok(())
 }
 
-/// Of a word of others what an error repeats: its beginning, fit to be printed.
+/// The start of external text, made safe to print, for errors that repeat it.
 fn shown(word: &str) -> Shown {
     const LONGEST: usize = 200;
     Shown::at_most(word, LONGEST)

@@ -110,7 +110,9 @@ test('if nothing fits, the page shows the closest setting and the missing bytes'
   expect(what_if.every((row: any) => row.oom_event !== null)).toBe(true);
   await page.getByRole('heading', { name: 'None of these settings makes the run fit.' }).waitFor();
   const head = (await page.locator('.whatif-view .panel-head').textContent())!;
-  expect(head).toContain(`it fits on a device with ${bytes(nearest.missing_bytes)} more, ${bytes(nearest.needed_bytes)} in total`);
+  expect(head).toContain(
+    `it fits on a device with ${bytes(nearest.missing_bytes)} more, ${bytes(nearest.needed_bytes)} in total`,
+  );
   // The claim is true.
   const on = replay(OOM, '--capacity', String(nearest.needed_bytes), '--conf', nearest.conf).devices[0];
   expect(on.replayed.fits).toBe(true);

@@ -1,22 +1,23 @@
-// Reading a recording with the engine of the page, compiled to WebAssembly, beside the command: see bench/engine.
+// Measures reading a recording with the page's engine, compiled to WebAssembly, against the command: see bench/engine.
 
 import { execFileSync, spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readSync, rmSync, statSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
 
 const here = fileURLToPath(import.meta.url);
 const root = resolve(here, '../..');
 
-/** What the engine of a site's page reads before anything is opened (site/build.mjs), and milliseconds until code is compiled that ran then. */
+/** The file that a site's engine reads before any other (site/build.mjs), and the milliseconds until the code that this ran is compiled. */
 const EXAMPLE = join(root, 'examples/training.pickle.zst');
 const COMPILED_MS = 300;
 
-/** In a process of its own, as in a page that was just opened: milliseconds until the last byte was asked for, and until all is ready. */
+/** In a separate process, as in a newly opened page: prints the milliseconds until the last byte was requested, and until all is ready. */
 async function once(file) {
   const { Engine, initSync } = await import(join(root, 'viewer/src/source/generated/vramscope_wasm.js'));
-  initSync({ module: execFileSync('xz', ['-dc', join(root, 'crates/vramscope-viewer/page/engine.wasm.lzma')], { maxBuffer: Infinity }) });
+  initSync({ module: gunzipSync(readFileSync(join(root, 'crates/vramscope-viewer/page/engine.wasm.gz'))) });
   const engine = new Engine();
   const open = (file) => {
     const from = openSync(file, 'r');
@@ -39,7 +40,7 @@ async function once(file) {
 
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
-/** The recording as it is without compression, and with that of zstd. */
+/** Paths of the recording uncompressed and compressed with zstd. */
 function forms(recording, folder) {
   const plain = join(folder, 'recording');
   const packed = `${plain}.zst`;

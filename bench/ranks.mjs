@@ -1,6 +1,6 @@
-// What a person waits for on the page of all ranks: the first drawing of the heat map, from the start of the command, where every recording is
-// read and where summaries are kept; a frame while the pointer moves over the map; another order; and from a click on a rank to its Overview.
-// Jobs are made by fleet-of. Chromium runs before the clock starts.
+// Measures waiting times on the page of all ranks: from the start of the command to the first drawing of the heat map, without and with
+// cached summaries; a frame while the pointer moves over the map; a change of the order; and from a click on a rank to its Overview.
+// fleet-of creates the jobs. Chromium is started before the measurement.
 
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -21,7 +21,7 @@ const browser = await chromium.launch({
   args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking'],
 });
 
-/** Runs in the page: notes when the map was first on the screen. */
+/** Runs in the page: stores the time at which the map is first on the screen. */
 function noteDrawing() {
   const look = () => {
     const canvas = document.querySelector('.heat-map canvas');
@@ -31,7 +31,7 @@ function noteDrawing() {
   look();
 }
 
-/** Starts the command and opens its page; `drawn` is how long that took until the map was on the screen, in milliseconds. */
+/** Starts the command and opens its page; `drawn` is the time in milliseconds until the map is on the screen. */
 async function open(folder, ...words) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const tab = await context.newPage();
@@ -51,7 +51,7 @@ async function open(folder, ...words) {
   return { tab, drawn, close };
 }
 
-/** Runs in the page: moves the pointer over the map, and tells how long each move kept the page from its next frame, in milliseconds. */
+/** Runs in the page: moves the pointer over the map; returns how long each move delays the next frame, in milliseconds. */
 async function moves(times) {
   const map = document.querySelector('.heat-map');
   const { left, top, width, height } = map.getBoundingClientRect();
@@ -61,7 +61,7 @@ async function moves(times) {
     const at = { clientX: left + width * (0.3 + (0.5 * n) / times), clientY: top + 30 + (n / times) * (height - 60), bubbles: true };
     const began = performance.now();
     map.dispatchEvent(new PointerEvent('pointermove', at));
-    // What is new is rendered in a task of its own, and laid out when somebody asks.
+    // Changes are rendered in a separate task; reading the height forces the layout.
     await new Promise((next) => setTimeout(next));
     void document.body.offsetHeight;
     all.push(performance.now() - began);
@@ -69,7 +69,7 @@ async function moves(times) {
   return all;
 }
 
-/** Runs in the page: orders the ranks anew, and tells how long it took until the next frame, in milliseconds. */
+/** Runs in the page: changes the order of the ranks; returns the time until the next frame in milliseconds. */
 async function ordered() {
   const began = performance.now();
   document.querySelector('.heat-part .segmented:nth-of-type(2) label:last-of-type input').click();
@@ -77,7 +77,7 @@ async function ordered() {
   return performance.now() - began;
 }
 
-/** From a click on a rank until its Overview is whole, in milliseconds. */
+/** Time from a click on a rank until its Overview is complete, in milliseconds. */
 async function clicked(tab) {
   const began = Date.now();
   await tab.locator('.small-rank').first().click();
@@ -93,7 +93,7 @@ for (const ranks of options.ranks.split(',')) {
   const folder = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
   execFileSync(release('fleet-of'), [folder, ranks, '7']);
   const [read, kept, moved, order, click] = [[], [], [], [], []];
-  // The first round warms the caches of the system, and keeps the summaries.
+  // The first round warms the system's caches and writes the summaries.
   await (await open(folder)).close();
   for (let run = 0; run < runs; run += 1) {
     const anew = await open(folder, '--no-cache');

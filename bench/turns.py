@@ -1,4 +1,4 @@
-"""Whole processes timed in turns: what the scripts beside this one share."""
+"""Times whole processes in alternating runs; shared by the scripts in this folder."""
 import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -17,7 +17,7 @@ def measure(command):
 
 
 def turns(commands, runs):
-    """Each command `runs` times, taking turns after one round that warms the caches."""
+    """Results of each command, run `runs` times, alternating, after one round that warms the caches."""
     results = {name: [] for name in commands}
     for i in range(runs + 1):
         for name, command in commands.items():
@@ -35,7 +35,7 @@ def line(name, results):
 
 
 def decompressed(recording, folder):
-    """The recording as a file that is not compressed."""
+    """The path of the uncompressed recording."""
     if recording.suffix != ".zst":
         return str(recording)
     file = f"{folder}/recording.pickle"
@@ -44,7 +44,7 @@ def decompressed(recording, folder):
 
 
 def compressed(recording, folder):
-    """The recording as a file that is compressed with zstd."""
+    """The path of the recording compressed with zstd."""
     if recording.suffix == ".zst":
         return str(recording)
     file = f"{folder}/recording.pickle.zst"
@@ -53,7 +53,7 @@ def compressed(recording, folder):
 
 
 def options(doc):
-    """What both of the scripts that read whole recordings can be asked."""
+    """The options that the scripts for whole recordings share."""
     ap = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("recording", type=pathlib.Path, nargs="?", default=LARGE)
     ap.add_argument("--runs", type=int, default=7)
@@ -63,7 +63,7 @@ def options(doc):
 
 
 def parsed(ap):
-    """The options, and the binaries by their names: the one of this checkout is built first."""
+    """The options, and the binaries by name; builds the binary of this checkout first."""
     a = ap.parse_args()
     if not a.recording.exists():
         sys.exit(f"no recording at {a.recording}; name one")
@@ -75,7 +75,7 @@ def parsed(ap):
 
 
 def grown(file, folder, binaries, command, a):
-    """How `BINARY COMMAND FILE` grows with the events, beside the read of the same file."""
+    """Prints how `BINARY COMMAND FILE` grows with the number of events, against the read of the same file."""
     for times in a.times:
         long = f"{folder}/{times}.pickle"
         subprocess.run([str(ROOT / "target/release/repeat"), file, long, str(times)], check=True)
@@ -84,7 +84,7 @@ def grown(file, folder, binaries, command, a):
         events = sum(d["events"] for d in facts["devices"])
         commands = {f"{name} {c}": [binary, c, long] for name, binary in binaries.items() for c in ("info", command)}
         print(f"{times} times over, {events:,} events:")
-        # The longest take minutes, and their noise is small beside it.
+        # The longest take minutes, so their noise is relatively small.
         results = {name: line(name, r) for name, r in turns(commands, a.runs if times < 10 else min(a.runs, 3)).items()}
         for name in binaries:
             (read, read_memory), (whole, memory) = results[f"{name} info"], results[f"{name} {command}"]

@@ -1,8 +1,8 @@
-// What a person waits for in the page, served or of the static site: the first drawing, a step of zooming or panning, a jump in the state history, the
-// stack under the pointer; and the memory the page holds. Chromium runs before the clock starts.
+// Measures waiting times in the page, served or on the static site: the first drawing, a step of zooming or panning, a jump in the state
+// history, and the stack under the pointer. Also measures the page's memory. Chromium is started before the measurement.
 //
-// A step counts until the exact picture is on the screen: from the wheel event to the first frame after the page says that
-// it drew what is wanted (`data-drawn`), not the stretched picture that it shows meanwhile.
+// A step lasts until the exact picture is on the screen: from the wheel event to the first frame after the page reports the
+// exact drawing (`data-drawn`). The stretched picture that it shows meanwhile does not count.
 
 import { spawn, execFileSync } from 'node:child_process';
 import { createServer } from 'node:http';
@@ -29,7 +29,7 @@ const large = join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pi
 const release = (name) => join(root, 'target/release', name);
 const folder = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
 const commands = new Set();
-/** Each way to open a recording, by its name. */
+/** Ways to open a recording, by name. */
 const pages = {
   vramscope: served(release('vramscope')),
   ...(options.against && { against: served(resolve(options.against)) }),
@@ -54,7 +54,7 @@ async function viewer(recording) {
   for (const times of sizes) {
     const long = join(folder, 'long.pickle');
     execFileSync(release('repeat'), [plain, long, String(times)]);
-    // What is still on its way to the disk would be timed, too.
+    // Otherwise writes to the disk would still be in progress during the measurement.
     execFileSync('sync', [long]);
     const few = Math.min(runs, 3);
     console.log(`the same events ${times} times over, ${(statSync(long).size / 1e9).toFixed(2)} GB, ${few} runs`);
@@ -65,7 +65,7 @@ async function viewer(recording) {
   if (existsSync(gpt2)) size(gpt2);
 }
 
-/** Opens the recording in each way in turns, after one round that warms the caches, and measures the last pages. */
+/** Opens the recording in each way, alternating, after one round that warms the caches, and measures the last pages. */
 async function inTurns(recording, runs) {
   const opened = Object.fromEntries(Object.keys(pages).map((name) => [name, []]));
   for (let run = 0; run <= runs; run += 1) {
@@ -112,7 +112,7 @@ function served(binary) {
   };
 }
 
-/** Opens the site, and then the recording in it. The clock starts when the page is handed the file. */
+/** Opens the site, and then the recording in it. The time starts when the page receives the file. */
 function dropped(url) {
   return async (recording) => {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
@@ -129,7 +129,7 @@ function dropped(url) {
   };
 }
 
-/** Builds the site, and tells its address. */
+/** Builds and serves the site; returns its address. */
 async function serveSite() {
   execFileSync('node', [join(root, 'site/build.mjs'), join(folder, 'site')]);
   const kinds = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
@@ -186,26 +186,26 @@ async function measure({ tab, close, process: server }, opened) {
   await close();
 }
 
-/** The browser's processes with pages. */
+/** Ids of the browser's renderer processes. */
 async function renderers() {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');
   return processInfo.filter(({ type }) => type === 'renderer').map(({ id }) => id);
 }
 
-/** Bytes of a process that it shares with no other, such as the browser's code. */
+/** Private bytes of a process, without memory that it shares with others, such as the browser's code. */
 function ownBytes(process) {
   const rollup = readFileSync(`/proc/${process}/smaps_rollup`, 'utf8');
   return [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB/gm)].reduce((sum, [, kib]) => sum + Number(kib) * 1024, 0);
 }
 
-/** Resident bytes of a process: now, and the most there were. */
+/** Resident bytes of a process: current and peak. */
 function residentBytes(process) {
   const status = readFileSync(`/proc/${process}/status`, 'utf8');
   return ['VmRSS', 'VmHWM'].map((name) => Number(new RegExp(`${name}:\\s+(\\d+) kB`).exec(status)[1]) * 1024);
 }
 
-/** One turn of the wheel, in milliseconds until the exact picture is on the screen. */
+/** Milliseconds from one turn of the wheel until the exact picture is on the screen. */
 const step = (tab, at, wheel) =>
   tab.evaluate(
     ([[x, y], [deltaX, deltaY]]) =>
@@ -225,7 +225,7 @@ const step = (tab, at, wheel) =>
     [at, wheel],
   );
 
-/** In milliseconds from the pointer's move until the tooltip shows a stack. */
+/** Milliseconds from a pointer move until the tooltip shows a stack. */
 async function hover(tab, [x, y]) {
   await tab.mouse.move(0, 0);
   const shown = tab.evaluate(
@@ -236,7 +236,7 @@ async function hover(tab, [x, y]) {
         const began = performance.now();
         const look = () => {
           if (start !== null && document.querySelector('.part-tooltip li')) requestAnimationFrame(() => done(performance.now() - start));
-          // There is nothing under the pointer.
+          // Nothing is under the pointer.
           else if (performance.now() - began > 2000) done(NaN);
           else setTimeout(look);
         };
@@ -247,7 +247,7 @@ async function hover(tab, [x, y]) {
   return shown;
 }
 
-/** In milliseconds from a move of the slider until the blocks of another moment are drawn. */
+/** Milliseconds from a move of the slider until the blocks after the new event are drawn. */
 const jump = (tab, moment) =>
   tab.evaluate(
     (moment) =>
@@ -277,7 +277,7 @@ function size(recording) {
   console.log(`  ${data} bytes of ${statSync(page).size}; its pickle as .zst: ${zst}; ratio ${(data / zst).toFixed(2)}`);
 }
 
-/** memory_viz: the same browser, the same kind of steps, on a page of `_memory_viz.py trace_plot`. */
+/** Measures memory_viz with the same browser and the same kind of steps, on a page of `_memory_viz.py trace_plot`. */
 async function memoryViz(file) {
   const tab = await (await browser.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
   const start = Date.now();
@@ -303,7 +303,7 @@ async function memoryViz(file) {
   line('a step of zooming', steps);
 }
 
-/** Steps without an end are counted, not timed: a wheel that could not move, a pointer above the stack. */
+/** Prints the median. Steps that never end are counted but not timed: a wheel that could not move, a pointer above the stack. */
 function line(name, values) {
   const sorted = values.filter((v) => !Number.isNaN(v)).sort((a, b) => a - b);
   if (sorted.length === 0) throw new Error(`${name}: nothing happened in ${values.length} tries`);

@@ -1,8 +1,7 @@
-"""The reference of the package's names, made of its docstrings: python python/reference.py FOLDER
+"""Builds the API reference from docstrings: python python/reference.py FOLDER
 
-It ends with exit code 1 where a public name has no docstring. PyTorch and the other tools that the package works with
-need not be there: what stands on them is read with stand-ins in their place. It needs pdoc, and the package's native
-part.
+Exits with code 1 if a public name has no docstring. PyTorch and other tools need not be installed; stand-ins replace
+them. It needs pdoc and the package's native module.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from pdoc.doc import Class, Doc, Function, Module
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
 
-#: Tools that are large, and of which nothing but names is needed here.
+#: Large tools of which only the names are needed.
 TOOLS = ("IPython", "cupy", "lightning", "torch", "transformers")
 
 
 class Name(type):
-    """A class that has every attribute, and decorates nothing."""
+    """A class that has every attribute and works as a no-op decorator."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -36,7 +35,7 @@ class Name(type):
         return Name(name, (), {"__module__": cls.__module__})
 
     def __call__(cls, *given: Any, **named: Any) -> Any:
-        """What it was given, as a decorator's answer; without that, an object."""
+        """Returns its first argument, as a decorator would; without one, a new object."""
         return given[0] if given else super().__call__(**named)
 
 
@@ -52,22 +51,22 @@ class StandIn(types.ModuleType):
 
 
 class StandIns(MetaPathFinder, Loader):
-    """Finds a stand-in for each tool and its parts."""
+    """Finds a stand-in for each tool and its submodules."""
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        """It is a tool, or a part of one."""
+        """Returns a spec if the module belongs to a tool."""
         return ModuleSpec(fullname, self, is_package=True) if fullname.partition(".")[0] in TOOLS else None
 
     def create_module(self, spec: ModuleSpec) -> types.ModuleType:
-        """Of nothing but a name."""
+        """Creates an empty stand-in."""
         return StandIn(spec.name)
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """There is nothing in it to run."""
+        """Does nothing: a stand-in has no code."""
 
 
 def modules() -> list[str]:
-    """The public modules of the package."""
+    """Returns the names of the package's public modules."""
     root = Path(__file__).parent
     paths = (path.relative_to(root).with_suffix("") for path in sorted((root / "vramscope").rglob("*.py")))
     names = {".".join(path.parts).removesuffix(".__init__") for path in paths}
@@ -75,7 +74,7 @@ def modules() -> list[str]:
 
 
 def undocumented(member: Doc[Any]) -> Iterator[str]:
-    """What of a module or a class, and itself, says nothing of itself. What is inherited is told elsewhere."""
+    """Yields the names without docstrings in a module or a class, including itself. Inherited members are skipped."""
     if not member.docstring.strip():
         yield member.fullname
     if isinstance(member, Module | Class):
@@ -85,27 +84,27 @@ def undocumented(member: Doc[Any]) -> Iterator[str]:
 
 
 def is_public(member: Doc[Any]) -> bool:
-    """Whether it is a name that users have."""
+    """Whether users can see the name."""
     return not member.name.startswith("_") and member.modulename.partition(".")[0] == "vramscope"
 
 
 def says_more_than_its_type(member: Doc[Any], parent: Any) -> bool:
-    """Whether it is no plain value."""
+    """Whether it is a class, a function or a property, not a plain value."""
     given = inspect.getattr_static(parent, member.name, None)
     return isinstance(member, Class | Function) or inspect.isdatadescriptor(given)
 
 
 def main(folder: Path) -> int:
-    """Writes the pages, and tells what they lack."""
+    """Writes the pages and reports missing docstrings."""
     sys.meta_path.insert(0, StandIns())
     vramscope = importlib.import_module("vramscope")
-    # Not among the names that `import *` gives, for it imports PyTorch.
+    # `import *` leaves it out, because it imports PyTorch.
     vramscope.__all__.append("ProfiledModule")
-    # What is looked up when it is first asked for.
+    # Resolve the names that `__getattr__` provides on first use.
     for name in vramscope.__all__:
         setattr(vramscope, name, getattr(vramscope, name))
     pdoc.render.configure(docformat="google", footer_text=f"vramscope {vramscope.__version__}")
-    # A key of a dictionary stands with the dictionary that has it first, and a module may be found twice.
+    # pdoc warns about dictionary keys that it cannot place, and about modules that it finds twice.
     warnings.filterwarnings("ignore", "Cannot determine where|The module specification")
     names = modules()
     pdoc.pdoc(*names, output_directory=folder)

@@ -1,10 +1,10 @@
 // Builds the site into dist/site: the page with its engine beside it, the examples, and what keeps all of it offline.
 // `npm --prefix viewer run site`; any server of files will do, under any path.
 
-import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 
 const root = resolve(import.meta.dirname, '..');
 const out = resolve(root, process.argv[2] ?? 'dist/site');
@@ -34,7 +34,7 @@ const HEAD = `
 rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, 'examples'), { recursive: true });
 for (const file of ['viewer.js', 'viewer.css', 'worker.js']) cpSync(join(page, file), join(out, file));
-writeFileSync(join(out, 'engine.wasm'), execFileSync('xz', ['-dc', join(page, 'engine.wasm.lzma')], { maxBuffer: Infinity }));
+writeFileSync(join(out, 'engine.wasm'), gunzipSync(readFileSync(join(page, 'engine.wasm.gz'))));
 for (const file of ['manifest.webmanifest', 'icon.svg']) cpSync(join(root, 'site', file), join(out, file));
 for (const { file } of EXAMPLES) cpSync(join(root, 'examples', file), join(out, 'examples', file));
 writeFileSync(join(out, 'index.html'), readFileSync(join(page, 'index.html'), 'utf8').replace('</head>', `${HEAD}</head>`));

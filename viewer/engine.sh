@@ -1,23 +1,22 @@
 #!/usr/bin/env bash
-# Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, packed, into OUT/engine.wasm.lzma
-# (default: where the page lies), what compiled it into OUT/engine.compiler, and the code that calls it into
-# viewer/src/source/generated. The same sources, compiler and tools give the same bytes.
+# Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, compressed, into
+# OUT/engine.wasm.gz (default: the folder of the page), and the code that calls it into viewer/src/source/generated.
 #
 #   viewer/engine.sh [OUT]
 #
-# Needs Rust's sources of its standard library, which is built along, small, and xz, which packs it. Debian has them, with a
-# compiler of their own: apt-get install rustc-web cargo-web rust-web-src lld-19 xz-utils. Elsewhere: rustup component add rust-src.
+# Needs the sources of Rust's standard library, which is built for size. Debian has them, with a compiler of their own:
+# apt-get install rustc-web cargo-web rust-web-src lld-19. Elsewhere: rustup component add rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-crates/vramscope-viewer/page}")
 root=$PWD
 glue=$root/viewer/src/source/generated
 
-# The library and the tool must be of one release.
+# The library and the tool must have the same version.
 release=$(sed -n '/^name = "wasm-bindgen"$/{n;s/version = "\(.*\)"/\1/p}' Cargo.lock)
 tools=$root/target/tools
 if ! "$tools/bin/wasm-bindgen" --version 2>/dev/null | grep -qF "$release"; then
-    # Unoptimized it is built in a minute, and writes the same bytes.
+    # A debug build takes a minute and writes the same bytes.
     cargo install --quiet --root "$tools" --debug --bin wasm-bindgen --version "$release" wasm-bindgen-cli
 fi
 
@@ -27,8 +26,8 @@ if [ -x /usr/bin/rustc ] && [ -e "$(/usr/bin/rustc --print sysroot)/lib/rustlib/
     export RUSTC=/usr/bin/rustc
     linker=(--config 'target.wasm32-unknown-unknown.linker="wasm-ld-19"')
 fi
-# What is not of the stable compiler: the standard library built for size, and without the texts of panics. Chrome 91, Firefox 89
-# and Safari 16.4, and all after them, have the instructions of simd128.
+# Unstable features: the standard library built for size, and no panic texts. Chrome 91, Firefox 89, Safari 16.4 and later have the
+# simd128 instructions.
 export RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0
 export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+simd128 --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
 "$cargo" build --quiet --profile wasm -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
@@ -36,9 +35,5 @@ export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+s
 "$tools/bin/wasm-bindgen" --target web --remove-name-section --remove-producers-section \
     --out-dir target/wasm/bound target/wasm/wasm32-unknown-unknown/wasm/vramscope_wasm.wasm
 mkdir -p "$out"
-# Another compiler gives other bytes.
-{ "${RUSTC:-rustc}" --version; [ ${#linker[@]} = 0 ] || wasm-ld-19 --version; } >"$out/engine.compiler"
-# A sixth smaller than deflated. `viewer/src/source/lzma.ts` unpacks it.
-xz --threads=1 --stdout --format=lzma --lzma1=preset=9e,lc=4,lp=0,pb=0,nice=273 \
-    target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.lzma"
+gzip -9 --no-name --stdout target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.gz"
 cp target/wasm/bound/vramscope_wasm.js target/wasm/bound/vramscope_wasm.d.ts "$glue/"

@@ -1,7 +1,7 @@
 import { defineConfig } from 'vite';
 
-// The bundle is committed and embedded into the command: files with fixed names, of which `ranks.js` is loaded by pages of a job alone. Besides the page itself there are two scripts that
-// stand alone, built by `--mode worker` (the engine's worker) and `--mode carried` (the beginning of a self-contained page).
+// The bundle is committed and embedded into the command, so file names are fixed. Only pages of a job load `ranks.js`. Two scripts are
+// built separately: the engine's worker (`--mode worker`) and the start-up script of a self-contained page (`--mode carried`).
 const ALONE: Record<string, string> = { worker: 'src/source/engine.worker.ts', carried: 'src/carried.ts' };
 
 export default defineConfig(({ mode }) => {
@@ -10,7 +10,7 @@ export default defineConfig(({ mode }) => {
     base: './',
     build: {
       outDir: '../crates/vramscope-viewer/page',
-      // The engine lies there, too (engine.sh).
+      // engine.sh also writes there.
       emptyOutDir: false,
       target: 'es2022',
       modulePreload: false,

@@ -1,12 +1,12 @@
 """Compares two recordings of one program, event by event: python3 bench/accuracy/compare.py PHANTOM GPU
 
-Both are recordings that `vramscope export` reads, for example the same program's on a phantom GPU and on a real one. Two events are equal
-where their action (`alloc`, `free_requested`, `free_completed`, `segment_alloc` ...), their stream and their size in bytes are equal.
+Both are recordings that `vramscope export` reads, for example of one program on a phantom GPU and on a real one. Two events are equal
+if their action (`alloc`, `free_requested`, `free_completed`, `segment_alloc` ...), their stream and their size in bytes are equal.
 Addresses are not compared, because a driver chooses them; streams are numbered in the order of their first event, for the same reason.
-`vramscope` reads both files, and it runs no code from them.
+`vramscope` reads both files; it runs no code from them.
 
-Prints for each device how many events are equal, the first pair that differs, and both peaks. Exit code 0: all events and both peaks
-are equal. 1: something differs. 2: a file cannot be read.
+Prints for each device the number of equal events, the first pair that differs, and both peaks. Exit code 0: all events and both peaks
+are equal. 1: a difference. 2: an unreadable file.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-# Some exported stacks are longer than what Python's reader takes by default (128 KiB).
+# Some exported stacks exceed the default limit of Python's reader (128 KiB).
 csv.field_size_limit(1 << 24)
 
 
 class Event(NamedTuple):
-    """What is compared of an event; the size is in bytes."""
+    """The compared fields of an event; the size is in bytes."""
 
     action: str
     size: int
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 def vramscope(command, *arguments):
-    """What a call of vramscope printed; ends this program where the call fails."""
+    """The output of a call of vramscope; exits with code 2 if the call fails."""
     done = subprocess.run([*command, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
     if done.returncode:
         sys.exit(2)
@@ -42,7 +42,7 @@ def vramscope(command, *arguments):
 
 
 def events(command, recording, folder):
-    """The events of each device of a recording, and beside each event the line of code that caused it."""
+    """The events of each device of a recording, and for each event the line of code that caused it."""
     table = Path(folder) / "events.csv"
     vramscope(command, "export", recording, "--what", "events", "-o", table)
     devices, lines, streams = {}, {}, {}
@@ -71,7 +71,7 @@ def shown(event, line):
 
 
 def compared_events(ours, theirs):
-    """Prints how two lists of events differ; says whether they are equal. Each list comes with its lines of code."""
+    """Prints how two lists of events differ; returns whether they are equal. Each list comes with its lines of code."""
     (events_a, lines_a), (events_b, lines_b) = ours, theirs
     equal = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(events_a, events_b)))
     segments = sum(event.action.startswith("segment") for event in events_b)
@@ -92,7 +92,7 @@ def compared_events(ours, theirs):
 
 
 def compared_peak(name, ours, theirs):
-    """Prints how two peaks in bytes differ; says whether they are equal."""
+    """Prints how two peaks in bytes differ; returns whether they are equal."""
     difference = ours - theirs
     share = f" ({difference / theirs:+.4%})" if theirs else ""
     print(f"  peak {name}: {ours:,} and {theirs:,} bytes: " + (f"{difference:+,}{share}" if difference else "equal"))

@@ -1,7 +1,7 @@
-"""Writes a Qwen3.5 text model whose weights are all zeros: python3 bench/accuracy/qwen_checkpoint.py 0.8B FOLDER
+"""Writes a Qwen3.5 text model with zero weights: python3 bench/accuracy/qwen_checkpoint.py 0.8B FOLDER
 
-The folder is a checkpoint that `from_pretrained` of transformers loads. It has the shapes and the type (bfloat16) of the published models,
-so a program that trains it needs the same GPU memory, and nothing is downloaded. Needs torch and transformers 5.
+The folder is a checkpoint that `from_pretrained` of transformers loads. It has the shapes and the type (bfloat16) of the published models.
+So a training program needs the same GPU memory, and nothing is downloaded. Needs torch and transformers 5.
 """
 
 import sys
@@ -9,7 +9,7 @@ import sys
 import torch
 from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
 
-# The number of parameters, as published in measurements of these models, and the sizes in which they differ.
+# The published number of parameters, and the sizes in which the models differ.
 SIZES = {
     "0.8B": (752_393_024, {"hidden_size": 1024, "intermediate_size": 3584}),
     "2B": (1_881_825_088, {"hidden_size": 2048, "intermediate_size": 6144}),

@@ -1,9 +1,9 @@
 """Runs a PyTorch program without the values of its parameters: python bench/accuracy/without_values.py PROGRAM [ARGUMENT...]
 
-On a phantom GPU values do not matter, but a program that makes its parameters on the CPU and moves them needs the model's size of the
-host's memory, often twice. Here large tensors on the CPU stay uninitialized, so they take no memory, and `Module.to` makes an empty tensor on
-the GPU for each of them, in the order in which it would have copied them. PyTorch's allocator gets the same requests. "Large" is
-1,048,576 elements and more; everything smaller keeps its values.
+On a phantom GPU values do not matter. But a program that creates its parameters on the CPU and moves them needs the model's size in host
+memory, often twice. Here large tensors on the CPU stay uninitialized, so they use no memory. `Module.to` creates an empty tensor on the GPU
+for each of them, in the order of the original copies, so PyTorch's allocator gets the same requests. "Large" is
+1,048,576 elements and more; smaller tensors keep their values.
 """
 
 import functools
@@ -17,12 +17,12 @@ LARGE = 1 << 20
 
 
 def is_large(tensor):
-    """Whether a tensor lies on the CPU and is large."""
+    """Whether a tensor is on the CPU and large."""
     return tensor.is_cpu and tensor.numel() >= LARGE
 
 
 def keeps_out(fill):
-    """An initializer of `torch.nn.init` that leaves large tensors on the CPU as they are."""
+    """An initializer of `torch.nn.init` that does not fill large tensors on the CPU."""
 
     @functools.wraps(fill)
     def init(tensor, *arguments, **options):
@@ -32,13 +32,13 @@ def keeps_out(fill):
 
 
 def zeros(*size, zeros=torch.zeros, **options):
-    """`torch.zeros`, which leaves large tensors on the CPU uninitialized."""
+    """`torch.zeros` that leaves large tensors on the CPU uninitialized."""
     tensor = torch.empty(*size, **options)
     return tensor if is_large(tensor) else tensor.zero_()
 
 
 def moves_no_values(self, *arguments, to=torch.nn.Module.to, **options):
-    """`Module.to`, which makes empty tensors of large ones that lie on the CPU."""
+    """`Module.to` that creates empty tensors for large tensors on the CPU."""
     device, dtype, non_blocking, _ = torch._C._nn._parse_to(*arguments, **options)
     if device is None or device.type == "cpu":
         return to(self, *arguments, **options)

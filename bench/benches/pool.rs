@@ -1,5 +1,5 @@
-//! What the pool, its hooks and its history cost, beside glibc's malloc; `bench/pool` runs it and says what
-//! the figures mean.
+//! The cost of the pool, its hooks and its history against glibc's malloc. `bench/pool` runs it and prints the
+//! results.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark; criterion's macro makes a function")]
 
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, criterion_group, criterion_main};
 use vramscope::prelude::*;
 
-/// Sizes of blocks, in bytes, by the name of their group.
+/// Block sizes in bytes, with the name of their group.
 const SIZES: [(&str, u64); 3] = [("1KiB", 1 << 10), ("64KiB", 64 << 10), ("2MiB", 2 << 20)];
 
 struct Empty;
@@ -32,7 +32,7 @@ fn pair(pool: &DevicePool, stream: u64, size: u64) {
     drop(black_box(pool.malloc_on(stream, black_box(size)).unwrap()));
 }
 
-/// glibc's, through the system allocator that `Vec` uses.
+/// The same with glibc's malloc, through the system allocator that `Vec` uses.
 fn glibc(size: u64) {
     drop(black_box(Vec::<u8>::with_capacity(black_box(size as usize))));
 }
@@ -60,7 +60,7 @@ fn hooks(c: &mut Criterion) {
     group.bench_function("empty-of-pool", |b| b.iter(|| pair(&pool, 0, 1 << 10)));
 }
 
-/// Time of `iterations` calls of `work` while another thread runs `other`.
+/// Time of `iterations` calls of `work`, while another thread runs `other` if it is given.
 fn beside(iterations: u64, mut work: impl FnMut(), other: Option<&(dyn Fn() + Sync)>) -> Duration {
     let (running, stop) = (AtomicBool::new(other.is_none()), AtomicBool::new(false));
     std::thread::scope(|s| {
@@ -107,7 +107,7 @@ fn deep(depth: usize, work: &mut dyn FnMut()) -> usize {
     black_box(deep(depth - 1, work)) + 1
 }
 
-/// The number of frames from the caller of this function to the first of the program. Functions that were inlined have none.
+/// Number of frames from the caller of this function to the program's first frame. Inlined functions have no frame.
 #[inline(never)]
 fn frames() -> usize {
     let (mut counted, mut is_caller) = (0, false);
@@ -119,7 +119,7 @@ fn frames() -> usize {
     counted
 }
 
-/// Time of `iterations` calls of `work`, whose caller is so many `frames` from the first of the program.
+/// Time of `iterations` calls of `work`. Sets `depth` to the number of frames up to the program's first frame.
 #[inline(never)]
 fn timed(iterations: u64, depth: &Cell<usize>, work: impl Fn()) -> Duration {
     depth.set(frames());
@@ -133,7 +133,7 @@ fn stacks(c: &mut Criterion) {
     let mut group = c.benchmark_group("stacks");
     let recording = HistoryOptions { max_entries: 100_000, ..HistoryOptions::default() };
     let depth = Cell::new(0);
-    // The first are the benchmark's own frames; to these, calls are added.
+    // The benchmark's own frames; `deep` adds calls to reach the wanted depth.
     let mut own = 0;
     for wanted in [0, 30, 50] {
         deep(wanted - own.min(wanted), &mut || {

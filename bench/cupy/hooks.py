@@ -1,14 +1,14 @@
-"""What an event of CuPy's pool costs under CuPy's LineProfileHook and under vramscope's, in one run.
+"""Measures the cost of an event of CuPy's pool with CuPy's LineProfileHook and with vramscope's, in one run.
 
     PYTHONPATH=python:python/tests CUPY_PYTHON bench/cupy/hooks.py
 
-CUPY_PYTHON is a Python with CuPy (`./test --cupy` makes one in target/cupy). The native part of the package is to be a release
-build, laid at python/vramscope/_native.abi3.so. Each function of the stack lies in a file of its own, as functions of libraries mostly
-do. Figures are medians of several rounds, in microseconds:
+CUPY_PYTHON is a Python with CuPy (`./test --cupy` creates one in target/cupy). The native part of the package must be a release
+build at python/vramscope/_native.abi3.so. Each function of the stack is in a separate file, as is usual for libraries. The numbers
+are medians of several rounds, in microseconds:
 
-- an event is one call of the hook by itself;
-- a request is what the hook adds to `malloc` and the free of its block, served from the pool's cache: one event, three calls of
-  callbacks that do nothing, and what CuPy does to call them.
+- an event is one call of the hook alone;
+- a request is the hook's overhead on `malloc` and the free of its block, served from the pool's cache: one event, three calls of
+  empty callbacks, and CuPy's work to call them.
 """
 
 import functools
@@ -26,7 +26,7 @@ ROUNDS = 9
 
 
 def deepened(function, depth, folder):
-    """A function that calls `function` at this depth of the stack, through functions in files of their own."""
+    """A function that calls `function` at this depth of the stack, through functions in separate files."""
     for i in range(depth - 3):
         name = f"{folder}/file{i}.py"
         with open(name, "w") as file:

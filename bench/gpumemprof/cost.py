@@ -1,4 +1,4 @@
-"""What gpumemprof, or its successor stormlog, costs, as JSON; bench/profiler runs it. Its torch is the one beside this file.
+"""Prints the cost of gpumemprof or of its successor stormlog as JSON; bench/profiler runs it. It imports torch.py of this folder.
 
     cost.py PACKAGE calls
     cost.py PACKAGE monitor HZ SECONDS
@@ -16,7 +16,7 @@ def empty():
 
 
 def calls(Profiler):
-    """Nanoseconds of a profiled call of an empty function, medians of batches that take turns."""
+    """Nanoseconds of a profiled call of an empty function: medians of alternating batches."""
     options = {
         "default": ({}, 20),
         "nothing": (NOTHING, 500),
@@ -33,14 +33,14 @@ def calls(Profiler):
                 profiler.profile_function(empty)
             if batch:
                 batches[name].append((time.perf_counter_ns() - start) / n)
-            # What is kept of earlier calls would be searched for tensors too.
+            # Otherwise the search for tensors would include results of earlier calls.
             profiler.clear_results()
     medians = {name: statistics.median(b) for name, b in batches.items()}
     return {"profile_function_ns": medians, "objects": len(gc.get_objects())}
 
 
 def cpu_over(seconds):
-    """Seconds of processor time of this process, and of the clock, while it sleeps."""
+    """Processor time of this process and wall time, in seconds, while it sleeps."""
     cpu, start = time.process_time(), time.perf_counter()
     time.sleep(seconds)
     return time.process_time() - cpu, time.perf_counter() - start

@@ -1,5 +1,5 @@
-"""Stands in for PyTorch with a GPU, as far as gpumemprof and stormlog ask for one: counters that are constants, and a
-synchronize that waits for nothing. What they cost with it is the least that they can cost with PyTorch."""
+"""Stands in for PyTorch with a GPU, as far as gpumemprof and stormlog use one: counters are constants, and synchronize
+waits for nothing. So measured costs are lower bounds of their costs with PyTorch."""
 from types import SimpleNamespace
 
 

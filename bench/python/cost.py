@@ -1,11 +1,11 @@
-"""What a step of training costs while it is recorded: by `vramscope.torch.record`, beside PyTorch's history alone.
+"""Measures the cost of a training step recorded by `vramscope.torch.record`, against PyTorch's history alone.
 
     PYTHONPATH=python vramscope phantom run --once -- python bench/python/cost.py [--turns N] [--stacks python|all]
 
-Both have the same stacks. Steps of the smallest GPT-2 take turns in one process; a phantom GPU's kernels take no time, so
-that this is the time of the processor alone, which on a GPU is hidden where kernels take longer. A recording's first
-steps are watched in full; after some that bring nothing new its hooks rest, and both are measured. Printed are medians
-of the processor's time of a step, and medians of the ratios of neighbours.
+Both have the same stacks. Steps of the smallest GPT-2 alternate in one process. A phantom GPU's kernels take no time, so
+this measures processor time, which on a GPU is hidden if kernels take longer. The hooks are active in the first steps of a
+recording, and pause after some steps that bring nothing new; both are measured. Prints medians of the processor time of a
+step, and medians of the ratios of neighbors.
 """
 
 import argparse
@@ -28,7 +28,7 @@ FIRST, LATER = 4, 8
 
 
 def processor_time(step: Callable[[], None], steps: int) -> float:
-    """Milliseconds of the processor that a step takes, on average over some."""
+    """Processor time of a step in milliseconds, averaged over `steps` steps."""
     gc.collect()
     start = time.process_time()
     for _ in range(steps):
@@ -37,7 +37,7 @@ def processor_time(step: Callable[[], None], steps: int) -> float:
 
 
 def main() -> None:
-    """Measures in turns."""
+    """Measures in alternating turns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=21)
     parser.add_argument("--stacks", choices=["python", "all"], default="python")
@@ -70,7 +70,7 @@ def main() -> None:
             for _ in range(4):
                 step()
             later = processor_time(step, LATER)
-            # It is not written: only steps are measured.
+            # The recording is not written, because only steps are measured.
             recording._end()
         return first, later
 

@@ -1,7 +1,7 @@
-"""The memory of a process that records ten million allocator events: `python bench/python/long_run.py [MILLIONS]`.
+"""Measures the memory of a process that records ten million allocator events: `python bench/python/long_run.py [MILLIONS]`.
 
-It needs a GPU, or the library of a phantom GPU alone: `vramscope phantom run` keeps every event by itself. A line after 1, 5 and 10 million
-events says the resident memory of the process and the seconds since the beginning.
+It needs a GPU, or only the library of a phantom GPU, because `vramscope phantom run` records every event itself. After 1, 5 and 10 million
+events it prints the resident memory of the process and the seconds since the start.
 """
 
 import sys
@@ -13,13 +13,13 @@ from torch import nn
 
 
 def resident() -> int:
-    """MiB of memory that this process has."""
+    """Resident memory of this process in MiB."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmRSS:"))
 
 
 def main(millions: int) -> None:
-    """Trains a small model until so many events have been seen."""
+    """Trains a small model for `millions` million events."""
     model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(64, 64), nn.GELU()))).cuda()
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     recording = vramscope.torch.record("long_run.pickle", model=model, optimizer=optimizer)
@@ -27,7 +27,7 @@ def main(millions: int) -> None:
     counters = torch.cuda.memory_stats()
     before = counters["allocation.all.allocated"] + 2 * counters["allocation.all.freed"]
     while marks:
-        # Shapes that change, so that no step is as the one before.
+        # The shapes change, so no step matches the previous one.
         number += 1
         model(torch.randn(8 + number % 56, 64, device="cuda")).square().mean().backward()
         optimizer.step()

@@ -1,9 +1,9 @@
-"""What a profiled call costs, beside gpumemprof's or stormlog's where one of them is installed, in the same run.
+"""Measures the cost of a profiled call, and that of gpumemprof or stormlog if installed, in the same run.
 
     PYTHONPATH=python vramscope phantom run -- python bench/python/profiler.py
 
-Of each, the median over rounds of the microseconds that a call of a function takes that allocates nothing, less those of
-the function alone; and the same inside of three other profiled blocks. gpumemprof takes minutes.
+Prints for each the overhead in microseconds for a function that allocates nothing: the median over rounds, minus the time
+of the function alone. Prints the same inside three other profiled blocks. gpumemprof takes minutes.
 """
 
 import importlib
@@ -22,7 +22,7 @@ def nothing() -> None:
 
 
 def microseconds(call) -> float:
-    """The median time of a call."""
+    """Median time of a call in microseconds."""
     times = []
     for _ in range(ROUNDS):
         start = time.perf_counter()
@@ -43,7 +43,7 @@ def measure(name: str, module) -> None:
 
 
 def main() -> None:
-    """Measures what is installed."""
+    """Measures the installed profilers."""
     keep = [torch.empty(1024, device="cuda") for _ in range(1000)]
     del keep[::2]
     measure("vramscope", vramscope)

@@ -1,8 +1,8 @@
-"""Reading 700,000 events from Python beside the command: python3 bench/python/read.py
+"""Measures reading 700,000 events from Python against the command: python3 bench/python/read.py
 
-The wheel is built as it is released and installed in an environment of its own; both are built of this checkout. Three processes take
-turns: the command, a program that reads the same file and asks for the same, and one that only imports the package. The second tells
-how long `vramscope.read` alone took. `--wheel` and `--command` name what was built before.
+Builds the wheel and the command from this checkout, and installs the wheel in a separate environment. Three processes alternate: the
+command, a program that reads the same file and computes the same result, and a program that only imports the package. The second program
+prints the time of `vramscope.read` alone. `--wheel` and `--command` name existing builds.
 """
 import argparse, os, pathlib, statistics, subprocess, sys, tempfile, time, venv
 
@@ -20,7 +20,7 @@ recording.info()
 
 
 def built(folder):
-    """The wheel and the command of this checkout."""
+    """Builds the wheel and the command of this checkout; returns their paths."""
     subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
     # `./test --python` installs it.
     command = [ROOT / "target/python/bin/maturin", "build", "--release", "--quiet", "--strip", "--out", folder]
@@ -29,7 +29,7 @@ def built(folder):
 
 
 def timed(command):
-    """Seconds of a process by the clock, of the cores, and what it printed."""
+    """Wall time and processor time of a process in seconds, and its output."""
     before, start = os.times(), time.perf_counter()
     printed = subprocess.run(command, stdout=subprocess.PIPE, cwd="/", check=True).stdout
     wall, after = time.perf_counter() - start, os.times()
@@ -49,7 +49,7 @@ def main():
             wheel, command = built(folder)
         venv.create(f"{folder}/python", with_pip=True)
         python = f"{folder}/python/bin/python"
-        # What pip compiles is what an installed package has.
+        # As in an installed package, pip compiles the bytecode.
         install = [python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--compile", str(wheel.resolve())]
         subprocess.run(install, check=True)
         commands = {

@@ -1,5 +1,5 @@
-//! `fleet-of FOLDER RANKS SEED [RECORDING]`: writes the recordings of a job of so many ranks, with differences that the seed chooses,
-//! made of RECORDING or of the committed one that leaks. Prints as JSON which ranks differ.
+//! `fleet-of FOLDER RANKS SEED [RECORDING]`: writes the recordings of a job of RANKS ranks, with differences that the seed selects.
+//! They are made from RECORDING, or from the committed recording of a leak. Prints the differing ranks as JSON.
 
 use std::fs::File;
 use std::path::Path;

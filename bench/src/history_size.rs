@@ -1,4 +1,4 @@
-//! Memory that a million recorded events take, stacks included: prints bytes an event.
+//! Prints the memory of a million recorded events, in bytes per event, stacks included.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -15,7 +15,7 @@ fn resident() -> Result<u64> {
     Ok(pages * 4096)
 }
 
-/// Allocates through one of many call paths.
+/// Allocates through one of many call paths, which `choices` selects.
 #[inline(never)]
 fn path(pool: &MemoryPool, choices: u64, depth: u32) -> Result<Allocation> {
     if depth == 0 {

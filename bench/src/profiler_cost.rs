@@ -1,9 +1,9 @@
-//! What profiling costs, as JSON; `bench/profiler` runs it beside the Python original.
+//! Prints the cost of profiling as JSON; `bench/profiler` runs it and the Python original.
 //!
-//! - `profiler-cost calls`: nanoseconds of a profiled call of an empty function, and of a malloc and free, by what is
-//!   switched on. Medians of batches that take turns.
-//! - `profiler-cost monitor HZ SECONDS`: seconds of processor time that a monitor takes; that a thread takes which only
-//!   wakes up as often; and that the same program takes without either.
+//! - `profiler-cost calls`: nanoseconds of a profiled call of an empty function, and of a malloc and free, with different
+//!   options. Medians of alternating batches.
+//! - `profiler-cost monitor HZ SECONDS`: processor time in seconds of the program with a monitor, with a thread that only
+//!   wakes up at the same rate, and with neither.
 
 use std::hint::black_box;
 use std::io::{self, Write as _};
@@ -15,10 +15,10 @@ use serde_json::{Value, json};
 use vramscope::allocator::DevicePool;
 use vramscope::prelude::*;
 
-/// Batches of which the median is taken; the first of each is not counted.
+/// Number of batches for each median; one more batch comes first and is not counted.
 const BATCHES: usize = 21;
 
-/// Frames below the program's own that a recorded stack has.
+/// Frames of a recorded stack in addition to the program's own.
 const DEPTH: usize = 30;
 
 const NOTHING: ProfilerOptions = ProfilerOptions {
@@ -48,7 +48,7 @@ fn profiler(pool: &MemoryPool, options: ProfilerOptions) -> anyhow::Result<GpuMe
     Ok(GpuMemoryProfiler::with_options(PoolSource::new(pool, 0)?, options)?)
 }
 
-/// What a call of an empty function costs. Each profiler has a pool of its own, so that none pays for another.
+/// Cost of a call of an empty function. Each profiler has a separate pool, so profilers do not affect each other.
 fn profiled_calls() -> anyhow::Result<Value> {
     let options = [
         ("default", ProfilerOptions::default(), 10_000),
@@ -68,7 +68,7 @@ fn profiled_calls() -> anyhow::Result<Value> {
     Ok(medians(&mut cases))
 }
 
-/// What a malloc and free of a cached block of 1 KiB costs, inside of a profiled call and outside.
+/// Cost of a malloc and free of a cached block of 1 KiB, inside a profiled call and outside.
 fn blocks() -> anyhow::Result<Value> {
     let tracking = ProfilerOptions { track_allocations: true, ..NOTHING };
     let leaks = ProfilerOptions { find_leaks: true, ..NOTHING };
@@ -96,14 +96,14 @@ fn blocks() -> anyhow::Result<Value> {
     Ok(medians.into_iter().map(|(name, ns)| (name, json!(per_pair(ns)))).collect())
 }
 
-/// Pairs in one call, so that the call itself does not matter.
+/// Pairs per call, enough to make the cost of the call itself negligible.
 const PAIRS: usize = 1_000;
 
 fn pair(pool: &DevicePool) {
     drop(black_box(pool.malloc(black_box(1 << 10)).ok()));
 }
 
-/// Runs `work` below more frames.
+/// Runs `work` with `frames` additional frames on the stack.
 #[inline(never)]
 fn deep<R>(frames: usize, work: &mut dyn FnMut() -> R) -> R {
     let result = if frames == 0 { work() } else { deep(frames - 1, work) };
@@ -112,12 +112,12 @@ fn deep<R>(frames: usize, work: &mut dyn FnMut() -> R) -> R {
 
 struct Case {
     name: &'static str,
-    /// Calls in a batch.
+    /// Calls per batch.
     calls: usize,
     work: Box<dyn FnMut()>,
 }
 
-/// Nanoseconds of one call of each, the medians of batches that take turns.
+/// Nanoseconds of one call of each case: medians of alternating batches.
 fn medians(cases: &mut [Case]) -> Value {
     let mut batches = vec![Vec::new(); cases.len()];
     for batch in 0..=BATCHES {
@@ -137,14 +137,14 @@ fn medians(cases: &mut [Case]) -> Value {
     cases.iter().zip(batches).map(|(case, batches)| (case.name.to_owned(), json!(median(batches)))).collect()
 }
 
-/// Processor time while nothing runs, while a thread does no more than wake up, and while a monitor runs.
+/// Processor time while idle, while a thread only wakes up, and while a monitor runs.
 fn monitor(hz: f64, seconds: f64) -> anyhow::Result<Value> {
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
     let profiler = profiler(&pool, ProfilerOptions::default())?;
     let _live = pool.malloc(1 << 20)?;
     let time = Duration::from_secs_f64(seconds);
     let interval = Duration::from_secs_f64(1.0 / hz);
-    // The first question of all takes longer.
+    // The first call takes longer.
     cpu()?;
     let (idle, _) = cpu_over(time)?;
     let (stop, stopped) = channel::<()>();
@@ -166,14 +166,14 @@ fn monitor(hz: f64, seconds: f64) -> anyhow::Result<Value> {
     }))
 }
 
-/// Seconds of processor time that all threads of this process take, and of the clock, while this one sleeps.
+/// Processor time of all threads of this process and wall time, in seconds, while this thread sleeps.
 fn cpu_over(time: Duration) -> anyhow::Result<(f64, f64)> {
     let (before, start) = (cpu()?, Instant::now());
     std::thread::sleep(time);
     Ok((cpu()? - before, start.elapsed().as_secs_f64()))
 }
 
-/// Seconds that the threads of this process have run, as Linux counts them.
+/// Processor time of all threads of this process in seconds, as Linux counts it.
 fn cpu() -> anyhow::Result<f64> {
     let mut ns = 0.0;
     for task in std::fs::read_dir("/proc/self/task").context("processor time is known on Linux alone")? {

@@ -1,5 +1,5 @@
-//! `repeat IN OUT TIMES`: writes a recording whose events are those of IN, TIMES over, to measure how cost
-//! grows. Between two rounds everything still live is freed; segments are taken from the device once.
+//! `repeat IN OUT TIMES`: writes a recording with the events of IN repeated TIMES times, to measure how cost
+//! grows. Live allocations are freed between two repetitions; segments are allocated only in the first one.
 
 use std::collections::BTreeMap;
 use std::fs::File;

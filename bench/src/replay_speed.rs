@@ -1,4 +1,4 @@
-//! `replay-speed RECORDING RUNS`: events a second of one core, from the history to the last step.
+//! `replay-speed RECORDING RUNS`: prints events per second on one core, from the history to the last step.
 
 use std::fs::File;
 use std::io::{self, Write as _};

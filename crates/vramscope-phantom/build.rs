@@ -1,7 +1,7 @@
-//! Compiles the phantom's library, `library/`, and a second one that lends it NVML's name, so that the crate carries both
-//! as bytes: whoever installs the command has them.
+//! Compiles the phantom library from `library/`, and a second library under NVML's name. The crate embeds both as bytes, so
+//! that an installed command carries them.
 //!
-//! The library stands on nothing but Rust's standard library, and one call of the compiler makes it.
+//! The library depends only on Rust's standard library, so one call of the compiler builds it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (driver, nvml) = (out.join("libcuda.so.1"), out.join("libnvidia-ml.so.1"));
     if is_supported() {
         compile("library/lib.rs", &driver, "libcuda.so.1", &[])?;
-        // Who opens NVML finds its functions in the library that this one needs.
+        // Programs that open NVML find its functions in the driver library, which this library links.
         let needs =
             ["-Wl,--no-as-needed".to_owned(), driver.display().to_string(), "-Wl,-rpath,$ORIGIN".to_owned()];
         compile("library/nvml_name.rs", &nvml, "libnvidia-ml.so.1", &needs)?;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The library preloads itself as glibc's loader does it.
+/// The library relies on preloading by glibc's loader.
 fn is_supported() -> bool {
     let is = |what: &str, wanted: &[&str]| {
         std::env::var(format!("CARGO_CFG_TARGET_{what}")).is_ok_and(|value| wanted.contains(&value.as_str()))
@@ -35,7 +35,7 @@ fn is_supported() -> bool {
     is("OS", &["linux"]) && is("ENV", &["gnu"]) && is("ARCH", &["x86_64", "aarch64"])
 }
 
-/// Compiles a shared library that the loader knows as `name`.
+/// Compiles a shared library with the soname `name`.
 fn compile(source: &str, out: &Path, name: &str, link: &[String]) -> Result<(), Box<dyn Error>> {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "vramscope_phantom"]);

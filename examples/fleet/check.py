@@ -1,4 +1,4 @@
-"""Reads the manifests beside it: they are YAML, and their containers are started with options that the command has."""
+"""Checks the manifests in this folder: they are valid YAML, and their containers use existing options of the command."""
 
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def options(command):
-    """The options that a command of ours has."""
+    """The options of a vramscope command."""
     text = subprocess.run(["target/debug/vramscope", command, "--help"], capture_output=True, text=True, check=True).stdout
     return {word.rstrip(",") for word in text.split() if word.startswith("--")}
 
@@ -32,4 +32,4 @@ for service in yaml.safe_load((HERE / "compose.yaml").read_text())["services"].v
     check(" ".join(service["command"]).split(), "compose.yaml")
     started += 1
 assert started == 4, started
-print("4 commands of kubernetes.yaml and compose.yaml are as the command has them")
+print("4 commands of kubernetes.yaml and compose.yaml use existing options")

@@ -1,8 +1,8 @@
-"""Eight ranks train a small language model with FSDP2; two of them are not as the others are.
+"""Eight ranks train a small language model with FSDP2; two of them differ from the others.
 
     vramscope phantom run --gpu a100-40gb --gpus 8 --record run.pickle -- torchrun --nproc-per-node 8 train.py
 
-Rank 0 keeps the logits of every step to look at later. Rank 5 gets longer texts than the others.
+Rank 0 retains the logits of every step. Rank 5 gets longer texts than the others.
 """
 
 import os
@@ -28,7 +28,7 @@ class Model(nn.Module):
         self.head = nn.Linear(WIDTH, WORDS, bias=False)
 
     def forward(self, text: torch.Tensor) -> torch.Tensor:
-        """Give the logits of each place."""
+        """Return the logits of each position."""
         hidden = self.words(text)
         for layer in self.layers:
             hidden = layer(hidden)

@@ -1,4 +1,4 @@
-"""Where CuPy's memory goes: the lines that hold it at the peak, and what the pool keeps beside it.
+"""Prints the lines that hold CuPy's memory at the peak, and the bytes that its pool reserves.
 
 python examples/python/cupy_memory.py
 """
@@ -11,7 +11,7 @@ import vramscope.cupy
 
 
 def smooth(rows: int) -> Any:
-    """Works on copies, as many programs do without meaning to."""
+    """Works on copies, a common and often unintended pattern."""
     image = cupy.empty((rows, 1024), dtype=cupy.float32)
     for _ in range(3):
         wider = cupy.empty((rows + 2, 1024), dtype=cupy.float32)
@@ -20,13 +20,13 @@ def smooth(rows: int) -> Any:
 
 
 def main(allocator: Callable[[int], Any] | None = None) -> None:
-    """Records the pool; `allocator` is for machines without a GPU."""
+    """Records the pool and prints its holders; `allocator` is for machines without a GPU."""
     with vramscope.cupy.record("cupy.vramscope", allocator=allocator):
         results = [smooth(rows) for rows in (1000, 2000, 4000)]
     recording = vramscope.read("cupy.vramscope")
     peaks = recording.peaks()
     held, reserved = peaks["peak_allocated_bytes"], peaks["peak_reserved_bytes"]
-    print(f"{held / 2**20:.1f} MiB in use at the peak, {reserved / 2**20:.1f} MiB taken from the device")
+    print(f"{held / 2**20:.1f} MiB in use at the peak, {reserved / 2**20:.1f} MiB reserved on the device")
     for holder in recording.holders(top=3):
         print(f"{holder['bytes'] / 2**20:8.1f} MiB in {holder['count']} blocks: {holder['key']}")
     del results

@@ -1,4 +1,4 @@
-"""What to do about a run that ran out of memory: python examples/python/oom.py examples/oom.pickle"""
+"""Finds a setting with which a failed run fits: python examples/python/oom.py examples/oom.pickle"""
 
 import sys
 
@@ -11,7 +11,7 @@ def main(path: str) -> None:
     recording = vramscope.read(path)
     for oom in recording.ooms():
         print(
-            f"{oom['requested_bytes'] / GIB:.2f} GiB were asked for, {oom['missing_bytes'] / GIB:.2f} GiB were missing"
+            f"{oom['requested_bytes'] / GIB:.2f} GiB requested, {oom['missing_bytes'] / GIB:.2f} GiB missing"
         )
         for holder in oom["holders"][:3]:
             print(f"  {holder['bytes'] / GIB:.2f} GiB held by {holder['key']}")

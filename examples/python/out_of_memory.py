@@ -1,8 +1,8 @@
-"""A program that runs out of memory, explained as it happens, and what would have helped.
+"""Runs out of memory, explains why, and checks larger cards.
 
 python examples/python/out_of_memory.py
 
-`vramscope.torch.record` prints the explanation on stderr; the rest asks the recording, as can be done the day after.
+`vramscope.torch.record` prints the explanation on stderr. The rest reads the recording, which also works later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def train(model: nn.Module, batch: int) -> None:
 
 
 def main() -> None:
-    """Doubles the batch until it does not fit any more."""
+    """Doubles the batch size until the batch no longer fits."""
     model = nn.Sequential(*(layer for _ in range(8) for layer in (nn.Linear(4096, 4096), nn.GELU()))).cuda()
     recording = vramscope.torch.record("oom.pickle", model=model)
     batch = 1 << 14
@@ -32,12 +32,12 @@ def main() -> None:
             train(model, batch)
             batch *= 2
     except torch.OutOfMemoryError:
-        print(f"a batch of {batch:,} does not fit, one of {batch // 2:,} does")
+        print(f"a batch of {batch:,} does not fit; a batch of {batch // 2:,} fits")
     recording.stop()
 
     run = vramscope.read(recording.path)
     oom = run.ooms()[0]
-    print(f"{oom['requested_bytes'] / GIB:.1f} GiB were asked for, with {oom['allocated_bytes'] / GIB:.1f} GiB in use:")
+    print(f"{oom['requested_bytes'] / GIB:.1f} GiB requested, with {oom['allocated_bytes'] / GIB:.1f} GiB in use:")
     for holder in run.holders(by="category", at=oom["event"], top=3):
         print(f"{holder['bytes'] / GIB:8.1f} GiB  {holder['key']}")
     for gpu in ("h100-80gb", "h200"):

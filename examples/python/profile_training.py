@@ -1,4 +1,4 @@
-"""Profiles a training loop on a GPU, and says which function rises highest, and what stays from step to step.
+"""Profiles a training loop on a GPU: prints the peak of each function, and the memory retained from step to step.
 
 python profile_training.py
 """
@@ -9,29 +9,29 @@ import vramscope
 
 @vramscope.profile_function
 def forward(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    """The loss of a batch."""
+    """Returns the loss of a batch."""
     loss: torch.Tensor = model(batch).square().mean()
     return loss
 
 
 @vramscope.profile_function
 def backward(loss: torch.Tensor) -> None:
-    """The gradients."""
+    """Computes the gradients."""
     loss.backward()
 
 
 @vramscope.profile_function
 def train_step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, history: list[torch.Tensor]) -> None:
-    """One step, with a mistake that many programs have."""
+    """Runs one step, with a common mistake."""
     loss = forward(model, torch.ones(4096, 1024, device="cuda"))
     backward(loss)
     optimizer.step()
     optimizer.zero_grad()
-    history.append(loss)  # `loss.item()` would keep a number; this keeps 512 bytes on the GPU for each step
+    history.append(loss)  # `loss.item()` would keep a number; this retains 512 bytes on the GPU per step
 
 
 def main() -> None:
-    """Trains."""
+    """Trains and prints the results."""
     profiler = vramscope.GPUMemoryProfiler()
     vramscope.set_global_profiler(profiler)
     model = torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.ReLU(), torch.nn.Linear(4096, 1024)).cuda()

@@ -1,4 +1,4 @@
-"""What a training step's memory is for, and which layers it belongs to.
+"""Prints the memory of a training step by category and by layer.
 
 python examples/python/record_training.py
 """
@@ -16,13 +16,13 @@ MIB = 1 << 20
 
 
 def classifier(width: int = 256, depth: int = 4, classes: int = 1000) -> nn.Module:
-    """A small transformer that gives each row of a sequence its classes."""
+    """A small transformer that classifies each row of a sequence."""
     blocks = [nn.TransformerEncoderLayer(width, 4, 4 * width, batch_first=True) for _ in range(depth)]
     return nn.Sequential(OrderedDict(blocks=nn.Sequential(*blocks), head=nn.Linear(width, classes)))
 
 
 def train(steps: int = 3) -> str:
-    """Records a few steps of training, and tells where."""
+    """Records a few training steps; returns the path of the recording."""
     model = classifier().cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     with vramscope.torch.record("training.pickle", model=model, optimizer=optimizer) as recording:
@@ -37,7 +37,7 @@ def train(steps: int = 3) -> str:
 
 
 def main() -> None:
-    """Trains, and prints what held the memory where most was allocated."""
+    """Trains, and prints the holders at the peak of allocated bytes."""
     recording = vramscope.read(train())
     print(f"{recording.peaks()['peak_allocated_bytes'] / MIB:.0f} MiB were allocated at the peak:")
     for by in ("category", "layer"):

@@ -1,4 +1,4 @@
-"""A recording as tables: which lines hold memory longest, with polars.
+"""Queries a recording as tables with polars, for example the lines that hold memory longest.
 
 python examples/python/tables.py examples/training.pickle.zst
 """
@@ -12,7 +12,7 @@ import vramscope
 
 
 def main(path: str) -> None:
-    """Prints three questions that no report answers."""
+    """Prints the results of three queries that no report answers."""
     recording = vramscope.read(path)
     allocations = polars.DataFrame(recording.allocations)
     events = polars.DataFrame(recording.events)
@@ -26,12 +26,12 @@ def main(path: str) -> None:
         .head(5)
     )
 
-    print("how full the reserved memory is, in ten parts of the run")
+    print("allocated share of the reserved memory, in ten parts of the run")
     full = (polars.col("allocated_bytes").sum() / polars.col("reserved_bytes").sum()).alias("allocated_of_reserved")
     part = (polars.col("event") * 10 // events.height).alias("part")
     print(events.group_by(part).agg(full).sort("part"))
 
-    print("sizes that are asked for again and again")
+    print("most frequent block sizes")
     print(allocations["block_bytes"].value_counts(sort=True).head(5))
 
 

@@ -1,5 +1,5 @@
-//! Logs with the checksums that their chunks should have, and JSON, through everything that `read` asks: what is changed by
-//! chance has never the right checksums, and is seldom JSON.
+//! Logs with corrected chunk checksums, and JSON, with the same checks as the target `read`. Random mutations almost never have correct
+//! checksums and are rarely valid JSON.
 #![no_main]
 
 #[path = "../questions/mod.rs"]
@@ -10,7 +10,7 @@ mod samples;
 use libfuzzer_sys::fuzz_target;
 use vramscope::trace::formats::{self, Opened, ReadOptions};
 
-/// Bytes of what a log of version 2 begins with, and of what its chunks do.
+/// Header sizes of a version 2 log and of its chunks, in bytes.
 const HEADER: usize = 20;
 const CHUNK_HEADER: usize = 20;
 
@@ -22,11 +22,11 @@ fuzz_target!(|bytes: &[u8]| match bytes {
         }
     }
     [b'{' | b'[', ..] => check(bytes),
-    // Records alone: the payload of a log's only chunk behind its names.
+    // Records only: the payload of the one chunk after the log's names.
     _ => check(&log_of(bytes)),
 });
 
-/// A log of version 1 or 2 with the right checksums, runs and numbers; where that has a meaning.
+/// Corrects the checksums, run ids and chunk numbers of a log of version 1 or 2, as far as the log has them.
 fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut log = bytes.starts_with(b"\x93vramscp").then(|| bytes.to_vec())?;
     let version_1 = log.get(8) == Some(&1);
@@ -54,7 +54,7 @@ fn log_of(records: &[u8]) -> Vec<u8> {
     [&names[..], &seal, &sealed].concat()
 }
 
-/// Reads `bytes` and asks everything of the recording or the log that they are.
+/// Reads `bytes` and runs every query on the recording or the log of samples.
 fn check(bytes: &[u8]) {
     match formats::read_any(ReadOptions::default(), bytes, &mut |_| {}) {
         Ok(Opened::Recording(recording)) => questions::ask(&recording),

@@ -1,5 +1,4 @@
-//! Any bytes, through the reader, every question, the timeline, every report and every export; what was read must be written and
-//! read again as it was.
+//! Reads any bytes and runs every query, the timeline, every report and every export. A trace must be equal after a write and a read.
 #![no_main]
 
 #[path = "../questions/mod.rs"]
@@ -12,7 +11,7 @@ use vramscope::trace::formats::{self, Opened, ReadOptions};
 
 fuzz_target!(|bytes: &[u8]| check(bytes));
 
-/// Reads `bytes` and asks everything of the recording or the log that they are.
+/// Reads `bytes` and runs every query on the recording or the log of samples.
 fn check(bytes: &[u8]) {
     match formats::read_any(ReadOptions::default(), bytes, &mut |_| {}) {
         Ok(Opened::Recording(recording)) => questions::ask(&recording),

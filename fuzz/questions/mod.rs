@@ -1,5 +1,5 @@
-//! Every question that can be asked of a recording, and what must hold of any: for the fuzz targets, and for the test that
-//! mutates snapshots. Panics, hangs and runaway memory are findings.
+//! Runs every query on a recording and checks the invariants of all recordings. Used by the fuzz targets and by the test that mutates
+//! snapshots. A panic, a hang or runaway memory use is a failure.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use vramscope::report::{
 };
 use vramscope::trace::{Category, Events};
 
-/// Asks everything of `recording`.
+/// Runs every query on `recording`.
 pub(crate) fn ask(recording: &Recording) {
     let trace = &recording.trace;
 
     let mut written = Vec::new();
     formats::write_pickle(trace, &mut written).expect("writing into memory cannot fail");
-    let mut again = formats::read(&written[..], &mut |_| {}).expect("what we write we can read");
-    // As PyTorch does, the writer gives a list to each device below the highest, those that were not recorded too.
+    let mut again = formats::read(&written[..], &mut |_| {}).expect("the reader accepts the writer's output");
+    // Like PyTorch, the writer writes a list for each device below the highest, also for devices that were not recorded.
     let is_empty = |d: &DeviceTrace| {
         let holds = (d.events.len(), d.segments.len(), d.overflowed, d.max_entries, d.total_bytes);
         holds == (0, 0, None, None, None)
     };
     let was_there = |d: &DeviceTrace| trace.devices.iter().any(|known| known.device == d.device);
     Arc::make_mut(&mut again.trace).devices.retain(|d| was_there(d) || !is_empty(d));
-    assert!(again.trace == *trace, "written and read again it says something else");
+    assert!(again.trace == *trace, "the trace changed after a write and a read");
 
     let frames = Frames::of(trace);
     compare(recording, &again, &frames);
@@ -37,8 +37,8 @@ pub(crate) fn ask(recording: &Recording) {
         (0..trace.devices.len()).map(|d| Summary::of(trace, d, &frames, &Options::default())).collect();
     for s in &devices {
         let held: u64 = s.holders.iter().map(|h| h.bytes).sum();
-        assert_eq!(held, s.counters.allocated, "holders sum to what is allocated");
-        assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "two ways to count agree");
+        assert_eq!(held, s.counters.allocated, "holders sum to the allocated bytes");
+        assert_eq!(s.counters.allocated, s.peaks.allocated.bytes, "both counts of allocated bytes agree");
     }
     export(trace, &frames, devices.iter().map(|s| s.counters.allocated).sum());
     for s in &devices {
@@ -78,7 +78,7 @@ pub(crate) fn ask(recording: &Recording) {
     is_json(&ReplayJson::new(&answers));
 }
 
-/// Reports in every form.
+/// Renders the report in every format.
 fn report(recording: &Recording, frames: &Frames, devices: Vec<Summary>, by: Option<By>) {
     let answers =
         Answers { file: "fuzz", recording, frames, devices, by, at: None, advice: Advice::default() };
@@ -86,20 +86,20 @@ fn report(recording: &Recording, frames: &Frames, devices: Vec<Summary>, by: Opt
     is_json(&ReportJson::new(&answers, None));
 }
 
-/// What is for something sums to what there is; steps follow each other.
+/// Checks that categories and evidence sum to the allocated bytes, and that steps are contiguous.
 fn purposes(s: &Summary) {
     let held: u64 = s.categories.iter().map(|h| h.bytes).sum();
-    assert_eq!(held, s.counters.allocated, "categories sum to what is allocated");
+    assert_eq!(held, s.counters.allocated, "categories sum to the allocated bytes");
     let told: u64 = s.told.iter().map(|t| t.bytes).sum();
-    assert_eq!(told, held, "each category is told by something");
+    assert_eq!(told, held, "each category has evidence");
     for step in &s.steps.steps {
         assert!(step.from <= step.peak_moment && step.peak_moment <= step.to, "{step:?}");
-        assert!(step.peak <= s.peaks.allocated.bytes, "no step needs more than the run: {step:?}");
+        assert!(step.peak <= s.peaks.allocated.bytes, "no step has a higher peak than the run: {step:?}");
     }
-    assert!(s.steps.steps.windows(2).all(|two| two[0].to == two[1].from), "steps follow each other");
+    assert!(s.steps.steps.windows(2).all(|two| two[0].to == two[1].from), "steps are contiguous");
 }
 
-/// A recording beside itself, and its first half.
+/// Compares a recording with itself and with its first half.
 fn compare(recording: &Recording, again: &Recording, frames: &Frames) {
     let trace = &recording.trace;
     let mut half = recording.clone();
@@ -117,10 +117,10 @@ fn compare(recording: &Recording, again: &Recording, frames: &Frames) {
         (0..trace.devices.len()).map(|position| DeviceDiff::of(at(position), &|_| None)).collect()
     };
     for diff in of(again) {
-        assert!(diff.is_same(), "a recording is as itself");
+        assert!(diff.is_same(), "a recording is the same as itself");
         assert!(
             diff.difference.findings.is_empty(),
-            "and holds what it holds: {:?}",
+            "and has no findings against itself: {:?}",
             diff.difference.findings
         );
     }
@@ -137,14 +137,14 @@ fn compare(recording: &Recording, again: &Recording, frames: &Frames) {
     is_json(&DiffJson::new(&answers));
 }
 
-/// What is printed as JSON is JSON to others, too: to a strict parser.
+/// Checks that a strict parser accepts the JSON output.
 fn is_json(answer: &impl serde::Serialize) {
     let mut out = Vec::new();
     vramscope::report::write_json(&mut out, answer).expect("writing into memory cannot fail");
-    serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("it is JSON");
+    serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("valid JSON");
 }
 
-/// Budgets that nothing but an empty recording keeps, and the recording as its own baseline, in every form.
+/// Checks budgets that only an empty recording meets, with the recording as its own baseline, in every format.
 fn budgets(recording: &Recording, frames: &Frames) {
     let trace = &recording.trace;
     let mut budgets = vec![Budget::NoLeaks, Budget::NoOoms];
@@ -157,7 +157,7 @@ fn budgets(recording: &Recording, frames: &Frames) {
         let check = BudgetCheck::of(recorded, Some(recorded), &budgets);
         for (budget, verdict) in budgets.iter().zip(&check.verdicts) {
             let grew = matches!(budget, Budget::Growth(..)) && verdict.status == Status::Exceeded;
-            assert!(!grew, "nothing grows over itself");
+            assert!(!grew, "a recording shows no growth over itself");
         }
         check
     };
@@ -176,7 +176,7 @@ fn budgets(recording: &Recording, frames: &Frames) {
     is_json(&CheckJson::new(&answers));
 }
 
-/// Every format and table; what stands in the folded stacks sums to what is allocated.
+/// Writes every format and table. The folded stacks sum to the allocated bytes.
 fn export(trace: &Arc<Trace>, frames: &Frames, allocated: u64) {
     let source = Source { trace, frames, devices: (0..trace.devices.len()).collect() };
     let write = |format, table| {
@@ -188,7 +188,7 @@ fn export(trace: &Arc<Trace>, frames: &Frames, allocated: u64) {
             Err(e) => panic!("writing into memory cannot fail: {e}"),
         }
         if format == Format::Chrome {
-            serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("it is JSON");
+            serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("valid JSON");
         }
         out
     };
@@ -199,13 +199,13 @@ fn export(trace: &Arc<Trace>, frames: &Frames, allocated: u64) {
         write(Format::Csv, table);
         write(Format::Parquet, table);
     }
-    let folded = String::from_utf8(write(Format::Folded, Table::Events)).expect("it is text");
+    let folded = String::from_utf8(write(Format::Folded, Table::Events)).expect("valid UTF-8");
     let bytes =
         folded.lines().map(|l| l.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a count"));
-    assert_eq!(bytes.sum::<u64>(), allocated, "stacks sum to what is allocated");
+    assert_eq!(bytes.sum::<u64>(), allocated, "stacks sum to the allocated bytes");
 }
 
-/// The whole timeline and a part of it, along both axes.
+/// Draws the whole timeline and a part of it, along both axes.
 fn draw(trace: &Arc<Trace>, position: usize) {
     let history = Arc::new(History::of(trace, position));
     let timeline = Timeline::of(Arc::clone(&history));
@@ -229,7 +229,7 @@ fn draw(trace: &Arc<Trace>, position: usize) {
                 let highest = view.highest[stacked as usize].iter().max().copied().unwrap_or(0);
                 let peaks = history.peaks();
                 let peak = [peaks.requested, peaks.allocated, peaks.active, peaks.reserved][stacked as usize];
-                assert!(highest <= peak.bytes, "nothing is drawn above the peak");
+                assert!(highest <= peak.bytes, "the drawing never exceeds the peak");
             }
         }
     }

@@ -1,11 +1,11 @@
-//! Every question that can be asked of a log of samples, and what must hold of any.
+//! Runs every query on a log of samples and checks the invariants of all such logs.
 
 use vramscope::analysis::SamplesSummary;
 use vramscope::report::{SampleAnswers, SamplesJson, TextOptions, samples_report, write_json};
 use vramscope::trace::formats::Compression;
 use vramscope::trace::samples::{Quantity, SampleLog};
 
-/// Asks everything of `log`.
+/// Runs every query on `log`.
 pub(crate) fn ask(log: &SampleLog) {
     let devices: Vec<SamplesSummary> =
         log.series.iter().map(|series| SamplesSummary::of(log, series)).collect();
@@ -30,5 +30,5 @@ pub(crate) fn ask(log: &SampleLog) {
     samples_report(&answers, TextOptions { width: 100, top: 10, full_stacks: false });
     let mut out = Vec::new();
     write_json(&mut out, &SamplesJson::new(&answers, None)).expect("writing into memory cannot fail");
-    serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("it is JSON");
+    serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("valid JSON");
 }

@@ -1,4 +1,4 @@
-"""Chainer beside a CuPy and a NumPy that are newer than it, for tests."""
+"""Runs Chainer with newer releases of CuPy and NumPy, for tests."""
 
 import sys
 import types
@@ -7,7 +7,7 @@ import pytest
 
 
 def chainer():
-    """Chainer, with the names that NumPy 2 has no longer and the library that CuPy has not here; or a skipped test."""
+    """Returns Chainer, patched for this NumPy and for a library missing from this CuPy; or skips the test."""
     cupy = pytest.importorskip("cupy", reason="needs cupy: ./test --cupy")
     if "chainer" not in sys.modules:
         import numpy

@@ -1,8 +1,8 @@
-"""How a test says that it cannot run here, as in crates/vramscope-testing.
+"""Reports skipped tests, as crates/vramscope-testing does.
 
-The reason of a skip begins with `needs` and the word for what is missing. Each skip is written to the file that
-VRAMSCOPE_SKIPS names, which `./test` counts in its closing lines. In continuous integration (CI is set) only what is
-listed in `.ci/may-skip` or named in VRAMSCOPE_MAY_SKIP may be missing: any other skip fails its test.
+A skip reason must begin with `needs` and the name of the missing thing. Each skip is written to the file named by
+VRAMSCOPE_SKIPS, and `./test` counts them in its closing lines. In continuous integration (CI is set), a skip fails its
+test unless `.ci/may-skip` or VRAMSCOPE_MAY_SKIP lists the missing thing.
 """
 
 import os
@@ -14,19 +14,19 @@ from typing import TypeVar
 import pytest
 
 MAY_SKIP = Path(__file__).parents[2] / ".ci/may-skip"
-# The second is what `pytest.importorskip` says by itself.
+# The second form comes from `pytest.importorskip`.
 NEED = re.compile(r"(?:Skipped: )?(?:needs |could not import ')([\w-]+)")
-# A test of many things is named once; a program of the book, which is named by its page, each time.
+# Parametrized tests are listed once, but programs of the book, named by their page, each.
 WHICH = re.compile(r"\[[^/]*\]$")
 
 Report = TypeVar("Report", pytest.CollectReport, pytest.TestReport)
 
 
 def what_is_wrong(reason: str, test: str) -> str | None:
-    """Writes down that `test` is skipped; where that may not be, why."""
+    """Records that `test` is skipped; returns an error text if that is not allowed."""
     named = NEED.match(reason)
     if named is None:
-        return f"{test} says not what it needs: {reason!r}. The reason of a skip begins with `needs` and a word"
+        return f"{test} does not say what it needs: {reason!r}. A skip reason must begin with `needs` and a word"
     need = named[1]
     if file := os.environ.get("VRAMSCOPE_SKIPS"):
         with open(file, "a") as skips:
@@ -34,12 +34,12 @@ def what_is_wrong(reason: str, test: str) -> str | None:
     listed = [line.strip() for line in MAY_SKIP.read_text().splitlines() if not line.startswith("#")]
     if not os.environ.get("CI") or need in [*listed, *os.environ.get("VRAMSCOPE_MAY_SKIP", "").split()]:
         return None
-    return f"{test} cannot run: {reason}. Where that is meant, name {need} in .ci/may-skip or VRAMSCOPE_MAY_SKIP"
+    return f"{test} cannot run: {reason}. To allow this, list {need} in .ci/may-skip or VRAMSCOPE_MAY_SKIP"
 
 
 def judged(report: Report) -> Report:
-    """Makes a failure of a skip that may not be."""
-    # What was expected to fail and did has this outcome, too.
+    """Turns a disallowed skip into a failure."""
+    # Expected failures also have the outcome `skipped`.
     if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
         wrong = what_is_wrong(report.longrepr[2], WHICH.sub("", report.nodeid))
         if wrong is not None:
@@ -49,11 +49,11 @@ def judged(report: Report) -> Report:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Each part of a test."""
+    """Checks each phase of a test."""
     return judged((yield))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Each file of tests, which may be skipped as a whole."""
+    """Checks each test file, which may be skipped as a whole."""
     return judged((yield))

@@ -1,4 +1,4 @@
-"""CuPy's own pool on addresses that are made up, for tests. It needs CuPy and no GPU."""
+"""CuPy's own pool on made-up addresses, for tests. It needs CuPy but no GPU."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 
 class Device:
-    """Hands out addresses of a device with so many bytes, and remembers what was asked of it."""
+    """Returns addresses of a device of the given size, and records all requests."""
 
     def __init__(self, capacity: int = 1 << 60) -> None:
         self.capacity = capacity
@@ -28,12 +28,12 @@ class Device:
 
 
 def cupy() -> Any:
-    """CuPy, or a skipped test."""
+    """Returns CuPy, or skips the test."""
     return pytest.importorskip("cupy", reason="needs cupy: ./test --cupy")
 
 
 def out_of_device_memory() -> BaseException:
-    """What CUDA's runtime says where the device is full. Without a GPU nothing knows the words for it."""
+    """Returns the error that CUDA's runtime raises when the device is full; without a GPU, its text is unavailable."""
     from cupy_backends.cuda.api import runtime
 
     error = runtime.CUDARuntimeError.__new__(runtime.CUDARuntimeError)
@@ -42,6 +42,6 @@ def out_of_device_memory() -> BaseException:
 
 
 def pool_on(device: Any) -> Any:
-    """CuPy's pool on this device."""
+    """Returns a CuPy pool on this device."""
     memory = cupy().cuda.memory
     return memory.MemoryPool(memory.PythonFunctionAllocator(device.malloc, device.free).malloc)

@@ -1,7 +1,7 @@
-"""Wrong arguments of the package's functions: each is refused by an error that says which one, or is taken.
+"""Wrong arguments of the package's functions: each is either accepted or refused with an error that names it.
 
-A wrong value is a ValueError, an error of the package's own, or one of the system's. A wrong type is a TypeError that
-names the argument. Nothing else comes out: no OverflowError, no AttributeError, no panic.
+A wrong value raises a ValueError, one of the package's errors, or a system error. A wrong type raises a TypeError that
+names the argument. Nothing else is raised: no OverflowError, no AttributeError, no panic.
 """
 
 import inspect
@@ -19,12 +19,12 @@ from vramscope import profiler
 
 EXAMPLE = Path(__file__).parents[2] / "examples/oom.pickle"
 WRONG = [-1, 0, 10**30, 10**5000, -(10**30), math.nan, math.inf, 2.5, None, object(), "\0", "", "x", b"\0", [], {}, int]
-# A device is PyTorch's where no source is given, and an address that was never handed out is no key of a pool.
+# Without a source, a device needs PyTorch; and an unknown address is not a key of a pool.
 ALLOWED = (ValueError, vramscope.VramscopeError, OSError, ImportError, KeyError)
 
 
 class Counted(profiler.MemorySource):
-    """A source of numbers that is no GPU."""
+    """A source of numbers without a GPU."""
 
     def read(self) -> profiler.Reading:
         return profiler.Reading(allocated=0, reserved=0, active=0, inactive_split=0)
@@ -37,7 +37,7 @@ def methods(of: object, leave_out: tuple[str, ...] = ()) -> Iterator[tuple[str, 
 
 
 def functions(folder: Path) -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
-    """The functions, with good arguments where they need some."""
+    """Yields the functions, with valid arguments where required."""
     recording = vramscope.read(EXAMPLE, progress=False)
     yield "read", vramscope.read, {"source": EXAMPLE, "progress": False}
     needed = {
@@ -53,8 +53,8 @@ def functions(folder: Path) -> Iterator[tuple[str, Callable[..., Any], dict[str,
     }
     device = vramscope.cupy.VirtualDevice(1 << 30)
     watched = profiler.GPUMemoryProfiler(source=Counted())
-    # What monitors goes on in a thread: the constructors below have the same argument. Left out with it is CuPy's
-    # `set_limit`, which refuses a fraction that is too large for a float by an OverflowError.
+    # `start_monitoring` starts a thread; its argument is covered by the constructors below. CuPy's `set_limit` is
+    # left out because it raises an OverflowError for a fraction too large for a float.
     for of in (recording, recording.events, device, vramscope.cupy.VirtualPool(device), watched):
         for name, function in methods(of, ("start_monitoring", "set_limit")):
             yield name, function, needed.get(name, {})
@@ -74,13 +74,13 @@ def functions(folder: Path) -> Iterator[tuple[str, Callable[..., Any], dict[str,
 
 
 def wrong_calls(function: Callable[..., Any], good: dict[str, Any]) -> Iterator[tuple[str, Any, BaseException]]:
-    """Each argument, wrong value and what came out of it."""
+    """Yields each argument, its wrong value and the resulting exception."""
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
         for value in WRONG:
             arguments = {**good, parameter.name: value}
-            # Compiled functions may take some of theirs by position alone.
+            # Compiled functions may have positional-only parameters.
             first = [arguments.pop(parameter.name)] if parameter.kind is parameter.POSITIONAL_ONLY else []
             try:
                 function(*first, **arguments)
@@ -89,12 +89,12 @@ def wrong_calls(function: Callable[..., Any], good: dict[str, Any]) -> Iterator[
 
 
 def names_it(error: BaseException, argument: str) -> bool:
-    """Whether the error of a wrong type names the argument, in its text or in a note to it."""
+    """Whether a TypeError names the argument in its text or in a note."""
     return isinstance(error, TypeError) and argument in " ".join([str(error), *getattr(error, "__notes__", ())])
 
 
 def test_wrong_arguments_are_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Names of files that are taken are written here.
+    # Accepted file names are written into this folder.
     monkeypatch.chdir(tmp_path)
     wrong = []
     for called, function, good in functions(tmp_path):

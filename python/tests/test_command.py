@@ -1,4 +1,4 @@
-"""The command, as the package brings it."""
+"""The command that the package installs."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_a_missing_file_is_trouble():
 def test_a_recording_has_no_name_of_another_format(command: "tuple[str, ...]", file: str) -> None:
     done = vramscope_command(*command, "--record", file, "--", sys.executable, "-c", "print('began')")
     assert done.returncode == 2
-    assert "end its name in .pickle or .pkl" in done.stderr
+    assert "use a name that ends in .pickle or .pkl" in done.stderr
     assert done.stdout == ""
 
 

@@ -10,7 +10,7 @@ SEGMENT = 2 << 20
 
 
 def recording(path: Path, sizes: "list[int]", address: int = 0x7F00_0000_0000, stream: int = 0) -> Path:
-    """A snapshot in which a segment is taken and blocks of these sizes are allocated and freed, one after the other."""
+    """Creates a snapshot: one segment, then blocks of these sizes, allocated and freed in turn."""
     events = [{"action": "segment_alloc", "addr": address, "size": SEGMENT, "stream": stream, "frames": []}]
     for size in sizes:
         for action in ("alloc", "free_requested", "free_completed"):

@@ -1,4 +1,4 @@
-"""CupyMemoryProfileHook beside Chainer's own, on Chainer's functions and CuPy's pool."""
+"""Compares CupyMemoryProfileHook with Chainer's own, on Chainer's functions and CuPy's pool."""
 
 import io
 import operator
@@ -114,7 +114,7 @@ def test_hooks_nest_and_refuse_themselves():
 
 
 def function(pool, pick, children):
-    """A function of Chainer's that takes memory forward and backward, and calls others."""
+    """A Chainer function that allocates in forward and backward, and calls others."""
 
     class Node(chainer().FunctionNode):
         def forward(self, inputs):
@@ -211,7 +211,7 @@ def test_chainers_registry_refuses_a_second_hook():
 
 
 def test_callbacks_are_chainers():
-    """Who calls the hook by its methods, as Chainer does, is told what Chainer's own tells."""
+    """Calling the hook's methods directly, as Chainer does, gives the same results as Chainer's own hook."""
     import_chainer = chainer()
     import numpy
 
@@ -241,7 +241,7 @@ def test_callbacks_are_chainers():
         "Add": {"used_bytes": 0, "acquired_bytes": 0, "occurrence": 1},
     }
     assert (ours.total_used_bytes(), ours.total_acquired_bytes()) == (4096, 3072)
-    # They compare as every object does.
+    # Hooks compare by identity.
     for hook in (theirs, ours):
         other = type(hook)()
         assert hook == hook

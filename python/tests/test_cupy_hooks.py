@@ -1,4 +1,4 @@
-"""The hooks of vramscope.cupy beside CuPy's own, on CuPy's own pool."""
+"""Compares the hooks of vramscope.cupy with CuPy's own, on CuPy's own pool."""
 
 import contextlib
 import gc
@@ -18,7 +18,7 @@ from vramscope.cupy import DebugPrintHook, LineProfileHook, MemoryHook
 
 
 def named(hook):
-    """The hook under a name of its own, so that it may be registered beside CuPy's."""
+    """The hook under another name, so that it can be registered beside CuPy's."""
     hook.name = "Ours"
     return hook
 
@@ -103,7 +103,7 @@ def test_code_that_is_made_again_and_again_is_one_line():
 
 
 def test_a_callback_that_is_called_while_frames_are_looked_up():
-    """The garbage collector may run, and free or take memory, whenever an object is made."""
+    """The garbage collector may run, and free or allocate memory, whenever an object is created."""
     hook = LineProfileHook()
 
     class Cycle:
@@ -140,7 +140,7 @@ def test_names_and_arguments_are_those_of_cupys_documentation(kind):
     assert kind.name == kind().name == kind.__name__
     assert inspect.signature(LineProfileHook.__init__).parameters["max_depth"].default == 0
     assert list(inspect.signature(LineProfileHook.print_report).parameters) == ["self", "file"]
-    # Whoever has a hook may call it, with the words of the documentation.
+    # The documented callbacks can be called directly.
     out = io.StringIO()
     hook = DebugPrintHook(file=out) if kind is DebugPrintHook else kind()
     for callback, words in DOCUMENTED.items():
@@ -155,7 +155,7 @@ def test_names_and_arguments_are_those_of_cupys_documentation(kind):
         ]
 
 
-# The rest needs CuPy.
+# The remaining tests need CuPy.
 
 
 def test_a_subclass_is_told_what_cupys_documentation_says():
@@ -187,7 +187,7 @@ def theirs():
 
 
 def random_program(seed):
-    """Functions that call each other and themselves, and take and give back memory in all the ways that Python has."""
+    """Generates functions that call each other and themselves, and allocate and free in many ways."""
     pick = random.Random(seed)
     functions = [f"f{i}" for i in range(pick.randint(2, 8))]
     lines = []
@@ -319,7 +319,7 @@ CALLBACKS = [f"{what}_{when}process" for what in ("alloc", "malloc", "free") for
 
 
 def heard(base, raising, capacity):
-    """What three nested hooks with this base hear of a program, and what it sees, where one callback raises."""
+    """The callbacks of three nested hooks with this base, and the program's results, when one callback raises."""
     events = []
 
     def hook(label):
@@ -344,7 +344,7 @@ def heard(base, raising, capacity):
                 memory.mem.free()
             except Exception as error:
                 events.append((type(error).__name__, str(error)))
-    # A block may lie in a cycle of the exception's.
+    # The exception's reference cycle may hold a block.
     gc.collect()
     return events, pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks()
 
@@ -385,7 +385,7 @@ def test_threads_have_hooks_of_their_own_and_may_share_one():
         thread.join()
     assert not errors
     assert [report(hook) for hook in own] == [report(hook) for hook in cupys]
-    # What was shared has what all have together.
+    # The shared hook has the sum of all separate ones.
     for what in ("used_bytes", "acquired_bytes"):
         assert sum(getattr(line, what) for line in shared.lines()) == sum(
             getattr(line, what) for hook in own for line in hook.lines()

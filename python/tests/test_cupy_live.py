@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def pool(monkeypatch):
-    """CuPy's default pool, on a device of its own."""
+    """CuPy's default pool, on its own device."""
     pool = pool_on(Device())
     monkeypatch.setattr(cupy(), "_default_memory_pool", pool)
     return pool
@@ -22,7 +22,7 @@ def pool(monkeypatch):
 
 @pytest.fixture
 def source(pool, monkeypatch):  # noqa: ARG001
-    """Of the default pool. The runtime of a CuPy without a GPU does not know how much memory there is."""
+    """A source for the default pool. Without a GPU, CuPy's runtime does not know the device's memory."""
     monkeypatch.setattr(cupy().cuda.runtime, "memGetInfo", lambda: (70 * MIB, 100 * MIB), raising=False)
     return CupySource()
 
@@ -37,7 +37,7 @@ def test_calls_are_measured_on_cupys_pool(source, pool):
 
     result = profiler.profile_function(step)
     assert (result.memory_diff(), result.memory_allocated, result.memory_freed) == (2 * MIB, 2 * MIB, 0)
-    # CuPy counts no peaks: the 5 MiB came and went between two readings, and the pool kept them.
+    # CuPy counts no peaks: the 5 MiB were allocated and freed between two readings, and the pool kept them.
     assert (result.peak_memory_usage(), result.peak_is_exact) == (2 * MIB, False)
     after = result.memory_after
     assert (after.allocated_memory, after.reserved_memory, after.inactive_memory) == (2 * MIB, 7 * MIB, 5 * MIB)
@@ -63,7 +63,7 @@ def test_a_tracker_on_cupys_pool(source, pool):
     sample = tracker.get_events("sample")[-1]
     assert (sample.memory_allocated, sample.device_used, sample.device_total) == (4 * MIB, 30 * MIB, 100 * MIB)
     assert tracker.get_events("allocation")[-1].memory_change == 4 * MIB
-    # 30 MiB of the device are in use, of which the pool had nothing at first, and 4 MiB at last.
+    # 30 MiB of the device are in use; the pool has none of it at the start and 4 MiB at the end.
     hidden = tracker.hidden_memory()
     assert (hidden["highest_bytes"], hidden["constant_bytes"]) == (30 * MIB, 26 * MIB)
     del held
@@ -72,7 +72,7 @@ def test_a_tracker_on_cupys_pool(source, pool):
 def test_top_shows_cupys_pool(pool, tmp_path, monkeypatch):
     tmp_path.chmod(0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    # PyTorch comes first where a program has both.
+    # PyTorch has precedence if both are imported.
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     held, freed = pool.malloc(6 * MIB), pool.malloc(2 * MIB)
     del freed

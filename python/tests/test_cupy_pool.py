@@ -1,4 +1,4 @@
-"""CuPy's own pool and vramscope's, step by step: the same addresses, bytes, counters and errors."""
+"""Compares CuPy's own pool with vramscope's, step by step: addresses, bytes, counters and errors."""
 
 import gc
 import random
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 class CupyPool:
-    """CuPy's pool of one device, on addresses that a virtual device gives, with vramscope's names of streams."""
+    """CuPy's pool on one virtual device, with vramscope's stream names."""
 
     def __init__(self, capacity):
         memory = cupy().cuda.memory
@@ -33,7 +33,7 @@ class CupyPool:
 
     def stream(self, number):
         with warnings.catch_warnings():
-            # Newer ways to name a stream ask the driver about it.
+            # The newer stream constructors query the driver.
             warnings.simplefilter("ignore", DeprecationWarning)
             return cupy().cuda.ExternalStream(number)
 
@@ -54,9 +54,9 @@ class CupyPool:
         self.pool.free_all_blocks(None if stream is None else self.stream(stream))
 
     def chosen_by_object(self, size, stream):
-        """Whether several free blocks are the best for a request.
+        """Whether several free blocks fit a request equally well.
 
-        CuPy takes the one whose object in Python has the lower address then, which no rule tells.
+        CuPy then takes the block whose Python object has the lowest address, which no rule can predict.
         """
         size = -(-size // 512) * 512
         best = [block for block, _ in self.pool._debug_arena_get_index(stream) if block >= size][:2]
@@ -64,7 +64,7 @@ class CupyPool:
 
 
 class OurPool:
-    """vramscope's pool by CuPy's rules."""
+    """vramscope's pool with CuPy's rules."""
 
     def __init__(self, capacity):
         self.device = VirtualDevice(capacity)
@@ -80,7 +80,7 @@ def counters(pool):
 
 
 def sizes(kind, pick):
-    """Sizes of requests as programs have them, or so different ones that no two free blocks are alike."""
+    """Generates request sizes: typical ones, or so varied that no two free blocks have the same size."""
     if kind == "wide":
         return int(2 ** pick.uniform(30, 40))
     return pick.choice([pick.randrange(0, 5000), pick.randrange(0, MIB), pick.randrange(0, 12 * MIB), 512, 4096, MIB])
@@ -95,7 +95,7 @@ def test_a_hundred_thousand_steps(kind):
     held = []
     seen = {"malloc": 0, "free": 0, "oom": 0, "limit": 0, "release": 0, "asked anew": 0}
     gc.collect()
-    # CuPy collects garbage before it gives up; what is there now is none.
+    # CuPy collects garbage before it gives up; exempt all existing objects.
     gc.freeze()
     try:
         for _ in range(100_000):

@@ -21,7 +21,7 @@ from vramscope.cupy import LineProfileHook, _history, record
 
 @pytest.fixture
 def device(monkeypatch):
-    """A device that CuPy's pools have their memory from while they are recorded."""
+    """The device that backs CuPy's pools during a recording."""
     cupy()
     device = Device(capacity=1 << 30)
     monkeypatch.setattr(_history, "_device_free", lambda: device.capacity - sum(device.held.values()))
@@ -41,7 +41,7 @@ def command(*arguments):
 
 
 def events(path):
-    """The events of a recording, read by Python's own unpickler."""
+    """Reads a recording's events with Python's own unpickler."""
     snapshot = pickle.loads(path.read_bytes())
     return [(e["action"], e.get("addr"), e["size"]) for trace in snapshot["device_traces"] for e in trace]
 
@@ -91,7 +91,7 @@ def test_every_event_is_recorded(device, tmp_path):
 
 @pytest.mark.usefixtures("device")
 def test_a_log_needs_no_end(tmp_path):
-    """What was written is whole, however the program ends."""
+    """The written part of the recording is readable, however the program ends."""
     program = f"""
         import os, signal, sys, time
         sys.path[:0] = {sys.path!r}
@@ -140,7 +140,7 @@ def test_frees_on_other_threads_and_allocations_there(device, tmp_path):
 
 
 def test_several_devices(device, tmp_path):
-    """Each event is of the device whose memory it is about."""
+    """Each event belongs to the device of its memory."""
     memory = cupy().cuda.memory
 
     class OnDevice(memory.PythonFunctionAllocator):
@@ -181,7 +181,7 @@ def test_memory_that_is_freed_by_hand_ends_once(device, tmp_path):
 def test_two_records_at_once_and_the_same_file_again(device, tmp_path):
     path = tmp_path / "run.vramscope"
     with record(path, allocator=base(device)) as recording:
-        with pytest.raises(vramscope.VramscopeError, match="is being recorded already"):
+        with pytest.raises(vramscope.VramscopeError, match="is already being recorded"):
             record(tmp_path / "other.vramscope")
         assert not (tmp_path / "other.vramscope").exists()
         recording.close()
@@ -242,10 +242,11 @@ def test_hooks_are_called_as_without_a_recording(device, tmp_path):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_replay_does_what_the_pool_did(device, tmp_path, seed):
-    """The rules of CuPy give the recorded run again, address by address.
+    """Replaying with CuPy's rules reproduces the recorded run, address by address.
 
-    Requests are so large and of so many sizes that no two free blocks are alike: CuPy takes the one whose object in
-    Python has the lower address then, which no recording tells.
+    The requests are large and varied, so that no two free blocks have the same size. For equal sizes, CuPy takes the
+    block
+    whose Python object has the lowest address, which no recording contains.
     """
     pick = random.Random(seed)
     path = tmp_path / "run.vramscope"
@@ -292,7 +293,7 @@ def test_the_example_names_what_holds_memory(device, tmp_path, monkeypatch, caps
 
 
 class Downwards(Device):
-    """Hands out lower and lower addresses, so that blocks lie in another order than CuPy's objects for them."""
+    """Returns ever lower addresses, so that blocks and CuPy's objects for them are in different orders."""
 
     def malloc(self, size: int, _device_id: int) -> int:
         self.next_address -= 1 << 22
@@ -308,7 +309,7 @@ def test_a_replay_says_that_cupy_chose_among_equals(tmp_path):
         blocks += [cupy().cuda.alloc(1 << 20) for _ in range(16)]
     said = " ".join(command("replay", tmp_path / "run.vramscope").split())
     assert "The recorded settings do not reproduce the recording: at event" in said
-    assert "Of free blocks of the same size CuPy takes the one whose object lies lowest in Python's memory" in said
-    assert "release is another" not in said
-    # The bytes are the same, whichever block it is.
+    assert "Of free blocks of equal size, CuPy takes the one whose Python object has the lowest address" in said
+    assert "release is a different one" not in said
+    # The byte counts do not depend on the chosen block.
     assert "64.00 MiB 0 B 64 0 recorded: backend:cupy" in said

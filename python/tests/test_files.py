@@ -14,7 +14,7 @@ OTHER = 65534
 
 
 def writes(tree: ast.AST) -> list[str]:
-    """Calls that create or replace a file by its path."""
+    """Finds calls that create or replace a file by path."""
     found = []
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call):
@@ -23,7 +23,7 @@ def writes(tree: ast.AST) -> list[str]:
         modes = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
         mode = [m.value for m in modes if isinstance(m, ast.Constant) and isinstance(m.value, str)]
         is_mode = any(set(m) <= set("rwxabt+") and set(m) & set("wxa+") for m in mode)
-        # `_files.write_text` is the way.
+        # `_files.write_text` is allowed.
         is_ours = name == "write_text" and isinstance(call.func, ast.Name)
         if (name in ("write_text", "write_bytes", "touch") and not is_ours) or (name == "open" and is_mode):
             found.append(f"line {call.lineno}: {name}")
@@ -54,7 +54,7 @@ def test_the_package_writes_files_in_one_module():
     for path in files:
         if found := writes(ast.parse(path.read_text())):
             wrong[str(path)] = found
-    # What the command gives to programs stands without the package, and opens its files by number.
+    # Files that the command injects into programs cannot use the package; they open files by descriptor.
     files = list((EXAMPLES.parent / "crates/vramscope-cli/src").rglob("*.py"))
     assert files
     for path in files:

@@ -1,4 +1,4 @@
-"""CupyMemoryProfileHook on PyTorch's modules, beside PyTorch's own counters."""
+"""Compares CupyMemoryProfileHook on PyTorch's modules with PyTorch's own counters."""
 
 import io
 import threading

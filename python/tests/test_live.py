@@ -1,4 +1,4 @@
-"""Programs that `vramscope top` sees."""
+"""Programs watched by `vramscope top`."""
 
 import json
 import os
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 
 class Counted:
-    """A source that says what it is told to."""
+    """A source with preset values."""
 
     name = "a list of bytes"
     device_id = None
@@ -89,7 +89,7 @@ def test_a_peak_between_two_looks_is_seen():
         assert ask({"ask": "tick"})["high"]["allocated_bytes"] == 0
         source.peak = 5 * MIB
         assert ask({"ask": "tick"})["high"]["allocated_bytes"] == 5 * MIB
-        # It has not risen since.
+        # The value has not risen since then.
         assert ask({"ask": "tick"})["high"]["allocated_bytes"] == 0
         source.fails = True
         assert "the device is lost" in ask({"ask": "tick"})["error"]

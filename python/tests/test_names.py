@@ -1,4 +1,4 @@
-"""docs/names.md names what the package has."""
+"""Every name in docs/names.md exists in the package."""
 
 import importlib
 import importlib.util
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs/names.md"
-# Their base classes are PyTorch's.
+# Its base class is PyTorch's.
 NEEDS_TORCH = {"vramscope.ProfiledModule"}
 
 
@@ -23,7 +23,7 @@ def names():
 
 
 def find(name):
-    """What a name stands for, and its parameter in brackets."""
+    """Resolves a name and its parameter in brackets."""
     path, parameter = re.fullmatch(r"([\w.]+)(?:\((\w+)\))?", name).groups()
     found, *attributes = importlib.import_module("vramscope"), *path.split(".")[1:]
     at = "vramscope"
@@ -34,7 +34,7 @@ def find(name):
         elif hasattr(found, attribute):
             found = getattr(found, attribute)
         else:
-            # What each object has of its own, and what a constructor sets.
+            # Instance attributes: declared in a class, or set in its constructor.
             declared = [vars(base).get("__annotations__", {}) for base in getattr(found, "__mro__", ())]
             sets = f"self.{attribute}" in inspect.getsource(found)
             assert any(attribute in some for some in declared) or sets, f"there is no {at}"

@@ -1,4 +1,4 @@
-"""The history of CuPy's pool, on blocks that stand in for CuPy's."""
+"""The history of CuPy's pool, with stand-ins for CuPy's blocks."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def test_an_exception_that_frees_a_block_is_the_programs(tmp_path: Path) -> None
         return pointer
 
     def fails() -> None:
-        # The block is a value of no variable: it is dropped while the exception is pending.
+        # No variable holds the block: it is freed while the exception is pending.
         beside(history.malloc(lambda _: Pointer(), 100), [][0])
 
     for _ in range(2):

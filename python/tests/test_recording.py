@@ -36,7 +36,7 @@ def oom() -> vramscope.Recording:
 def test_answers_are_those_of_the_command(file: Path):
     recording = vramscope.read(str(file))
     report = command("report", file, "--json")
-    # With the types of numbers and the order of keys.
+    # `repr` also compares number types and key order.
     assert repr(recording.report()) == repr(report)
     (device,) = report["devices"]
     for key in ("ooms", "leaks", "regions", "fragmentation", "churn", "quality"):
@@ -73,13 +73,13 @@ def test_the_text_is_that_of_the_command(oom):
     )
     told, printed = oom.text().splitlines(), command.stdout.splitlines()
     differ = [(a, b) for a, b in zip(told, printed, strict=True) if a != b]
-    # How to do it is said in the words of Python.
+    # Advice uses the names of the Python API.
     assert all("Recording.replay" in a or "at=" in a for a, _ in differ), differ
     assert "\x1b" not in oom.text()
 
 
 def shape(value: object, of: object, where: str) -> None:
-    """Complains where a value is not of a type."""
+    """Fails if a value does not have the given type."""
     origin, arguments = typing.get_origin(of), typing.get_args(of)
     if origin in (typing.Union, types.UnionType):
         of = next((a for a in arguments if (value is None) == (a is type(None))), None)
@@ -152,7 +152,7 @@ def test_bad_files_say_where_and_what_to_do(tmp_path: Path):
 
 
 def hostile() -> typing.Iterator[bytes]:
-    """What the reader is fuzzed with, and a recording cut off and changed at many places."""
+    """Yields the fuzzing corpus, and a recording truncated and modified at many places."""
     for kind in ("read", "log"):
         for path in sorted((ROOT / "fuzz/corpus" / kind).iterdir()):
             yield path.read_bytes()
@@ -183,21 +183,21 @@ def test_hostile_bytes_crash_nothing():
     ("ask", "why"),
     [
         (lambda r: r.peaks(device=7), r"has no device 7; it has \[0\]"),
-        (lambda r: r.holders("colour"), "nothing is grouped by"),
+        (lambda r: r.holders("colour"), "cannot group by"),
         (lambda r: r.holders(at=1_000_000), "has no event 1000000"),
-        (lambda r: r.table("rows"), "no table is called"),
-        (lambda r: r.table("events", at=1), "are for holders"),
+        (lambda r: r.table("rows"), "unknown table"),
+        (lambda r: r.table("events", at=1), "apply only to holders"),
         (lambda r: r.replay(capacity="24X"), "a size is a number"),
         (lambda r: r.replay(capacity=5, gpu="a100-40gb"), "not both"),
-        (lambda r: r.replay(gpu="h2000"), "for others give `capacity`"),
+        (lambda r: r.replay(gpu="h2000"), "for other GPUs, use `capacity`"),
         (lambda r: r.replay(conf="max_split_size_mb:x"), "conf: "),
         (lambda r: r.replay(capacity=5, overhead=5), "leaves nothing"),
         (lambda r: r.replay(overhead=5), "part of a device"),
-        (lambda r: r.replay(capacity=5, find_capacity=True), "looks for the device"),
+        (lambda r: r.replay(capacity=5, find_capacity=True), "finds the device size"),
         (lambda r: r.replay(torch="new"), "a release is two numbers"),
-        (lambda r: r.export("run.txt"), "no known format"),
-        (lambda r: r.export("run.pickle", at=3), "`at` is not for pickle"),
-        (lambda r: r.export("run.pickle", table="events"), "`table` is for csv"),
+        (lambda r: r.export("run.txt"), "unknown format"),
+        (lambda r: r.export("run.pickle", at=3), "`at` does not apply to pickle"),
+        (lambda r: r.export("run.pickle", table="events"), "`table` applies only to csv"),
     ],
 )
 def test_questions_that_make_no_sense(oom, ask, why: str):
@@ -265,7 +265,7 @@ def test_other_threads_run_meanwhile():
         thread.join()
 
 
-# A recording that comes through a pipe, and takes longer than a bar waits.
+# A recording sent through a pipe, slower than the progress bar's delay.
 SLOW = """
 import os, sys, threading, time, vramscope
 whole = open(sys.argv[1], "rb").read()

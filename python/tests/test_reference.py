@@ -1,4 +1,4 @@
-"""The reference that is made of the docstrings."""
+"""The API reference built from the docstrings."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def test_every_public_name_has_a_docstring(tmp_path: Path):
     written = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.html")}
     modules = ("answers", "cupy", "function_hooks", "integrations/pytest", "profiler", "torch")
     assert {"index.html", "vramscope.html", *(f"vramscope/{name}.html" for name in modules)} <= set(written)
-    # What is native, what is looked up late, what needs PyTorch, and a key of an answer.
+    # A native name, a lazily imported name, a name that needs PyTorch, and a key of an answer.
     for page, name in (
         ("vramscope.html", "Recording.fragmentation"),
         ("vramscope.html", "OOMFlightRecorder.dump"),

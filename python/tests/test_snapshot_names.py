@@ -1,4 +1,4 @@
-"""What PyTorch's snapshot says under its names is in the tables under ours."""
+"""Every value in PyTorch's snapshot appears in vramscope's tables under the corresponding name."""
 
 import pickle
 from collections import Counter
@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.fixture(params=["oom.pickle", "leak.pickle"])
 def both(request):
-    """A snapshot as Python's unpickler reads it, and as a recording."""
+    """Reads a snapshot with Python's unpickler and as a recording."""
     file = EXAMPLES / request.param
     with open(file, "rb") as opened:
         return pickle.load(opened), vramscope.read(file)
@@ -24,7 +24,7 @@ def rows(table):
 
 
 def frames(row):
-    """Line and name of each frame of a row's stack, from the outermost."""
+    """Returns line and name of each stack frame of a row, outermost first."""
     return [frame.rpartition(":")[2] for frame in row["stack"].split(";")] if row["stack"] else []
 
 

@@ -18,7 +18,7 @@ def recording() -> vramscope.Recording:
 
 
 def addresses(table: pyarrow.Table) -> list[int]:
-    """Where the buffers of all columns lie, those of dictionaries too."""
+    """Returns the addresses of all columns' buffers, including dictionaries."""
     found = []
     for column in table.columns:
         (chunk,) = column.chunks
@@ -34,7 +34,7 @@ def test_nothing_is_copied(recording: vramscope.Recording, name: str):
     assert addresses(first) == addresses(second)
     assert len(addresses(first)) >= len(table.column_names)
     if name != "holders":
-        # It was made once, and is kept.
+        # The table is created once and cached.
         assert addresses(pyarrow.table(recording.table(name))) == addresses(first)
 
 
@@ -79,7 +79,7 @@ def test_the_schema_is_that_of_the_stream(recording: vramscope.Recording):
 
 
 def numbers(table: pyarrow.Table) -> dict[str, int]:
-    """Where the values of each column lie whose texts are not in a dictionary."""
+    """Returns the addresses of columns' values; their texts are not in a dictionary."""
     plain = [name for name in table.column_names if not pyarrow.types.is_dictionary(table[name].type)]
     return {name: table[name].chunk(0).buffers()[1].address for name in plain}
 
@@ -90,7 +90,7 @@ def test_polars_reads_numbers_where_they_lie(recording: vramscope.Recording, nam
     table = recording.table(name)
     given = numbers(pyarrow.table(table))
     frame = polars.DataFrame(table)
-    # With `to_arrow` polars shows its own buffers.
+    # `to_arrow` exposes polars' own buffers.
     assert {column: frame[column].to_arrow().buffers()[1].address for column in given} == given
     assert len(given) >= 3
 
@@ -109,7 +109,7 @@ def test_duckdb_reads_the_columns_where_they_lie():
     events = vramscope.read(EXAMPLES / "training.pickle.zst").events
     question = "select sum(allocated_bytes) from events"
     before = duckdb.sql(question).fetchall()[0][0]
-    # It shows no addresses: what is changed in the table's memory, which nobody may do, changes the answer.
+    # DuckDB shows no addresses. Modifying the table's memory, which is forbidden elsewhere, must change its answer.
     first = ctypes.c_uint64.from_address(numbers(pyarrow.table(events))["allocated_bytes"])
     first.value += 12345
     assert duckdb.sql(question).fetchall()[0][0] == before + 12345

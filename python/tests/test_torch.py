@@ -1,4 +1,4 @@
-"""vramscope.torch on real PyTorch, on a phantom GPU: `./test --torch` names the Python with PyTorch and the command."""
+"""vramscope.torch with real PyTorch on a phantom GPU; `./test --torch` provides the Python and the command."""
 
 import os
 import pickle
@@ -32,7 +32,7 @@ step()
     with (tmp_path / "run.pickle").open("rb") as file:
         segments = pickle.load(file)["segments"]
     held = [block.get("user_metadata") for segment in segments for block in segment["blocks"]]
-    # What was there before it was recorded is known as well.
+    # Tensors from before the recording have categories too.
     assert held.count("vramscope:category=optimizer_state;module=0") == 4
     assert held.count("vramscope:category=parameter;module=2") == 2
 
@@ -69,9 +69,9 @@ def test_lines_of_a_block_are_counted_as_cupys_hook_does(command: list, tmp_path
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    # What the phantom says stands behind it.
+    # The phantom GPU's own output follows.
     lines = [line.replace(f"{tmp_path}/", "") for line in done.stdout.splitlines()[:6]]
-    # 9 MiB took 20 MiB from the device before the block, which serve 3 MiB, too.
+    # Before the block, 9 MiB took a 20 MiB segment from the device, which also serves the 3 MiB.
     assert lines == [
         "_root (6.00MB, 2.00MB)",
         "  program.py:8:<module> (1000.00B, 2.00MB)",
@@ -107,7 +107,7 @@ except torch.OutOfMemoryError as error:
     end = next(number for number, line in enumerate(said) if line.startswith("vramscope: recorded to"))
     assert end < 15
     assert said[0].startswith("Out of memory: a request of 9.00 GiB failed")
-    assert "asked for in program.py" in said[1]
+    assert "requested in program.py" in said[1]
     assert any("parameter" in line or "temporary" in line for line in said[2:end])
 
 
@@ -184,9 +184,9 @@ with vramscope.torch.record("two.pickle"):
     )
     assert done.returncode == 0, done.stderr
     said = done.stdout.splitlines()
-    assert said[0] == f"there is no folder {tmp_path}/no/such/folder to write run.pickle into"
+    assert said[0] == f"cannot write run.pickle: there is no folder {tmp_path}/no/such/folder"
     assert said[1] == "max_entries must be >= 1"
-    assert said[2].startswith("stacks is")
+    assert said[2].startswith("stacks must be")
     assert said[3] == (
         "run.json: a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats"
     )
@@ -194,9 +194,9 @@ with vramscope.torch.record("two.pickle"):
     assert said[5] == "every must be > 0"
     assert said[6].startswith("every must be <= ")
     assert said[7:12] == [
-        "model is a torch.nn.Module or several, not int",
-        "model is a torch.nn.Module or several, and has a str in it",
-        "optimizer is a torch.optim.Optimizer or several, and has a Linear in it",
+        "model must be a torch.nn.Module or a list of them, not int",
+        "model must be a torch.nn.Module or a list of them; the list has a str",
+        "optimizer must be a torch.optim.Optimizer or a list of them; the list has a Linear",
         "max_entries is a whole number, not float",
         "every is a number, not str",
     ]
@@ -312,7 +312,7 @@ def test_run_writes_when_it_is_asked_to_end(tmp_path: Path) -> None:
 def test_run_writes_through_no_name_that_others_can_guess(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    # The link stands where recordings were once written under a name that is known beforehand.
+    # The link has the temporary name that recordings once used, which was predictable.
     (tmp_path / "train.py").write_text(
         f"import os; os.symlink({str(victim)!r}, f'.run.pickle.{{os.getpid()}}.part')" + TRAIN + "step()"
     )

@@ -1,7 +1,7 @@
-"""Recordings keep the exceptions of a program, also those that free memory while they unwind in a backward pass.
+"""Recordings preserve a program's exceptions, even those that free memory while they unwind in a backward pass.
 
-Activation checkpointing raises one in every step: it ends a computation early, once it has what it needs. PyTorch 2.11
-on a Python before 3.13 loses it where the stack of a free is captured.
+Activation checkpointing raises one in every step, to stop recomputation early. On a Python before 3.13, PyTorch 2.11
+loses it if the stack of a free is captured.
 """
 
 import importlib.util
@@ -67,7 +67,7 @@ def test_a_phantom_run_keeps_the_early_end_of_a_checkpoint(tmp_path: Path) -> No
 @needs_torch
 @pytest.mark.parametrize("how", ["record", "run", "phantom"])
 def test_a_history_of_the_programs_own_keeps_it_too(how: str, tmp_path: Path) -> None:
-    """Of one that is shared with a recording."""
+    """Tests a history that the program shares with a recording."""
     own = CHECKPOINTED + "torch.cuda.memory._record_memory_history()\n"
     if how == "record":
         own += "import vramscope.torch; vramscope.torch.record('run.pickle')\n"
@@ -88,7 +88,7 @@ with native_history(1000):
     step()
     step()
 """
-    # A phantom GPU shares its own history; this is PyTorch's function.
+    # `vramscope phantom run` patches this function; `__wrapped__` is PyTorch's own.
     direct = "memory = torch.cuda.memory\nmemory._record_memory_history = memory._record_memory_history.__wrapped__\n"
     off = "memory._record_memory_history(enabled=None)\n"
     done = python(tmp_path, CHECKPOINTED + direct + off + program)
@@ -141,7 +141,7 @@ def test_models_of_transformers_are_checkpointed(name: str, model: str, sizes: d
 
 
 def test_both_recorders_know_the_same_releases() -> None:
-    """The recorder of phantom GPUs, which needs no package, has the rule of `vramscope.torch` once more."""
+    """The recorder of `vramscope phantom run` works without the package and repeats the rule of `vramscope.torch`."""
     root = Path(__file__).parents[2]
     file = root / "crates/vramscope-cli/src/commands/phantom/history.py"
     spec = importlib.util.spec_from_file_location("phantom_history", file)

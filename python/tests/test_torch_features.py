@@ -1,4 +1,4 @@
-"""A recording changes nothing of what a program does (torch_programs/features.py)."""
+"""A recording does not change a program's behavior (torch_programs/features.py)."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ FEATURES = [
 @pytest.mark.parametrize("name", FEATURES)
 def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None:
     told = {}
-    # What a compiler has tried out is found in its cache the second time.
+    # Compile twice, because the second run uses the compiler's cache.
     for how in ["plain"] * (1 + (name == "compile-inductor")) + ["ours"]:
         done = on_gpu(
             tmp_path, PYTHON, str(PROGRAMS / "unchanged.py"), name, how, f"{how}.json",
@@ -31,11 +31,11 @@ def test_a_recorded_program_does_what_it_does(name: str, tmp_path: Path) -> None
         assert (tmp_path / f"{how}.json").exists(), done.stderr
         told[how] = json.loads((tmp_path / f"{how}.json").read_text())
     if name in ("func-grad-vmap", "failed-backward"):
-        # What one thread frees while another allocates is chance there, without a recording, too.
+        # With threads, the peak depends on timing even without a recording.
         told["ours"]["memory"].pop("allocated_bytes.all.peak")
         told["plain"]["memory"].pop("allocated_bytes.all.peak")
     if name == "compile-inductor":
-        # What the compiler itself allocates hangs on what it finds in its caches.
+        # The compiler's own allocations depend on its caches.
         for memory in (told["ours"]["memory"], told["plain"]["memory"]):
             del memory["allocation.all.allocated"], memory["allocated_bytes.all.allocated"]
     assert told["ours"]["memory"] == told["plain"]["memory"]

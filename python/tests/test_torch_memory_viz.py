@@ -1,4 +1,4 @@
-"""PyTorch's own viewer opens what `vramscope.torch.record` writes, purposes included."""
+"""PyTorch's own viewer opens recordings of `vramscope.torch.record`, including categories."""
 
 import base64
 import json
@@ -35,7 +35,7 @@ told = {{
 json.dump(told, open("told.json", "w"))
 """
 
-# What the page's own unpickler knows, protocols 2 to 4.
+# The opcodes that the page's unpickler knows, of protocols 2 to 4.
 KNOWN = """
     APPEND APPENDS BINFLOAT BINGET BININT BININT1 BININT2 BINPUT BINUNICODE EMPTY_DICT EMPTY_LIST EMPTY_TUPLE FRAME
     LONG1 LONG_BINGET LONG_BINPUT MARK MEMOIZE NEWFALSE NEWTRUE NONE PROTO SETITEM SETITEMS SHORT_BINUNICODE STOP TUPLE

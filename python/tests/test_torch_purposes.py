@@ -1,4 +1,4 @@
-"""What vramscope.torch says of each allocation, beside tags that are made independently (torch_programs/tagged.py)."""
+"""Compares the categories of vramscope.torch with independently created tags (torch_programs/tagged.py)."""
 
 import json
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ TRAINING = [
     "mlp-adam", "mlp-adam-late", "mlp-sgd-keepgrads", "mlp-amp", "gan-adam",
     "gpt-adamw", "gpt-adamw-late", "gpt-part", "resnet50-sgd", "lora-adamw",
 ]  # fmt: skip
-# Of features.py; of their recordings the peak alone is compared.
+# Programs in features.py; only the peak of their recordings is compared.
 FEATURES = [
     "checkpoint-reentrant", "checkpoint", "checkpoint-sequential", "autograd-grad", "inference", "autocast",
     "own-function", "accumulation", "retain-graph", "save-on-cpu", "closure", "steps-in-backward", "own-hooks",
 ]  # fmt: skip
 
 
-# In later steps of these, hooks rest.
+# Programs with more steps, because hooks pause in later steps.
 LONG = {"mlp-adam": 16, "mlp-sgd-keepgrads": 16, "gan-adam": 16, "gpt-adamw": 16, "lora-adamw": 16, "irregular": 90}
 
 
 def both(name: str, folder: Path, steps: int) -> tuple[dict, dict]:
-    """What vramscope says, and what the independent tags say."""
+    """Returns vramscope's categories and the independent tags."""
     if name.startswith("lora") and not can_import("peft", "transformers"):
         pytest.skip("needs peft and transformers: ./test --torch 2.11.0")
     told = []
@@ -35,14 +35,14 @@ def both(name: str, folder: Path, steps: int) -> tuple[dict, dict]:
         assert done.returncode == 0, done.stderr
         told.append(json.loads((folder / f"{how}.json").read_text()))
     ours, theirs = told
-    # The program asks for the same memory whoever looks on.
+    # The program makes the same requests under both observers.
     assert ours["peak"] == theirs["peak"]
     assert [size for size, _, _ in ours["allocations"]] == [size for size, _, _ in theirs["allocations"]]
     return ours, theirs
 
 
 def assert_equal(ours: dict, theirs: dict, at_peak_alone: bool = False) -> None:
-    """At least 99 % of the bytes at the peak, and of all that was allocated, have the same category and module."""
+    """At least 99 % of the bytes at the peak, and of all allocated bytes, have the same category and module."""
 
     def share(column: int, numbers: Sequence[int]) -> float:
         pairs = [(ours["allocations"][number], theirs["allocations"][number]) for number in numbers]
@@ -110,6 +110,6 @@ def test_what_a_checkpoint_keeps_for_backward_is_an_activation(tmp_path: Path) -
         if event["action"] == "alloc" and event["size"] == 96 * 512 * 4 and "forward" in event["user_metadata"]
     ]
     kept = [text for text in results if text.startswith("vramscope:category=activation")]
-    # Of each step the results of the four blocks; what lies between a block's layers is made anew in backward.
+    # Each step retains the results of the four blocks; tensors inside a block are recomputed in backward.
     assert len(kept) == 8 * 4
     assert {text.split("module=")[1].split(";")[0] for text in kept} == {f"blocks.{number}.1" for number in range(4)}

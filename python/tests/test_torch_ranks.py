@@ -1,4 +1,4 @@
-"""vramscope.torch in programs of several ranks, on as many phantom GPUs."""
+"""vramscope.torch in programs of several ranks, with one phantom GPU per rank."""
 
 from pathlib import Path
 
@@ -21,7 +21,8 @@ def test_each_rank_has_a_recording_of_its_own(how: str, tmp_path: Path) -> None:
     done = on_gpu(tmp_path, COMMAND, "run", "--record", "run.pickle", "--", *program, "ours", gpus=2)
     assert (plain.returncode, done.returncode) == (0, 0), plain.stderr + done.stderr
     for rank in (0, 1):
-        # As many allocations as in a program that nobody records; the peak of DDP hangs on when its threads free.
+        # The allocation count matches that of an unrecorded program. DDP's peak depends on when its threads free
+        # memory.
         said = [(tmp_path / f"{name}-{rank}.txt").read_text().split() for name in ("plain", "ours")]
         assert said[0][1] == said[1][1]
         assert how == "ddp" or said[0] == said[1]
@@ -30,7 +31,7 @@ def test_each_rank_has_a_recording_of_its_own(how: str, tmp_path: Path) -> None:
         texts = purposes(tmp_path / f"run-rank{rank}.pickle", rank)
         for category in ("parameter", "gradient", "optimizer_state", "activation", "input", "temporary"):
             assert any(f"category={category}" in text for text in texts), (category, texts)
-        # Under DDP the model is a part of another one.
+        # DDP wraps the model in another module.
         assert any(text.startswith("vramscope:category=activation;module=") for text in texts)
 
 

@@ -1,4 +1,4 @@
-"""A program that uses PyTorch's history itself while vramscope.torch records, and one whose warnings are errors."""
+"""Programs that use PyTorch's history during a recording, and programs that turn warnings into errors."""
 
 import pickle
 from pathlib import Path
@@ -8,7 +8,7 @@ from torch_on_phantom import TRAIN, events, needs_torch, python
 
 pytestmark = needs_torch
 
-# A phantom GPU gives programs a part of the history only; these are PyTorch's own functions.
+# `vramscope phantom run` patches these functions to return less; `__wrapped__` is PyTorch's own.
 OWN = """
 import pickle, vramscope.torch
 memory = torch.cuda.memory
@@ -79,7 +79,7 @@ with vramscope.torch.record("run.pickle"):
 """,
     )
     assert done.returncode == 0, done.stderr
-    assert "vramscope: the program has turned PyTorch's history off: what it recorded is lost" in done.stderr
+    assert "vramscope: the program turned off PyTorch's history: the recorded events are lost" in done.stderr
     with (tmp_path / "run.pickle").open("rb") as file:
         assert pickle.load(file)["segments"]
 
@@ -111,6 +111,6 @@ gc.collect()
     said = [line for line in ours.stderr.splitlines() if line not in plain.stderr.splitlines()]
     begin = next(number for number, line in enumerate(said) if line.startswith("Out of memory:"))
     end = next(number for number, line in enumerate(said) if line.startswith("vramscope: recorded to"))
-    # What is said is the explanation alone.
+    # Only the explanation is printed.
     assert said[:begin] + said[end + 1 :] == []
     assert end - begin < 15

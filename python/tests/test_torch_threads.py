@@ -1,4 +1,4 @@
-"""Two threads in forward at once, each with a model of its own."""
+"""Two threads in forward at once, each with its own model."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from torch_on_phantom import events, needs_torch, python
 
 pytestmark = needs_torch
 
-# Each layer of one thread has a width that no other has, so that sizes tell which module an allocation is of.
+# Each layer of each thread has a unique width, so an allocation's size identifies its module.
 THREADS = """
 import json, sys, threading, torch, vramscope.torch
 from torch import nn
@@ -61,12 +61,12 @@ def test_threads_do_not_share_a_place(tmp_path: Path) -> None:
         if event["action"] == "alloc" and event["size"] in of_size:
             text = event.get("user_metadata", "")
             path = of_size[event["size"]]
-            # The layer makes its result, and the model what `exp` makes of it.
+            # The layer allocates its result; the model allocates the result of `exp`.
             is_right = f";module={path};" in text or f";module={path.split('.')[0]};" in text
             agreed += event["size"] * is_right
             total += event["size"]
             assert "thread=" not in text
     assert total > 0
     print("agreed", agreed / total)
-    # Before 2.11, events do not tell threads apart.
+    # Before 2.11, events do not record the thread.
     assert agreed / total >= (0.99 if has_metadata else 0.5)

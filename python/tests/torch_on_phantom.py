@@ -1,4 +1,4 @@
-"""Runs programs of PyTorch on phantom GPUs: `./test --torch` names the Python with PyTorch and the command."""
+"""Runs PyTorch programs on phantom GPUs; `./test --torch` provides the Python with PyTorch and the command."""
 
 import os
 import pickle
@@ -16,7 +16,7 @@ needs_torch = pytest.mark.skipif(not (PYTHON and COMMAND), reason="needs torch, 
 
 
 def on_gpu(folder: Path, *command: str, gpus: int = 1, **environment: str) -> subprocess.CompletedProcess:
-    """Runs a command in `folder` with phantom GPUs of 80 GB."""
+    """Runs a command in `folder` with phantom 80 GB GPUs."""
     return subprocess.run(
         [PHANTOM, "phantom", "run", "--once", "--gpus", str(gpus), "--", *command],
         cwd=folder,
@@ -36,13 +36,13 @@ def python(
 
 
 def events(path: Path, device: int = 0) -> list[dict]:
-    """What a recording has of a device."""
+    """Returns a recording's events of a device."""
     with path.open("rb") as file:
         return pickle.load(file)["device_traces"][device]
 
 
 def can_import(*names: str) -> bool:
-    """Whether the Python with PyTorch has these, too."""
+    """Whether the Python with PyTorch has these modules too."""
     return subprocess.run([PYTHON, "-c", f"import {', '.join(names)}"], capture_output=True).returncode == 0
 
 

@@ -1,6 +1,6 @@
 """See, explain and fix GPU memory.
 
-What a program imports is listed here; nothing of PyTorch, CuPy or a notebook is imported before it is asked for.
+Importing this package imports neither PyTorch nor CuPy nor IPython; each is imported on first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from vramscope._native import ReadError, Recording, Table, VramscopeError, __version__
 from vramscope._recording import read
 
-# `typing` takes longer to import than all that is imported here.
+# Importing `typing` takes longer than the rest of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -80,7 +80,7 @@ def __getattr__(name: str) -> Any:
         from vramscope._live import serve
 
         return serve
-    # What is not here yet is a name of the profiler, or no name. One needs PyTorch, and `import *` does not.
+    # `ProfiledModule` subclasses a PyTorch class, so `import *` leaves it out.
     if name in __all__ or name == "ProfiledModule":
         from vramscope import profiler
 
@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext vramscope` calls."""
+    """Registers the magics; `%load_ext vramscope` calls this."""
     from vramscope.integrations.ipython import load_ipython_extension
 
     load_ipython_extension(shell)

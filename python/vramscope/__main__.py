@@ -1,4 +1,4 @@
-"""The command `vramscope`, also `python -m vramscope`."""
+"""The `vramscope` command, also run by `python -m vramscope`."""
 
 import signal
 import sys
@@ -7,8 +7,8 @@ from vramscope import _native
 
 
 def main() -> None:
-    """Runs the command with the arguments of this process, and ends it with the command's exit code."""
-    # Ctrl-C ends the command as it ends any program; Python would wait for it to return.
+    """Runs the command with this process's arguments and exits with its exit code."""
+    # With Python's own handler, Ctrl-C would wait until the native call returns.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.exit(_native.main(["vramscope", *sys.argv[1:]]))
 

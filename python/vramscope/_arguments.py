@@ -1,19 +1,19 @@
-"""Checks of arguments: the error for a wrong one names the argument and what it takes."""
+"""Argument checks: each error names the argument and the accepted values."""
 
 import os
 import sys
 
-# `typing` and `threading` take longer to import than this.
+# Importing `typing` and `threading` takes longer than this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
 def whole(name: "str", value: "Any") -> "int":
-    """Returns `value`, a whole number.
+    """Returns `value` as an integer.
 
     Raises:
-        TypeError: It is none.
+        TypeError: `value` is not an integer.
     """
     if not hasattr(type(value), "__index__"):
         raise TypeError(f"{name} is a whole number, not {type(value).__name__}")
@@ -22,11 +22,11 @@ def whole(name: "str", value: "Any") -> "int":
 
 
 def at_least(name: "str", value: "Any", lowest: "int") -> "int":
-    """Returns `value`, a whole number from `lowest` on that a list can have entries.
+    """Returns `value` as an integer from `lowest` to `sys.maxsize`, the largest length of a list.
 
     Raises:
-        TypeError: It is no whole number.
-        ValueError: It is less than `lowest`, or more than `sys.maxsize`.
+        TypeError: `value` is not an integer.
+        ValueError: `value` is outside the range.
     """
     number = whole(name, value)
     if number < lowest:
@@ -37,10 +37,10 @@ def at_least(name: "str", value: "Any", lowest: "int") -> "int":
 
 
 def number(name: "str", value: "Any") -> "float":
-    """Returns `value` as a float; a number that is too large for one is infinite.
+    """Returns `value` as a float; a number too large for a float becomes infinite.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: `value` is not a real number.
     """
     from numbers import Real
 
@@ -54,11 +54,11 @@ def number(name: "str", value: "Any") -> "float":
 
 
 def seconds(name: "str", value: "Any") -> "float":
-    """Returns `value`, a time in seconds above 0 that a thread can wait.
+    """Returns `value`, a timeout in seconds above 0.
 
     Raises:
-        TypeError: It is no number.
-        ValueError: It is not above 0, or more than `threading.TIMEOUT_MAX`.
+        TypeError: `value` is not a real number.
+        ValueError: `value` is not above 0, or is above `threading.TIMEOUT_MAX`.
     """
     from threading import TIMEOUT_MAX
 
@@ -71,25 +71,25 @@ def seconds(name: "str", value: "Any") -> "float":
 
 
 def path(name: "str", value: "Any") -> "str":
-    """Returns a path as text.
+    """Returns a path as a str.
 
     Raises:
-        TypeError: `value` is neither a str nor an os.PathLike of one.
-        ValueError: It has a null character, which no path has.
+        TypeError: `value` is neither a str nor an os.PathLike that gives a str.
+        ValueError: The path contains a null character.
     """
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else value
     if not isinstance(text, str):
-        raise TypeError(f"{name} is a str or an os.PathLike of one, not {type(value).__name__}")
+        raise TypeError(f"{name} is a str or an os.PathLike, not {type(value).__name__}")
     if "\0" in text:
-        raise ValueError(f"{name} has a null character")
+        raise ValueError(f"{name} contains a null character")
     return text
 
 
 def function(name: "str", value: "Any") -> "Any":
-    """Returns `value`, which can be called.
+    """Returns `value` if it is callable.
 
     Raises:
-        TypeError: It cannot.
+        TypeError: `value` is not callable.
     """
     if not callable(value):
         raise TypeError(f"{name} is a function, not {type(value).__name__}")

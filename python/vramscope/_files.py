@@ -1,8 +1,8 @@
-"""The one place where the package writes files.
+"""All file writes of the package.
 
-Another user who can write to a folder can put a link or a pipe under any name in it. So a file is written under an
-unpredictable name and then renamed, and files of a new folder are created inside the folder that was opened. A test
-refuses other ways.
+Another user who can write to a folder can put a link or a pipe under any name in it. So files are written under an
+unpredictable name and then renamed, and files of a new folder are created relative to the open folder. A test rejects
+any other write in the package.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write into that replaces `path` when the block ends, once it is on the disk.
+    """Yields a file whose contents replace `path` when the block ends, after they are flushed to disk.
 
-    After an exception, the former file is as it was. A pipe or a device is written to and stays. Raises `OSError` for a
-    link of another user's, who is not root, and where the file cannot be written.
+    After an exception, the former file is unchanged. If `path` is a pipe or a device, the data is written into it.
+    Raises `OSError` if the file cannot be written, or if `path` is a link of another user other than root.
     """
     output = OutputFile(os.fspath(path))
     try:
@@ -34,13 +34,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a file as UTF-8, as `replacing` does."""
+    """Writes a UTF-8 file; see `replacing`."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 class NewFolder:
-    """A new folder in `root`, and the files in it. Raises `FileExistsError` where the name is taken."""
+    """A new folder in `root` and its files. Raises `FileExistsError` if the name is taken."""
 
     def __init__(self, root: str | os.PathLike[str], name: str) -> None:
         outer = os.open(root, os.O_RDONLY | os.O_DIRECTORY)

@@ -1,4 +1,4 @@
-"""Memory by line of the program: the report that hooks share."""
+"""The memory report by source line, shared by the hooks of CuPy and PyTorch."""
 
 import sys
 from typing import NamedTuple, TextIO
@@ -8,31 +8,31 @@ from vramscope._native import LineProfile
 
 
 class Line(NamedTuple):
-    """A line of the program, with what it asked for itself; lines that it called count for themselves."""
+    """A source line and its own allocations; lines that it called are counted separately."""
 
     filename: str
     """The source file."""
     lineno: int | None
-    """The line in it, from 1; None where the code has none."""
+    """The line number, from 1; None if the code has none."""
     name: str
     """The function, or `<module>`."""
     used_bytes: int
-    """Bytes taken from the pool, in all."""
+    """Total bytes requested from the pool."""
     acquired_bytes: int
-    """Bytes that the pool took from the device for it."""
+    """Bytes that the pool took from the device for this line."""
 
 
 class LineReport(LineProfile):
-    """What was counted by line, and how it is told."""
+    """Counts memory by source line and prints the report."""
 
     def __init__(self, max_depth: int = 0) -> None:
         self._max_depth = max(0, min(_arguments.whole("max_depth", max_depth), sys.maxsize))
 
     def print_report(self, file: TextIO | None = None) -> None:
-        """Writes each line of the program, with `(used bytes, acquired bytes)`, under the line that called it.
+        """Writes the tree of source lines with `(used bytes, acquired bytes)`, each line below its caller.
 
         Args:
-            file: What is written to; standard output where it is left out.
+            file: The output; standard output by default.
         """
         file = sys.stdout if file is None else file
         for line in self._report():
@@ -40,8 +40,8 @@ class LineReport(LineProfile):
         file.flush()
 
     def lines(self) -> list[Line]:
-        """Gives the lines that asked for memory themselves, whoever called them, those that used most first.
+        """Returns the lines that requested memory directly, merged over all callers, most used bytes first.
 
-        `max_depth` does not bound them.
+        `max_depth` does not limit this list.
         """
         return [Line(*row) for row in self._lines()]

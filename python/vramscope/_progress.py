@@ -1,4 +1,4 @@
-"""Progress on a terminal."""
+"""A progress bar for terminals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 PATIENCE = 1.0
-"""How many seconds work may take before it shows its progress."""
+"""Seconds of work before the bar is shown."""
 
 WIDTH = 30
 """Columns of the bar."""
 
 
 class Bar:
-    """A bar on stderr, which is a terminal, for work that takes longer than a second; it goes with the work."""
+    """A bar on stderr, which must be a terminal. Shown only for work longer than a second, and erased at the end."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what = what
@@ -26,7 +26,7 @@ class Bar:
         self._is_shown = False
 
     def at(self, done: int) -> None:
-        """The work has come so far."""
+        """Shows the progress: `done` of the total."""
         if time.monotonic() < self._from:
             return
         self._is_shown = True

@@ -1,4 +1,4 @@
-"""Reading recordings of GPU memory."""
+"""Reads recordings of GPU memory."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import sys
 
 from vramscope import _native
 
-# `typing` is not imported by who only reads: it takes longer than this package.
+# Importing `typing` takes longer than this package, and reading does not need it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
     class Readable(Protocol):
-        """A file that is open for reading bytes."""
+        """A file open for reading bytes."""
 
         def read(self) -> bytes:
-            """All that is left of it."""
+            """Returns the rest of the file."""
             ...
 
 
@@ -27,23 +27,22 @@ def read(
     max_expanded: int | None = None,
     progress: Callable[[int], object] | bool | None = None,
 ) -> _native.Recording:
-    """Reads a recording: a path, the bytes of one, or a file that is open for reading bytes.
+    """Reads a recording from a path, from bytes, or from a file open for reading bytes.
 
-    All that the command reads is read: PyTorch's snapshots as pickle or JSON, and logs, each also compressed with gzip
-    or Zstandard. The first bytes tell which. Nothing in a recording can run code.
+    Reads every format that the command reads: PyTorch's snapshots as pickle or JSON, and vramscope's logs, each also
+    compressed with gzip or Zstandard. The first bytes decide the format. vramscope never runs code from a recording.
 
     Args:
-        source: Where the recording is.
-        max_expanded: How many bytes a compressed recording may expand to. None is 16 MiB and 250 times its compressed
-            bytes.
-        progress: Is called with how many bytes of the source have been read, every 50 ms and at the end. None shows a
-            bar where stderr is a terminal and reading takes more than a second; False shows nothing.
+        source: The path, the bytes or the open file.
+        max_expanded: The limit on the decompressed size in bytes. None: 16 MiB plus 250 times the compressed size.
+        progress: A function that is called with the number of bytes read so far, every 50 ms and at the end. None shows
+            a bar if stderr is a terminal and reading takes longer than a second; False shows nothing.
 
     Raises:
-        ReadError: It is no recording, or is damaged: what is wrong, at which byte, and what to do.
+        ReadError: Not a recording, or a damaged one. The text names the fault, its byte offset and what to do.
         OSError: The file cannot be opened, as FileNotFoundError.
-        TypeError: `source` is none of these, or a file that is open for reading text.
-        KeyboardInterrupt: Ctrl-C ends the reading at once.
+        TypeError: `source` has another type, or is a file open for reading text.
+        KeyboardInterrupt: Ctrl-C, which stops reading at once.
     """
     origin: str | bytes
     if isinstance(source, (bytes, bytearray, memoryview)):
@@ -65,12 +64,11 @@ def read(
 
 
 def _content(source: Readable) -> bytes:
-    """All that is left of a file that is open for reading bytes."""
+    """Returns the rest of a file that is open for reading bytes."""
     read = getattr(source, "read", None)
     if not callable(read):
         raise TypeError(
-            "source is a path, the bytes of a recording, or a file that is open for reading bytes, not "
-            + type(source).__name__
+            "source is a path, the bytes of a recording, or a file open for reading bytes, not " + type(source).__name__
         )
     content = read()
     if not isinstance(content, (bytes, bytearray, memoryview)):
@@ -79,7 +77,7 @@ def _content(source: Readable) -> bytes:
 
 
 def _is_terminal() -> bool:
-    """Whether what is written to stderr is shown on a terminal; there may be none, and it may be closed."""
+    """Whether stderr is a terminal; stderr may be None or closed."""
     try:
         return sys.stderr.isatty()
     except (AttributeError, ValueError):

@@ -1,7 +1,7 @@
-"""The types of a recording's answers: dictionaries with the keys of the command's `--json`.
+"""Types of a recording's answers: dictionaries with the keys of the command's `--json`.
 
-Keys that end in `_bytes` are bytes, `_us` microseconds (times since the Unix epoch), events are numbered from 0. A
-stack is a list of frames, innermost first. docs/json.md says what each key means.
+Keys that end in `_bytes` are in bytes; those in `_us` are microseconds, times since the Unix epoch. Event indices
+start at 0. A stack is a list of frames, innermost first. docs/json.md describes every key.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
 Why = Literal["too_small", "other_stream", "other_size_class", "other_pool", "max_split_size"]
-"""Why a free block could not serve a request."""
+"""The reason why a free block could not serve a request."""
 
 
 class Device(TypedDict):
-    """What the report says of one device."""
+    """The report on one device."""
 
     device: int
     events: int
     peak_event: int | None
-    """The last event before the highest allocated bytes; None where nothing rose above the start."""
+    """The event index at which allocated bytes peaked; None if they never rose above their start."""
     peak_time_us: int | None
     peak_requested_bytes: int
     peak_allocated_bytes: int
@@ -35,26 +35,26 @@ class Device(TypedDict):
     end_blocks: int
     preexisting_bytes: int
     holders_at_peak: NotRequired[list[Holder]]
-    """Who held `peak_allocated_bytes`, most first. With `at=` it is left out."""
+    """Holders of `peak_allocated_bytes`, largest first; absent with `at=`."""
     categories_at_peak: NotRequired[list[CategoryBytes]]
-    """What `peak_allocated_bytes` was for, most first. With `at=` it is left out."""
+    """Categories of `peak_allocated_bytes`, largest first; absent with `at=`."""
     at: NotRequired[Moment]
-    """With `at=`: the event, the counters after it, and who held `allocated_bytes` then."""
+    """With `at=`: the event index, the counters after the event, and the holders of `allocated_bytes` there."""
     category_reasons: list[CategoryReason]
     steps: NotRequired[Steps]
     pools: list[Holder]
     streams: list[Holder]
     filtered_out_bytes: int
-    """What a filter left out of the holders."""
+    """Bytes of holders that a filter left out."""
     ooms: list[OutOfMemory]
     more_ooms: int
-    """Out-of-memory events beyond those in `ooms`."""
+    """The number of out-of-memory events not listed in `ooms`."""
     best_setting: BestSetting | None
-    """After an out of memory, the smallest change of settings that fits, or the best that was tried."""
+    """After an out of memory: the smallest change of settings that fits, or else the best one tried."""
     remedy: Remedy | None
-    """After an out of memory, what else to change, where that takes the first cause away."""
+    """After an out of memory: a change other than settings that removes the first cause."""
     growth_per_step_bytes: int | None
-    """Allocated bytes that the program gains with a step; None where it gains none, or no steps are known."""
+    """Allocated bytes gained per step; None if there is no growth, or no steps are known."""
     leaks: list[Leak]
     fragmentation: Fragmentations
     regions: list[Region]
@@ -63,7 +63,7 @@ class Device(TypedDict):
 
 
 class Moment(TypedDict):
-    """The counters after an event, and who held the allocated bytes then."""
+    """The counters after an event, and the holders of the allocated bytes there."""
 
     event: int
     requested_bytes: int
@@ -81,15 +81,15 @@ class Holder(TypedDict):
     requested_bytes: int
     count: int
     key: str
-    """What the group shares, as the text report names it."""
+    """The group's key as the text report prints it."""
     preexisting: bool | None
-    """Live before recording began; None in groups that do not tell it apart."""
+    """Live before recording began; None if the grouping does not distinguish it."""
     stack: list[Frame]
-    """Innermost frame first; of a group of several stacks the one that holds most."""
+    """Innermost frame first; for a group of several stacks, the stack that holds most."""
     freed_at: NotRequired[list[Frame]]
-    """Of memory live before recording whose allocation was not recorded: where it was freed."""
+    """For memory live before recording whose allocation was not recorded: the stack that freed it."""
     frames_left_out: NotRequired[int]
-    """Outer frames of either that are not told, beyond the 1,000 innermost."""
+    """The number of outer frames left out of either stack, beyond the 1,000 innermost."""
 
 
 class Frame(TypedDict):
@@ -101,7 +101,7 @@ class Frame(TypedDict):
 
 
 class OutOfMemory(TypedDict):
-    """A request that failed for want of memory."""
+    """An allocation request that ran out of memory."""
 
     event: int
     time_us: int | None
@@ -112,96 +112,96 @@ class OutOfMemory(TypedDict):
     active_bytes: int
     reserved_bytes: int
     reserved_unused_bytes: int
-    """Reserved and in no active block; none of it could serve the request, but for `usable_bytes`."""
+    """Reserved bytes in no active block; the request could use only `usable_bytes` of them."""
     usable_bytes: int
     unusable: list[UnusableBlocks]
     largest_free_block: FreeBlock | None
     at_limit: bool
-    """The device had room for it: a limit on reserved bytes stood in the way."""
+    """The device had enough free memory, but a limit on reserved bytes prevented the allocation."""
     enough_in_total: bool
-    """Free on the device and reserved without use together would have been enough."""
+    """Free device memory and reserved, unused memory together were enough."""
     missing_bytes: int
     device_total_bytes: int | None
-    """The device's memory; None where it was not recorded."""
+    """The device's total memory; None if not recorded."""
     lacking_bytes: int
-    """What the request lacked of the device."""
+    """Device bytes that the request was short of."""
     lacking_is_exact: bool
-    """False where it may be less."""
+    """False if the true value may be lower."""
     causes: list[OutOfMemoryCause]
-    """Why it failed, the first cause first."""
+    """Causes of the failure, most important first."""
     stack: list[Frame]
     frames_left_out: NotRequired[int]
     holders: list[Holder]
-    """Who held `allocated_bytes`, by line."""
+    """Holders of `allocated_bytes`, by line."""
     pinned_bytes: int
-    """Free memory in holes that blocks keep from joining, each hole once."""
+    """Bytes of free holes that live blocks keep apart; each hole counts once."""
     pinned: list[Pin]
-    """The lines whose blocks do so, most bytes first. A hole between two lines counts for both."""
+    """Lines whose blocks keep the holes apart, most bytes first. A hole between two lines counts for both."""
 
 
 class OutOfMemoryCause(TypedDict):
-    """One reason why a request failed."""
+    """One cause of a failed request."""
 
     cause: str
     bytes: int
     decisive: bool
-    """Without it the request would have been served."""
+    """Without this cause, the request would have succeeded."""
     line: str | None
-    """Of a leak: the line."""
+    """For a leak: its source line."""
     bytes_per_step: int | None
-    """Of a leak: what it gains with a step; None where that is not known."""
+    """For a leak: its growth per step; None if unknown."""
 
 
 class Pin(TypedDict):
-    """A line whose blocks keep free memory from joining."""
+    """A line whose blocks keep free holes apart."""
 
     key: str
     preexisting: bool
     """Live before recording began."""
     bytes: int
-    """The holes beside its blocks, each once."""
+    """Bytes of the holes next to its blocks; each hole counts once."""
     holes: int
     alone_bytes: int
-    """Part of `bytes` in segments in which no other line has a block."""
+    """The part of `bytes` in segments where no other line has a block."""
     joined_bytes: int
-    """The largest hole that there would be without its blocks."""
+    """The size of the largest hole if its blocks were gone."""
     blocks: int
-    """Its blocks beside these holes."""
+    """The number of its blocks next to these holes."""
     block_bytes: int
 
 
 class BestSetting(TypedDict):
-    """The setting that would have served best after an out of memory."""
+    """The best allocator setting found after an out of memory."""
 
     conf: str
     peak_reserved_bytes: int
     fits: bool
-    """Up to the end of the recording."""
+    """The run fits until the end of the recording."""
     nearest: Nearest | None
-    """Where it does not fit."""
+    """The setting that comes closest, if this one does not fit."""
     exact: bool
     add: list[str]
-    """Items that the recorded settings lack."""
+    """Items to add to the recorded settings."""
     remove: list[str]
-    """Items that the recorded settings have too many."""
+    """Items to remove from the recorded settings."""
     more_steps: int | None
-    """Where the program grows: how many more steps it would run before it fails again."""
+    """For a growing program: the number of further steps before it fails again."""
     recommended: str
-    """The setting that PyTorch's error text recommends: "was_on", "helps" or "does_not_help"."""
+    """How the setting in PyTorch's error text fares: "was_on", "helps" or "does_not_help"."""
 
 
 class Remedy(TypedDict):
-    """A change other than of settings that makes a run fit after an out of memory."""
+    """A change other than settings that makes a run fit after an out of memory."""
 
     change: str
     """One of "remove_limit", "free_outside", "default_pool", "no_waiting" or "larger_device"."""
     peak_reserved_bytes: int
     needed_bytes: int | None
-    """Of a larger device: its bytes."""
+    """For a larger device: the bytes it needs."""
 
 
 class UnusableBlocks(TypedDict):
-    """Free blocks that could not serve a request, for one reason."""
+    """Free blocks that could not serve a request, grouped by reason."""
 
     why: Why
     bytes: int
@@ -220,7 +220,7 @@ class FreeBlock(TypedDict):
 
 
 class CategoryBytes(TypedDict):
-    """What memory is for, and how much of it."""
+    """The bytes of one category."""
 
     category: str
     bytes: int
@@ -228,26 +228,26 @@ class CategoryBytes(TypedDict):
 
 
 class CategoryReason(TypedDict):
-    """Why it is said of some memory what it was for."""
+    """The evidence for the category of some memory."""
 
     category: str
     bytes: int
     count: int
     evidence: str
-    """What it stands on: said, frames, lifetime, likeness, nothing."""
+    """The kind of evidence: said, frames, lifetime, likeness or nothing."""
     rule: str | None
-    """The name of the rule; None where the recording says it, or that it was there before."""
+    """The rule's name; None if the category is recorded, or the memory predates the recording."""
     because: str
     """The reason, as half a sentence about "it"."""
 
 
 class Steps(TypedDict):
-    """The steps of a program that repeats itself."""
+    """The steps of a program that repeats its work."""
 
     told_by: str
-    """annotations, optimizer or rhythm."""
+    """The source of the steps: annotations, optimizer or rhythm."""
     first_unusual: int | None
-    """The number of the first step after the first that makes other allocations than most, from 0."""
+    """The number, from 0, of the first step after step 0 with other allocations than most steps."""
     steps: list[Step]
 
 
@@ -256,44 +256,45 @@ class Step(TypedDict):
 
     first_event: int
     end_event: int
-    """The first event behind it."""
+    """One past the last event index."""
     peak_allocated_bytes: int
     peak_event: int | None
     allocated_bytes: int
-    """Bytes of all blocks that were handed out in it."""
+    """Total bytes of the blocks allocated during the step."""
     allocations: int
     kept_bytes: int
-    """Allocated bytes after it minus those before."""
+    """Allocated bytes after the step minus allocated bytes before it."""
     is_usual: bool
-    """It makes the same allocations as most."""
+    """The step makes the same allocations as most steps."""
 
 
 class Leak(TypedDict):
-    """A line whose live allocations pile up."""
+    """A line whose live allocations keep growing."""
 
     line: Frame
     stack: list[Frame]
     frames_left_out: NotRequired[int]
     stacks: int
     floor: list[int]
-    """Fewest live allocations from each tenth of the run on."""
+    """Per tenth of the run: the fewest live allocations from there until the end."""
     allocations: int
     kept: int
     kept_bytes: int
     kept_bytes_by_then: list[int]
+    """Of the kept allocations: bytes already allocated by the end of each tenth of the run."""
     kept_bytes_per_step: int | None
-    """Bytes of those among the kept that had been made by the end of each tenth of the run."""
+    """Of the kept allocations: bytes allocated per step; None if no steps are known."""
 
 
 class Fragmentations(TypedDict):
-    """Fragmentation at two moments; None where nothing was recorded."""
+    """Fragmentation at the peak and at the end; None if nothing was recorded."""
 
     at_peak: Fragmentation | None
     at_end: Fragmentation | None
 
 
 class Fragmentation(TypedDict):
-    """Memory that is reserved and of no use."""
+    """Reserved memory that is not usable."""
 
     internal_bytes: int
     external_bytes: int
@@ -301,13 +302,13 @@ class Fragmentation(TypedDict):
     free_blocks: int
     largest_free_block: FreeBlock | None
     request_bytes: int
-    """The request that the next two are told for."""
+    """The request size to which `usable_bytes` and `unusable` refer."""
     usable_bytes: int
     unusable: list[UnusableBlocks]
 
 
 class Region(TypedDict):
-    """An annotated region of the program, all its runs together."""
+    """An annotated region of the program, over all its runs."""
 
     name: str
     count: int
@@ -321,7 +322,7 @@ class Region(TypedDict):
 
 
 class RegionRun(TypedDict):
-    """Figures of one run of a region."""
+    """The figures of one run of a region."""
 
     peak_allocated_bytes: int
     peak_above_start_bytes: int
@@ -329,11 +330,11 @@ class RegionRun(TypedDict):
     us: int
     first_event: NotRequired[int]
     end_event: NotRequired[int]
-    """The first event behind it. Both are of single runs only."""
+    """One past the last event index. Both indices are present only for single runs."""
 
 
 class Churn(TypedDict):
-    """What one line allocated over the whole run."""
+    """The allocations of one line over the whole run."""
 
     key: str
     total_bytes: int
@@ -341,7 +342,7 @@ class Churn(TypedDict):
 
 
 class Quality(TypedDict):
-    """How far the numbers can be trusted."""
+    """How reliable the numbers are."""
 
     exact: bool
     """Allocated and active bytes are exact."""
@@ -355,52 +356,52 @@ class Quality(TypedDict):
     settings_assumed: bool
     probably_overflowed: bool
     reproduced: bool | None
-    """The allocator's rules give every address, segment event and the layout at the end as recorded."""
+    """The allocator's rules reproduce every recorded address and segment event, and the final layout."""
     skipped_actions: list[str]
     """Kinds of events that were left out."""
     lifetimes_inferred: bool
-    """When blocks began and ended is partly inferred, for lack of those."""
+    """Some start and end times of blocks are inferred, because such events were left out."""
     no_segment_events: bool
-    """No segment event was recorded, and whether they were left out cannot be told."""
+    """No segment event was recorded; they may have been left out."""
 
 
 class Replay(TypedDict):
-    """What came of running the recorded requests again."""
+    """The result of replaying the recorded requests."""
 
     device: int
     events: int
     torch: str | None
-    """The release whose rules held; None where the recording is not of PyTorch."""
+    """The PyTorch release whose rules apply; None if the recording is not PyTorch's."""
     conf: str
-    """The settings of `replayed`."""
+    """The settings used for `replayed`."""
     recorded_conf: str
     capacity_bytes: int | None
     overhead_bytes: int | None
     capacity_from: str | None
-    """`given`, or `recording`: what the allocator had when the recording ran out of memory."""
+    """The source of the capacity: `given`, or `recording`, the allocator's memory when the recording ran out."""
     recorded: Recorded
     replayed: Replayed
     reproduces_recording: bool | None
-    """None where the settings asked for are not the recorded ones, nothing was recorded, or events were left out
-    without which it cannot be told.
+    """None if the settings differ from the recorded ones, nothing was recorded, or left-out events prevent the
+    comparison.
     """
     first_divergence: Divergence | None
     compared_end: bool
-    """The layout at the end could be compared, too."""
+    """The final layout was compared too."""
     exact: bool
-    """The numbers of `replayed` are exact."""
+    """The numbers in `replayed` are exact."""
     approximate_because: list[str]
     what_if: list[Tried]
-    """Settings compared, the best first."""
+    """Results of other settings, best first."""
     what_if_approximate_because: list[str]
-    """The same as `approximate_because`, for settings that are not the recorded ones."""
+    """Like `approximate_because`, for settings other than the recorded ones."""
     floors: Floors
     smallest_capacity_bytes: int | None
-    """With `find_capacity`; None where none was found."""
+    """With `find_capacity`; None if no capacity was found."""
     smallest_gpu: FittingGpu | None
-    """With `find_capacity`: the known GPU with the least memory on which it fits."""
+    """With `find_capacity`: the known GPU with the least memory on which the run fits."""
     nearest: Nearest | None
-    """Where nothing that was tried fits on the device."""
+    """The closest setting, if no tried setting fits on the device."""
 
 
 class FittingGpu(TypedDict):
@@ -410,23 +411,23 @@ class FittingGpu(TypedDict):
     driver_name: str
     total_bytes: int
     overhead_bytes: int
-    """What of it the allocator cannot have."""
+    """GPU memory unavailable to the allocator."""
     peak_reserved_bytes: int
     num_alloc_retries: int
 
 
 class Nearest(TypedDict):
-    """The setting that needs least where none fits."""
+    """The setting with the lowest need, if none fits."""
 
     conf: str
     needed_bytes: int
-    """A device on which it fits."""
+    """The size of a device on which the run fits with this setting."""
     missing_bytes: int
-    """By how much the device is smaller."""
+    """Bytes that the device is short of."""
 
 
 class Recorded(TypedDict):
-    """What the recording itself shows."""
+    """The figures of the recording itself."""
 
     peak_reserved_bytes: int
     segments_allocated: int
@@ -434,7 +435,7 @@ class Recorded(TypedDict):
 
 
 class Outcome(TypedDict):
-    """What came of a setting."""
+    """The result of replaying with one setting."""
 
     peak_requested_bytes: int
     peak_allocated_bytes: int
@@ -442,24 +443,24 @@ class Outcome(TypedDict):
     peak_reserved_bytes: int
     end_reserved_bytes: int
     external_fragmentation_bytes: int
-    """Reserved and not active where most was active."""
+    """Reserved minus active bytes where active bytes peaked."""
     segments_allocated: int
-    """Whole segments; ranges mapped into expandable ones do not count, as in PyTorch."""
+    """Whole segments; as in PyTorch, ranges mapped into expandable segments do not count."""
     segments_freed: int
     device_allocs: int
-    """Segments and mapped ranges."""
+    """Whole segments and mapped ranges."""
     device_frees: int
     num_alloc_retries: int
     fits: bool | None
-    """None where the size of the device is not known."""
+    """None if the device's size is unknown."""
     rescued_requests: int
-    """Requests that failed when recorded and are served here; what the program would have done then is not known."""
+    """Requests that failed in the recording and succeed here; the program's behavior after them is unknown."""
     stopped_at_event: int | None
-    """Where the replay ended because the program would have failed there."""
+    """The event index at which the replay stopped, because the program would have failed there."""
 
 
 class Floors(TypedDict):
-    """The least memory that any allocator could do with."""
+    """The least memory that any allocator needs."""
 
     active_bytes: int
     packed_bytes: int
@@ -467,16 +468,16 @@ class Floors(TypedDict):
 
 
 class Divergence(TypedDict):
-    """Where the replay first differs from the recording."""
+    """The first difference between replay and recording."""
 
     event: int | None
-    """None where every event is reproduced and the layout at the end is not."""
+    """None if every event is reproduced but the final layout is not."""
     recorded: Side | None
     replayed: Side | None
 
 
 class Side(TypedDict):
-    """What happened on one side of a difference."""
+    """One side of a difference."""
 
     what: str
     """The event's action, or the block's state."""
@@ -485,33 +486,33 @@ class Side(TypedDict):
 
 
 class Replayed(Outcome):
-    """What came of the settings asked for."""
+    """The result of the requested settings."""
 
     oom: ReplayOutOfMemory | None
 
 
 class Tried(Outcome):
-    """A setting that was compared, and what came of it."""
+    """A tried setting and its result."""
 
     conf: str
     recorded: bool
     """These are the recorded settings."""
     oom_event: int | None
     add: list[str]
-    """Items that the recorded settings lack."""
+    """Items to add to the recorded settings."""
     remove: list[str]
-    """Items that the recorded settings have too many."""
+    """Items to remove from the recorded settings."""
 
 
 class ReplayOutOfMemory(OutOfMemory):
     """The request that fails in a replay."""
 
     recorded: bool
-    """It failed when recorded, too."""
+    """The request also failed in the recording."""
 
 
 class Peaks(TypedDict):
-    """The highest bytes of each kind, each at its own moment, and when most was allocated."""
+    """The peak of each kind of bytes, each at its own event, and the event of the allocated peak."""
 
     peak_event: int | None
     peak_time_us: int | None
@@ -522,7 +523,7 @@ class Peaks(TypedDict):
 
 
 class Report(TypedDict):
-    """All answers about a recording."""
+    """The full report on a recording."""
 
     file: str
     format: str
@@ -530,7 +531,7 @@ class Report(TypedDict):
 
 
 class InfoDevice(TypedDict):
-    """The bare facts of one device."""
+    """Basic facts about one device."""
 
     device: int
     events: int
@@ -543,7 +544,7 @@ class InfoDevice(TypedDict):
 
 
 class Info(TypedDict):
-    """The bare facts of a file."""
+    """Basic facts about a file."""
 
     file: str
     format: str
@@ -561,7 +562,7 @@ class Info(TypedDict):
 
 
 class Numbers(TypedDict):
-    """A number of each of two recordings."""
+    """One number for each of two recordings."""
 
     a: int
     b: int
@@ -577,14 +578,14 @@ class DiffEvent(TypedDict):
 
 
 class DiffEvents(TypedDict):
-    """An event of each of two recordings; None where there is none."""
+    """An event of each of two recordings; None if a recording lacks it."""
 
     a: DiffEvent | None
     b: DiffEvent | None
 
 
 class ChangedEvents(TypedDict):
-    """Events of one kind and size that one recording has more of."""
+    """Events of one kind and size, of which one recording has more."""
 
     action: str
     bytes: int
@@ -593,14 +594,14 @@ class ChangedEvents(TypedDict):
 
 
 class OptionalNumbers(TypedDict):
-    """A number of each of two recordings; None where it is not known."""
+    """One number for each of two recordings; None if unknown."""
 
     a: int | None
     b: int | None
 
 
 class LineDifference(TypedDict):
-    """What a line holds in two recordings; `only_in` is the one that alone has it."""
+    """A line's bytes in two recordings; `only_in` names the recording if only one has the line."""
 
     key: str
     bytes: Numbers
@@ -611,7 +612,7 @@ class LineDifference(TypedDict):
 
 
 class HighestLine(TypedDict):
-    """What a line holds where it holds most itself, and when; `only_in` is the recording that alone has it."""
+    """A line's own peak in two recordings, and its event; `only_in` names the recording if only one has the line."""
 
     key: str
     bytes: Numbers
@@ -622,7 +623,7 @@ class HighestLine(TypedDict):
 
 
 class StackDifference(TypedDict):
-    """What a stack holds in two recordings."""
+    """A stack's bytes in two recordings."""
 
     stack: list[Frame]
     category: str | None
@@ -633,7 +634,7 @@ class StackDifference(TypedDict):
 
 
 class CategoryDifference(TypedDict):
-    """What a category holds in two recordings."""
+    """A category's bytes in two recordings."""
 
     category: str
     bytes: Numbers
@@ -642,7 +643,7 @@ class CategoryDifference(TypedDict):
 
 
 class DifferenceLeak(TypedDict):
-    """A line whose allocations pile up."""
+    """A line whose allocations keep growing."""
 
     key: str
     allocations: int
@@ -651,14 +652,14 @@ class DifferenceLeak(TypedDict):
 
 
 class DifferenceLeaks(TypedDict):
-    """The lines of each of two recordings whose allocations pile up."""
+    """The lines whose allocations keep growing, for each of two recordings."""
 
     a: list[DifferenceLeak]
     b: list[DifferenceLeak]
 
 
 class Finding(TypedDict):
-    """One thing that changed between two recordings."""
+    """One difference between two recordings."""
 
     kind: str
     explains: bool
@@ -674,7 +675,7 @@ class Finding(TypedDict):
 
 
 class DeviceDiff(TypedDict):
-    """One device in two recordings."""
+    """The differences on one device."""
 
     device: int
     same: bool
@@ -711,14 +712,14 @@ class Files(TypedDict):
 
 
 class Only(TypedDict):
-    """Devices that only the one or the other of two recordings used."""
+    """Devices that only one of two recordings used."""
 
     a: list[int]
     b: list[int]
 
 
 class SettingDifference(TypedDict):
-    """A setting of the allocator that differs; None where nothing says it."""
+    """An allocator setting that differs; None if the recording does not contain it."""
 
     key: str
     a: str | None
@@ -726,7 +727,7 @@ class SettingDifference(TypedDict):
 
 
 class Diff(TypedDict):
-    """What changed between two recordings, what they have in common, and where they part."""
+    """Differences between two recordings, and their common start and end."""
 
     files: Files
     same: bool

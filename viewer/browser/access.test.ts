@@ -1,4 +1,4 @@
-// What axe-core finds wrong for people who use a keyboard, a screen reader or little contrast.
+// Serious accessibility problems found by axe-core: keyboard, screen reader, contrast.
 
 import { expect } from 'vitest';
 import { axe, violations } from './axe';

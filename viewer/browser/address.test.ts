@@ -1,4 +1,4 @@
-// The state of the page stands in its address.
+// The page's state is stored in its address.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -8,7 +8,7 @@ import { panel, plotBox, redrawn, serving, show, state, test } from './page';
 const LEAK = example('leak.pickle');
 const OOM = example('oom.pickle');
 
-/** What the page shows, without its address. */
+/** Returns the state of the page without its address. */
 const shown = (page: Page) =>
   page.evaluate(() => ({
     tab: document.querySelector('[role=tab][aria-selected=true]')!.textContent,
@@ -21,13 +21,13 @@ const shown = (page: Page) =>
     matches: document.querySelector('.search-result')!.textContent,
   }));
 
-test('a page that is loaded again shows the same', async ({ open }) => {
+test('a reloaded page shows the same state', async ({ open }) => {
   const page = await open(await serving(LEAK, OOM));
   await page.getByRole('combobox', { name: 'File' }).selectOption('1');
   await show(page, 'timeline');
   await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
   await page.getByRole('combobox', { name: 'Bytes' }).selectOption('requested');
-  await page.getByRole('combobox', { name: 'Colour' }).selectOption('size');
+  await page.getByRole('combobox', { name: 'Color' }).selectOption('size');
   await page.getByRole('img', { name: /s: at most .* requested/ }).waitFor();
   const box = await plotBox(page);
   await page.mouse.move(box.x + 400, box.y + 200);
@@ -74,7 +74,7 @@ test('moments, groups and settings are kept', async ({ open }) => {
   expect(await page.getByRole('radio', { name: 'Function' }).isChecked()).toBe(true);
 });
 
-test('an edited address and the way back are followed', async ({ open }) => {
+test('the page follows an edited address and Back', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=state&moment=5`);
   await page.locator('.state-view[data-moment="5"]').waitFor();
   await page.evaluate(() => (location.hash = 'view=state&moment=77'));
@@ -102,9 +102,9 @@ const NONSENSE = [
   'search=%00%3C%22((%5B&%%%&&==%E0%A4%A&view',
 ];
 
-test('nonsense in the address is harmless', { timeout: 120_000 }, async ({ open }) => {
+test('invalid values in the address are harmless', { timeout: 120_000 }, async ({ open }) => {
   const url = await serving(OOM);
-  // A moment or an allocation that there is not may be asked for, and is refused.
+  // Missing moments and allocations may be requested, and are refused.
   const page = await open(url, { expected: /status of 4\d\d/ });
   const works = async () => {
     await page.locator('#panel > *').first().waitFor();
@@ -117,7 +117,7 @@ test('nonsense in the address is harmless', { timeout: 120_000 }, async ({ open 
     await page.goto('about:blank');
     await page.goto(`${url}#${hash}`);
     await works();
-    // The same where it comes later.
+    // The same, later in the history.
     await page.evaluate((to) => (location.hash = to), hash);
     await works();
   }

@@ -1,5 +1,4 @@
-// The table of allocations, and what a search does beyond finding: it filters what is live, zooms to a match, and marks what is too small to be
-// seen.
+// The allocation table, and further effects of a search: it filters live memory, zooms to a match, and marks matches too small to see.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync } from 'node:fs';
@@ -20,7 +19,7 @@ const MIB = 1 << 20;
 const rows = (page: Page) => page.locator('.allocations-view[aria-busy="false"]');
 const waitForRows = (page: Page, count: number) =>
   page.locator(`.allocations-view[aria-busy="false"][data-rows="${count}"]`).waitFor();
-/** The texts of a column of the rows in sight. */
+/** Returns the texts of a column of the visible rows. */
 const column = (page: Page, at: number): Promise<string[]> =>
   page
     .locator('.allocations-view [role=option]')
@@ -34,7 +33,7 @@ function cells(csv: string): Record<string, string>[] {
   return body.map((row) => Object.fromEntries(head!.slice(0, -1).map((name, i) => [name, row[i] ?? ''])));
 }
 
-test('rows stand in the order of every column, and a row selects its allocation', async ({ open }) => {
+test('rows are sorted by every column, and a row selects its allocation', async ({ open }) => {
   const all = await allocations(engineOf(LEAK));
   const page = await open(`${await serving(LEAK)}#view=allocations`);
   await waitForRows(page, all.length);
@@ -50,7 +49,7 @@ test('rows stand in the order of every column, and a row selects its allocation'
   await head.getByRole('button', { name: 'Line' }).press('Enter');
   await head.getByRole('button', { name: 'Line, ascending' }).waitFor();
   await expect.poll(() => state(page)).toMatchObject({ sort: 'line', order: 'ascending' });
-  // The list is walked with the arrows, far rows are read when they are reached.
+  // Arrow keys walk the list; distant rows are read when reached.
   const list = page.getByRole('listbox', { name: /^Allocations/ });
   await page.locator('.allocations-view [role=option]').nth(2).click();
   await page.locator('.selection-bar[data-selected]').waitFor();
@@ -62,7 +61,7 @@ test('rows stand in the order of every column, and a row selects its allocation'
   await expect.poll(() => page.locator(`#allocation-${all.length - 1}`).textContent()).toContain('B');
 });
 
-test('what is saved is what vramscope export writes', async ({ open }) => {
+test('saved tables match vramscope export', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=allocations&sort=lifetime_us`);
   await rows(page).waitFor();
   const save = async (form: string) => {
@@ -79,7 +78,7 @@ test('what is saved is what vramscope export writes', async ({ open }) => {
   expect(names.length).toBeGreaterThan(12);
   for (const row of saved) {
     const same = exported.get(row['allocation'])!;
-    // The page also knows pools from the segments of that time.
+    // The page also infers pools from the segments of that time.
     const told = names.filter((name) => name !== 'pool' || same[name] !== '');
     for (const name of told) expect(row[name], `${name} of ${row['allocation']}`).toBe(same[name]);
   }
@@ -89,12 +88,12 @@ test('what is saved is what vramscope export writes', async ({ open }) => {
   expect(json.map((row) => String(row['allocation']))).toEqual(saved.map((row) => row['allocation']));
 });
 
-test('the search, the moment and the span choose the rows', async ({ open }) => {
+test('the search, the moment and the interval filter the rows', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(`${await serving(file)}#view=allocations&moment=20&span=8.40`);
   await waitForRows(page, made.length);
   await page.getByRole('searchbox').fill('layer1 freed:never');
-  // The even ones stay, and every line has an odd or an even number.
+  // Even allocations are kept, and each line has only odd or only even numbers.
   await waitForRows(page, 0);
   await page.getByRole('searchbox').fill('layer2 freed:never');
   await waitForRows(page, made.filter((m) => m.line === 12).length);
@@ -104,12 +103,12 @@ test('the search, the moment and the span choose the rows', async ({ open }) => 
   const engine = engineOf(file);
   const all = await allocations(engine);
   await waitForRows(page, all.filter((a) => a.from <= 20 && (a.freed === null || a.freed > 20)).length);
-  await page.getByText('Made within the span').click();
+  await page.getByText('Allocated in the interval').click();
   await waitForRows(page, all.filter((a) => a.from > 8 && a.from <= 40).length);
   await expect.poll(async () => (await state(page))['among']).toBe('span');
 });
 
-test('a search filters what is live, with shares of the matches and of all', async ({ open }) => {
+test('a search filters live memory, with shares of the matches and of the total', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(`${await serving(file)}#view=moment&moment=90&search=layer2`);
   const live = made.filter((_, i) => i % 2 === 0);
@@ -119,7 +118,7 @@ test('a search filters what is live, with shares of the matches and of all', asy
   const percent = `${((found * 100) / total).toFixed(1)}%`;
   const text = `${(found / MIB).toFixed(2)} MiB of ${(total / MIB).toFixed(2)} MiB match, ${percent}`;
   await page.getByText(text).waitFor();
-  // Line, allocated, of the matches, of all.
+  // Columns: line, allocated, share of matches, share of all.
   const table = await tableRows(page, 'Allocated by line');
   expect(table.map((row) => exact(row[1]!))).toEqual([found]);
   expect(table[0]![2]).toBe(`${found.toLocaleString('en-US')} of ${found.toLocaleString('en-US')} bytes`);
@@ -131,7 +130,7 @@ test('a search filters what is live, with shares of the matches and of all', asy
   await expect.poll(async () => (await state(page))['matches']).toBe('marked');
 });
 
-/** One large block, and small ones that come and go on it. */
+/** One large block, with small blocks that are allocated and freed on top of it. */
 function specks(): string {
   const base = 0x7f0000000000;
   const entry = (action: string, at: number, size: number, name: string) => ({
@@ -160,7 +159,7 @@ function specks(): string {
   return write('specks.json', { segments: [], device_traces: [trace] });
 }
 
-test('matches and a selection that are too small to be seen have a mark', async ({ open }) => {
+test('matches and selections too small to see have a mark', async ({ open }) => {
   const page = await open(`${await serving(specks())}#view=timeline`, { expected: /getImageData/ });
   const marks = () =>
     page.locator('.timeline-over').evaluate((canvas: HTMLCanvasElement) => {
@@ -168,7 +167,7 @@ test('matches and a selection that are too small to be seen have a mark', async 
       const top = canvas.getBoundingClientRect().top;
       const row = Math.round((plot.bottom - top - 2) * devicePixelRatio);
       const { data } = canvas.getContext('2d')!.getImageData(0, row, canvas.width, 1);
-      // Coloured pixels that stand apart from each other.
+      // Colored pixels with gaps between them.
       let groups = 0;
       for (let x = 1; x < canvas.width; x += 1) if (data[4 * x + 3] === 255 && data[4 * x - 1] !== 255) groups += 1;
       return groups;
@@ -183,7 +182,7 @@ test('matches and a selection that are too small to be seen have a mark', async 
   await page.getByRole('searchbox').fill('small');
   await page.getByRole('searchbox').press('Enter');
   await page.locator('aside[data-selected]').waitFor();
-  // Alone it is large: the same key that clears the search and the selection leaves the zoom.
+  // Alone it is large. Escape clears the search and the selection, but keeps the zoom.
   await page.locator('#timeline[data-specks="0"]').waitFor();
   await page.keyboard.press('Escape');
   await page.keyboard.press('0');
@@ -207,7 +206,7 @@ test.for([0, 700])(ENTER, async (delay, { open }) => {
   const [[from, to], [low, high]] = [pair(range), pair(bytes)];
   expect(from).toBeLessThanOrEqual(allocation.from);
   expect(to).toBeGreaterThanOrEqual(allocation.to!);
-  // It had the top of the stack when it was made.
+  // It was at the top of the stack when it was allocated.
   expect(low).toBeLessThanOrEqual(allocation.total - allocation.bytes);
   expect(high).toBeGreaterThanOrEqual(allocation.total);
   expect(high - low).toBeLessThan(2 * allocation.bytes);
@@ -228,7 +227,7 @@ test.for([0, 700])(ENTER, async (delay, { open }) => {
   expect(await state(page)).not.toHaveProperty('selected');
 });
 
-test('a wheel that is turned on and on is one entry of the history', async ({ open }) => {
+test('repeated wheel zooms share one history entry', async ({ open }) => {
   const page = await open(`${await serving(LEAK)}#view=timeline`);
   const entries = await page.evaluate(() => history.length);
   for (let i = 0; i < 6; i += 1) {

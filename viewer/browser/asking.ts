@@ -1,24 +1,24 @@
-// What a served recording answers, asked without the page.
+// Answers about a served recording, requested without the page.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { Engine, initSync } from '../src/source/generated/vramscope_wasm';
-import { unpackedOf } from '../src/source/lzma';
 import { askedOf, type Source } from '../src/source/questions';
 import { server } from '../src/source/server';
 import type { Allocation, Names } from '../src/source/source';
 
-/** A source that asks the server at `url`, until another is made: its questions are relative to the page. */
+/** A source for the server at `url`, until another is created: its questions are relative to the page. */
 export function asking(url: string): Source {
   const plain = globalThis.fetch;
   globalThis.fetch = (path, init) => plain(new URL(String(path), url), init);
   return askedOf(server());
 }
 
-/** The engine of the page, without its worker: a source of what is in `files`. */
+/** A source for `files` that uses the page's engine without a worker. */
 export function engineOf(...files: string[]): Source {
-  const page = join(import.meta.dirname, '../../crates/vramscope-viewer/page');
-  initSync({ module: unpackedOf(readFileSync(join(page, 'engine.wasm.lzma'))) });
+  const page = process.env.VRAMSCOPE_PAGE ?? join(import.meta.dirname, '../../crates/vramscope-viewer/page');
+  initSync({ module: gunzipSync(readFileSync(join(page, 'engine.wasm.gz'))) });
   const engine = new Engine();
   for (const [number, file] of files.entries()) {
     const bytes = readFileSync(file);
@@ -43,7 +43,7 @@ export function engineOf(...files: string[]): Source {
   });
 }
 
-/** Every allocation of a file's first device: one question each, few at a time, for the server bounds its connections. */
+/** Returns every allocation of a file's first device, with few concurrent questions, because the server limits its connections. */
 export async function allocations(source: Source, file = 0): Promise<Allocation[]> {
   const AT_A_TIME = 16;
   const { allocations: count } = (await source.recordings())[file]!.devices[0]!;
@@ -55,7 +55,7 @@ export async function allocations(source: Source, file = 0): Promise<Allocation[
   return all;
 }
 
-/** A stack as the text of its frames. */
+/** Returns a stack as the text of its frames. */
 export function frames(names: Names, stack: number | null): string[] {
   if (stack === null || stack >= names.ends.length) return [];
   const own = names.frames.subarray(stack === 0 ? 0 : names.ends[stack - 1], names.ends[stack]);

@@ -1,10 +1,10 @@
-// axe-core, and what it finds that is serious.
+// Runs axe-core and returns its serious findings.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';
 
-/** Runs in a page before anything of it does. */
+/** The script to run before the page's own. */
 export const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 interface Violation {

@@ -1,4 +1,4 @@
-// Recordings that lack something: each view says so instead of being blank.
+// Recordings with missing parts: each view says so instead of being blank.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -7,7 +7,7 @@ import { VIEWS, numberOf, serving, show, state, tableRows, test, type View } fro
 import { empty, known, oneIdle, segmentsOnly } from './recordings';
 import { onlyServed } from './transport';
 
-/** Every view in turn, with its text. */
+/** Yields every view with its text. */
 async function texts(page: Page): Promise<Record<View, string>> {
   const found: Partial<Record<View, string>> = {};
   for (const view of VIEWS) {
@@ -21,7 +21,7 @@ async function texts(page: Page): Promise<Record<View, string>> {
 
 test('an empty recording', async ({ open }) => {
   const page = await open(await serving(empty()), { draws: false });
-  await page.getByText('This file tells of no device').waitFor();
+  await page.getByText('This file has no device data').waitFor();
   for (const key of ['1', '5', '+', '-', 'ArrowLeft', 'ArrowDown', ']', '[', '0', ',']) await page.keyboard.press(key);
   expect(await page.getByRole('alert').textContent()).toBe('');
 });
@@ -32,12 +32,12 @@ test('an empty recording beside another', async ({ open }) => {
   await page.locator('.overview[aria-busy="false"]').waitFor();
   await texts(page);
   await page.getByRole('combobox', { name: 'File' }).selectOption({ label: 'empty.json' });
-  await page.getByText('This file tells of no device').waitFor();
+  await page.getByText('This file has no device data').waitFor();
   await page.getByRole('combobox', { name: 'File' }).selectOption({ label: 'known.json' });
   await page.locator('.compare-view, .overview, .whatif-view').first().waitFor();
 });
 
-test('a device that was not used beside one that was', async ({ open }) => {
+test('an unused device beside a used one', async ({ open }) => {
   const page = await open(await serving(oneIdle()));
   const devices = page.getByRole('combobox', { name: 'Device' });
   for (const choice of await devices.locator('option').all()) {
@@ -65,7 +65,7 @@ test('segments without a history', async ({ open }) => {
   expect((await tableRows(page, /^Allocated by/)).length).toBeGreaterThan(0);
 });
 
-test('events without times have no axis of time', async ({ open }) => {
+test('without times there is no axis of time', async ({ open }) => {
   const page = await open(`${await serving(known(12, { times: false }).file)}#axis=time&view=timeline`);
   expect(await page.getByRole('combobox', { name: 'Along' }).locator('option').allTextContents()).toEqual(['events']);
   await texts(page);
@@ -83,7 +83,7 @@ test('events without stacks', async ({ open }) => {
   await expect.poll(() => page.locator('aside[data-selected]').innerText()).toContain('No stack was recorded.');
 });
 
-test('a server that has gone is told of', async ({ open, skip }) => {
+test('a stopped server is reported', async ({ open, skip }) => {
   onlyServed(skip, 'an end that the page outlives');
   const served = await serve(known(12).file);
   const page = await open(served.url, { expected: /ERR_/ });

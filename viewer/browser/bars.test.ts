@@ -5,7 +5,7 @@ import { expect } from 'vitest';
 import { example } from './command';
 import { serving, test } from './page';
 
-/** Controls of the bars that cover another, or that lie in part outside of the window. */
+/** Returns controls of the bars that overlap, or that are partly outside the window. */
 const covered = (page: Page): Promise<string[]> =>
   page.locator('header.bars').evaluate((bars) => {
     const controls = [...bars.querySelectorAll<HTMLElement>('button, select, input:not([hidden]), #search-result')];
@@ -17,7 +17,7 @@ const covered = (page: Page): Promise<string[]> =>
       if (a.left < 0 || a.right > innerWidth) wrong.push(`${name(one)} leaves the window`);
       for (const other of shown.slice(i + 1)) {
         const b = other.getBoundingClientRect();
-        // Half a pixel is rounding.
+        // Half a pixel of rounding is fine.
         const apart = a.right < b.left + 0.5 || b.right < a.left + 0.5 || a.bottom < b.top + 0.5 || b.bottom < a.top + 0.5;
         if (!apart) wrong.push(`${name(one)} and ${name(other)}`);
       }

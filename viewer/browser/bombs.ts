@@ -1,4 +1,4 @@
-// Files that mean far more than they hold, as crates/vramscope-trace/tests/formats/hostile.rs has them, and files that end too early.
+// Files that expand far beyond their size, as in crates/vramscope-trace/tests/formats/hostile.rs, and truncated files.
 
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
@@ -6,16 +6,16 @@ import { example } from './command';
 
 const MIB = 1 << 20;
 
-/** A byte for each character. */
+/** One byte per character. */
 const plain = (text: string) => Buffer.from(text, 'latin1');
 
-/** A pickle of a list: keys with their numbers in the memo, then the same so often, in batches as `pickle` writes them. */
+/** A pickle of a list: numbered keys in the memo, then many references to them, in batches as `pickle` writes them. */
 function many(key: string, dictionary: string, times: number): Buffer {
   const batch = `${dictionary.repeat(1000)}e(`;
   return plain(`\x80\x04](\x8c${String.fromCharCode(key.length)}${key}\x94${batch.repeat(times / 1000)}e.`);
 }
 
-/** `start` and then so many mebibytes of `byte`, as members of gzip of which each is the same. */
+/** `start` and then this many mebibytes of `byte`, as equal gzip members. */
 function packed(start: string, byte: string, mebibytes: number): Buffer {
   const member = gzipSync(Buffer.alloc(MIB, byte), { level: 9 });
   return Buffer.concat([gzipSync(plain(start)), ...Array.from({ length: mebibytes }, () => member)]);
@@ -31,7 +31,7 @@ const doubled = Array.from({ length: 30 }, (_, i) => `]\x94(h${String.fromCharCo
 const pickle = readFileSync(example('leak.pickle'));
 const zst = readFileSync(example('training.pickle.zst'));
 
-/** Each by what it is, with the reason for which it is refused. */
+/** The files by description, with the reason for which each is refused. */
 export const BOMBS: [string, Buffer, RegExp][] = [
   ['settings', many('expandable_segments', '}(h\0\x88u', 300_000), /8 times as much memory/],
   ['roots', many('segments', '}(h\0Nu', 700_000), /8 times as much memory/],

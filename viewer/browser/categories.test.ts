@@ -1,4 +1,4 @@
-// What memory is for: colours, bands, the legend that filters, and reasons.
+// Categories: colors, bands, the legend as a filter, and evidence.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -11,7 +11,7 @@ import { segmentsOnly, told } from './recordings';
 
 const LEAK = example('leak.pickle');
 
-/** The colours of a column of pixels of a canvas, from the bottom up, as CSS writes them. */
+/** Returns the CSS colors of a canvas's pixel column, from the bottom up. */
 const pixels = (page: Page, canvas: string, x: number): Promise<string[]> =>
   page.locator(canvas).evaluate((of: HTMLCanvasElement, x) => {
     const at = Math.floor(x * of.width);
@@ -30,43 +30,43 @@ const BANDS = '.minimap-bands canvas';
 const canvas = { expected: /getImageData/ } as const;
 const legend = (page: Page) => page.getByRole('list', { name: 'Legend' });
 
-/** The colour of an allocation, or the lighter one that every other has. */
+/** Returns an allocation's color, or the lighter one that every second allocation has. */
 const ofCategory = (category: Category, dark: boolean) => {
   const color = categoryColor(category, dark);
   return [css(color), css(mix(color, 0xffffff, 0.1))];
 };
 
-/** The categories whose colours a column of pixels of a canvas has, in the order of all categories. */
+/** Returns the categories whose colors a canvas's pixel column has, in the order of all categories. */
 const categoriesAt = async (page: Page, canvas: string, x: number, dark = false): Promise<Category[]> => {
   const colors = await pixels(page, canvas, x);
   return CATEGORIES.filter((category) => ofCategory(category, dark).some((color) => colors.includes(color)));
 };
 
 for (const dark of [false, true]) {
-  test(`categories are the colours where they are known, dark: ${dark}`, async ({ open }) => {
+  test(`categories provide the colors if known, dark: ${dark}`, async ({ open }) => {
     const page = await open(`${await serving(told().file)}#view=timeline`, { colorScheme: dark ? 'dark' : 'light', ...canvas });
-    expect(await page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('category');
+    expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('category');
     // The fifth of eight moments: a parameter, an activation above it, and a gradient above both.
     await expect.poll(() => categoriesAt(page, PLOT, 4.5 / 8, dark)).toEqual(['parameter', 'gradient', 'activation']);
-    // The bands lie in the order of all categories, whatever came first.
+    // The bands are in the order of all categories, not in the order of allocation.
     const order = ['parameter', 'gradient', 'activation'] as const;
     await expect.poll(() => pixels(page, BANDS, 4.5 / 8)).toEqual(order.map((category) => css(categoryColor(category, dark))));
-    // Another choice holds, and the address has it.
-    await page.getByRole('combobox', { name: 'Colour' }).selectOption('size');
+    // Another choice applies, and the address stores it.
+    await page.getByRole('combobox', { name: 'Color' }).selectOption('size');
     await expect.poll(async () => (await state(page))['color']).toBe('size');
     await page.reload();
     await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-    expect(await page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('size');
+    expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('size');
   });
 }
 
-test('where nothing is known stacks are the colours, and there are no bands', async ({ open }) => {
+test('without known categories, stacks provide the colors and there are no bands', async ({ open }) => {
   const page = await open(`${await serving(segmentsOnly())}#view=timeline`);
-  expect(await page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('stack');
+  expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('stack');
   expect(await page.locator(BANDS).count()).toBe(0);
 });
 
-test('the bands are those of the report at the peak, and the pointer tells them', async ({ open }) => {
+test('the bands match the report at the peak, and the tooltip shows them', async ({ open }) => {
   const { categories_at_peak: categories, peak_allocated_bytes: peak } = report(LEAK).devices[0];
   const source = engineOf(LEAK);
   const { events } = (await source.recordings())[0]!.devices[0]!;
@@ -84,7 +84,7 @@ test('the bands are those of the report at the peak, and the pointer tells them'
   await expect.poll(() => tip.textContent()).toMatch(/^After event [\d,]+allocated/);
 });
 
-test('of a long recording it is found out after the first picture', async ({ open }) => {
+test('categories of a long recording are computed after the first picture', async ({ open }) => {
   const { file } = told(270_000);
   const source = engineOf(file);
   const before = (await source.recordings())[0]!.devices[0]!;
@@ -95,16 +95,16 @@ test('of a long recording it is found out after the first picture', async ({ ope
   expect((await picture()).items.purpose).toHaveLength(0);
   await source.meaning(0, 0);
   expect((await picture()).items.purpose).not.toHaveLength(0);
-  // The page asks for it.
+  // The page requests them.
   const page = await open(`${await serving(file)}#view=timeline&range=0~8`, canvas);
-  await expect.poll(() => page.getByRole('combobox', { name: 'Colour' }).inputValue()).toBe('category');
+  await expect.poll(() => page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('category');
   await legend(page)
     .getByRole('button', { name: /^activation / })
     .waitFor();
   await expect.poll(() => categoriesAt(page, PLOT, 2.5 / 8)).toContain('parameter');
 });
 
-test('the legend shows a category alone, hides others, and keeps the other words of the search', async ({ open }) => {
+test('the legend isolates a category, hides others, and keeps the other search terms', async ({ open }) => {
   const { file, bytes } = told();
   const page = await open(`${await serving(file)}#view=timeline&search=${encodeURIComponent('>=1KiB "two words"')}`, canvas);
   const box = page.getByRole('searchbox');
@@ -117,9 +117,9 @@ test('the legend shows a category alone, hides others, and keeps the other words
   await expect.poll(() => box.inputValue()).toBe('>=1KiB "two words"');
   await box.fill('');
   await expect.poll(() => page.locator('[data-matches]').count()).toBe(0);
-  // What was found is left out of the picture that is drawn next, not at once.
+  // The next picture leaves out the hidden matches.
   await expect.poll(() => categoriesAt(page, PLOT, 4.5 / 8)).toEqual(['parameter', 'gradient', 'activation']);
-  // By the keyboard.
+  // With the keyboard.
   await hide.focus();
   await page.keyboard.press('Enter');
   await expect.poll(() => hide.getAttribute('aria-pressed')).toBe('true');
@@ -129,7 +129,7 @@ test('the legend shows a category alone, hides others, and keeps the other words
   await expect.poll(() => categoriesAt(page, BANDS, 4.5 / 8)).toEqual(['parameter', 'gradient']);
   await page.keyboard.press('Space');
   await expect.poll(() => box.inputValue()).toBe('');
-  // What is live follows.
+  // The views of live memory follow.
   await only.focus();
   await page.keyboard.press('Enter');
   await show(page, 'moment');
@@ -141,7 +141,7 @@ test('the legend shows a category alone, hides others, and keeps the other words
   await expect.poll(() => page.locator('tr.marked').count()).toBe(1);
 });
 
-test('an allocation says what it is for, why, and which module made it', async ({ open }) => {
+test('an allocation shows its category, the evidence and the module', async ({ open }) => {
   const { file } = told();
   const page = await open(`${await serving(file)}#view=timeline&selected=1`);
   const details = page.locator('aside[data-selected="1"]');
@@ -156,14 +156,14 @@ test('an allocation says what it is for, why, and which module made it', async (
     .toContain('activation: the recording says so');
 });
 
-test('rules tell why, in the words of the report', async ({ open }) => {
+test('rules give their evidence in the words of the report', async ({ open }) => {
   const told = report(LEAK).devices[0].category_reasons[0];
   const page = await open(`${await serving(LEAK)}#view=overview`);
   await ready(page, 'overview');
   await expect.poll(() => page.locator('.reason').allTextContents()).toContainEqual(expect.stringContaining(told.because));
 });
 
-test('what is live is grouped by category and by layer', async ({ open }) => {
+test('live memory is grouped by category and by layer', async ({ open }) => {
   const { file, bytes } = told();
   const page = await open(`${await serving(file)}#view=moment&by=category`);
   await ready(page, 'moment');

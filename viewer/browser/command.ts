@@ -1,4 +1,4 @@
-// The built command: where it is, and what it makes of recordings.
+// The built command, and its outputs for recordings.
 
 import { execFileSync, spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdtempSync } from 'node:fs';
@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 
 const root = resolve(import.meta.dirname, '../..');
 
-/** The command under test: VRAMSCOPE, or what cargo built last. */
+/** The command under test: VRAMSCOPE, or cargo's latest build. */
 export const command = process.env['VRAMSCOPE'] ?? newest();
 
 function newest(): string {
@@ -16,10 +16,10 @@ function newest(): string {
   return found;
 }
 
-/** A recording in the repository. */
+/** Returns the path of a recording in the repository. */
 export const example = (name: string) => join(root, 'examples', name);
 
-/** Larger recordings, where they lie beside the checkout; else null. */
+/** The folder of larger recordings next to the checkout, or null. */
 export const data: string | null =
   [process.env['VRAMSCOPE_DATA'], join(root, '../shared/data')].find((d) => d !== undefined && existsSync(d)) ?? null;
 
@@ -34,7 +34,7 @@ export interface Served {
 
 export const serve = (...files: string[]): Promise<Served> => served(['view', '--no-open', ...files]);
 
-/** The page of all ranks of a job, whose folder is named as it is seen from `cwd`. */
+/** Serves the page of all ranks of a job; `cwd` is the base of the folder's path. */
 export const serveRanks = (folder: string, cwd?: string): Promise<Served> =>
   served(['fleet', folder, '--view', '--no-open', '--no-cache'], cwd);
 
@@ -47,14 +47,14 @@ async function served(words: string[], cwd?: string): Promise<Served> {
   return { url, process, stop: () => process.kill() };
 }
 
-/** Writes a self-contained page and tells where it is. */
+/** Writes a self-contained page and returns its path. */
 export function writePage(...files: string[]): string {
   const page = join(scratch(), 'page.html');
   execFileSync(command, ['view', '--html', page, ...files], { stdio: 'pipe' });
   return page;
 }
 
-/** The recordings of a job, and what was done to which ranks (bench/src/fleet_of.rs). */
+/** A job's recordings, and the faults injected into its ranks (bench/src/fleet_of.rs). */
 export interface Job {
   folder: string;
   leaks: number;
@@ -63,7 +63,7 @@ export interface Job {
   broken: [number, number, number];
 }
 
-/** Makes the recordings of so many ranks, a multiple of eight. */
+/** Creates the recordings of this many ranks, a multiple of eight. */
 export function jobOf(ranks: number): Job {
   const tool = join(command, '../fleet-of');
   if (!existsSync(tool)) throw new Error('build it first: cargo build -p vramscope-bench --bin fleet-of');
@@ -71,10 +71,10 @@ export function jobOf(ranks: number): Job {
   return { folder, ...JSON.parse(execFileSync(tool, [folder, String(ranks), '7'], { encoding: 'utf8' })) };
 }
 
-/** What the command answers with `--json`. */
+/** Returns the command's `--json` output. */
 function answer(...words: string[]): any {
   const told = spawnSync(command, [...words, '--json'], { encoding: 'utf8', maxBuffer: 1 << 28 });
-  // 1 is an answer, too: something was found.
+  // Exit code 1 is an answer too: a finding.
   if (told.status !== 0 && told.status !== 1) throw new Error(told.stderr);
   return JSON.parse(told.stdout);
 }
@@ -83,12 +83,12 @@ export const report = (file: string, ...words: string[]): any => answer('report'
 
 export const fleet = (folder: string): any => answer('fleet', folder, '--no-cache');
 
-/** What the command prints. */
+/** Returns the command's output. */
 export const printed = (...words: string[]): string => spawnSync(command, words, { encoding: 'utf8' }).stdout;
 
 export const diff = (a: string, b: string, ...options: string[]): any => answer('diff', a, b, ...options);
 
 export const replay = (file: string, ...words: string[]): any => answer('replay', file, ...words);
 
-/** The error of the command, without its name. */
+/** Returns the command's error without the command's name. */
 export const refusal = (...words: string[]): string => spawnSync(command, words, { encoding: 'utf8' }).stderr;

@@ -9,7 +9,7 @@ import { exact, numberOf, serving, show, state, tableRows, test } from './page';
 const [A, B] = [example('leak.pickle'), example('oom.pickle')];
 const [a, b] = [report(A).devices[0], report(B).devices[0]];
 
-test('both recordings are shown, with what grew, their peaks and settings', async ({ open }) => {
+test('both recordings are shown, with growth, peaks and settings', async ({ open }) => {
   const page = await open(`${await serving(A, B)}#way=moments`);
   await show(page, 'compare');
   expect(await page.locator('.small-title').allTextContents()).toEqual([
@@ -38,12 +38,12 @@ test('both recordings are shown, with what grew, their peaks and settings', asyn
 const changed = (name: string) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`);
 const [BASE, BATCH] = [changed('base'), changed('batch')];
 
-test('each line is compared at its own highest, as the command compares it', async ({ open }) => {
+test('each line is compared at its own peak, as by the command', async ({ open }) => {
   const page = await open(await serving(BASE, BATCH));
   await show(page, 'compare');
   await page.locator('.growth[data-way="highest"]').waitFor();
   const [device] = diff(BASE, BATCH).devices;
-  const rows = await tableRows(page, 'Most allocated by each line');
+  const rows = await tableRows(page, 'Peak of each line');
   const told = (line: any) => [line.bytes.a, line.bytes.b, line.difference_bytes];
   expect(rows.map((row) => [exact(row[2]!), exact(row[3]!), exact(row[1]!)])).toEqual(device.highest_lines.map(told));
   const event = (n: number | null) => (n === null ? '–' : `event ${n.toLocaleString('en-US')}`);
@@ -51,12 +51,12 @@ test('each line is compared at its own highest, as the command compares it', asy
     expect([event(at_event.a), 'the end', 'the start']).toContain(rows[i]![4]);
     expect([event(at_event.b), 'the end', 'the start']).toContain(rows[i]![5]);
   }
-  // A moment that is chosen in one of the timelines compares all of both there.
+  // Choosing a moment in one timeline compares both recordings at moments.
   await page.getByRole('slider', { name: /tagged-base/ }).press('PageUp');
   await page.getByRole('grid', { name: 'Allocated by line' }).waitFor();
   await page
     .getByRole('group', { name: 'Compare', exact: true })
-    .getByRole('radio', { name: 'Each at its highest' })
+    .getByRole('radio', { name: 'Each at its peak' })
     .check({ force: true });
   await page.locator('.growth[data-way="highest"]').waitFor();
 });
@@ -67,12 +67,12 @@ test('steps of both are aligned', async ({ open }) => {
   await show(page, 'compare');
   await page.getByRole('combobox', { name: 'Part' }).selectOption({ label: 'a step' });
   const most = async () => {
-    const rows = await tableRows(page, 'Most allocated by each line');
+    const rows = await tableRows(page, 'Peak of each line');
     return Object.fromEntries(
       rows.map((row) => [/ (\w+)$/.exec(row[0]!)![1]!, [exact(row[2]!), exact(row[3]!)].map((n) => n / 2 ** 20)]),
     );
   };
-  // The last step that both have, the fourth: the large one is the third of the second recording.
+  // The fourth step, the last that both have; the large one is the third step of the second recording.
   await page.locator('.growth[data-way="highest"]').waitFor();
   await expect.poll(async () => (await state(page))['part']).toBe('4.4.');
   await expect.poll(async () => (await most())['backward']).toEqual([32, 32]);
@@ -84,7 +84,7 @@ test('steps of both are aligned', async ({ open }) => {
   expect(told.find((line: any) => line.key.includes('backward')).bytes).toEqual({ a: 32 * 2 ** 20, b: 64 * 2 ** 20 });
 });
 
-test('what changed is told as the command tells it', async ({ open }) => {
+test("the changes match the command's", async ({ open }) => {
   const device = diff(BASE, BATCH).devices[0];
   const [first] = device.what_changed;
   const page = await open(await serving(BASE, BATCH));
@@ -102,7 +102,7 @@ test('what changed is told as the command tells it', async ({ open }) => {
   );
 });
 
-test('moments of both are chosen apart from each other', async ({ open }) => {
+test('moments of both are chosen independently', async ({ open }) => {
   const page = await open(`${await serving(A, B)}#view=compare`);
   await page.locator('.growth').waitFor();
   const second = page.getByRole('slider', { name: /oom\.pickle/ });
@@ -111,7 +111,7 @@ test('moments of both are chosen apart from each other', async ({ open }) => {
   const { at } = report(B, '--at', String(b.peak_event - 100)).devices[0];
   await page.locator(`.growth[data-a="${a.peak_allocated_bytes}"][data-b="${at.allocated_bytes}"]`).waitFor();
   const first = page.getByRole('slider', { name: /leak\.pickle/ });
-  // Its picture is there a moment later.
+  // Its picture arrives a moment later.
   await expect
     .poll(async () => {
       await first.click({ position: { x: 500, y: 30 } });
@@ -121,11 +121,11 @@ test('moments of both are chosen apart from each other', async ({ open }) => {
   const moment = Number((await state(page))['moment']);
   const told = report(A, '--at', String(moment - 1)).devices[0].at;
   await page.locator(`.growth[data-a="${told.allocated_bytes}"][data-b="${at.allocated_bytes}"]`).waitFor();
-  await page.getByRole('button', { name: 'Both at their peaks' }).click();
+  await page.getByRole('button', { name: 'Show both at their peaks' }).click();
   await page.locator(`.growth[data-a="${a.peak_allocated_bytes}"][data-b="${b.peak_allocated_bytes}"]`).waitFor();
 });
 
-test('another file is shown by choosing it, in every view', async ({ open }) => {
+test('another file can be chosen in every view', async ({ open }) => {
   const page = await open(await serving(A, B));
   await page.getByRole('combobox', { name: 'File' }).selectOption('1');
   await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(b.peak_allocated_bytes);
@@ -141,7 +141,7 @@ test('another file is shown by choosing it, in every view', async ({ open }) => 
   await page.locator('.segments-view[data-segments="11"]').waitFor();
 });
 
-test('one file alone says what to do to compare', async ({ open }) => {
+test('a single file explains how to compare', async ({ open }) => {
   const page = await open(`${await serving(A)}#view=compare`);
   await page.getByRole('heading', { name: 'There is nothing to compare with yet.' }).waitFor();
 });

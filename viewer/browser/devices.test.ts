@@ -1,4 +1,4 @@
-// Recordings of several devices: which one is shown first, and what is told of the others.
+// Recordings of several devices: the default device, and findings about the others.
 
 import { expect } from 'vitest';
 import { secondFailed } from './recordings';
@@ -7,7 +7,7 @@ import { numberOf, ready, serving, state, test } from './page';
 const MIB = 1 << 20;
 const strip = { name: 'Devices' } as const;
 
-test('the device that ran out of memory is shown first, and said on the other', async ({ open }) => {
+test('the device that ran out of memory is the default, and the other device mentions it', async ({ open }) => {
   const address = await serving(secondFailed());
   const page = await open(address);
   await ready(page, 'overview');
@@ -15,7 +15,7 @@ test('the device that ran out of memory is shown first, and said on the other', 
   const devices = page.getByRole('group', strip).getByRole('button');
   expect(await devices.count()).toBe(2);
   expect(await devices.allInnerTexts()).toEqual(['GPU 0 40.00 MiB peak', 'GPU 1 20.00 MiB peak out of memory']);
-  // Each is drawn to the same scale.
+  // All are drawn to the same scale.
   await expect.poll(() => devices.locator('path').count()).toBe(2);
   expect(await devices.nth(1).locator('path').getAttribute('d')).toContain('V50H');
   expect(await devices.nth(0).locator('path').getAttribute('d')).toContain('V0H');
@@ -37,7 +37,7 @@ test('the device that ran out of memory is shown first, and said on the other', 
   await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(40 * MIB);
 });
 
-test('the strip of devices works from the keyboard, in every view', async ({ open }) => {
+test('the device strip works with the keyboard, in every view', async ({ open }) => {
   const page = await open(`${await serving(secondFailed())}#view=state`);
   await page.getByRole('group', strip).getByRole('button', { name: 'GPU 0' }).focus();
   await page.keyboard.press('Enter');

@@ -14,7 +14,7 @@ const LEAK = example('leak.pickle');
 const OOM = example('oom.pickle');
 const TRAINING = example('training.pickle.zst');
 
-test('a page without a recording asks for one, and shows what is dropped', async ({ open }) => {
+test('a page without a recording asks for one, and shows a dropped one', async ({ open }) => {
   const page = await open(await servingAlone(), { draws: false });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   await drop(page, { name: 'leak.pickle', bytes: readFileSync(LEAK) });
@@ -37,7 +37,7 @@ test('a dropped file opens beside the others and can be compared', async ({ open
   expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
 
-test('the button opens files, too', async ({ open }) => {
+test('the button opens files too', async ({ open }) => {
   const page = await open(await servingAlone(), { draws: false });
   const chooser = page.waitForEvent('filechooser');
   await page
@@ -52,7 +52,7 @@ test('the button opens files, too', async ({ open }) => {
     .toBe(report(OOM).devices[0].peak_reserved_bytes);
 });
 
-test('what is no recording is refused with the reason, and the page stays', async ({ open }) => {
+test('a file that is not a recording is refused with a reason, and the page stays', async ({ open }) => {
   const page = await open(await servingAlone(LEAK), { expected: /status of 4\d\d/ });
   await drop(page, { name: 'notes.txt', bytes: Buffer.from('These are notes, no recording.') });
   const alert = page.getByRole('alert');
@@ -73,7 +73,7 @@ test('a file that is too large is refused with a reason', async ({ open, skip })
   await expect.poll(() => page.getByRole('alert').textContent(), { timeout: 20_000 }).toMatch(/larger than 1\.00 GiB/);
 });
 
-test('several files at once open one after the other, whatever they are', async ({ open }) => {
+test('several files open one after the other, of any kind', async ({ open }) => {
   const page = await open(await servingAlone(LEAK), { expected: /status of 4\d\d/ });
   await drop(
     page,
@@ -92,7 +92,9 @@ test('several files at once open one after the other, whatever they are', async 
     .toBe(report(TRAINING).devices[0].peak_allocated_bytes);
 });
 
-test('what is hostile or cut is refused in a sentence, and the page goes on', { timeout: 120_000 }, async ({ open }) => {
+test('hostile and truncated files are refused with a sentence, and the page continues', { timeout: 120_000 }, async ({
+  open,
+}) => {
   const page = await open(await servingAlone(LEAK), { expected: /status of 4\d\d/ });
   const alert = page.getByRole('alert');
   for (const [name, bytes, why] of BOMBS) {
@@ -109,29 +111,29 @@ test('what is hostile or cut is refused in a sentence, and the page goes on', { 
   expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
 
-/** Events of so many bytes, 4 MiB of them. */
+/** Events of this many bytes, 4 MiB of them. */
 const events = (bytes: number): Buffer => {
   const event = '{"action": "alloc", "addr": 4096, "size": 512, "stream": 0},'.padEnd(bytes);
   return Buffer.from(event.repeat((4 << 20) / bytes));
 };
 
-/** What stands around events. */
+/** The parts of the file around the events. */
 const AROUND: [string, string] = [
   '{"segments": [], "device_traces": [[',
   '{"action": "alloc", "addr": 1, "size": 1, "stream": 0}]]}',
 ];
 
-/** What takes seconds to read. */
+/** A file that takes seconds to read. */
 const LONG: Dropped = { name: 'long.json', bytes: events(64), times: 200, around: AROUND };
 
-test('reading can be given up, and what was open stays', async ({ open }) => {
+test('reading can be canceled, and open files stay', async ({ open }) => {
   const page = await open(await servingAlone(LEAK), { expected: /status of|ERR_/ });
   await drop(page, LONG, { name: 'second.pickle', bytes: readFileSync(OOM) });
   const reading = page.getByRole('dialog', { name: 'Reading long.json' });
-  await reading.getByRole('progressbar', { name: 'How much is read' }).waitFor();
+  await reading.getByRole('progressbar', { name: 'Reading progress' }).waitFor();
   await reading.getByRole('button', { name: 'Cancel' }).click();
   await reading.waitFor({ state: 'detached' });
-  // What was to come after it is given up, too.
+  // The following files are canceled too.
   expect(await page.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['leak.pickle']);
   expect(await page.getByRole('alert').textContent()).toBe('');
   await show(page, 'state');
@@ -143,11 +145,11 @@ test('reading can be given up, and what was open stays', async ({ open }) => {
   await expect.poll(() => page.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(2);
 });
 
-test('how much is read is shown', async ({ open, skip }) => {
+test('reading shows its progress', async ({ open, skip }) => {
   skip(TRANSPORT === 'server', 'a browser does not tell how much it sent');
   const page = await open(await servingAlone(LEAK));
   await drop(page, LONG);
-  const progress = page.getByRole('progressbar', { name: 'How much is read' });
+  const progress = page.getByRole('progressbar', { name: 'Reading progress' });
   const value = () => progress.evaluate((bar: HTMLProgressElement) => bar.position);
   await expect.poll(value).toBeGreaterThan(0.05);
   const before = await value();
@@ -155,7 +157,7 @@ test('how much is read is shown', async ({ open, skip }) => {
   await page.keyboard.press('Escape');
 });
 
-test('before a file is read that may not fit, the page says so', async ({ open, skip }) => {
+test('the page warns before it reads a file that may not fit', async ({ open, skip }) => {
   skip(TRANSPORT === 'server', 'the server says itself what is too much');
   const page = await open(await servingAlone(LEAK));
   const doubt = (name: string) => page.getByRole('dialog', { name: `${name} may be too large for a page.` });
@@ -164,25 +166,25 @@ test('before a file is read that may not fit, the page says so', async ({ open, 
   await expect
     .poll(() => doubt('huge.pickle').textContent())
     .toContain(
-      'It has 1.95 GiB and may need 4.30 GiB of memory; a page can have 4.00 GiB. The command has no such limit: vramscope view FILE',
+      'It has 1.95 GiB and may need 4.30 GiB of memory; a page can use 4.00 GiB. The command has no such limit: vramscope view FILE',
     );
   await page.keyboard.press('Escape');
   await doubt('huge.pickle').waitFor({ state: 'detached' });
   expect(await page.getByRole('alert').textContent()).toBe('');
-  // One that is packed means more, and may be read all the same.
+  // A packed file expands, and can be read anyway.
   const start = Buffer.concat([gzipSync('These are notes.'), Buffer.alloc(4 << 20)]);
   await drop(page, { name: 'packed.gz', bytes: start, times: 40 });
-  await expect.poll(() => doubt('packed.gz').textContent()).toContain('for it is compressed');
-  await doubt('packed.gz').getByRole('button', { name: 'Read it anyway' }).click();
+  await expect.poll(() => doubt('packed.gz').textContent()).toContain('because it is compressed');
+  await doubt('packed.gz').getByRole('button', { name: 'Read anyway' }).click();
   await expect.poll(() => page.getByRole('alert').textContent()).toContain('packed.gz: ');
   await show(page, 'state');
 });
 
-test('an engine that had to stop is replaced, and reads again what was open', async ({ open, skip }) => {
+test('a stopped engine is replaced, and open files are read again', async ({ open, skip }) => {
   skip(TRANSPORT === 'server', 'its memory is as large as the machine');
   const page = await open(`${await servingAlone(LEAK, OOM)}#view=overview`);
   await page.evaluate(() => {
-    // What a worker tells when a file needs more than it has.
+    // The worker's message when a file needs more memory than it has.
     const post = Worker.prototype.postMessage;
     Worker.prototype.postMessage = function (request: { file?: { content: File } }) {
       if (request.file?.content.name !== 'enormous.pickle') return post.call(this, request);
@@ -190,7 +192,7 @@ test('an engine that had to stop is replaced, and reads again what was open', as
     };
   });
   await drop(page, { name: 'enormous.pickle', bytes: readFileSync(LEAK) });
-  await expect.poll(() => page.getByRole('alert').textContent()).toContain('may need more than the 4 GiB that a page can have');
+  await expect.poll(() => page.getByRole('alert').textContent()).toContain('may need more than the 4 GiB that a page can use');
   for (const view of VIEWS) await show(page, view);
   await drop(page, { name: 'small.pickle', bytes: readFileSync(LEAK) });
   const files = page.getByRole('combobox', { name: 'File' });
@@ -202,7 +204,7 @@ test('an engine that had to stop is replaced, and reads again what was open', as
     .toBe(report(OOM).devices[0].peak_allocated_bytes);
 });
 
-test('two gigabytes are answered or refused, and the page goes on', { timeout: 600_000 }, async ({ open, skip }) => {
+test('two gigabytes are read or refused, and the page continues', { timeout: 600_000 }, async ({ open, skip }) => {
   skip(TRANSPORT === 'server', 'it takes no more than a gigabyte');
   skip(!process.env['VRAMSCOPE_HUGE'], 'minutes, and 4 GiB of memory: VRAMSCOPE_HUGE=1');
   const page = await open(await servingAlone(LEAK));
@@ -210,7 +212,7 @@ test('two gigabytes are answered or refused, and the page goes on', { timeout: 6
   const read = async (name: string, bytes: number) => {
     const start = performance.now();
     await drop(page, { name, bytes: events(bytes), times: 500, around: AROUND });
-    await page.getByRole('button', { name: 'Read it anyway' }).click();
+    await page.getByRole('button', { name: 'Read anyway' }).click();
     await page.getByRole('dialog').waitFor({ state: 'detached', timeout: 300_000 });
     console.log(`${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
   };
@@ -226,7 +228,7 @@ test('two gigabytes are answered or refused, and the page goes on', { timeout: 6
     .toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
 
-test('a file that is closed makes place for the others, and the last leaves a page without one', async ({ open }) => {
+test('closing a file frees room for others, and closing the last leaves an empty page', async ({ open }) => {
   const page = await open(await servingAlone(LEAK, OOM), CLOSING);
   const files = page.getByRole('combobox', { name: 'File' });
   await page.getByRole('button', { name: 'Close leak.pickle' }).click();
@@ -251,7 +253,7 @@ test('a double click closes one file', async ({ open }) => {
   const files = page.getByRole('combobox', { name: 'File' });
   await expect.poll(() => files.locator('option').allTextContents()).toEqual(['oom.pickle']);
   await expect.poll(async () => (await state(page))['file']).toBe('1');
-  // The way back leads past what was closed.
+  // Back skips the closed file.
   await page.goBack();
   await show(page, 'state');
   await expect.poll(() => numberOf(page, '.state-view', 'data-moment')).toBe(report(OOM).devices[0].peak_event + 1);
@@ -259,7 +261,7 @@ test('a double click closes one file', async ({ open }) => {
   expect(await files.locator('option').allTextContents()).toEqual(['oom.pickle']);
 });
 
-test('a file that another page has closed says so, and closes here, too', async ({ open, skip }) => {
+test('a file closed by another page is reported, and closes here too', async ({ open, skip }) => {
   onlyServed(skip, 'several pages');
   const url = await servingAlone(LEAK, OOM);
   const [one, two] = [await open(url, CLOSING), await open(url, CLOSING)];
@@ -275,7 +277,7 @@ test('a file that another page has closed says so, and closes here, too', async 
   expect(await one.getByRole('alert').textContent()).toBe('');
 });
 
-test('text that is dragged over the page is no file', async ({ open }) => {
+test('dragged text is not treated as a file', async ({ open }) => {
   const page = await open(await servingAlone(LEAK));
   await page.evaluate(() => {
     const transfer = new DataTransfer();

@@ -5,13 +5,13 @@ import type { Page } from 'playwright-core';
 export interface Dropped {
   name: string;
   bytes: Buffer;
-  /** So often; memory is not copied for that. */
+  /** Repetitions; the memory is not copied. */
   times?: number;
-  /** What stands before and behind it. */
+  /** Bytes before and after it. */
   around?: [string, string];
 }
 
-/** Drags files in and lets them go. */
+/** Drags files onto the page and drops them. */
 export async function drop(page: Page, ...files: Dropped[]): Promise<void> {
   const transfer = await page.evaluateHandle(
     (files) => {

@@ -1,4 +1,4 @@
-// Findings of the overview that lead to what they are about: leaks, regions, markers; and the page without a recording.
+// Findings of the overview and their links: leaks, regions, markers; and the page without a recording.
 
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
@@ -6,10 +6,10 @@ import { example, report } from './command';
 import { leaking, leakingOnOther, overlapping, stepping } from './recordings';
 import { numberOf, ready, serving, servingAlone, state, tableRows, test } from './page';
 
-test('the link of a leak finds the blocks that were kept, and none that the line freed', async ({ open }) => {
+test("a leak's link finds the kept blocks, and no freed block of the line", async ({ open }) => {
   const file = leaking();
   const [leak] = report(file).devices[0].leaks;
-  // The line makes as many blocks that are freed.
+  // The line allocates equally many blocks that are freed.
   expect(leak.allocations).toBeGreaterThan(leak.kept);
   const page = await open(await serving(file));
   await ready(page, 'overview');
@@ -21,7 +21,7 @@ test('the link of a leak finds the blocks that were kept, and none that the line
   await expect.poll(() => numberOf(page, '#search-result [data-matches]', 'data-matches')).toBe(leak.kept);
 });
 
-test('the leak of the example is shown with how it grew', async ({ open }) => {
+test('the leak of the example is shown with its growth', async ({ open }) => {
   const file = example('leak.pickle');
   const [leak] = report(file).devices[0].leaks;
   expect(leak.kept_bytes_by_then.at(-1)).toBe(leak.kept_bytes);
@@ -30,17 +30,17 @@ test('the leak of the example is shown with how it grew', async ({ open }) => {
   expect(await page.locator('.leak-growth').first().getAttribute('aria-label')).toContain('Kept, by tenths of the run');
 });
 
-test('a leak says what a step leaves, where steps are known', async ({ open }) => {
+test('a leak shows its bytes per step, if steps are known', async ({ open }) => {
   const file = example('leak.pickle');
   const [device] = report(file).devices;
   const [leak] = device.leaks;
-  // Of as good as every step one block of this size is kept.
+  // Almost every step keeps one block of this size.
   expect(leak.kept_bytes_per_step * device.steps.steps.length).toBeGreaterThan(leak.kept_bytes * 0.9);
   const page = await open(await serving(file));
-  await page.getByText(`a step leaves ${bytes(leak.kept_bytes_per_step)}, the median of all`).waitFor();
+  await page.getByText(`${bytes(leak.kept_bytes_per_step)} a step (median)`).waitFor();
 });
 
-test('a leak on another GPU is said on this one', async ({ open }) => {
+test('a leak on another GPU is mentioned on this one', async ({ open }) => {
   const file = leakingOnOther();
   const [, other] = report(file).devices;
   const page = await open(await serving(file));
@@ -64,7 +64,7 @@ test('a region leads to its run with the highest peak', async ({ open }) => {
   expect(region.typical.peak_allocated_bytes).toBeLessThan(region.largest.peak_allocated_bytes);
 });
 
-test('markers are a table, whose rows lead to their places', async ({ open }) => {
+test('markers are a table whose rows lead to their places', async ({ open }) => {
   const page = await open(await serving(overlapping()));
   await ready(page, 'overview');
   await expect.poll(async () => (await tableRows(page, 'Markers')).length).toBe(3);
@@ -79,7 +79,7 @@ test('markers are a table, whose rows lead to their places', async ({ open }) =>
   await expect.poll(async () => (await state(page))['span']).toBe('2.4');
 });
 
-test('without a recording the page says how to make one', async ({ open }) => {
+test('without a recording, the page explains how to make one', async ({ open }) => {
   const page = await open(await servingAlone(), { draws: false, permissions: ['clipboard-read', 'clipboard-write'] });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   await page.getByRole('button', { name: "Copy: PyTorch's own recorder" }).click();

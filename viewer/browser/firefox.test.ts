@@ -1,4 +1,4 @@
-// The page in Firefox, where it is installed: that every part of it works there, too. What it shows is held to account in Chromium.
+// The page in Firefox, if installed: every part works there too. The Chromium tests check the contents.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -29,7 +29,7 @@ const complaints: string[] = [];
 beforeEach(() => void complaints.splice(0));
 afterEach(() => expect(complaints).toEqual([]));
 
-/** Opens an address, and writes down what Firefox complains of. */
+/** Opens an address and records Firefox's complaints. */
 async function open({ task, skip }: TestContext, address: string): Promise<Page> {
   if (!browser) skipping('firefox', `in Firefox ${task.name}`, skip);
   const page = await browser!.newPage();
@@ -77,13 +77,13 @@ const drop = (page: Page, name: string, bytes: Buffer) =>
     bytes.toString('base64'),
   );
 
-test('a page with recordings inside draws from the disk, and every view opens', async (context) => {
+test('a self-contained page opens from the disk, with every view', async (context) => {
   const address = pathToFileURL(writePage(example('oom.pickle'), example('leak.pickle'))).href;
   const page = await open(context, address);
   await drawn(page);
   expect(await peakOf(page)).toBe(told('oom.pickle'));
   await walk(page);
-  // Links into it, and the way back.
+  // Links into the page, and Back.
   await page.goto('about:blank');
   await page.goto(`${address}#view=state&file=1&moment=7`);
   await page.waitForSelector('.state-view[data-moment="7"]');
@@ -96,7 +96,7 @@ test('a page with recordings inside draws from the disk, and every view opens', 
   await page.waitForFunction(() => document.querySelectorAll('.file-select option').length === 3);
 });
 
-test('the site opens its examples and what is dropped, and refuses what is no recording', async (context) => {
+test('the site opens its examples and dropped files, and refuses other files', async (context) => {
   const page = await open(context, site.url);
   await press(page, 'button', 'Training');
   await drawn(page);
@@ -114,7 +114,7 @@ test('the site opens its examples and what is dropped, and refuses what is no re
   );
 });
 
-test('after the first visit the site opens without a network', async (context) => {
+test('after the first visit, the site opens offline', async (context) => {
   const page = await open(context, site.url);
   await page.evaluate(() => navigator.serviceWorker.ready.then(() => {}));
   await page.waitForFunction(() => navigator.serviceWorker.controller?.state === 'activated');

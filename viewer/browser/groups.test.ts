@@ -1,4 +1,4 @@
-// What is live at a moment is what the command says of it, however it is grouped; and what differs between two recordings.
+// Live memory at a moment matches the command, by every grouping; so do the differences of two recordings.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -28,12 +28,12 @@ async function source(...files: string[]) {
   return asking(served.url);
 }
 
-/** The words in which a table tells a group of the command: for people, where the command's key is for programs. */
+/** Converts a table's label to the command's key for the group. */
 function told(by: By, key: string, label: string): boolean {
   const name = label.replace(/^\(live before recording(, freed at)?\) /, '');
   if (by === 'function') return key === name || key === name.replace(/ \((?:.*\/)?([^/]*)\)$/, ' ($1)');
   if (by === 'stack') return name.split(' ‹ ').includes(key);
-  // A file is told by its path from the directory that all of the user's share.
+  // A file's path starts at the common directory of the user's files.
   if (by === 'file') return key.endsWith(name);
   return name === (by === 'category' ? key.replaceAll('_', ' ') : key);
 }
@@ -71,11 +71,11 @@ async function isThatOfTheCommand(file: string): Promise<void> {
 }
 
 describe.each(['training.pickle.zst', 'leak.pickle', 'oom.pickle'])('%s', (name) => {
-  test('groups are those of the command', { timeout: 120_000 }, () => isThatOfTheCommand(example(name)));
+  test('groups match the command', { timeout: 120_000 }, () => isThatOfTheCommand(example(name)));
 });
 
 describe.each(LARGER)('%s', (name) => {
-  test('groups are those of the command', { timeout: 180_000 }, async ({ skip }) => {
+  test('groups match the command', { timeout: 180_000 }, async ({ skip }) => {
     const file = join(data ?? '', name);
     if (!data || !existsSync(file)) skipping('recordings', `groups of ${name}`, skip);
     await isThatOfTheCommand(file);
@@ -84,7 +84,7 @@ describe.each(LARGER)('%s', (name) => {
 
 const changed = (name: string) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`);
 
-test('what two recordings hold differs by line as the command says', { timeout: 60_000 }, async () => {
+test('differences of two recordings match the command by line', { timeout: 60_000 }, async () => {
   const [base, batch] = [changed('base'), changed('batch')];
   const asked = await source(base, batch);
   const [a, b] = (await asked.recordings()).map((of) => of!.devices[0]!.peaks.allocated.moment);

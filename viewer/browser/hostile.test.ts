@@ -1,4 +1,4 @@
-// Names in a recording are anybody's text: nothing of it runs.
+// Names in a recording are untrusted text; none of it runs.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -8,14 +8,14 @@ import { HOSTILE, hostile } from './recordings';
 
 const file = hostile();
 
-/** Views whose panels hold the name of a file, of a function or of a line. */
+/** Views whose panels contain the name of a file, a function or a line. */
 const NAMING: View[] = ['overview', 'timeline', 'state', 'segments', 'allocations', 'moment'];
 
-/** Walks through everything that shows names. */
+/** Visits everything that shows names. */
 async function walk(page: Page): Promise<void> {
   for (const view of VIEWS) {
     await show(page, view);
-    // They are there, as text.
+    // The names appear as text.
     if (NAMING.includes(view)) await expect.poll(() => page.locator('#panel').innerText(), { message: view }).toContain(HOSTILE);
     expect(
       await page
@@ -23,11 +23,11 @@ async function walk(page: Page): Promise<void> {
         .count(),
     ).toBe(0);
   }
-  // Of a long name a list shows the end, and its title all.
+  // A list shows the end of a long name, and its title the whole name.
   expect(await page.locator('.file-select option').first().textContent()).toContain('document.title=');
   expect(await page.locator('.file-select').getAttribute('title')).toContain('<img src=x');
   await show(page, 'timeline');
-  await page.getByRole('combobox', { name: 'Colour' }).selectOption('stack');
+  await page.getByRole('combobox', { name: 'Color' }).selectOption('stack');
   await page.getByRole('list', { name: 'Legend' }).getByText(HOSTILE).waitFor();
   const box = await plotBox(page);
   const told = async () => (await page.locator('.part-tooltip').allInnerTexts()).join();
@@ -44,11 +44,11 @@ async function walk(page: Page): Promise<void> {
   expect(await page.locator('img').count()).toBe(0);
 }
 
-test('nothing of it runs', async ({ open }) => {
+test('no name runs as code', async ({ open }) => {
   await walk(await open(await serving(file, example('leak.pickle'))));
 });
 
-test('pictures and tables of it hold no markup', async ({ open }) => {
+test('saved pictures and tables contain no markup from names', async ({ open }) => {
   const page = await open(`${await serving(file)}#view=moment`);
   await show(page, 'moment');
   await page.getByRole('button', { name: /^Save flame/ }).click();

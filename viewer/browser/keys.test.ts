@@ -1,4 +1,4 @@
-// The page by keyboard alone.
+// The page with the keyboard only.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -11,7 +11,7 @@ const LEAK = example('leak.pickle');
 const range = async (page: Page) => pair((await state(page))['range']);
 const selectedTab = (page: Page) => page.getByRole('tab', { selected: true }).textContent();
 
-test('digits show the views, arrows walk the tabs', async ({ open }) => {
+test('digits show the views, arrow keys move between tabs', async ({ open }) => {
   const page = await open(await serving(LEAK));
   for (const [i, view] of [...VIEWS.entries()].reverse()) {
     await page.keyboard.press(String(i + 1));
@@ -41,7 +41,7 @@ test('plus, minus, arrows and 0 zoom and move the timeline', async ({ open }) =>
   await expect.poll(async () => (await state(page))['range']).toBeUndefined();
 });
 
-test('w and s zoom, a and d move, as arrows do', async ({ open }) => {
+test('w and s zoom, a and d scroll, like the arrow keys', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=timeline`);
   const width = async () => (await range(page))[1] - (await range(page))[0];
   await redrawn(page, () => page.keyboard.press('w'));
@@ -79,7 +79,7 @@ test('a question mark shows the keys, Escape closes them', async ({ open }) => {
   const dialog = page.getByRole('dialog', { name: 'Keys' });
   await dialog.waitFor();
   expect(await dialog.textContent()).toContain('Search');
-  // What is behind it does not listen.
+  // The page behind the dialog ignores keys.
   await page.keyboard.press('3');
   expect(await selectedTab(page)).toBe('Overview');
   await page.keyboard.press('Escape');
@@ -89,7 +89,7 @@ test('a question mark shows the keys, Escape closes them', async ({ open }) => {
   await dialog.waitFor({ state: 'hidden' });
 });
 
-test('a slash goes to the search; what is typed there is text', async ({ open }) => {
+test('a slash focuses the search, and typed keys are text there', async ({ open }) => {
   const page = await open(await serving(LEAK));
   await page.keyboard.press('/');
   const box = page.getByRole('searchbox');
@@ -113,7 +113,7 @@ test('Escape clears the selection, then the search', async ({ open }) => {
   await expect.poll(() => state(page)).toEqual({ view: 'timeline' });
 });
 
-/** Controls that a hand can reach; of radio buttons the checked one, as browsers do. */
+/** Returns the reachable controls; of radio buttons only the checked one, as in browsers. */
 const controls = (page: Page): Promise<string[]> =>
   page.evaluate(() => {
     const all = document.querySelectorAll<HTMLElement>('button, select, input, a[href], [tabindex]');
@@ -124,7 +124,7 @@ const controls = (page: Page): Promise<string[]> =>
     return mine.map((e) => e.outerHTML.slice(0, 120));
   });
 
-/** What has keys of its own and yet no place in the order of Tab; of a table one row has it. */
+/** Returns elements with keys but outside the Tab order; a table needs one row in it. */
 const unfocusable = (page: Page): Promise<string[]> =>
   page.evaluate(() => {
     const alone = [...document.querySelectorAll<HTMLElement>('[role=application], [role=listbox], [role=slider]')];
@@ -136,7 +136,7 @@ const unfocusable = (page: Page): Promise<string[]> =>
     return bad.map((e) => e.outerHTML.slice(0, 120));
   });
 
-test('every control is reached with Tab, and nothing holds the focus', { timeout: 120_000 }, async ({ open }) => {
+test('Tab reaches every control, and no control traps the focus', { timeout: 120_000 }, async ({ open }) => {
   const page = await open(await serving(LEAK, OOM));
   await page.locator('.legend button').first().waitFor();
   const focused = () => page.evaluate(() => (document.activeElement as HTMLElement).dataset['number']);
@@ -161,11 +161,11 @@ test('every control is reached with Tab, and nothing holds the focus', { timeout
   }
 });
 
-test('what is clicked can be clicked with a role that says so', async ({ open }) => {
+test('clickable elements have a role that says so', async ({ open }) => {
   const page = await open(await serving(LEAK, OOM));
   for (const view of VIEWS) {
     await show(page, view);
-    // A pointer that turns into a hand promises a control.
+    // A hand cursor promises a control.
     const hands = await page.evaluate(() =>
       [...document.querySelectorAll<HTMLElement>('body *')]
         .filter((e) => e.checkVisibility() && getComputedStyle(e).cursor === 'pointer')
@@ -184,7 +184,7 @@ test('what is clicked can be clicked with a role that says so', async ({ open })
 test('buttons, menus, tables and lists work with Enter, Space and arrows', async ({ open }) => {
   const page = await open(await serving(OOM));
   // A finding leads to its view.
-  const link = page.getByRole('button', { name: 'Who held the memory' });
+  const link = page.getByRole('button', { name: 'Show the holders' });
   await link.focus();
   await page.keyboard.press('Enter');
   await expect.poll(() => selectedTab(page)).toBe('Moment');

@@ -1,4 +1,4 @@
-// Answers come in any order: what is drawn does not depend on which came last.
+// Answers arrive in any order; the result does not depend on the last one.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -6,10 +6,10 @@ import { example } from './command';
 import { ready, serving, test, type View } from './page';
 import { answered, meddle } from './transport';
 
-/** Views that draw on canvases of their own, in colours that the names of the file give. */
+/** Views that draw on their own canvases, in colors derived from the file's names. */
 const DRAWING: View[] = ['segments', 'state', 'moment', 'compare'];
 
-/** Every canvas in the panel as a picture, once they stand still. */
+/** Returns the panel's canvases as pictures, once they no longer change. */
 async function pixels(page: Page): Promise<string> {
   const pictures = () =>
     page.locator('#panel canvas').evaluateAll((all) => all.map((canvas) => (canvas as HTMLCanvasElement).toDataURL()).join(' '));

@@ -1,4 +1,4 @@
-// The legend: exact bytes and shares of the groups at the shown moment, as the command counts them.
+// The legend: exact bytes and shares of the groups at the shown moment, compared with the command.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -18,7 +18,7 @@ interface Listed {
   color: string;
 }
 
-/** The groups of the legend, and of what moment and how many bytes it tells. */
+/** Returns the legend's groups, its moment and its total. */
 async function listed(page: Page): Promise<{ moment: number; bytes: number; groups: Listed[] }> {
   return legend(page).evaluate((list) => {
     const whole = list.querySelector<HTMLElement>('.legend-whole');
@@ -32,7 +32,7 @@ async function listed(page: Page): Promise<{ moment: number; bytes: number; grou
   });
 }
 
-/** Numbers that look random and are the same each time. */
+/** Returns pseudorandom numbers, the same each time. */
 function* random(seed: number): Generator<number> {
   for (let n = seed; ; ) yield (n = (n * 1664525 + 1013904223) >>> 0) / 2 ** 32;
 }
@@ -53,7 +53,7 @@ test.for(EXAMPLES)('the legend of %s says what the report says, at any moment', 
       const holders: { key: string; bytes: number }[] = told.holders;
       const rest = holders.slice(MOST).reduce((sum, { bytes }) => sum + bytes, 0);
       const expected = [...holders.slice(0, MOST).map(({ bytes }) => bytes), ...(holders.length > MOST ? [rest] : [])];
-      // The moment may be that of the answer before, grouped by something else.
+      // The moment may still belong to the previous answer with another grouping.
       await expect
         .poll(async () => order((await listed(page)).groups.map(({ bytes }) => bytes).filter((n) => n > 0)))
         .toEqual(order(expected));
@@ -75,7 +75,7 @@ test.for(EXAMPLES)('the legend of %s says what the report says, at any moment', 
   }
 });
 
-test('of a span the legend tells what was there at its highest', { timeout: 60_000 }, async ({ open }) => {
+test('for an interval, the legend shows its peak', { timeout: 60_000 }, async ({ open }) => {
   for (const name of EXAMPLES) {
     const file = example(name);
     const [{ events }] = report(file).devices;
@@ -103,14 +103,14 @@ test('of a span the legend tells what was there at its highest', { timeout: 60_0
   }
 });
 
-test('reserved ranges are of no known category', async ({ open }) => {
+test('reserved ranges have no category', async ({ open }) => {
   const page = await open(`${await serving(example('training.pickle.zst'))}#view=timeline&stacked=reserved&color=category`);
   await legend(page).locator('[data-key]').first().waitFor();
   const { bytes, groups } = await listed(page);
   expect(groups.map(({ key, bytes }) => [key, bytes])).toEqual([['0 unknown', bytes]]);
 });
 
-test('no category is cut off, however narrow the page is', async ({ open }) => {
+test('no category is cut off in a narrow page', async ({ open }) => {
   const address = `${await serving(example('fleet/rank5.pickle.zst'))}#view=overview&color=category`;
   for (const width of [1600, 1280, 900]) {
     const page = await open(address, { viewport: { width, height: 800 } });
@@ -126,7 +126,7 @@ test('no category is cut off, however narrow the page is', async ({ open }) => {
   }
 });
 
-test('the legend says of what moment it is, and what the search fades', async ({ open }) => {
+test('the legend names its moment, and mentions faded groups', async ({ open }) => {
   const file = example('leak.pickle');
   const page = await open(`${await serving(file)}#view=timeline&color=line`);
   const whole = legend(page).locator('.legend-whole');
@@ -144,7 +144,7 @@ test('the legend says of what moment it is, and what the search fades', async ({
   await expect.poll(() => whole.textContent()).toMatch(/^event 4: /);
 });
 
-test('the largest groups have colours that differ, and keep them at every moment and in another recording', async ({ open }) => {
+test('the largest groups have distinct colors, at every moment and in another recording', async ({ open }) => {
   const [a, b] = ['base', 'batch'].map((name) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`));
   const page = await open(`${await serving(a!, b!)}#view=timeline&color=line`);
   const colors = async (): Promise<Map<string, string>> => {
@@ -161,7 +161,7 @@ test('the largest groups have colours that differ, and keep them at every moment
   const ofB = await colors();
   const both = [...ofA.keys()].filter((name) => ofB.has(name));
   expect(both.length).toBeGreaterThan(2);
-  // With both known the colours of both hold.
+  // With both known, the colors are distinct across both.
   await page.evaluate(() => (location.hash = '#view=timeline&color=line'));
   await expect
     .poll(async () => {
@@ -171,7 +171,7 @@ test('the largest groups have colours that differ, and keep them at every moment
     .toEqual([]);
 });
 
-test('a table shows the colours of the picture, and at 900 pixels the ends of paths', async ({ open }) => {
+test("a table shows the picture's colors, and the ends of paths at 900 pixels", async ({ open }) => {
   const file = example('training.pickle.zst');
   const page = await open(`${await serving(file)}#view=moment&color=file&by=file`, { viewport: { width: 900, height: 800 } });
   await expect.poll(async () => (await listed(page)).groups.length).toBeGreaterThan(1);
@@ -190,10 +190,10 @@ test('a table shows the colours of the picture, and at 900 pixels the ends of pa
     const [, same] = [...ofTable].find(([name]) => text.startsWith(name)) ?? [];
     expect(same, text).toBe(color);
   }
-  // Where pictures have other colours the table has none.
+  // If pictures use other colors, the table has none.
   await page.evaluate(() => (location.hash = '#view=moment&color=stream&by=file'));
   await expect.poll(async () => (await table()).every(([, color]) => color === '')).toBe(true);
-  // What is cut is the beginning of a path: its end is all there.
+  // Paths are cut at the beginning; their ends stay.
   await page.evaluate(() => (location.hash = '#view=moment&by=stack'));
   const paths = page.getByRole('grid', { name: 'Allocated by stack' }).locator('.label:has(.label-path)');
   await paths.first().waitFor();

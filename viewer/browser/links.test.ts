@@ -1,15 +1,15 @@
-// A link may hold any search: none of them keeps the page, or who answers it, from answering.
+// A link may contain any search; none of them blocks the page or the engine.
 
 import { expect } from 'vitest';
 import { goTo, serving, test } from './page';
 import { frame, write } from './recordings';
 
-/** A function whose name a pattern that tries every way takes longer than any life for. */
+/** A function name for which a backtracking pattern would take forever. */
 const LONG = `${'a'.repeat(100)}!`;
 
 const MIB = 1 << 20;
 
-/** Two allocations: of a function with that name, and of another. */
+/** Two allocations: one of a function with that name, and one of another function. */
 function recording(): string {
   const alloc = (at: number, name: string) => ({
     action: 'alloc',
@@ -37,7 +37,7 @@ const SEARCHES: [text: string, said: RegExp][] = [
   [`freed:>${'9'.repeat(300)} step:>${'9'.repeat(300)}`, /^0 matches/],
 ];
 
-test('a link with any search leaves the page answering', async ({ open }) => {
+test('a link with any search keeps the page responsive', async ({ open }) => {
   const address = await serving(recording());
   for (const [text, said] of SEARCHES) {
     const page = await open(`${address}#search=${encodeURIComponent(text)}`);
@@ -49,11 +49,11 @@ test('a link with any search leaves the page answering', async ({ open }) => {
   }
 });
 
-test('what the engine does not understand is said beside the search', async ({ open }) => {
+test('errors of the engine appear beside the search', async ({ open }) => {
   const page = await open(`${await serving(recording())}#search=other`);
   for (const [text, why] of [
-    ['/(/', 'this is no regular expression'],
-    [String.raw`/(a)\1/`, 'back references are not known'],
+    ['/(/', 'invalid regular expression'],
+    [String.raw`/(a)\1/`, 'back references are not supported'],
     ['>=5parsecs', 'a size is a number of bytes or has a unit'],
   ] as const) {
     await goTo(page, `search=${encodeURIComponent(text)}`);
@@ -62,7 +62,7 @@ test('what the engine does not understand is said beside the search', async ({ o
   }
 });
 
-test('patterns find what they match', async ({ open }) => {
+test('patterns find their matches', async ({ open }) => {
   const page = await open(await serving(recording()));
   for (const [text, count] of [
     ['/^a+!$/', 0],

@@ -1,4 +1,4 @@
-// What a recording shows of itself in a notebook, in frames like those of notebooks: the Python package's `_repr_html_`.
+// The Python package's `_repr_html_` of a recording, in frames like those of notebooks.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,12 +11,12 @@ import { test } from './page';
 import { skipping } from './skipping';
 
 const root = resolve(import.meta.dirname, '../..');
-// What `./test --python` makes.
+// The output of `./test --python`.
 const python = process.env['VRAMSCOPE_PYTHON'] ?? join(root, 'target/python/bin/python');
 
 const quoted = (text: string) => text.replaceAll('&', '&amp;').replaceAll('"', '&quot;');
 
-/** What a notebook is handed for a recording. */
+/** Returns the HTML that a notebook receives for a recording. */
 function shown(file: string): string {
   const program = 'import sys, vramscope; print(vramscope.read(sys.argv[1])._repr_html_())';
   const environment = { ...process.env, PYTHONPATH: join(root, 'python') };
@@ -25,22 +25,22 @@ function shown(file: string): string {
 
 interface Notebook {
   name: string;
-  /** Its page around an output. */
+  /** The notebook's page around an output. */
   around: (output: string) => string;
 }
 
 const NOTEBOOKS: Notebook[] = [
-  // JupyterLab and the pages of nbconvert have the output in their own document.
+  // JupyterLab and nbconvert put the output into their own document.
   { name: 'Jupyter', around: (output) => `<!doctype html><body><h3>In [1]:</h3>${output}</body>` },
   {
-    // Its output is in a frame of another origin, and has what this sandbox gives.
+    // The output is in a frame of another origin, with the rights of this sandbox.
     name: 'Colab',
     around: (output) =>
       `<!doctype html><body><iframe sandbox="allow-scripts allow-downloads allow-forms allow-popups"
         style="width: 100%; height: 700px" srcdoc="${quoted(`<!doctype html><body>${output}</body>`)}"></iframe></body>`,
   },
   {
-    // With `notebook.experimental.enableCsp`, without which nothing is forbidden.
+    // With `notebook.experimental.enableCsp`; without it, nothing is forbidden.
     name: 'VS Code',
     around: (output) =>
       `<!doctype html><meta http-equiv="Content-Security-Policy" content="default-src 'none';
@@ -49,14 +49,14 @@ const NOTEBOOKS: Notebook[] = [
   },
 ];
 
-/** What code in the frame can reach of the notebook around it and of the network. */
+/** Returns what the frame's code can reach of the notebook and the network. */
 const reaches = (frame: Frame): Promise<string[]> =>
   frame.evaluate(async () => {
     const found: string[] = [];
     try {
       if (parent.document.body) found.push('the notebook');
     } catch {
-      // As it should be.
+      // Expected.
     }
     await fetch('https://localhost:9/').then(
       () => found.push('the network'),
@@ -72,13 +72,13 @@ test.for(NOTEBOOKS)('in $name a recording shows what holds its peak', async ({ n
   writeFileSync(notebook, around(shown(example('oom.pickle'))));
   const page = await open(pathToFileURL(notebook).href, {
     draws: false,
-    // The test itself asks for what must not be had.
+    // The test itself makes the forbidden requests.
     expected: /Content Security Policy|localhost:9/,
   });
   await expect.poll(() => page.frames().length).toBe(name === 'Colab' ? 3 : 2);
   const frame = page.frames().at(-1)!;
   await frame.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  const card = frame.locator('.card', { hasText: 'Who held the 6.23 GiB at the peak' });
+  const card = frame.locator('.card', { hasText: 'Holders of the 6.23 GiB at the peak' });
   const [holder] = told.holders_at_peak;
   expect(await card.getByRole('row').nth(1).innerText()).toContain(holder.count.toString());
   await frame.getByRole('tab', { name: 'Moment' }).click();

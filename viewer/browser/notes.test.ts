@@ -1,4 +1,4 @@
-// Notes on parts of a recording: written, shown, changed, deleted; kept by the address and by a page that is saved with them.
+// Notes on parts of a recording: written, shown, edited, deleted; stored in the address and in a saved page.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ async function write(page: Page, text: string): Promise<void> {
   await page.keyboard.press('Enter');
 }
 
-/** The page that is saved. */
+/** Returns the saved page. */
 async function saved(page: Page): Promise<string> {
   const button = notes(page).getByRole('button', { name: 'Save page with notes' });
   const [download] = await Promise.all([page.waitForEvent('download'), button.click()]);
@@ -36,7 +36,7 @@ async function saved(page: Page): Promise<string> {
   return html;
 }
 
-/** What the timeline writes as text, from its picture. */
+/** Returns the texts that the timeline draws, from its saved picture. */
 async function drawnTexts(page: Page): Promise<string[]> {
   await page.getByRole('button', { name: 'Save timeline' }).click();
   const item = page.getByRole('menuitem', { name: 'Picture as SVG' });
@@ -49,25 +49,25 @@ async function drawnTexts(page: Page): Promise<string[]> {
   );
 }
 
-test('a note is written, changed and deleted by keys, and going back undoes each', async ({ open }) => {
+test('a note is written, edited and deleted by keys, and Back undoes each', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=moment&span=1000.2000`);
   await write(page, 'twice as high as before');
   await expect.poll(() => listed(page)).toEqual(['twice as high as before']);
   await expect.poll(() => inAddress(page)).toBe('0.0.1000.2000 twice as high as before');
   expect((await state(page))['view']).toBe('timeline');
   await notes(page).getByRole('button', { name: 'events 1,000 to 1,999' }).waitFor();
-  // Who wrote it goes on where it was begun.
-  await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Write a note on this span');
+  // The focus returns to the button that opened the field.
+  await expect.poll(() => page.evaluate(() => document.activeElement?.textContent)).toBe('Write a note on this interval');
 
-  await notes(page).getByRole('button', { name: 'Change: twice' }).press('Enter');
+  await notes(page).getByRole('button', { name: 'Edit: twice' }).press('Enter');
   await expect.poll(() => field(page).inputValue()).toBe('twice as high as before');
   await page.keyboard.press('Escape');
   await field(page).waitFor({ state: 'detached' });
   expect(await listed(page)).toEqual(['twice as high as before']);
-  // The span stays: the key was the field's.
+  // The interval stays: the key belonged to the field.
   expect((await state(page))['span']).toBe('1000.2000');
 
-  await notes(page).getByRole('button', { name: 'Change: twice' }).press('Enter');
+  await notes(page).getByRole('button', { name: 'Edit: twice' }).press('Enter');
   await field(page).fill('as high as before');
   await page.keyboard.press('Enter');
   await expect.poll(() => inAddress(page)).toBe('0.0.1000.2000 as high as before');
@@ -86,7 +86,7 @@ test('a note is written, changed and deleted by keys, and going back undoes each
   await expect.poll(() => listed(page)).toEqual(['twice as high as before']);
 });
 
-test('a note on a moment or a span leads there, along events and along time', async ({ open }) => {
+test('a note on a moment or an interval leads there, on both axes', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=timeline&moment=900`);
   await write(page, 'here');
   await notes(page).getByRole('button', { name: 'after event 899' }).waitFor();
@@ -108,7 +108,7 @@ test('a note on a moment or a span leads there, along events and along time', as
 
 const LONG = `${'all that the forward of the second step keeps for its backward, '.repeat(4)}seen on Monday`;
 
-test('it is drawn above its range, with the end of what has no room, and its tooltip has all', async ({ open }) => {
+test('a note is drawn above its range and cut at its beginning, with the whole text in the tooltip', async ({ open }) => {
   const hash = new URLSearchParams({
     view: 'timeline',
     notes: `0.0.1000.1800 ${LONG}\n0.0.2000.2000 at a moment\n0.0.1500.2600 beneath`,
@@ -127,7 +127,7 @@ test('it is drawn above its range, with the end of what has no room, and its too
   await expect.poll(async () => (await state(page))['range']).toBe('1501~2601');
 });
 
-test('another device has none of it', async ({ open }) => {
+test('another device does not have the notes', async ({ open }) => {
   const page = await open(`${await serving(secondFailed())}#view=timeline`);
   await write(page, 'of the second');
   await expect.poll(() => listed(page)).toEqual(['of the second']);
@@ -145,7 +145,7 @@ test('another device has none of it', async ({ open }) => {
 
 const HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> %0A & "quotes" \u{1f600}';
 
-test('a page that is saved with them has them, whatever they say', { timeout: 60_000 }, async ({ open }) => {
+test('a page saved with notes contains them, whatever their text', { timeout: 60_000 }, async ({ open }) => {
   const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&span=1000.2000`);
   await write(page, HOSTILE);
   await expect.poll(() => inAddress(page)).toContain(HOSTILE);
@@ -153,7 +153,7 @@ test('a page that is saved with them has them, whatever they say', { timeout: 60
   await write(page, 'of another file');
   await expect.poll(() => listed(page)).toEqual(['of another file']);
   let html = await saved(page);
-  // Once from whoever answers here, and once from the page that was saved.
+  // First with the engine under test, then with the saved page.
   for (let times = 0; times < 2; times += 1) {
     const again = await open(`${pathToFileURL(html).href}#view=timeline`);
     await expect.poll(() => listed(again)).toEqual([HOSTILE]);
@@ -163,7 +163,7 @@ test('a page that is saved with them has them, whatever they say', { timeout: 60
     await goTo(again, 'view=timeline&file=1&device=1');
     await expect.poll(() => listed(again)).toEqual(['of another file']);
     if (times > 0) {
-      // What is deleted there stays deleted.
+      // Notes deleted there stay deleted.
       await notes(again).getByRole('button', { name: 'Delete: of another' }).click();
       await expect.poll(() => inAddress(again)).toMatch(/^0\.0\.1000\.2000 /);
       await again.reload();
@@ -173,7 +173,7 @@ test('a page that is saved with them has them, whatever they say', { timeout: 60
   }
 });
 
-test('the notes of a page go with its files', async ({ open }) => {
+test('notes follow their files in a page', async ({ open }) => {
   const page = await open(`${await servingAlone(TRAINING, secondFailed())}#view=timeline&file=1&device=1`, CLOSING);
   await write(page, 'on the file that stays');
   await expect.poll(() => inAddress(page)).toContain('stays');
@@ -188,7 +188,7 @@ test('the notes of a page go with its files', async ({ open }) => {
   await expect.poll(() => listed(again)).toEqual(['on the file that stays']);
 });
 
-test('what an address says of notes is bounded, and nothing of it runs', async ({ open }) => {
+test('notes in an address are limited, and none of them runs', async ({ open }) => {
   const url = await serving(TRAINING);
   const with_ = (text: string) => `${url}#${new URLSearchParams({ view: 'timeline', notes: text })}`;
   const odd = [
@@ -220,7 +220,7 @@ test('what an address says of notes is bounded, and nothing of it runs', async (
     .click();
   await full.keyboard.press('c');
   await field(full).fill('y'.repeat(600));
-  await notes(full).getByText('500 characters at most.').waitFor();
+  await notes(full).getByText('At most 500 characters').waitFor();
   await full.keyboard.press('Enter');
   await expect.poll(async () => (await listed(full)).filter((one) => one === 'y'.repeat(500)).length).toBe(1);
   await show(full, 'overview');

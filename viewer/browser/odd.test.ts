@@ -1,4 +1,4 @@
-// Recordings in which something is missing or strange: every view shows what there is.
+// Recordings with missing or strange parts: every view shows what exists.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -14,7 +14,7 @@ const names = Object.keys(recordings);
 const files = Object.values(recordings);
 const drawable = names.filter((name) => name !== 'without a device');
 
-/** Words that a value which is not there becomes. */
+/** Texts that missing values become by mistake. */
 const NOTHING = /NaN|undefined|\[object|Infinity/;
 
 async function looksWhole(page: Page, where: string): Promise<void> {
@@ -46,11 +46,11 @@ test('a file without a device says so', async ({ open }) => {
   for (const view of VIEWS) {
     await page.goto('about:blank');
     await page.goto(`${address}#view=${view}`);
-    await page.getByText('This file tells of no device').waitFor();
+    await page.getByText('This file has no device data').waitFor();
   }
 });
 
-test('a view that fails says so, and the others go on', async ({ open }) => {
+test('a failing view says so, and the others work', async ({ open }) => {
   const page = await open(`${await serving(example('leak.pickle'))}#view=timeline`, { expected: /TypeError/ });
   await meddle(page, { kind: 'report', answer: [2, 0, 0, 0, 0x7b, 0x7d, 0, 0] });
   await page.getByRole('tab', { name: 'Overview' }).click();
@@ -64,7 +64,7 @@ test('a view that fails says so, and the others go on', async ({ open }) => {
   }
 });
 
-test('events have the names that the file gives them', async ({ open }) => {
+test('events have the names from the file', async ({ open }) => {
   const page = await open(`${await serving(everyAction())}#view=state`);
   await show(page, 'state');
   const shown = panel(page).getByRole('option').locator('.event-action');

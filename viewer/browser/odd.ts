@@ -1,4 +1,4 @@
-// Recordings in which something is missing or strange, as files of PyTorch may be. No view may fail on any of them.
+// Recordings with missing or strange parts, as in possible PyTorch files. No view may fail on them.
 
 import { block, empty, frame, known, oneIdle, segment, segmentsOnly, write, type Entry } from './recordings';
 
@@ -19,7 +19,7 @@ const event = (action: string, more: Entry = {}): Entry => ({
 const history = (name: string, trace: Entry[], segments: Entry[] = [], more: Entry = {}) =>
   write(`${name}.json`, { segments, device_traces: [trace], ...more });
 
-/** Every kind of event that PyTorch writes or wrote, and one that it does not, in the words of the file. */
+/** Every kind of event that PyTorch writes or wrote, and an unknown one, as named in the file. */
 export const EVERY_ACTION = [
   'segment_alloc',
   'alloc',
@@ -42,7 +42,7 @@ export const everyAction = () =>
     EVERY_ACTION.map((action, i) => event(action, { addr: AT + (i > 5 ? 0 : i > 1 ? 64 * MIB : 0) })),
   );
 
-/** The odd recordings by what is odd about them. */
+/** The recordings by their peculiarity. */
 export const odd = (): Record<string, string> => ({
   'without a device': empty(),
   'one device of two was used': oneIdle(),

@@ -1,4 +1,4 @@
-// The page in a browser. What it complains of, and what it asks of anybody but its own server, fails the test.
+// The page in a browser. Console errors, and requests to other servers, fail the test.
 
 import { existsSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -12,7 +12,7 @@ import { TRANSPORT } from './transport';
 export type View = ViewName;
 export const VIEWS = VIEW_NAMES;
 
-// The shell is Chromium without the windows that nobody sees: tests take two thirds of the time.
+// The headless shell: tests take two thirds of the time.
 const EXECUTABLE =
   process.env['VRAMSCOPE_CHROMIUM'] ?? ['/usr/bin/chromium-headless-shell', '/usr/bin/chromium'].find((path) => existsSync(path));
 const ARGUMENTS = [
@@ -30,26 +30,26 @@ const LAUNCHING = { ...(EXECUTABLE ? { executablePath: EXECUTABLE } : {}), args:
 
 export const launch = (): Promise<Browser> => chromium.launch(LAUNCHING);
 
-/** A browser as people have it: it keeps what it is told in a profile, for which only it installs pages. */
+/** A browser with a persistent profile, which installing pages requires. */
 export const launchWithProfile = (): Promise<BrowserContext> => chromium.launchPersistentContext(scratch(), LAUNCHING);
 
 export interface OpenOptions extends BrowserContextOptions {
-  /** What the test itself makes the browser complain of. */
+  /** Expected complaints of the browser. */
   expected?: RegExp;
-  /** Runs in the page before anything of it does. */
+  /** A script to run before the page's own. */
   before?: string;
-  /** Whether there is something to draw. */
+  /** Whether the page has something to draw. */
   draws?: boolean;
-  /** What the page may ask besides itself: the address that the test goes to later. */
+  /** The allowed requests: by default, the address under test. */
   allowed?: string;
 }
 
-/** A file is closed: what the page was just asking about it has no answer. */
+/** Closing a file leaves its pending requests without an answer. */
 export const CLOSING: OpenOptions = { expected: /status of 404/ };
 
 export type Open = (address: string, options?: OpenOptions) => Promise<Page>;
 
-/** Writes down what a page must not do. */
+/** Records forbidden actions of a page. */
 function watch(page: Page, address: string, problems: string[], expected: RegExp | undefined): void {
   const problem = (text: string) => {
     if (!expected?.test(text)) problems.push(text);
@@ -73,7 +73,7 @@ function watch(page: Page, address: string, problems: string[], expected: RegExp
 const running: { stop: () => void }[] = [];
 const shared = new Map<string, Promise<string>>();
 
-/** A test with a browser: `open` shows an address. */
+/** A test with a browser: `open` opens an address. */
 export const test = plain.extend<{ browser: Browser; commands: void; open: Open }>({
   browser: [
     async ({}, use) => {
@@ -83,7 +83,7 @@ export const test = plain.extend<{ browser: Browser; commands: void; open: Open 
     },
     { scope: 'worker' },
   ],
-  // What is served is served until the test file ends.
+  // Servers run until the test file ends.
   commands: [
     async ({}, use) => {
       await use();
@@ -96,7 +96,7 @@ export const test = plain.extend<{ browser: Browser; commands: void; open: Open 
     const contexts: BrowserContext[] = [];
     const problems: string[] = [];
     await use(async (address, { expected, before, draws = true, allowed = address, ...options } = {}) => {
-      // What lies on the disk works with the network cut.
+      // A page on the disk must work with the network cut.
       const offline = allowed.startsWith('file:');
       const context = await browser.newContext({
         viewport: { width: 1280, height: 800 },
@@ -118,7 +118,7 @@ export const test = plain.extend<{ browser: Browser; commands: void; open: Open 
   },
 });
 
-/** The address of a page of its own with these files, for tests that open more. Without a server only the site has no recording. */
+/** Returns the address of a separate page with these files, for tests that open more. Without a server only the site starts empty. */
 export async function servingAlone(...files: string[]): Promise<string> {
   if (TRANSPORT === 'worker' && files.length > 0) return pathToFileURL(writePage(...files)).href;
   const served = TRANSPORT === 'worker' ? await serveSite() : await serve(...files);
@@ -126,14 +126,14 @@ export async function servingAlone(...files: string[]): Promise<string> {
   return served.url;
 }
 
-/** The address of the page of all ranks of a job. */
+/** Returns the address of the page of all ranks of a job. */
 export async function servingRanks(folder: string, cwd?: string): Promise<string> {
   const served = await serveRanks(folder, cwd);
   running.push(served);
   return served.url;
 }
 
-/** The address of a page with these files. */
+/** Returns the address of a page with these files. */
 export function serving(...files: string[]): Promise<string> {
   const key = files.join('\n');
   const address = shared.get(key) ?? servingAlone(...files);
@@ -141,7 +141,7 @@ export function serving(...files: string[]): Promise<string> {
   return address;
 }
 
-/** Changes what the address says behind its `#`, and waits until the page has read it. */
+/** Changes the address after its `#`, and waits until the page has read it. */
 export const goTo = (page: Page, hash: string): Promise<void> =>
   page.evaluate(
     (to) =>
@@ -152,23 +152,23 @@ export const goTo = (page: Page, hash: string): Promise<void> =>
     hash,
   );
 
-/** The timeline's drawings so far. */
+/** Returns the number of timeline drawings so far. */
 export const drawings = (page: Page): Promise<number> =>
   page.evaluate(() => Number(document.documentElement.dataset['drawn'] ?? 0));
 
-/** Does something and waits until the timeline has drawn what came of it. */
+/** Runs an action and waits until the timeline has drawn its result. */
 export async function redrawn(page: Page, act: () => Promise<unknown>): Promise<void> {
   const before = await drawings(page);
   await act();
   await expect.poll(() => drawings(page)).toBeGreaterThan(before);
 }
 
-/** What the address holds after its #. */
+/** Returns the address after its #. */
 export async function state(page: Page): Promise<Record<string, string>> {
   return Object.fromEntries(new URLSearchParams((await page.evaluate(() => location.hash)).slice(1)));
 }
 
-/** `from~to`, as `range` and `bytes` are written. */
+/** Parses `from~to`, the form of `range` and `bytes`. */
 export const pair = (text: string | undefined): [number, number] => {
   const [from, to] = (text ?? '').split('~').map(Number);
   return [from ?? NaN, to ?? NaN];
@@ -181,7 +181,7 @@ export async function show(page: Page, view: View): Promise<void> {
   await ready(page, view);
 }
 
-/** What a view looks like once it has all its answers, where its class and `aria-busy` do not say it. */
+/** How to recognize a finished view, if its class and `aria-busy` do not suffice. */
 export const READY: Partial<Record<View, string>> = {
   overview: '.overview[aria-busy="false"]',
   timeline: 'aside.details:is([data-selected], :has([data-span]))',
@@ -199,25 +199,25 @@ export const ready = (page: Page, view: View) =>
     .locator(READY[view] ?? `.${view}-view:not([aria-busy="true"])`)
     .waitFor();
 
-/** A number in an attribute. */
+/** Returns a number from an attribute. */
 export const numberOf = async (page: Page, selector: string, attribute: string): Promise<number> =>
   Number((await page.locator(selector).getAttribute(attribute)) ?? NaN);
 
-/** Rows of a table, as exact values: cells' titles. Long tables have only those in sight. */
+/** Returns a table's rows as exact values, from the cells' titles. Long tables contain only the visible rows. */
 export const tableRows = (page: Page, caption: string | RegExp): Promise<string[][]> =>
   page
     .getByRole('grid', { name: caption })
     .locator('tr[data-row]')
     .evaluateAll((rows) => rows.map((row) => [...row.querySelectorAll('td')].map((cell) => cell.title)));
 
-/** `1,234 bytes` as a number. */
+/** Parses `1,234 bytes`. */
 export const exact = (text: string): number => Number(text.replace(/[,+]|bytes|\s/g, ''));
 
-/** The first two columns of a table of groups: their names, and their bytes. */
+/** Returns the first two columns of a table of groups: names and bytes. */
 export const bytesOfGroups = async (page: Page, caption: string): Promise<Map<string, number>> =>
   new Map((await tableRows(page, caption)).map(([name, bytes]) => [name!, exact(bytes!)]));
 
-/** The timeline's plot in the window. */
+/** Returns the position of the timeline's plot in the window. */
 export async function plotBox(page: Page): Promise<{ x: number; y: number; width: number; height: number }> {
   return (await page.locator('.timeline-plot').boundingBox())!;
 }

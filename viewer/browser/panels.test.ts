@@ -1,4 +1,4 @@
-// The panels beneath the timeline under the hand: maps, tracks, call trees, lists.
+// Pointer actions in the panels below the timeline: maps, tracks, call trees, lists.
 
 import { expect } from 'vitest';
 import { engineOf } from './asking';
@@ -10,7 +10,7 @@ import { meddle } from './transport';
 const OOM = example('oom.pickle');
 const told = report(OOM).devices[0];
 
-test('a block of the state tells what it is, and a click selects it', async ({ open }) => {
+test('a block of the state shows its details, and a click selects it', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=state&moment=1000`);
   await page.locator('.state-view[data-moment="1000"]').waitFor();
   const box = (await page.getByRole('application', { name: /^Segments and blocks/ }).boundingBox())!;
@@ -29,7 +29,7 @@ test('a block of the state tells what it is, and a click selects it', async ({ o
   await expect.poll(async () => (await state(page))['selected']).toBeUndefined();
 });
 
-test('the scale and the order of the map change what is drawn, not what it holds', async ({ open }) => {
+test("scale and order change the map's drawing, not its contents", async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=state`);
   await show(page, 'state');
   const scale = page.locator('.scale');
@@ -42,7 +42,7 @@ test('the scale and the order of the map change what is drawn, not what it holds
   await expect.poll(() => scale.getAttribute('title')).toBe(first);
 });
 
-test('the list holds every event, and a click chooses the moment after it', async ({ open }) => {
+test('the list contains every event, and a click chooses the moment after it', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=state`);
   await show(page, 'state');
   const list = page.getByRole('listbox');
@@ -61,7 +61,7 @@ test('the list holds every event, and a click chooses the moment after it', asyn
   await expect.poll(() => list.getByRole('option', { selected: true }).textContent()).toMatch(/^776/);
 });
 
-test('the list stays where it was scrolled to, and gets its rows however late answers are', async ({ open }) => {
+test('the list keeps its scroll position, and gets its rows however late answers arrive', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=state`);
   const list = page.getByRole('listbox');
   const chosen = list.getByRole('option', { selected: true });
@@ -72,7 +72,7 @@ test('the list stays where it was scrolled to, and gets its rows however late an
   await page.setViewportSize({ width, height: height + 200 });
   await expect.poll(() => list.evaluate((box) => box.clientHeight)).toBeGreaterThan(low);
   await expect.poll(() => list.evaluate((box) => box.scrollTop)).toBe(0);
-  // The rows of the chosen moment and those in view are asked for in turn, while other answers draw the view again.
+  // The rows of the chosen moment and the visible rows are requested in turn, while other answers redraw the view.
   await meddle(page, { kind: 'events', delay: 900 });
   await meddle(page, { kind: 'holes', delay: 300 });
   await page.reload();
@@ -82,7 +82,7 @@ test('the list stays where it was scrolled to, and gets its rows however late an
   await expect.poll(() => list.getByRole('option').first().textContent(), { timeout: 10_000 }).toContain('alloc');
 });
 
-test('a reserved range tells what it is, and a click chooses its row', async ({ open }) => {
+test('a reserved range shows its details, and a click chooses its row', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=segments`);
   await show(page, 'segments');
   const box = (await page.getByRole('application', { name: /^Reserved ranges/ }).boundingBox())!;
@@ -97,7 +97,7 @@ test('a reserved range tells what it is, and a click chooses its row', async ({ 
     .waitFor();
 });
 
-test('a click into the call tree zooms, its path leads back', async ({ open }) => {
+test('a click in the call tree zooms in, and its path zooms out', async ({ open }) => {
   const page = await open(`${await serving(example('training.pickle.zst'))}#view=moment`);
   await show(page, 'moment');
   const tree = page.getByRole('application', { name: /^Call tree/ });
@@ -114,7 +114,7 @@ test('a click into the call tree zooms, its path leads back', async ({ open }) =
   await expect.poll(() => path.count()).toBe(1);
 });
 
-test('the call tree has the frames that are asked for, from either end', async ({ open }) => {
+test('the call tree has the chosen frames, from either end', async ({ open }) => {
   const page = await open(`${await serving(compiled([]))}#view=moment`);
   await show(page, 'moment');
   const choose = (name: string) => page.getByRole('group', { name: 'Calls' }).getByRole('radio', { name }).check({ force: true });
@@ -141,18 +141,20 @@ test('the call tree has the frames that are asked for, from either end', async (
   expect(await path(4)).toEqual([module, backward, call, 'at::native::addmm']);
   await page.getByRole('checkbox', { name: 'Inverted' }).check();
   await page.getByRole('application', { name: /^Call tree, inverted/ }).waitFor();
-  // The name changes at once, the tree when its answer is there.
+  // The name changes at once, the tree when its answer arrives.
   await expect.poll(() => path(4)).toEqual(['at::native::addmm', call, backward, module]);
   await expect.poll(async () => (await state(page))['inverted']).toBe('1');
   expect((await state(page))['calls']).toBe('all');
 });
 
-test('generated code and the backward pass say where they come from', async ({ open }) => {
+test('generated code and the backward pass show their origin', async ({ open }) => {
   const forward = ['  File "/home/user/model.py", line 30, in forward\n', '    x = self.norm(x)\n'];
   const page = await open(`${await serving(compiled(forward))}#view=timeline&selected=0`);
   const details = page.locator('aside[data-selected="0"]');
-  await details.getByRole('heading', { name: 'Forward pass behind it' }).waitFor();
-  expect(await details.getByLabel('Forward pass').textContent()).toContain('line 30, in forward\n    x = self.norm(x)');
+  await details.getByRole('heading', { name: 'Originating forward pass' }).waitFor();
+  expect(await details.getByLabel('Originating forward pass').textContent()).toContain(
+    'line 30, in forward\n    x = self.norm(x)',
+  );
   expect(await details.locator('.frame-original').first().textContent()).toMatch(
     /node addmm_1 .*line 31, in forward\s+return self.linear\(x\)/,
   );

@@ -1,13 +1,13 @@
-// Pictures in fewer bytes and without loss. Chromium filters rows as for photographs; text and flat colours repeat
-// themselves exactly, and are shortest as they are: a quarter less.
+// Recompresses PNG files losslessly. Chromium's row filters suit photographs; text and flat colors repeat exactly, and without filters
+// compress to a quarter less.
 
 import { crc32, deflateSync, inflateSync } from 'node:zlib';
 
 const SIGNATURE_BYTES = 8;
-/** A pixel of the pictures here: red, green and blue of 8 bits each. */
+/** A pixel of these pictures: red, green and blue of 8 bits each. */
 const PIXEL = 3;
 
-/** The parts of a picture by their names; those of one name are joined. */
+/** Returns the chunks of a picture by name; chunks of one name are joined. */
 function parts(png: Buffer): Map<string, Buffer> {
   const all = new Map<string, Buffer>();
   for (let at = SIGNATURE_BYTES; at < png.length; ) {
@@ -27,7 +27,7 @@ function part(name: string, data: Buffer): Buffer {
   return Buffer.concat([length, body, sum]);
 }
 
-/** What a row's filter (section 9 of the PNG specification) took off a byte, from its neighbours. */
+/** The value that a row's filter (section 9 of the PNG specification) subtracts from a byte, from its neighbors. */
 function predicted(filter: number, left: number, above: number, corner: number): number {
   if (filter < 3) return [0, left, above][filter]!;
   if (filter === 3) return (left + above) >> 1;
@@ -35,11 +35,11 @@ function predicted(filter: number, left: number, above: number, corner: number):
   return a <= b && a <= c ? left : b <= c ? above : corner;
 }
 
-/** The same picture, each row as it is. */
+/** Returns the same picture with unfiltered rows. */
 export function smaller(png: Buffer): Buffer {
   const all = parts(png);
   const header = all.get('IHDR')!;
-  // 8 bits a channel, colours without transparency, not interlaced.
+  // 8 bits per channel, no transparency, not interlaced.
   if (header[8] !== 8 || header[9] !== 2 || header[12] !== 0) return png;
   const length = header.readUInt32BE(0) * PIXEL + 1;
   const rows = inflateSync(all.get('IDAT')!);

@@ -1,4 +1,4 @@
-// All ranks of a job: what is told of them, and the way from a rank to its recording.
+// All ranks of a job: the findings, and the way from a rank to its recording.
 
 import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { exact, numberOf, servingRanks, show, state, tableRows, test } from './p
 import { HOSTILE } from './recordings';
 import { TRANSPORT } from './transport';
 
-// A page without a server is of no job.
+// A page without a server cannot show a job.
 const only = test.runIf(TRANSPORT === 'server');
 
 const NOTHING = { draws: false } as const;
@@ -18,26 +18,26 @@ const job = TRANSPORT === 'server' ? jobOf(64) : null!;
 const told = TRANSPORT === 'server' ? fleet(job.folder) : null!;
 let served: Promise<string> | null = null;
 
-/** The page of the job, which is the same for all tests here. */
+/** The page of the job, the same for all tests here. */
 const address = () => (served ??= servingRanks(job.folder));
 
 const map = (page: Page) => page.locator('.heat-map');
 const rowOf = (rank: number) => told.ranks.find((one: { rank: number }) => one.rank === rank);
 const usual = told?.ranks.find((one: any) => one.summary && !one.summary.oom && told.kinds[0].ranks.includes(one.rank)).rank;
 
-/** Waits until the Overview tells of the recording of a rank. */
+/** Waits until the Overview shows a rank's recording. */
 async function overviewOf(page: Page, rank: number): Promise<void> {
   await page.locator('.overview[aria-busy="false"]').waitFor();
   await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(rowOf(rank).summary.peak_allocated.bytes);
 }
 
-only('what is told first is what the command says, and each rank that differs is shown beside a usual one', async ({ open }) => {
+only('the first findings match the command, and each unusual rank is shown beside a usual one', async ({ open }) => {
   const page = await open(await address(), NOTHING);
   await page.locator('.different-rank').first().waitFor();
-  const sentences = await page.getByRole('list', { name: 'What is different' }).getByRole('listitem').allTextContents();
+  const sentences = await page.getByRole('list', { name: 'Differences' }).getByRole('listitem').allTextContents();
   const text = printed('fleet', job.folder, '--no-cache').replace(/\s+/g, ' ');
   expect(sentences.length).toBeGreaterThan(3);
-  // Names take another width there.
+  // Names have another column width in the command's output.
   for (const sentence of sentences) expect(text).toContain(sentence.slice(0, 60));
   const shown = await page
     .locator('.different-rank')
@@ -48,11 +48,11 @@ only('what is told first is what the command says, and each rank that differs is
   const leaking = page.locator(`.different-rank[data-rank="${job.leaks}"]`);
   expect(await leaking.textContent()).toContain(`Leak suspected on rank ${job.leaks}`);
   await expect.poll(() => page.locator('.small-failed').count()).toBe(2);
-  // Of a page without a job nothing of this is there.
+  // A page without a job has none of these parts.
   expect(await page.getByRole('tab').allTextContents()).toEqual(['Ranks']);
 });
 
-only('the table has every rank with the numbers of its summary, and why one was not read', async ({ open }) => {
+only("the table has every rank with its summary's numbers, and the reason for an unread one", async ({ open }) => {
   const page = await open(await address(), NOTHING);
   await page.getByRole('grid', { name: 'Ranks' }).waitFor();
   const rows = await tableRows(page, 'Ranks');
@@ -77,7 +77,7 @@ only('the table has every rank with the numbers of its summary, and why one was 
   }
 });
 
-only('ranks stand in the order of their numbers, kinds or peaks, and the order is in the address', async ({ open }) => {
+only('ranks are ordered by number, kind or peak, and the order is in the address', async ({ open }) => {
   const page = await open(await address(), NOTHING);
   await map(page).waitFor();
   const order = async () => ((await map(page).getAttribute('data-order')) ?? '').split(' ').map(Number);
@@ -96,7 +96,7 @@ only('ranks stand in the order of their numbers, kinds or peaks, and the order i
   await expect.poll(() => page.getByRole('radio', { name: 'Kind' }).isChecked()).toBe(true);
 });
 
-only('the table is saved as others are', async ({ open }) => {
+only('the table is saved like other tables', async ({ open }) => {
   const page = await open(await address(), NOTHING);
   await page.getByRole('button', { name: 'Save ranks', exact: true }).click();
   const saved = page.waitForEvent('download');
@@ -109,7 +109,7 @@ only('the table is saved as others are', async ({ open }) => {
   expect(lines[0]).toMatch(/^rank,host,pp,kind,peak_allocated_bytes,/);
 });
 
-only('arrows walk ranks, and Enter opens the recording; Back leads back', async ({ open }) => {
+only('arrow keys move between ranks, and Enter opens the recording; Back returns', async ({ open }) => {
   const page = await open(await address(), NOTHING);
   await map(page).focus();
   for (let n = 0; n < job.leaks; n += 1) await page.keyboard.press('ArrowDown');
@@ -130,7 +130,7 @@ only('arrows walk ranks, and Enter opens the recording; Back leads back', async 
   await page.locator('.ranks-view').waitFor();
 });
 
-only('a click on the map, on a small timeline and on a row opens that rank; two are compared', async ({ open }) => {
+only('a click on the map, on a small timeline or on a row opens the rank; two are compared', async ({ open }) => {
   const page = await open(await address(), NOTHING);
   await map(page).locator('canvas').waitFor();
   const box = (await map(page).boundingBox())!;
@@ -159,13 +159,13 @@ only('a click on the map, on a small timeline and on a row opens that rank; two 
   await page.getByRole('tab', { name: 'Ranks' }).click();
   await page.getByRole('grid', { name: 'Ranks' }).locator(`tr[data-row="${usual}"]`).click();
   await overviewOf(page, usual);
-  // What the report says of the file itself.
+  // The report on the file itself.
   const peak = report(rowOf(usual).file).devices[0].peak_allocated_bytes;
   expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak);
   await show(page, 'timeline');
 });
 
-only('a file that is broken or gone says so in a line, and the ranks stay', async ({ open }) => {
+only('a broken or missing file is reported in a line, and the ranks stay', async ({ open }) => {
   const gone = jobOf(8);
   const page = await open(await servingRanks(gone.folder), { ...NOTHING, expected: /422|Unprocessable/ });
   const broken = fleet(gone.folder).unread[0];
@@ -180,7 +180,7 @@ only('a file that is broken or gone says so in a line, and the ranks stay', asyn
   await page.locator('.ranks-view').waitFor();
 });
 
-only('names of hosts and files are text, whatever they are', async ({ open }) => {
+only('names of hosts and files are text, whatever they contain', async ({ open }) => {
   const folder = scratch();
   const names = [HOSTILE.replaceAll('/', ''), '\u202egnp.exe\u2066', 'host "&<b>'];
   names.forEach((name, rank) => {
@@ -198,7 +198,7 @@ only('names of hosts and files are text, whatever they are', async ({ open }) =>
   expect(await page.title()).toBe('vramscope');
 });
 
-only('nothing but the files of the job is opened', async ({ open }) => {
+only('only the files of the job are opened', async ({ open }) => {
   const page = await open(await address(), { ...NOTHING, expected: /40[03489]|Not Found|Bad Request/ });
   const ask = (path: string) => page.evaluate(async (path) => (await fetch(path, { method: 'POST' })).status, path);
   expect(await ask('api/64/read')).toBe(404);

@@ -1,4 +1,4 @@
-// Small recordings made up for tests, written as PyTorch's JSON.
+// Small synthetic recordings for tests, in PyTorch's JSON.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ const BASE = 0x7f0000000000;
 
 export const frame = (name: string, filename = '/home/user/train.py', line = 10): Frame => ({ name, filename, line });
 
-/** Writes a snapshot and tells where it is. */
+/** Writes a snapshot and returns its path. */
 export function write(name: string, snapshot: object): string {
   const file = join(scratch(), name);
   writeFileSync(file, JSON.stringify(snapshot));
@@ -56,7 +56,7 @@ export interface Made {
   line: number;
 }
 
-/** `count` allocations in segments of their own, of which every second is freed at once. What it holds is known. */
+/** `count` allocations in separate segments, every second one freed at once. Its contents are known. */
 export function known(count: number, { times = true, stacks = true } = {}): { file: string; made: Made[] } {
   const trace: Entry[] = [];
   const segments: Entry[] = [];
@@ -83,7 +83,7 @@ export function known(count: number, { times = true, stacks = true } = {}): { fi
   return { file: write('known.json', { segments, device_traces: [trace] }), made };
 }
 
-/** A step of training whose allocations say what they are for, as the Python package writes it, and so many more events behind it. */
+/** A training step with recorded categories, as the Python package writes them, followed by this many events. */
 export function told(more = 0): { file: string; bytes: Record<'parameter' | 'activation' | 'gradient', number> } {
   const trace: Entry[] = [];
   const put = (action: string, address: number, size: number, metadata: string) =>
@@ -107,8 +107,8 @@ export function told(more = 0): { file: string; bytes: Record<'parameter' | 'act
 }
 
 /**
- * A program of annotated steps of six events: 16 MiB are allocated, then 32 MiB, and all is given back. The step of number `large` (from
- * 0) asks for 64 MiB instead of 32.
+ * A program of annotated steps of six events: 16 MiB are allocated, then 32 MiB, and everything is freed. The step of number `large`
+ * (from 0) requests 64 MiB instead of 32.
  */
 export function stepping(count: number, large: number | null = null): string {
   const trace: Entry[] = [];
@@ -138,8 +138,8 @@ export function stepping(count: number, large: number | null = null): string {
 }
 
 /**
- * One allocation of the backward pass, made by generated code that came from a line of the model, with the forward pass behind it. Its
- * stack has frames of every kind.
+ * One allocation of the backward pass, made by generated code from a line of the model, with its originating forward pass. Its stack has
+ * frames of every kind.
  */
 export function compiled(forward: string[]): string {
   const original = '  File "/home/user/model.py", line 31, in forward\n    return self.linear(x)\n';
@@ -158,10 +158,10 @@ export function compiled(forward: string[]): string {
   return write('compiled.json', { segments: [segment(BASE, 20 * MIB, [block(BASE, 20 * MIB)])], device_traces: [events] });
 }
 
-/** Not even a device. */
+/** A recording without any device. */
 export const empty = () => write('empty.json', { segments: [], device_traces: [[]] });
 
-/** Two devices, of which only the second was used. */
+/** Two devices; only the second was used. */
 export function oneIdle(): string {
   const at = BASE + (1 << 30);
   const event = { addr: at, size: 20 * MIB, stream: 0, frames: [frame('main')] };
@@ -198,10 +198,10 @@ export function secondFailed(): string {
   });
 }
 
-/** One line that makes two blocks in each of 60 steps: it frees one, and keeps the other. */
+/** One line that allocates two blocks in each of 60 steps: it frees one, and keeps the other. */
 export const leaking = () => write('leaking.json', { segments: [], device_traces: [leakingTrace()] });
 
-/** The first of two GPUs has the higher peak, the second the leak. */
+/** Two GPUs: the first has the higher peak, the second the leak. */
 export function leakingOnOther(): string {
   const trace = [{ action: 'alloc', addr: BASE, size: 800 * MIB, stream: 0, frames: [frame('main')] }];
   return write('leaking-on-other.json', { segments: [], device_traces: [trace, leakingTrace()] });
@@ -226,7 +226,7 @@ function leakingTrace(): Entry[] {
   return trace;
 }
 
-/** Regions that overlap without one being within the other, and one event in each part: five, all of 2 MiB. */
+/** Regions that overlap without nesting, and five events of 2 MiB, one in each part. */
 export function overlapping(): string {
   const trace: Entry[] = [];
   const annotations: Entry[] = [];
@@ -255,7 +255,7 @@ export function overlapping(): string {
   return write('overlapping.json', { segments: [], device_traces: [trace], external_annotations: annotations });
 }
 
-/** What `_dump_snapshot` writes where no history was recorded. */
+/** The output of `_dump_snapshot` without a recorded history. */
 export const segmentsOnly = () =>
   write('segments.json', {
     segments: [
@@ -265,10 +265,10 @@ export const segmentsOnly = () =>
     device_traces: [[]],
   });
 
-/** Text that would run where it was taken for markup or a script. */
+/** Text that would run if it were treated as markup or a script. */
 export const HOSTILE = `</script><script>document.title='broken'</script><img src=x onerror="document.title='broken'"><!--`;
 
-/** A recording in which every name is HOSTILE, but its own, which can have no slash. */
+/** A recording in which every name is HOSTILE; the file name omits the slashes. */
 export function hostile(): string {
   const generated = { fx_node_name: HOSTILE, fx_original_trace: HOSTILE };
   const frames = [{ ...frame(`${HOSTILE}0`, `/home/user/${HOSTILE}.py`, 1), ...generated }, frame(HOSTILE, HOSTILE, 2)];
@@ -298,15 +298,15 @@ export function hostile(): string {
   });
 }
 
-/** What `pooled` puts into the pool of a graph, by line, in bytes. */
+/** The contents of `pooled`'s graph pool by line, in bytes. */
 export const IN_GRAPH_POOL = new Map([
   ['capture.py:20 capture', 6 * MIB],
   ['capture.py:30 warm', 4 * MIB],
 ]);
 
 /**
- * Memory in the default pool, part of it live before recording began, and in the private pool (1, 0) of a graph, which is there from
- * event 3 on and holds `IN_GRAPH_POOL`.
+ * Memory in the default pool, part of it live before recording began, and in a graph's private pool (1, 0), which exists from event 3 on
+ * and holds `IN_GRAPH_POOL`.
  */
 export function pooled(): string {
   const graph = BASE + (1 << 30);

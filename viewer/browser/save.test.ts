@@ -1,4 +1,4 @@
-// What the page saves: pictures and tables, whole and readable.
+// The page's saved pictures and tables: complete and readable.
 
 import { readFileSync } from 'node:fs';
 import type { Download, Locator, Page } from 'playwright-core';
@@ -24,7 +24,7 @@ async function save(page: Page, button: Locator, form: string): Promise<Saved> {
   return { name: (download as Download).suggestedFilename(), bytes: readFileSync(await download.path()) };
 }
 
-/** Records of RFC 4180. */
+/** Parses records of RFC 4180. */
 function records(csv: string): string[][] {
   const rows: string[][] = [];
   let [row, cell, quoted]: [string[], string, boolean] = [[], '', false];
@@ -90,18 +90,18 @@ async function savesTable(page: Page, part: Locator): Promise<void> {
   if (number >= 0) expect(body.map((row) => Number(row[number]))).toEqual(objects.map((o: any) => o[head![number]!]));
 }
 
-test('the timeline is saved as it is drawn', async ({ open }) => {
+test('the timeline is saved as drawn', async ({ open }) => {
   const page = await open(`${await serving(OOM, LEAK)}#view=timeline&range=200~900&moment=500&selected=30`);
-  // The legend grows as soon as it is known what memory is for.
+  // The legend grows once categories are known.
   await page.getByRole('list', { name: 'Legend' }).getByRole('button').first().waitFor();
   const box = (await page.locator('.timeline-over').boundingBox())!;
   const { width, height } = await savesPicture(page, page.getByRole('button', { name: 'Save timeline' }));
   expect(Math.abs(width - box.width)).toBeLessThan(2);
-  // Above it stand a title and what the axes are, below it the legend.
+  // Above it are a title and the axes' meaning, below it the legend.
   expect(height - box.height).toBeGreaterThan(60);
 });
 
-test('saved pictures say whose they are, what they show, and what the colours mean', async ({ open }) => {
+test('saved pictures name their recording, their content, and the meaning of their colors', async ({ open }) => {
   const page = await open(`${await serving(example('training.pickle.zst'))}#view=timeline&color=line`);
   const legend = page.getByRole('list', { name: 'Legend' });
   await legend.locator('[data-key]').first().waitFor();
@@ -123,7 +123,7 @@ test('saved pictures say whose they are, what they show, and what the colours me
       page.locator(view === 'state' ? '#panel' : 'body').getByRole('button', { name: new RegExp(`^Save ${view}`) }),
     );
     expect(all[0]).toMatch(/^training\.pickle\.zst, GPU 0: /);
-    expect(all.join('\n')).toMatch(/Colours by line\. .*allocated after event [\d,]+, the peak/);
+    expect(all.join('\n')).toMatch(/Colors by line\. .*allocated after event [\d,]+, the peak/);
     expect(entries.length).toBeGreaterThan(1);
     for (const [name, part] of entries) {
       const at = all.findIndex((text) => text === name || text.endsWith(name!.slice(-12)));
@@ -139,7 +139,7 @@ test('saved pictures say whose they are, what they show, and what the colours me
   expect(flame[1]).toMatch(/^The whole width is /);
 });
 
-// What the table of allocations saves is held to the command's export in allocations.test.ts.
+// allocations.test.ts compares the saved allocation table with the command's export.
 const TESTED_ELSEWHERE: View[] = ['overview', 'timeline', 'allocations'];
 test.for(VIEWS.filter((view) => !TESTED_ELSEWHERE.includes(view)))('everything in %s is saved', async (view: View, { open }) => {
   const page = await open(await serving(OOM, LEAK));
@@ -153,7 +153,7 @@ test.for(VIEWS.filter((view) => !TESTED_ELSEWHERE.includes(view)))('everything i
   for (let i = 0; i < count; i += 1) await savesPicture(page, pictures.nth(i));
 });
 
-test('a table that is sorted or long is saved whole, as it is sorted', async ({ open }) => {
+test('a sorted or long table is saved completely, in its order', async ({ open }) => {
   const page = await open(`${await serving(OOM, LEAK)}#view=segments`);
   const part = page.getByRole('region', { name: 'Reserved ranges', exact: true });
   await part.getByRole('button', { name: 'Reserved', exact: true }).click();

@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-// No tests: pictures of the page for the documentation. See screenshots.ts.
+// Not tests: pictures of the page for the documentation. See screenshots.ts.
 export default defineConfig({
   test: { include: ['browser/screenshots.ts'], testTimeout: 120_000, fileParallelism: false },
 });

@@ -1,7 +1,7 @@
 // Pictures of every view for the documentation, light and dark: `npm run screenshots`.
 //
-// Recordings are our own: the larger ones of shared/data/phantom where they are, else the examples. VRAMSCOPE_SHOW names
-// others, separated as in PATH: they are shown in every view. VRAMSCOPE_SCREENSHOTS is another folder than docs/viewer.
+// It uses our own recordings: the larger ones of shared/data/phantom if present, else the examples. VRAMSCOPE_SHOW names others, separated
+// as in PATH, which are shown in every view. VRAMSCOPE_SCREENSHOTS replaces the output folder docs/viewer.
 
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
@@ -14,13 +14,13 @@ const folder = resolve(process.env['VRAMSCOPE_SCREENSHOTS'] ?? join(import.meta.
 
 interface Subject {
   files: string[];
-  /** What the address says beside the view. */
+  /** The address's parameters besides the view. */
   hash?: string;
-  /** What is done before the picture is taken. */
+  /** An action before the picture is taken. */
   act?: (page: Page) => Promise<void>;
 }
 
-/** Something tall at a place of the timeline is selected. */
+/** Selects a tall item at a place of the timeline. */
 const selectAt = (right: number, up: number) => async (page: Page) => {
   const box = await plotBox(page);
   await page.mouse.click(box.x + right * box.width, box.y + (1 - up) * box.height);
@@ -58,7 +58,7 @@ const examples: Partial<Record<View, Subject>> = {
   whatif: { files: ['oom.pickle'], act: chooseSetting(0) },
 };
 
-/** What shows a view that is not named. */
+/** The recording for views that are not listed. */
 const ANY: Subject = { files: ['oom.pickle'] };
 
 function subject(view: View): Subject {
@@ -80,7 +80,7 @@ test.for(VIEWS.flatMap((view) => (['light', 'dark'] as const).map((scheme) => ({
     await ready(page, view);
     await act?.(page);
     await page.locator('.legend li').first().waitFor();
-    // Once more, so that nothing is under way: names, the legend, the small pictures.
+    // Wait again, so that names, legend and small pictures are complete.
     await redrawn(page, () => page.setViewportSize({ width: 1281, height: 800 }));
     await redrawn(page, () => page.setViewportSize({ width: 1280, height: 800 }));
     await panel(page).waitFor();
@@ -91,7 +91,7 @@ test.for(VIEWS.flatMap((view) => (['light', 'dark'] as const).map((scheme) => ({
 
 const job = jobOf(64);
 
-// Its rows of ranks end with a table, of which the beginning is enough.
+// The view ends with a table of ranks, whose beginning suffices.
 test.for(['light', 'dark'] as const)('ranks, %s', async (colorScheme, { open }) => {
   const viewport = { width: 1280, height: 1100 };
   const page = await open(await servingRanks('recordings', dirname(job.folder)), { colorScheme, viewport, draws: false });

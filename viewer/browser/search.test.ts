@@ -1,4 +1,4 @@
-// The search box: what it finds is what a plain count over all allocations gives.
+// The search box: its matches equal a plain count over all allocations.
 
 import { expect } from 'vitest';
 import { allocations, engineOf, frames } from './asking';
@@ -9,7 +9,7 @@ import { known } from './recordings';
 const LEAK = example('leak.pickle');
 const MIB = 1 << 20;
 
-test('counts and bytes are those of a plain count over the recording', async ({ open }) => {
+test('counts and bytes match a plain count over the recording', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(await serving(file));
   const box = page.getByRole('searchbox');
@@ -39,7 +39,7 @@ test('counts and bytes are those of a plain count over the recording', async ({ 
     ['line:model.py:11', (m) => m.line === 11],
     ['line:train.py', () => false],
     ['freed:never', (m) => made.indexOf(m) % 2 === 0],
-    // An even one has two events, an odd one four; the second of them allocates.
+    // An even allocation has two events, an odd one four; the second of them allocates.
     ['allocated:<=7', (m) => made.indexOf(m) < 3],
     ['freed:<5', (m) => m === made[1]],
   ];
@@ -52,7 +52,7 @@ test('counts and bytes are those of a plain count over the recording', async ({ 
   await expect.poll(() => page.locator('[data-matches]').count()).toBe(0);
 });
 
-test('of a recording of PyTorch, too', async ({ open }) => {
+test('so do those of a PyTorch recording', async ({ open }) => {
   const source = engineOf(LEAK);
   const all = await allocations(source);
   const names = await source.names(0);
@@ -104,7 +104,7 @@ test('Enter selects the largest match, then the next; Shift Enter goes back', as
   await expect.poll(() => details.getAttribute('data-selected')).toBe(seen.at(-1));
 });
 
-test('what is not understood is said, and what does not match is faded', async ({ open }) => {
+test('misunderstood terms are reported, and other items are faded', async ({ open }) => {
   const { file } = known(30);
   const page = await open(`${await serving(file)}#view=timeline`, { expected: /getImageData/ });
   const box = page.getByRole('searchbox');
@@ -132,7 +132,7 @@ test('a legend entry searches for its group', async ({ open }) => {
   await expect.poll(async () => (await state(page))['search']).toBe('stream:2');
 });
 
-test('what was chosen in the legend after typing counts, however busy the page is', async ({ open }) => {
+test('a legend choice after typing applies, even if the page is busy', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(`${await serving(file)}#view=timeline&color=stream`);
   const entry = page.getByRole('list', { name: 'Legend' }).getByRole('button', { name: 'stream 0x2' });
@@ -143,7 +143,7 @@ test('what was chosen in the legend after typing counts, however busy the page i
     box.value = 'layer1';
     box.dispatchEvent(new InputEvent('input', { bubbles: true }));
     for (let frames = 0; frames < 3; frames += 1) await new Promise(requestAnimationFrame);
-    // So long that the time in which typing rests is over when the page can go on.
+    // Long enough that the typing delay is over when the page continues.
     for (const begun = performance.now(); performance.now() - begun < 300; );
     button.click();
   });

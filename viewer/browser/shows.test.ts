@@ -1,4 +1,4 @@
-// Each view shows what the recording holds: numbers on the page are those of `report --json` and `replay --json`.
+// Each view shows the recording: its numbers match `report --json` and `replay --json`.
 
 import type { Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
@@ -13,7 +13,7 @@ const NAMES = ['leak.pickle', 'oom.pickle', 'training.pickle.zst'];
 const card = (page: Page, title: string | RegExp) =>
   page.locator('.card').filter({ has: page.getByRole('heading', { name: title }) });
 
-/** Bytes of a table's rows, in one column. */
+/** Sums the bytes of a table's column. */
 const column = async (page: Page, caption: string | RegExp, at: number) =>
   (await tableRows(page, caption)).map((row) => exact(row[at]!));
 
@@ -30,7 +30,7 @@ describe.each(NAMES)('%s', (name) => {
       expect(await numberOf(page, `[data-peak="${kind}"]`, 'data-bytes')).toBe(told[`peak_${kind}_bytes`]);
       expect(await numberOf(page, `[data-end="${kind}"]`, 'data-bytes')).toBe(told[`end_${kind}_bytes`]);
     }
-    const holders = card(page, /^Who held/).locator('tbody tr');
+    const holders = card(page, /^Holders of/).locator('tbody tr');
     expect(await holders.count()).toBe(Math.min(told.holders_at_peak.length, 8));
     expect(await holders.locator('[title]').evaluateAll((cells) => cells.map((c) => c.getAttribute('title')))).toEqual(
       told.holders_at_peak.slice(0, 8).map((h: any) => `${count(h.bytes)} bytes`),
@@ -61,7 +61,7 @@ describe.each(NAMES)('%s', (name) => {
     expect(await card(page, told.quality.exact ? 'The numbers are exact' : /not be exact/).count()).toBe(1);
   });
 
-  test('the timeline says its peak', async ({ open }) => {
+  test('the timeline states its peak', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'timeline');
     for (const kind of ['allocated', 'requested', 'active', 'reserved']) {
@@ -70,7 +70,7 @@ describe.each(NAMES)('%s', (name) => {
     }
   });
 
-  test('the state has the counters of any moment', async ({ open }) => {
+  test('the state shows the counters of any moment', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'state');
     for (const event of [told.peak_event, 0, Math.floor(told.events / 3), told.events - 1]) {
@@ -87,7 +87,7 @@ describe.each(NAMES)('%s', (name) => {
     }
   });
 
-  test('the segments are those that were reserved', async ({ open }) => {
+  test('the segments match the reserved ranges', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'segments');
     const { recorded } = replay(file).devices[0];
@@ -97,10 +97,10 @@ describe.each(NAMES)('%s', (name) => {
     const kept = rows.filter((row) => row[6] === '–');
     expect(rows.length - kept.length).toBe(recorded.segments_freed);
     expect(sum(kept.map((row) => exact(row[1]!)))).toBe(told.end_reserved_bytes);
-    expect(await column(page, 'High-water marks of pools', 2)).toHaveLength(told.pools.length);
+    expect(await column(page, 'Peaks of pools', 2)).toHaveLength(told.pools.length);
   });
 
-  test('the moment adds up to the peak, by whatever it is grouped', async ({ open }) => {
+  test('the moment adds up to the peak, by every grouping', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'moment');
     expect(await numberOf(page, '.moment-view', 'data-total')).toBe(told.peak_allocated_bytes);
@@ -114,17 +114,17 @@ describe.each(NAMES)('%s', (name) => {
     }
   });
 
-  test('what-if shows every setting that was tried, the best first', async ({ open }) => {
+  test('what-if shows every tried setting, best first', async ({ open }) => {
     const page = await open(await serving(file));
     await show(page, 'whatif');
     const { what_if, floors } = replay(file).devices[0];
     expect(await numberOf(page, '.whatif-view', 'data-settings')).toBe(what_if.length);
     expect(await column(page, /^Settings/, 1)).toEqual(what_if.map((row: any) => row.peak_reserved_bytes));
-    const side = page.getByRole('region', { name: 'Floors' });
+    const side = page.getByRole('region', { name: 'Lower bounds' });
     expect(await side.locator('[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title))).toEqual(
       [floors.active_bytes, floors.packed_bytes].map((n) => `${count(n)} bytes`),
     );
-    // A chosen setting has its line in the timeline, with its name, and keeps it in other views.
+    // A chosen setting has a named line in the timeline, and keeps it in other views.
     const row = page.getByRole('grid', { name: /^Settings/ }).locator('tr[data-row="1"]');
     await row.click();
     const legend = page.getByRole('list', { name: 'Legend' });

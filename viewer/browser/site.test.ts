@@ -1,4 +1,4 @@
-// The static site: the engine in the browser, without the command; after the first visit without a network, too.
+// The static site: the engine in the browser, without the command, and offline after the first visit.
 
 import { readFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
@@ -33,7 +33,7 @@ test.for(['oom.pickle', 'training.pickle.zst', 'leak.pickle'])('an example is on
   for (const view of VIEWS) await show(page, view);
 });
 
-/** What the page asks of anybody from now on. */
+/** Returns the page's requests from now on. */
 function asked(page: Page): string[] {
   const all: string[] = [];
   page.on('request', (request) => all.push(request.url()));
@@ -41,7 +41,7 @@ function asked(page: Page): string[] {
   return all;
 }
 
-/** Opens the site and waits until all of it is kept, and its engine has an example to practise on. */
+/** Opens the site and waits until it is cached, including an example that warms up the engine. */
 async function visit(open: Open, options: OpenOptions = {}): Promise<Page> {
   const page = await open(site.url, { draws: false, ...options });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
@@ -51,7 +51,7 @@ async function visit(open: Open, options: OpenOptions = {}): Promise<Page> {
   return page;
 }
 
-test('what is dropped is read in the page, and nobody is asked anything', async ({ open }) => {
+test('a dropped file is read in the page, without any request', async ({ open }) => {
   const page = await visit(open);
   const before = site.asked.length;
   const all = asked(page);
@@ -75,11 +75,11 @@ test('what is dropped is read in the page, and nobody is asked anything', async 
     'training.pickle.zst',
   ]);
   expect(site.asked.slice(before)).toEqual([]);
-  // The script of the engine's workers comes from what is kept.
+  // The worker's script comes from the cache.
   expect([...new Set(all)]).toEqual([`${site.url}worker.js`]);
 });
 
-test('after the first visit a file is read without a network', async ({ open }) => {
+test('after the first visit, a file is read offline', async ({ open }) => {
   const page = await visit(open);
   await page.context().setOffline(true);
   site.refuse = true;
@@ -114,7 +114,7 @@ test('it can be installed', async () => {
   }
 });
 
-test('nothing runs but its own scripts, and they reach nobody else', async ({ open }) => {
+test('only its own scripts run, and they reach no other server', async ({ open }) => {
   const page = await visit(open, { expected: /Content Security Policy/ });
   const reached = await page.evaluate(async () => {
     const found: string[] = [];
@@ -127,12 +127,12 @@ test('nothing runs but its own scripts, and they reach nobody else', async ({ op
     document.body.append(button);
     button.click();
     if ('clicked' in globalThis) found.push('an inline handler');
-    // What a test asks at once may do what the page may not.
+    // The test's own requests need not follow the page's rules.
     await new Promise((later) => setTimeout(later));
     try {
       found.push(new Function('return "text as code"')() as string);
     } catch {
-      // As it should be.
+      // Expected.
     }
     for (const address of ['https://localhost:9/', 'http://127.0.0.1:9/']) {
       const refused = new Promise((told) => document.addEventListener('securitypolicyviolation', told, { once: true }));
@@ -151,7 +151,7 @@ test.for([
 ] as const)('its first page is read and used at %d pixels', async ([width, height], { open }) => {
   for (const colorScheme of ['light', 'dark'] as const) {
     const page = await visit(open, { viewport: { width, height }, colorScheme, before: axe });
-    await page.getByText('What you open never leaves this browser').waitFor();
+    await page.getByText('Files that you open never leave this browser').waitFor();
     expect(await violations(page)).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     for (const button of await page.locator('.examples button').all()) {
@@ -161,7 +161,7 @@ test.for([
   }
 });
 
-test('what is no recording is an error, and the page goes on', async ({ open }) => {
+test('a file that is not a recording is an error, and the page continues', async ({ open }) => {
   const page = await open(site.url, { draws: false });
   const files = page.locator('input[type=file]');
   const alert = page.getByRole('alert');
@@ -175,7 +175,9 @@ test('what is no recording is an error, and the page goes on', async ({ open }) 
   expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('leak.pickle'));
 });
 
-test('what is hostile or cut is an error in a sentence, and the next file opens', { timeout: 180_000 }, async ({ open }) => {
+test('hostile and truncated files are errors with a sentence, and the next file opens', { timeout: 180_000 }, async ({
+  open,
+}) => {
   const page = await open(site.url, { draws: false });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
   const alert = page.getByRole('alert');

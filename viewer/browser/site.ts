@@ -1,4 +1,4 @@
-// The static site on a server of files: below a path, as simple as they come.
+// The static site on a plain file server, below a path.
 
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import { extname, join, normalize, resolve } from 'node:path';
 import { scratch } from './command';
 
-/** Kinds of files that any server knows. It calls what it does not know bytes, the engine's WebAssembly, too. */
+/** File types that any server knows. Others, including the engine's WebAssembly, are served as bytes. */
 const KINDS: Record<string, string> = {
   '.html': 'text/html; charset=utf-8',
   '.js': 'text/javascript',
@@ -18,9 +18,9 @@ const KINDS: Record<string, string> = {
 
 export interface Site {
   url: string;
-  /** What was asked of the server so far: paths below the site. */
+  /** The requests so far: paths below the site. */
   asked: string[];
-  /** Whether it answers nobody any more: cutting the network of a page does not cut that of the worker that keeps the site. */
+  /** Whether the server no longer answers. Cutting a page's network does not cut that of its service worker. */
   refuse: boolean;
   stop: () => void;
 }

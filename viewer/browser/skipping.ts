@@ -1,12 +1,12 @@
-// How a test says that it cannot run here: counted by ./test, and a failure in continuous integration unless it is
-// expected there, as in crates/vramscope-testing.
+// Skips a test that cannot run here. ./test counts skips, and in continuous integration unexpected ones fail, as in
+// crates/vramscope-testing.
 
 import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const list = join(import.meta.dirname, '../../.ci/may-skip');
 
-/** Skips `test` for want of `need`, one word of .ci/may-skip. */
+/** Skips `test` because `need`, a word of .ci/may-skip, is missing. */
 export function skipping(need: string, test: string, skip: (why: string) => void): void {
   const { VRAMSCOPE_SKIPS, VRAMSCOPE_MAY_SKIP = '', CI } = process.env;
   if (VRAMSCOPE_SKIPS) appendFileSync(VRAMSCOPE_SKIPS, `${need} ${test}\n`);

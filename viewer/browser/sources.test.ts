@@ -1,4 +1,4 @@
-// The server and the engine in the page give the same answers: the same code answers, on another machine.
+// The server and the engine in the page give the same answers: the same code runs on another machine.
 
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { GROUPS } from '../src/state/grouping';
 import { asking, engineOf } from './asking';
 import { data, example, serve, type Served } from './command';
 
-/** What lies in a folder of the larger recordings; nothing where there is none. */
+/** Returns a folder's larger recordings; empty if the folder is missing. */
 function larger(folder: string, names = /./): string[] {
   const path = join(data ?? '', folder);
   return data && existsSync(path)
@@ -36,7 +36,7 @@ const random = (below: number) => {
 };
 
 const ANYTHING: Query = { is: 'size', sign: 'at_least', size: '0' };
-/** Some stacks, and no small blocks. */
+/** Some stacks, without small blocks. */
 const ODD: Query = {
   is: 'all',
   of: [

@@ -1,4 +1,4 @@
-// The span: how it is chosen, shown and let go.
+// The interval: choosing, showing and clearing it.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -18,16 +18,16 @@ const drag = async (page: Page, from: [number, number], to: [number, number]) =>
   await page.mouse.up();
 };
 
-test('Shift and dragging choose a span, and so does dragging along the axis', async ({ open }) => {
+test('Shift and dragging choose an interval, and so does dragging along the axis', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=timeline`);
   const box = await plotBox(page);
   const at = (share: number) => box.x + share * box.width;
-  // What event n did is seen from moment n + 1 on.
+  // The effect of event n is visible from moment n + 1 on.
   const moment = (share: number) => Math.round(share * (events + 1) - 1);
   const near = async (begin: number, end: number) => {
     await expect.poll(() => spanOf(page)).toBeDefined();
     const [from, to] = (await spanOf(page))!.split('.').map(Number);
-    // A pixel is some five events.
+    // A pixel covers about five events.
     expect(Math.abs(from! - moment(begin))).toBeLessThanOrEqual(6);
     expect(Math.abs(to! - moment(end))).toBeLessThanOrEqual(6);
   };
@@ -39,14 +39,14 @@ test('Shift and dragging choose a span, and so does dragging along the axis', as
   await drag(page, [at(0.8), box.y + box.height + 10], [at(0.6), box.y + box.height + 12]);
   await expect.poll(async () => Number((await spanOf(page))!.split('.')[0]) > 3000).toBe(true);
   await near(0.6, 0.8);
-  // Beyond the ends of the recording nothing happened.
+  // Dragging beyond the recording stops at its ends.
   await drag(page, [at(0.5), box.y + box.height + 10], [at(1) + 15, box.y + box.height + 12]);
   await expect.poll(async () => (await spanOf(page))!.split('.')[1]).toBe(String(events));
   await page.keyboard.press('Escape');
   await expect.poll(() => spanOf(page)).toBeUndefined();
 });
 
-test('brackets set its begin and its end at the moment, in every view', async ({ open }) => {
+test('brackets set its start and its end at the moment, in every view', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=moment&moment=1000`);
   await page.keyboard.press('[');
   await expect.poll(() => spanOf(page)).toBe(`1000.${events}`);
@@ -57,26 +57,26 @@ test('brackets set its begin and its end at the moment, in every view', async ({
   await page.keyboard.press('Shift+ArrowUp');
   await page.keyboard.press('Shift+ArrowUp');
   await expect.poll(async () => (await state(page))['moment']).toBe('900');
-  // One that would begin after its end begins with the recording.
+  // If the start is after the end, the interval begins with the recording.
   await page.keyboard.press(']');
   await expect.poll(() => spanOf(page)).toBe('0.900');
   await page.keyboard.press('Escape');
   await expect.poll(() => spanOf(page)).toBeUndefined();
 });
 
-test('the number of a step and the band of a region choose what happened in them', async ({ open }) => {
+test("a click on a step's number or a region's band chooses its interval", async ({ open }) => {
   const { steps } = report(TRAINING).devices[0].steps;
   const page = await open(`${await serving(TRAINING)}#view=timeline`);
   await page.keyboard.press('n');
   const second = `${steps[1].first_event}.${steps[1].end_event}`;
   await expect.poll(() => spanOf(page)).toBe(second);
-  // The address keeps it.
+  // The address stores it.
   await page.reload();
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
   expect(await spanOf(page)).toBe(second);
 });
 
-test('a span that the recording does not have is let go', async ({ open }) => {
+test('an interval outside the recording is dropped', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=timeline&span=7000.9000`);
   await expect.poll(() => spanOf(page)).toBeUndefined();
   await page.evaluate(() => (location.hash = '#view=timeline&span=100.9000'));
@@ -84,7 +84,7 @@ test('a span that the recording does not have is let go', async ({ open }) => {
 });
 
 const details = (page: Page) => page.locator('aside.details [data-span]');
-/** The exact bytes of the facts of the panel, by their names. */
+/** Returns the exact bytes of the panel's facts, by name. */
 const facts = (page: Page) =>
   details(page)
     .locator('.facts')
@@ -95,26 +95,26 @@ const told = async (page: Page) =>
   Object.fromEntries(
     (await facts(page)).filter(([, title]) => title.endsWith('bytes')).map(([name, title]) => [name, exact(title)]),
   );
-/** The bytes of the table of groups: the column that is shown. */
+/** Returns the bytes in the table of groups, from the shown column. */
 const groups = (page: Page) =>
   details(page)
     .locator('tbody tr')
     .evaluateAll((rows) => rows.map((row) => row.querySelectorAll('td')[1]!.title));
 
-/** What the command tells of it, by the names of the panel. */
+/** Returns the command's values by the panel's names. */
 const expected = (device: any) => ({
-  'before it': device.before.bytes,
+  'at the start': device.before.bytes,
   allocated: device.allocated.bytes,
   freed: device.freed.bytes,
   '… from before': device.freed_from_before.bytes,
   '… temporary': device.temporary.bytes,
-  'left behind': device.survived.bytes,
-  highest: device.highest_allocated_bytes,
+  retained: device.survived.bytes,
+  peak: device.highest_allocated_bytes,
   rise: device.rise_bytes,
-  'after it': device.after.bytes,
+  'at the end': device.after.bytes,
 });
 
-test('what the backward pass of step 2 allocated, by category: a click and a choice', async ({ open }) => {
+test("allocations of step 2's backward pass by category: a click and a choice", async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=timeline`);
   const box = await plotBox(page);
   // Its band above the plot.
@@ -130,13 +130,13 @@ test('what the backward pass of step 2 allocated, by category: a click and a cho
   expect(await told(page)).toEqual(expected(device));
   const allocated = device.groups.map((group: any) => group.allocated.bytes).filter((bytes: number) => bytes > 0);
   expect((await groups(page)).map(exact)).toEqual(allocated);
-  // Beside the step before, on request.
+  // Beside the previous step, on request.
   await details(page).getByRole('button', { name: 'Compare with backward of step 1' }).click();
   await expect.poll(async () => (await state(page))['spanwith']).toBe('before');
   await details(page).getByRole('columnheader', { name: 'Change' }).waitFor();
 });
 
-test('spans are answered as the command answers them', { timeout: 60_000 }, async ({ open }) => {
+test('interval answers match the command', { timeout: 60_000 }, async ({ open }) => {
   for (const name of ['training.pickle.zst', 'leak.pickle', 'oom.pickle']) {
     const file = example(name);
     const [{ events }] = report(file).devices;
@@ -154,13 +154,13 @@ test('spans are answered as the command answers them', { timeout: 60_000 }, asyn
       expect(await told(page), `${name} ${from}..${to}`).toEqual(expected(device));
       await expect
         .poll(async () => (await groups(page)).reduce((sum, title) => sum + exact(title), 0))
-        // Where nothing was allocated they are of what is there.
+        // Without allocations, the groups hold memory instead.
         .toBe(device.allocated.bytes || device.at_highest.bytes);
     }
   }
 });
 
-test('where nothing is chosen the panel tells of what is shown', async ({ open }) => {
+test('without an interval, the panel describes the shown part', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=timeline`);
   await details(page)
     .getByRole('heading', { name: /^the whole recording: / })
@@ -168,8 +168,8 @@ test('where nothing is chosen the panel tells of what is shown', async ({ open }
   await redrawn(page, () => page.evaluate(() => (location.hash = '#view=timeline&range=1001~2001')));
   await page.locator('aside.details [data-span="1000.2000"]').waitFor();
   expect(await told(page)).toEqual(expected(report(TRAINING, '--at', '1000..1999').devices[0]));
-  // The hints are folded away below.
-  const hints = page.getByText('What the pointer does here');
+  // The hints are folded below.
+  const hints = page.getByText('Pointer gestures');
   await hints.click();
   await page.getByText('shows only this part').waitFor();
 });
@@ -180,23 +180,23 @@ test('a row leads to its stack and to a search, which narrows the groups', async
   await details(page)
     .getByRole('row', { name: /^activation/ })
     .click();
-  const group = page.getByRole('region', { name: 'The chosen group' });
+  const group = page.getByRole('region', { name: 'Chosen group' });
   await group.locator('.stack-trace .frames li').first().waitFor();
-  await group.getByRole('button', { name: 'Search for it' }).click();
+  await group.getByRole('button', { name: 'Search for this group' }).click();
   await expect.poll(async () => (await state(page))['search']).toBe('category:activation');
   await expect.poll(() => details(page).locator('tbody tr').count()).toBe(1);
 });
 
-test('the other views have the span in a line that leads to its answer', async ({ open }) => {
+test('the other views show the interval in a line that leads to its details', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=moment&span=2439.5252`);
   const bar = page.locator('.selection-bar[data-span="2439.5252"]');
   await bar.getByText(/^step 2: 6.83 GiB allocated/).waitFor();
-  await bar.getByRole('button', { name: 'What it allocated' }).click();
+  await bar.getByRole('button', { name: 'Show its allocations' }).click();
   await details(page)
     .getByRole('heading', { name: /^step 2: / })
     .waitFor();
   await show(page, 'state');
-  await bar.getByRole('button', { name: 'Clear the span' }).click();
+  await bar.getByRole('button', { name: 'Clear the interval' }).click();
   await expect.poll(() => spanOf(page)).toBeUndefined();
 });
 
@@ -208,7 +208,7 @@ test('a recording without events still has an answer', async ({ open }) => {
   await details(page).locator('tbody tr').first().waitFor();
 });
 
-test('along time a span has the events of its part of the clock', async ({ open }) => {
+test('on the time axis, an interval has the events of its time range', async ({ open }) => {
   const { steps } = report(TRAINING).devices[0].steps;
   const page = await open(`${await serving(TRAINING)}#view=timeline&axis=time`);
   await page.keyboard.press('n');
@@ -224,13 +224,13 @@ test('along time a span has the events of its part of the clock', async ({ open 
   const source = engineOf(TRAINING);
   const lasted = (await source.recordings())[0]!.devices[0]!.duration_us!;
   const { time_us: times } = await source.events(0, 0, 0, events);
-  // Two pixels, for the column of the picture that is hit shows one of its moments.
+  // Two pixels, because the column of the picture shows one of its moments.
   const slack = (2 * lasted) / box.width;
   for (const [first, at] of [
     [from!, 0.25 * lasted],
     [to!, 0.75 * lasted],
   ] as const) {
-    // What lies before the end happened before that time, and what follows after it.
+    // Events before the end happened before that time, and later events after it.
     expect(times[first - 1]).toBeLessThan(at + slack);
     expect(times[first]).toBeGreaterThan(at - slack);
   }

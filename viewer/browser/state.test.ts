@@ -1,4 +1,4 @@
-// The view State: the request of an event beside the holes, the lines that pin free memory, pools, and what was there before.
+// The State view: the request beside the holes, the lines that pin free memory, pools, and memory from before the recording.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -11,15 +11,15 @@ import { axe, violations } from './axe';
 const free = (page: Page) => page.getByRole('region', { name: 'Free memory' });
 const hole = (page: Page) => page.getByRole('region', { name: 'Hole', exact: true });
 
-/** Goes to a moment of the view State. */
+/** Goes to a moment of the State view. */
 async function at(page: Page, moment: number): Promise<void> {
   await page.evaluate((to) => (location.hash = `view=state&moment=${to}`), moment);
   await page.locator(`.state-view[aria-busy="false"][data-moment="${moment}"]`).waitFor();
 }
 
-test('the list of events keeps its height from event to event, and shows the one that is chosen', async ({ open }) => {
+test('the event list keeps its height from event to event, and shows the chosen one', async ({ open }) => {
   const page = await open(await serving(example('training.pickle.zst')));
-  // The legend takes its place above once it is known.
+  // The legend takes its room above once it is known.
   await page.getByRole('list', { name: 'Legend' }).getByRole('button').first().waitFor();
   const list = page.locator('.state-events').getByRole('listbox');
   const heights = new Set<number>();
@@ -36,9 +36,9 @@ test('the hole at an out of memory is one step from the overview', async ({ open
   const [oom] = report(file).devices[0].ooms;
   const page = await open(await serving(file), { before: axe });
   await show(page, 'overview');
-  await page.getByRole('button', { name: 'The request beside the holes' }).click();
+  await page.getByRole('button', { name: 'Show the request beside the holes' }).click();
   await ready(page, 'state');
-  // The largest hole that it could have come from is chosen, and both are drawn to one scale.
+  // The largest usable hole is chosen, and both are drawn to one scale.
   const [tooSmall] = oom.unusable.filter(({ why }: { why: string }) => why === 'too_small');
   await hole(page)
     .and(page.locator(`[data-bytes="${tooSmall.largest_bytes}"]`))
@@ -79,7 +79,7 @@ test('page and command name the same lines that pin free memory', async ({ open 
   expect(pin.key).toContain((await state(page))['search'] ?? (await page.getByRole('searchbox').inputValue()));
 });
 
-test('a hole says how large it is, since when it is free, and what lies beside it', async ({ open }) => {
+test('a hole shows its size, its age and its neighbors', async ({ open }) => {
   const page = await open(await serving(pooled()));
   await at(page, 7);
   const holes = async () => (await tableRows(page, 'Holes')).map((row) => exact(row[0]!) / 2 ** 20);
@@ -91,14 +91,14 @@ test('a hole says how large it is, since when it is free, and what lies beside i
   await page.locator(`[data-hole][aria-busy="false"][data-bytes="${4 << 20}"]`).waitFor();
   const text = (await hole(page).textContent())!;
   expect(text).toContain('after event 2');
-  expect(text).toContain('In front of it: a block of 8.00 MiB');
-  expect(text).toContain('Behind it: a block of 2.00 MiB');
+  expect(text).toContain('Before the hole: a block of 8.00 MiB');
+  expect(text).toContain('After the hole: a block of 2.00 MiB');
   expect(text).toContain('train.py');
   await expect.poll(() => state(page)).toHaveProperty('hole');
-  // The last hole of a segment has its edge behind it.
+  // After the last hole of a segment is the segment's edge.
   await page.keyboard.press('ArrowUp');
   await page.locator(`[data-hole][aria-busy="false"][data-bytes="${6 << 20}"]`).waitFor();
-  expect(await hole(page).textContent()).toContain('Behind it: the edge of the segment');
+  expect(await hole(page).textContent()).toContain('After the hole: the edge of the segment');
 });
 
 test('a click on free memory in the map chooses the hole', async ({ open }) => {
@@ -107,7 +107,7 @@ test('a click on free memory in the map chooses the hole', async ({ open }) => {
   const before = await hole(page).getAttribute('data-hole');
   const map = page.getByRole('application', { name: /^Segments and blocks/ });
   const box = (await map.boundingBox())!;
-  // The end of a long line of segments is free somewhere: the places of a line are tried one after the other.
+  // Some place at the end of a long line of segments is free: try the places in turn.
   await expect
     .poll(async () => {
       for (let x = 8; x < box.width - 30; x += 24) {
@@ -122,33 +122,33 @@ test('a click on free memory in the map chooses the hole', async ({ open }) => {
   await page.locator(`[data-hole="${before}"]`).waitFor();
 });
 
-test('an event that was served is compared with what is left', async ({ open }) => {
+test('a served request is compared with the remaining holes', async ({ open }) => {
   const page = await open(await serving(pooled()));
   await at(page, 7);
   expect(await numberOf(page, '.to-scale [data-kind="served"]', 'data-bytes')).toBe(2 << 20);
   expect(await page.locator('.to-scale [data-kind="device"]').count()).toBe(0);
-  // Only an allocation and an out of memory ask for something.
+  // Only allocations and out-of-memory events have a request.
   await at(page, 4);
   expect(await page.locator('.to-scale').count()).toBe(0);
 });
 
-test('what a private pool holds by line is two steps away', async ({ open }) => {
+test('the contents of a private pool by line are two steps away', async ({ open }) => {
   for (const view of ['state', 'segments'] as const) {
     const page = await open(await serving(pooled()), { before: axe });
     await show(page, view);
     const button = page.getByRole('list', { name: 'Pools' }).getByRole('button', { name: /private pool \(1, 0\)/ });
     expect(await button.textContent()).toContain('20.00 MiB');
     await button.click();
-    const contents = page.getByRole('region', { name: 'What private pool (1, 0) holds' });
+    const contents = page.getByRole('region', { name: 'Contents of private pool (1, 0)' });
     await contents.getByText('10.00 MiB allocated of 20.00 MiB reserved').waitFor();
     await expect.poll(() => bytesOfGroups(page, 'Allocated in private pool (1, 0) by line')).toEqual(IN_GRAPH_POOL);
     expect(await contents.textContent()).toContain('capture of a CUDA graph');
     await expect.poll(() => state(page)).toHaveProperty('pool', '1.0');
-    // At another moment it holds less, but not where it held most.
+    // At another moment it holds less, except at its peak.
     await page.evaluate(() => (location.hash = `${location.hash}&moment=5`));
     await contents.getByRole('radio', { name: 'the shown moment' }).check({ force: true });
     await contents.getByText('6.00 MiB allocated of 20.00 MiB reserved after event 4').waitFor();
-    await contents.getByRole('radio', { name: 'its highest' }).check({ force: true });
+    await contents.getByRole('radio', { name: 'its peak' }).check({ force: true });
     await contents.getByText('10.00 MiB allocated of 20.00 MiB reserved after event 5').waitFor();
     expect(await violations(page)).toEqual([]);
   }
@@ -160,7 +160,7 @@ test('without private pools there are no outlines and no buttons', async ({ open
   expect(await page.getByRole('list', { name: 'Pools' }).count()).toBe(0);
 });
 
-test('what was live before recording began is marked', async ({ open }) => {
+test('memory live before recording began is marked', async ({ open }) => {
   const page = await open(await serving(pooled()));
   await at(page, 4);
   await page.locator('.map-legend').getByText('live before recording').waitFor();
@@ -170,7 +170,7 @@ test('what was live before recording began is marked', async ({ open }) => {
   });
 });
 
-test('a recording without history opens in State, and stays where one goes', async ({ open }) => {
+test('a recording without history opens in State, and keeps a chosen view', async ({ open }) => {
   const page = await open(await serving(segmentsOnly()), { draws: false });
   await ready(page, 'state');
   await free(page).waitFor();
@@ -178,7 +178,7 @@ test('a recording without history opens in State, and stays where one goes', asy
   await expect.poll(() => state(page).then((now) => now['view'])).toBe('overview');
   await page.reload();
   await ready(page, 'overview');
-  // One with a history opens in the overview.
+  // A recording with a history opens in the overview.
   const other = await open(await serving(example('leak.pickle')));
   await ready(other, 'overview');
 });

@@ -1,4 +1,4 @@
-// The steps of the program: their row above the plot, their card, the key that walks them.
+// The steps of the program: their row above the plot, their card, and the key that moves between them.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -10,13 +10,13 @@ import { bytes } from '../src/text/units';
 const MIB = 1 << 20;
 const STEPS = 300;
 const LARGE = 137;
-/** A step has six events; two lie before the first. */
+/** A step has six events; two events precede the first step. */
 const ends = (step: number): [number, number] => [3 + 6 * step, 9 + 6 * step];
 
 const file = stepping(STEPS, LARGE);
 const TRAINING = example('training.pickle.zst');
 
-/** The colours in the row of steps, at a share of the plot's width. */
+/** Returns the colors in the step row, at a fraction of the plot's width. */
 const colorsAt = (page: Page, right: number): Promise<string[]> =>
   page.locator('.timeline-over').evaluate((over: HTMLCanvasElement, right) => {
     const plot = document.querySelector<HTMLElement>('.timeline-plot')!;
@@ -29,12 +29,12 @@ const place = (step: number) => (3 + 6 * step + 3) / (3 + 6 * STEPS);
 const canvas = { expected: /getImageData/ } as const;
 const tooltip = (page: Page) => page.locator('.part-tooltip');
 
-test('the card has the steps of the report, and leads to them', async ({ open }) => {
+test("the card has the report's steps, and leads to them", async ({ open }) => {
   const told = report(file).devices[0].steps;
   const page = await open(`${await serving(file)}#view=overview`);
   await ready(page, 'overview');
   const card = page.locator('.card').filter({ has: page.getByRole('heading', { name: `${STEPS} steps` }) });
-  await card.getByText('A step is a run of ProfilerStep#. 299 made the same allocations.').waitFor();
+  await card.getByText('Steps are runs of ProfilerStep#. 299 steps made the same allocations.').waitFor();
   await card.getByRole('img', { name: `the highest is ${bytes(88 * MIB)}, in step ${LARGE + 1} of ${STEPS}` }).waitFor();
   const rows = await card
     .locator('tbody tr')
@@ -59,7 +59,7 @@ test('the card has the steps of the report, and leads to them', async ({ open })
     .press('Enter');
   await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
   expect(await state(page)).toMatchObject({ view: 'timeline', moment: String(told.steps[LARGE].peak_event + 1) });
-  // What the worst step holds at its peak, in two clicks.
+  // The contents of the worst step at its peak, in two clicks.
   await show(page, 'moment');
   await page.locator(`.moment-view[data-total="${88 * MIB}"]`).waitFor();
 });
@@ -76,7 +76,7 @@ test('a bar of the card leads to its step', async ({ open }) => {
   await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
 });
 
-test('the row marks the unusual step, tells of each, and a click shows it', async ({ open }) => {
+test('the row marks the unusual step, describes each, and a click shows it', async ({ open }) => {
   const page = await open(`${await serving(file)}#view=timeline`, canvas);
   const usual = new Set(await colorsAt(page, place(LARGE + 20)));
   const marked = await colorsAt(page, place(LARGE));
@@ -86,14 +86,14 @@ test('the row marks the unusual step, tells of each, and a click shows it', asyn
   await page.mouse.move(...at(LARGE));
   await expect
     .poll(() => tooltip(page).textContent())
-    .toMatch(/^Step 138peak88\.00 MiBallocated80\.00 MiB in 2 blockskept0 Bevents824 to 829took.*It makes other allocations/);
+    .toMatch(/^Step 138peak88\.00 MiBallocated80\.00 MiB in 2 blockskept0 Bevents824 to 829took.*Its allocations differ/);
   await page.mouse.click(...at(LARGE));
   await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
-  // The address keeps it.
+  // The address stores it.
   await page.reload();
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
   expect(pair((await state(page))['range'])).toEqual(ends(LARGE));
-  // What comes above the plot later moves it.
+  // Later content above the plot moves it.
   await expect
     .poll(async () => {
       const { x, y, width } = await plotBox(page);
@@ -103,7 +103,7 @@ test('the row marks the unusual step, tells of each, and a click shows it', asyn
     .toContain('Step 138');
 });
 
-test('the key walks from step to step, from the peak on, along time too', async ({ open }) => {
+test('the key moves from step to step, starting at the peak, also on the time axis', async ({ open }) => {
   const page = await open(`${await serving(file)}#view=timeline`);
   const shows = (step: number) => expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(step));
   await page.keyboard.press('n');
@@ -115,7 +115,7 @@ test('the key walks from step to step, from the peak on, along time too', async 
   await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
   await page.keyboard.press('0');
   await page.keyboard.press('n');
-  // Six events, each 10 us after the one before; two annotations lie between two steps.
+  // Six events, 10 us apart; two annotations are between two steps.
   await expect
     .poll(async () => {
       const [from, to] = pair((await state(page))['range']);
@@ -124,14 +124,14 @@ test('the key walks from step to step, from the peak on, along time too', async 
     .toBe(80);
 });
 
-test('other recordings have the steps of the report', async ({ open }) => {
+test("other recordings have the report's steps", async ({ open }) => {
   const { steps } = report(TRAINING).devices[0].steps;
   const page = await open(`${await serving(TRAINING)}#view=overview`);
   await ready(page, 'overview');
   await page.getByRole('heading', { name: `${steps.length} steps` }).waitFor();
 });
 
-test('where nothing repeats there is no card, and no row', async ({ open }) => {
+test('without repetition there is no card and no row', async ({ open }) => {
   const page = await open(`${await serving(segmentsOnly(), example('oom.pickle'))}#view=overview`);
   for (const hash of ['view=overview', 'view=overview&file=1']) {
     await page.evaluate((to) => (location.hash = to), hash);

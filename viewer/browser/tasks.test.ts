@@ -1,5 +1,4 @@
-// The questions that people come with, and how many steps each takes: a click, a choice, a line that is typed. What the answers say is held
-// to the command.
+// Typical user questions, and the steps that each takes: a click, a choice, a typed line. The answers are compared with the command.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -10,7 +9,7 @@ import { IN_GRAPH_POOL, pooled, write } from './recordings';
 
 const [OOM, LEAK, TRAINING] = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst')];
 
-/** A page whose user takes at most so many steps. */
+/** A page whose user takes at most this many steps. */
 async function user(
   open: Open,
   most: number,
@@ -28,7 +27,7 @@ async function user(
 
 const tab = (page: Page, name: string) => page.getByRole('tab', { name }).click();
 
-test('which line held most at the peak: one step', async ({ open }) => {
+test('the line that held most at the peak: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, TRAINING);
   await step(tab(page, 'Moment'));
   await page.locator('.moment-view:not([aria-busy="true"])').waitFor();
@@ -37,7 +36,7 @@ test('which line held most at the peak: one step', async ({ open }) => {
   expect([first![0], exact(first![1]!)]).toEqual([holder.key, holder.bytes]);
 });
 
-test('why it ran out of memory: no step', async ({ open }) => {
+test('the reason for an out of memory: no step', async ({ open }) => {
   const { page } = await user(open, 0, OOM);
   const [oom] = report(OOM).devices[0].ooms;
   const card = page
@@ -50,7 +49,7 @@ test('why it ran out of memory: no step', async ({ open }) => {
   expect(told).toMatch(/fragmentation|size|limit/);
 });
 
-test('what the backward pass of step 2 allocated: two steps', async ({ open }) => {
+test("the allocations of step 2's backward pass: two steps", async ({ open }) => {
   const { page, step } = await user(open, 2, TRAINING);
   await step(tab(page, 'Timeline'));
   const box = await plotBox(page);
@@ -79,14 +78,14 @@ test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
 
 test('the hole at the out of memory: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, OOM);
-  await step(page.getByRole('button', { name: 'The request beside the holes' }).click());
+  await step(page.getByRole('button', { name: 'Show the request beside the holes' }).click());
   await page.locator('.to-scale [data-kind="hole"]').waitFor();
   const [oom] = report(OOM).devices[0].ooms;
   const [tooSmall] = oom.unusable.filter(({ why }: { why: string }) => why === 'too_small');
   expect(await numberOf(page, '.to-scale [data-kind="hole"]', 'data-bytes')).toBe(tooSmall.largest_bytes);
 });
 
-test('what a private pool holds, by line: two steps', async ({ open }) => {
+test('the contents of a private pool, by line: two steps', async ({ open }) => {
   const { page, step } = await user(open, 2, pooled());
   await step(tab(page, 'State'));
   await step(
@@ -98,12 +97,12 @@ test('what a private pool holds, by line: two steps', async ({ open }) => {
   await expect.poll(() => bytesOfGroups(page, 'Allocated in private pool (1, 0) by line')).toEqual(IN_GRAPH_POOL);
 });
 
-test('what grew between two runs: one step', async ({ open }) => {
+test('growth between two runs: one step', async ({ open }) => {
   const runs = ['base', 'batch'].map((name) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`));
   const { page, step } = await user(open, 1, ...runs);
   await step(tab(page, 'Compare'));
   await page.locator('.growth[data-way="highest"]').waitFor();
-  const [first] = await tableRows(page, 'Most allocated by each line');
+  const [first] = await tableRows(page, 'Peak of each line');
   const [grown] = diff(runs[0]!, runs[1]!).devices[0].highest_lines;
   expect([first![0], exact(first![1]!)]).toEqual([grown.key, grown.difference_bytes]);
 });
@@ -117,16 +116,16 @@ test('the share of activations at the peak: no step', async ({ open }) => {
   expect(await row.textContent()).toContain(share(held, peak));
 });
 
-test('the smallest card that fits: two steps', { timeout: 60_000 }, async ({ open }) => {
+test('the smallest GPU that fits: two steps', { timeout: 60_000 }, async ({ open }) => {
   const { page, step } = await user(open, 2, OOM);
   await step(tab(page, 'What-if'));
-  await step(page.getByRole('button', { name: 'Find the smallest card' }).click({ timeout: 30_000 }));
+  await step(page.getByRole('button', { name: 'Find the smallest GPU' }).click({ timeout: 30_000 }));
   const answer = page.locator('[data-gpu]');
   await answer.waitFor({ timeout: 60_000 });
   expect(await answer.getAttribute('data-gpu')).toBe(replay(OOM, '--find-capacity').devices[0].smallest_gpu.name);
 });
 
-test('which blocks leak: one step', async ({ open }) => {
+test('the leaking blocks: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, LEAK);
   const [leak] = report(LEAK).devices[0].leaks;
   await step(page.locator('.finding-rows').getByRole('button', { name: leak.line.name }).click());

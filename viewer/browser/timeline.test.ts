@@ -1,4 +1,4 @@
-// The timeline under the hand: what is painted, hovered, clicked, zoomed and moved.
+// Pointer actions on the timeline: painting, hovering, clicking, zooming, scrolling.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -11,13 +11,13 @@ const OOM = example('oom.pickle');
 const events = 2061;
 
 interface Column {
-  /** Rows from the bottom, as far as something is painted. */
+  /** Painted rows, from the bottom up without a gap. */
   stack: number;
-  /** Rows from the bottom up to the highest that is painted: the reserved line. */
+  /** Rows from the bottom to the highest painted one: the reserved line. */
   line: number;
 }
 
-/** What is painted in pixel columns. */
+/** Returns the painted rows of pixel columns. */
 const painted = (page: Page, columns: number[]): Promise<Column[]> =>
   page.locator('.timeline-plot canvas').evaluate((canvas: HTMLCanvasElement, columns) => {
     const { width, height } = canvas;
@@ -34,7 +34,7 @@ const painted = (page: Page, columns: number[]): Promise<Column[]> =>
 const range = async (page: Page) => pair((await state(page))['range']);
 const hasRange = (page: Page) => expect.poll(async () => (await state(page))['range']).toBeDefined();
 
-test('the painted stack and the reserved line are as high as their bytes', async ({ open }) => {
+test('the painted stack and the reserved line have the height of their bytes', async ({ open }) => {
   const high = 9e9;
   const page = await open(`${await serving(OOM)}#view=timeline&range=1000~1100&bytes=0~${high}`);
   const { width, height } = await plotBox(page);
@@ -45,12 +45,12 @@ test('the painted stack and the reserved line are as high as their bytes', async
     const { at } = report(OOM, '--at', String(moment - 1)).devices[0];
     const rows = (bytes: number) => (bytes / high) * height;
     expect(Math.abs(shown[i]!.stack - rows(at.allocated_bytes)), `stack at moment ${moment}`).toBeLessThanOrEqual(1);
-    // The line is two pixels thick and stands on its value.
+    // The line is two pixels thick and sits on its value.
     expect(Math.abs(shown[i]!.line - 2 - rows(at.reserved_bytes)), `line at moment ${moment}`).toBeLessThanOrEqual(1);
   }
 });
 
-test('no peak is lost where a pixel has many moments', async ({ open }) => {
+test('no peak is lost if a pixel has many moments', async ({ open }) => {
   const file = example('training.pickle.zst');
   const told = report(file).devices[0];
   const high = 4e9;
@@ -66,7 +66,7 @@ test('no peak is lost where a pixel has many moments', async ({ open }) => {
   expect(Math.max(...all.map((column) => column.stack))).toBe(all[x]!.stack);
 });
 
-test('hovering tells bytes, address and stack of what is there', async ({ open }) => {
+test('hovering shows bytes, address and stack', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=timeline&range=1000~1100`);
   const box = await plotBox(page);
   const source = engineOf(OOM);
@@ -89,7 +89,7 @@ test('hovering tells bytes, address and stack of what is there', async ({ open }
     expect(shown.length).toBeGreaterThan(0);
     expect(frames(names, layout.blocks.stack[at]!).some((f) => f.endsWith(shown[0]!.replace(/^.*\//, '')))).toBe(true);
   }
-  // Above the stack it tells the four kinds of bytes.
+  // Above the stack, the tooltip shows the four kinds of bytes.
   await page.mouse.move(box.x + 0.5 * box.width, box.y + 2);
   await expect.poll(() => page.locator('.part-tooltip').textContent()).toMatch(/requested.*allocated.*active.*reserved/);
   await page.mouse.move(box.x + 0.5 * box.width, box.y + box.height + 120);
@@ -114,7 +114,7 @@ test('a click selects the allocation and chooses the moment', async ({ open }) =
   await expect.poll(async () => (await state(page))['selected']).toBeUndefined();
 });
 
-test('the wheel zooms where the pointer is', async ({ open }) => {
+test('the wheel zooms at the pointer', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=timeline`);
   const box = await plotBox(page);
   const part = 0.3;
@@ -144,7 +144,7 @@ test('the wheel with Shift zooms bytes, a double click shows everything', async 
   expect((await state(page))['bytes']).toBeUndefined();
 });
 
-test('dragging moves along, with Alt it chooses a part', async ({ open }) => {
+test('dragging scrolls, with Alt it chooses a part', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=timeline&range=500~900`);
   const box = await plotBox(page);
   const drag = async (from: number, to: number) => {
@@ -157,7 +157,7 @@ test('dragging moves along, with Alt it chooses a part', async ({ open }) => {
   await drag(0.5, 0.25);
   await expect.poll(async () => (await range(page))[0]).toBeCloseTo(600, -0.5);
   expect((await range(page))[1]).toBeCloseTo(1000, -0.5);
-  // A drag is no click.
+  // A drag is not a click.
   expect((await state(page))['selected']).toBeUndefined();
   await page.keyboard.down('Alt');
   await drag(0.75, 0.25);
@@ -166,7 +166,7 @@ test('dragging moves along, with Alt it chooses a part', async ({ open }) => {
   expect((await range(page))[1]).toBeCloseTo(900, -0.5);
 });
 
-test('the small picture shows where the range lies, moves it and chooses another', async ({ open }) => {
+test('the minimap shows the range, moves it and chooses another', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=timeline&range=500~700`);
   const box = (await page.locator('.minimap').boundingBox())!;
   const xOf = (at: number) => box.x + (at / (events + 1)) * box.width;
@@ -185,11 +185,11 @@ test('the small picture shows where the range lies, moves it and chooses another
   await drag(1500, 1900);
   await expect.poll(async () => Math.round((await range(page))[0] / 20)).toBe(75);
   expect(Math.round((await range(page))[1] / 20)).toBe(95);
-  // An end of the brush alone.
+  // Only one end of the brush.
   await drag(1900, 1700);
   await expect.poll(async () => Math.round((await range(page))[1] / 20)).toBe(85);
   expect(Math.round((await range(page))[0] / 20)).toBe(75);
-  // Beside it.
+  // Beside the brush.
   await page.mouse.click(xOf(400), box.y + 10);
   await expect.poll(async () => Math.round((await range(page))[0] / 20)).toBe(15);
 });

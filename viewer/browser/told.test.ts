@@ -1,4 +1,4 @@
-// The types that the page reads answers by, against the answers that the command gives: TypeScript itself compares them.
+// The page's answer types against the command's answers, checked by TypeScript.
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -26,16 +26,16 @@ const WINDOW = {
 };
 const NOTHING = { is: 'address', address: -1, version: null } as const;
 
-/** Which type is whose; `Read` lets constants be read by it. */
+/** The type of each answer; `Read` lets the types accept constants. */
 const HEAD = `
 import type { Allocation, Allocations, Found, Layout, Live, Meaning, Picture, Recording, Regions, Replay, Report, Segments } from '../../src/source/generated/view';
 type Read<T> = { readonly [K in keyof T]: Read<T[K]> };
 `;
 
-/** Columns are held to their types by the two sources' answers to each other (sources.test.ts). */
+/** sources.test.ts checks columns by comparing the two sources' answers. */
 const withoutColumns = (_: string, value: unknown) => (ArrayBuffer.isView(value) ? undefined : value);
 
-test('every answer has the type that the page reads it by', { timeout: 120_000 }, async () => {
+test('every answer has the type that the page expects', { timeout: 120_000 }, async () => {
   const files = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst'), ...Object.values(odd())];
   const served = await serve(...files);
   const lines = [HEAD];
@@ -61,7 +61,7 @@ test('every answer has the type that the page reads it by', { timeout: 120_000 }
         is('Meaning', await ask(at, { question: 'meaning' }));
         is('Report', await ask(at, { question: 'report' }));
         const replay = await ask(at, { question: 'replay' });
-        // Long ones say nothing that short ones do not.
+        // Long recordings add nothing to short ones.
         if (replay) is('Replay', { ...replay, lines: replay.lines.map((line: unknown[]) => line.slice(0, 3)) });
         if (allocations > 0) is('Allocation', await ask(at, { question: 'allocation', id: 0 }));
         const live = await ask(at, {

@@ -1,18 +1,18 @@
-// Who answers the page under test: the server of `vramscope view`, or the engine that a self-contained page carries
+// The engine of the page under test: the server of `vramscope view`, or the engine embedded in a self-contained page
 // (VRAMSCOPE_TRANSPORT=worker). Each test of a view runs with both.
 
 import type { Page } from 'playwright-core';
 
 export const TRANSPORT = process.env['VRAMSCOPE_TRANSPORT'] === 'worker' ? 'worker' : 'server';
 
-/** Skips a test of what only a server has; `what` says what. */
+/** Skips a test that needs a server; `what` says why. */
 export const onlyServed = (skip: (condition: boolean, note: string) => void, what: string): void =>
   skip(TRANSPORT === 'worker', `only a server has ${what}`);
 
-/** What becomes of the questions of one kind: they take so many milliseconds longer, or are answered with these bytes. */
+/** A change to all questions of one kind: a delay in milliseconds, or these bytes as the answer. */
 type Meddling = { kind: string; delay: number } | { kind: string; answer: number[] };
 
-/** The questions of a page since somebody meddles with them: the kinds that were asked, and those without an answer. It lies in the page. */
+/** The questions of a page since it was intercepted: the requested kinds, and the unanswered ones. Stored in the page. */
 declare global {
   var questions: { asked: Set<string>; open: Map<object, Worker | null> } | undefined;
 }
@@ -64,12 +64,12 @@ function meddleInPage(meddling: Meddling): void {
   };
 }
 
-/** Meddles with questions of the page, from now on. */
+/** Intercepts the page's questions from now on. */
 export async function meddle(page: Page, meddling: Meddling): Promise<void> {
   await page.addInitScript(meddleInPage, meddling);
   await page.evaluate(meddleInPage, meddling);
 }
 
-/** Waits until a question of this kind was asked, and all are answered, on a page with which somebody meddles. */
+/** Waits until an intercepted page has asked a question of this kind, and all are answered. */
 export const answered = (page: Page, kind: string): Promise<unknown> =>
   page.waitForFunction((kind) => globalThis.questions?.asked.has(kind) && globalThis.questions.open.size === 0, kind);

@@ -1,4 +1,4 @@
-// Recordings with known answers: PyTorch's own counters at the end of each run, against what the page shows.
+// Recordings with known answers: the page against PyTorch's own counters at the end of each run.
 
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,12 +17,12 @@ const truth: any[] = !present
       .filter(Boolean)
       .map((line) => JSON.parse(line));
 
-/** They began late, or keep only a part: the counters tell of more than is recorded. */
+/** These began late or keep only a part, so the counters include unrecorded events. */
 const isPartial = ({ file }: any) => /late|max-entries|context_state/.test(file);
 
 const KINDS = ['requested', 'allocated', 'active', 'reserved'];
 
-test('every recording has the peaks and the end that PyTorch counted', { timeout: 180_000 }, async ({ open, skip }) => {
+test("every recording has the peaks and the end of PyTorch's counters", { timeout: 180_000 }, async ({ open, skip }) => {
   if (!present) skipping('recordings', 'every recording has the peaks and the end that PyTorch counted', skip);
   const files = truth.map((t) => join(folder!, t.file));
   const page = await open(await serving(...files));

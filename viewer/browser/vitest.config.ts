@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
-// Tests that start the built command, most of them with a browser. With VRAMSCOPE_TRANSPORT=worker pages carry their engine and lie on
-// the disk (transport.ts); what is said once for both is left out then.
+// Tests that start the built command, most of them with a browser. With VRAMSCOPE_TRANSPORT=worker, pages embed their engine and are
+// opened from the disk (transport.ts); tests that need to run only once are then excluded.
 const isWorker = process.env['VRAMSCOPE_TRANSPORT'] === 'worker';
 const ONCE = ['firefox', 'notebook', 'site', 'sources', 'told'].map((name) => `browser/${name}.test.ts`);
 
@@ -11,7 +11,7 @@ export default defineConfig({
     exclude: isWorker ? ONCE : [],
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    // Two files at a time, each with a browser for all its tests.
+    // Two files at a time, each with one browser for all its tests.
     maxWorkers: 2,
     isolate: false,
     expect: { poll: { timeout: 10_000, interval: 25 } },

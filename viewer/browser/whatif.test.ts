@@ -1,4 +1,4 @@
-// The view What-if: settings and devices of the user's own, the smallest card, and the same answers as the command's.
+// The What-if view: custom settings and devices, the smallest GPU, compared with the command's answers.
 
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
@@ -11,14 +11,14 @@ const OOM = example('oom.pickle');
 
 const field = (page: Page, name: string) => page.getByRole('form', { name: 'What to replay' }).getByLabel(name);
 
-/** Writes into a field, and waits for the answer. */
+/** Fills a field and waits for the answer. */
 async function fill(page: Page, name: string, text: string): Promise<void> {
   await field(page, name).fill(text);
   await field(page, name).press('Enter');
   await page.locator('.whatif-view[aria-busy="false"]').waitFor();
 }
 
-/** The table is that of the command with these options. */
+/** Checks that the table matches the command with these options. */
 async function equals(page: Page, ...options: string[]): Promise<void> {
   const { what_if } = replay(OOM, ...options).devices[0];
   await expect
@@ -31,25 +31,23 @@ async function equals(page: Page, ...options: string[]): Promise<void> {
     );
 }
 
-test("a setting of one's own, a device and an overhead give the answers of the command", { timeout: 180_000 }, async ({
-  open,
-}) => {
+test('a custom setting, a device and an overhead match the command', { timeout: 180_000 }, async ({ open }) => {
   const page = await open(await serving(OOM), { before: axe });
   await show(page, 'whatif');
   await equals(page);
-  await fill(page, 'Setting of your own', 'max_split_size_mb:64');
+  await fill(page, 'Custom setting', 'max_split_size_mb:64');
   await equals(page, '--conf', 'max_split_size_mb:64');
   await fill(page, 'Device size, GiB', '7.5');
   await equals(page, '--conf', 'max_split_size_mb:64', '--capacity', String(7.5 * 2 ** 30));
   await fill(page, 'Overhead, MiB', '600');
   await equals(page, '--conf', 'max_split_size_mb:64', '--capacity', String(7.5 * 2 ** 30), '--overhead', '600MiB');
-  await fill(page, 'Setting of your own', '');
+  await fill(page, 'Custom setting', '');
   await equals(page, '--capacity', String(7.5 * 2 ** 30), '--overhead', '600MiB');
   await field(page, 'GPU').selectOption('rtx4060');
   await equals(page, '--gpu', 'rtx4060', '--overhead', '600MiB');
   expect(await field(page, 'Device size, GiB').inputValue()).toBe('');
   expect(await violations(page)).toEqual([]);
-  // The address holds all of it.
+  // The address stores everything.
   await expect.poll(() => state(page)).toMatchObject({ view: 'whatif', gpu: 'rtx4060', overhead: '600' });
   await page.reload();
   await ready(page, 'whatif');
@@ -57,33 +55,33 @@ test("a setting of one's own, a device and an overhead give the answers of the c
   await equals(page, '--gpu', 'rtx4060', '--overhead', '600MiB');
 });
 
-test('what PyTorch refuses is refused in the words of the command', async ({ open }) => {
+test("PyTorch's refusal of a setting has the words of the command", async ({ open }) => {
   const page = await open(await serving(OOM));
   await show(page, 'whatif');
   for (const conf of ['max_split_size_mb:2', 'no_such_setting:1', 'roundup_power2_divisions:3']) {
-    await fill(page, 'Setting of your own', conf);
+    await fill(page, 'Custom setting', conf);
     const words = (await page.locator('.field-wrong').textContent())!.trim();
     expect(words.length).toBeGreaterThan(10);
     const plain = (text: string) => text.replaceAll('`', '').replace(/\s+/g, ' ');
     expect(plain(refusal('replay', OOM, '--conf', conf))).toContain(plain(words));
-    expect(await field(page, 'Setting of your own').getAttribute('aria-invalid')).toBe('true');
+    expect(await field(page, 'Custom setting').getAttribute('aria-invalid')).toBe('true');
   }
-  await fill(page, 'Setting of your own', '');
+  await fill(page, 'Custom setting', '');
   expect(await page.locator('.field-wrong').count()).toBe(0);
   await fill(page, 'Device size, GiB', '1');
   await fill(page, 'Overhead, MiB', '2000');
   await page.locator('.field-wrong').getByText('leaves nothing of a device of 1.00 GiB').waitFor();
 });
 
-test('a GPU that nobody knows is named', async ({ open }) => {
+test('an unknown GPU is named', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=whatif&gpu=nonesuch`);
-  await page.locator('.field-wrong').getByText('No GPU is known by the name nonesuch.').waitFor();
+  await page.locator('.field-wrong').getByText('No known GPU is called nonesuch.').waitFor();
 });
 
-test('the smallest card is two steps away, and the command names the same', async ({ open }) => {
+test('the smallest GPU is two steps away, and matches the command', async ({ open }) => {
   const page = await open(await serving(OOM));
   await show(page, 'whatif');
-  await page.getByRole('button', { name: 'Find the smallest card' }).click();
+  await page.getByRole('button', { name: 'Find the smallest GPU' }).click();
   const told = replay(OOM, '--find-capacity').devices[0];
   const answer = page.locator('[data-gpu]');
   await answer.waitFor({ timeout: 60_000 });
@@ -93,46 +91,48 @@ test('the smallest card is two steps away, and the command names the same', asyn
   for (const one of [told.smallest_gpu.name, told.smallest_gpu.driver_name, bytes(told.smallest_gpu.total_bytes)]) {
     expect(text).toContain(one);
   }
-  // It fits on that card, as the command says when it is named, and with another setting another card may do.
+  // The command confirms that it fits on this GPU; another setting may lead to another GPU.
   const overhead = String(told.smallest_gpu.overhead_bytes);
   expect(replay(OOM, '--gpu', told.smallest_gpu.name, '--overhead', overhead).devices[0].replayed.fits).toBe(true);
   const row = page.getByRole('grid', { name: /^Settings/ }).locator('tr[data-row="0"]');
   await row.click();
-  await page.getByRole('button', { name: 'Find the smallest card' }).click();
+  await page.getByRole('button', { name: 'Find the smallest GPU' }).click();
   await answer.waitFor({ timeout: 60_000 });
   const [conf] = replay(OOM).devices[0].what_if.map((one: any) => one.conf);
   const other = replay(OOM, '--find-capacity', '--conf', conf).devices[0];
   expect(await numberOf(page, '[data-gpu]', 'data-bytes')).toBe(other.smallest_capacity_bytes);
 });
 
-test('where nothing fits the page says what comes nearest, and how much it misses', async ({ open }) => {
+test('if nothing fits, the page shows the closest setting and the missing bytes', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=whatif&capacity=5`);
   await ready(page, 'whatif');
   const { nearest, what_if } = replay(OOM, '--capacity', '5GiB').devices[0];
   expect(what_if.every((row: any) => row.oom_event !== null)).toBe(true);
   await page.getByRole('heading', { name: 'None of these settings makes the run fit.' }).waitFor();
   const head = (await page.locator('.whatif-view .panel-head').textContent())!;
-  expect(head).toContain(`with ${bytes(nearest.missing_bytes)} more, on a device of ${bytes(nearest.needed_bytes)}, it fits`);
-  // That is so.
+  expect(head).toContain(
+    `it fits on a device with ${bytes(nearest.missing_bytes)} more, ${bytes(nearest.needed_bytes)} in total`,
+  );
+  // The claim is true.
   const on = replay(OOM, '--capacity', String(nearest.needed_bytes), '--conf', nearest.conf).devices[0];
   expect(on.replayed.fits).toBe(true);
-  // Nothing that was tried gets by with less where there is enough.
+  // No tried setting needs less when there is enough memory.
   const enough = replay(OOM, '--capacity', '80GiB').devices[0].what_if.map((row: any) => row.peak_reserved_bytes);
   expect(nearest.needed_bytes - Math.min(...enough)).toBeLessThan(2 << 20);
 });
 
 test('a replay can be stopped', async ({ open }) => {
   const page = await open(await serving(OOM), {
-    before: `addEventListener('click', (e) => e.target.textContent === 'Find the smallest card' &&
+    before: `addEventListener('click', (e) => e.target.textContent === 'Find the smallest GPU' &&
       new MutationObserver((_, watching) => {
         const stop = [...document.querySelectorAll('.whatif-side button')].find((one) => one.textContent === 'Stop');
         if (stop) (watching.disconnect(), stop.click());
       }).observe(document.body, { childList: true, subtree: true }), true)`,
   });
   await show(page, 'whatif');
-  await page.getByRole('button', { name: 'Find the smallest card' }).click();
+  await page.getByRole('button', { name: 'Find the smallest GPU' }).click();
   const smallest = page.getByRole('region', { name: 'Smallest device' });
   await smallest.getByText('Stopped.').waitFor();
-  await smallest.getByRole('button', { name: 'Go on' }).click();
+  await smallest.getByRole('button', { name: 'Continue' }).click();
   await page.locator('[data-gpu]').waitFor({ timeout: 60_000 });
 });

@@ -41,7 +41,7 @@ function Nothing() {
       </p>
     );
   }
-  if (recording.value) return <p class="page-note">This file tells of no device: there is nothing to show.</p>;
+  if (recording.value) return <p class="page-note">This file has no device data: there is nothing to show.</p>;
   return <Start />;
 }
 
@@ -49,20 +49,20 @@ export function App() {
   const number = file.value;
   const open = current.value !== null;
   const shown = view.value;
-  // All ranks of a job are of no recording.
+  // The ranks view belongs to no single recording.
   const hasTimeline = open && shown !== 'ranks';
   const hasPanel = hasTimeline || (shown === 'ranks' && recordings.value !== null);
-  // Names that could not be read are asked for again when another view is shown.
+  // If reading the names failed, showing another view asks for them again.
   useEffect(() => {
     if (open) needNames(number).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, open, shown]);
-  // Of a long recording it is found out what memory is for while its first picture is looked at.
+  // For a long recording, categories are computed after its first picture is drawn.
   const position = device.value;
   const drawn = shownPicture.value !== null;
   useEffect(() => {
     if (open && drawn) needMeaning(number, position).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, position, open, drawn]);
-  // Colours of groups, once there is a picture to colour.
+  // Group colors, once there is a picture to color.
   const by = itemsBy.value;
   useEffect(() => {
     if (open && drawn) needGroups(number, position, by).catch((e: unknown) => (trouble.value = reason(e)));

@@ -17,7 +17,7 @@ import './style/timeline.css';
 import './style/overview.css';
 import './style/views.css';
 
-/** Who answers: the engine that a page carries, the one beside a page of a site, or the server of `vramscope view`. */
+/** Returns the engine: the one embedded in the page, the one next to a site's page, or the server of `vramscope view`. */
 async function engine(): Promise<Engine> {
   if (globalThis.carried) return workers(globalThis.carried.parts, globalThis.carried.files);
   const beside = document.querySelector<HTMLLinkElement>('link[rel="preload"][href$=".wasm"]');
@@ -36,7 +36,7 @@ async function begin(): Promise<void> {
   }
 }
 
-/** A site is kept, so that it opens without a network, too. */
+/** Caches a site, so that it also opens offline. */
 function keepSite(): void {
   if (document.querySelector('link[rel="manifest"]')) void navigator.serviceWorker?.register('offline.js');
 }

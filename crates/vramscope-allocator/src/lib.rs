@@ -1,13 +1,13 @@
-//! A caching GPU memory pool that can be watched: on a GPU, on the host, or on no device at all.
+//! A caching GPU memory pool with instrumentation: on a GPU, on the host, or without any device memory.
 //!
-//! A [`MemoryPool`] behaves as CuPy's or PyTorch's does, byte for byte, by a [`Policy`] that is plain data. What
-//! happens in it can be seen in four ways:
+//! A [`MemoryPool`] behaves exactly like CuPy's or PyTorch's pool, as its [`Policy`] specifies. A policy is plain data. There are four ways
+//! to observe a pool:
 //!
-//! - [`Statistics`] and [`PeakScope`]: bytes of the five kinds, with peaks that nest
+//! - [`Statistics`] and [`PeakScope`]: bytes of the five kinds, with nested peaks
 //! - [`hooks::MemoryHook`]: callbacks around every request, of a thread or of a pool
 //! - [`hooks::LineProfileHook`] and [`hooks::CupyMemoryProfileHook`]: memory by source line and by function
-//! - [`HistoryOptions`]: every event with its stack, as a snapshot that memory_viz and `vramscope report`
-//!   open, or as a file that is written while the program runs
+//! - [`HistoryOptions`]: every event with its stack, as a snapshot that memory_viz and `vramscope report` open, or as a file that is
+//!   written while the program runs
 //!
 //! ```
 //! use vramscope_allocator::{HistoryOptions, MemoryPool, Policy};
@@ -25,8 +25,44 @@
 //! ```
 //!
 //! # Devices
-//! A [`Device`] gives memory in large pieces: [`HostDevice`] the host's own, `CudaDevice` (feature `cuda`) a
-//! GPU's through the driver that is found at run time, [`VirtualDevice`] addresses without memory.
+//! A [`Device`] provides segments of memory: [`HostDevice`] from the host, `CudaDevice` (feature `cuda`) from a GPU, through the driver
+//! found at run time. [`VirtualDevice`] provides addresses without memory.
+
+//!
+//! # Modules
+//! ```text
+//!   pool/     MemoryPool, DevicePool, Allocation          hooks/   callbacks
+//!      |
+//!      |---- the engine, observed by pool/pool_observer.rs
+//!      v
+//!   device/     history/  --> Trace, or a log on disk     stacks/
+//! ```
+//! - `pool`: `memory_summary` prints PyTorch's table.
+//! - `hooks`: `registry` knows the registered hooks. `line_profile` and `function` count, and look up symbols only for a report.
+//! - `history`: a ring of events for each device, recorded under the same locks as the changes. `snapshot` makes a trace. `stream` writes
+//!   a log on its own thread: first events with addresses, later symbols. `exclusive_file` locks the log: a second writer is refused, and
+//!   a removed or replaced file is an error.
+//! - `stacks`: `unwind` walks the stack with cached unwind rules, about 13 ns for each frame. `objects` copies the unwind tables of
+//!   loaded objects. `symbols` looks up each address once, late. `table_memory` counts the host memory of both.
+//! - `device`: host memory, and a GPU through the driver, which is found at run time. `process` detects a fork.
+//!
+//! # Locks
+//! Locks are taken in one order: the ledger of peaks, the arenas in the order of their table, the device's accounts, the history, the
+//! stores behind it. Only the device's code runs under one of them. Hooks, callbacks, observers and stack sources run with no lock held.
+//!
+//! # Forked processes
+//! A forked process has a copy of every lock, including those that other threads held, and none of those threads. So a child must not use
+//! the objects of its parent:
+//!
+//! - Requests to the parent's pools fail ([`AllocError::Forked`]), and recordings do not begin ([`HistoryError::Forked`]).
+//! - A child may drop a pool, an allocation or a guard, and in `vramscope-profiler` a monitor, a profiled call, a call of the leak
+//!   detector, a phase, a tracker, an endpoint or a live server. Dropping takes no lock, waits for no thread, and leaves the parent's
+//!   recording, log and socket alone.
+//! - Do not read the parent's statistics, snapshots or results in the child: the call may wait forever.
+//! - Objects that the child makes work, with one exception. If another thread registered a hook for itself, or read the tables for native
+//!   stacks, at the moment of the fork, the child must do neither.
+//! - A child's copy of a listening socket stays open until the child ends or calls `exec`.
+//! - Processes from `std::process::Command` are not affected. Forks by the bare system call, around the C library, are not detected.
 
 mod device;
 mod history;

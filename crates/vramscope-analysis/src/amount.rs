@@ -1,13 +1,13 @@
-//! How much some allocations hold.
+//! The total size of a set of allocations.
 
-/// Some allocations, added up.
+/// The total size of a set of allocations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Bytes of their blocks.
     pub bytes: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub requested: u64,
-    /// How many there are.
+    /// Number of allocations.
     pub count: u64,
 }
 
@@ -24,7 +24,7 @@ impl Amount {
         self
     }
 
-    /// Without a part of it.
+    /// Subtracts `part`, which must be contained in this amount.
     #[must_use]
     pub(crate) fn minus(self, part: Self) -> Self {
         Self {
@@ -34,7 +34,7 @@ impl Amount {
         }
     }
 
-    /// Bytes that each asked for, on average.
+    /// Average requested bytes of one allocation; `None` without allocations.
     pub(crate) fn each(&self) -> Option<f64> {
         (self.count > 0).then(|| self.requested as f64 / self.count as f64)
     }

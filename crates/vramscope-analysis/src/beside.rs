@@ -1,4 +1,4 @@
-//! Work on a second thread, where the system has one to give.
+//! Runs work on a second thread if the system can start one.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
@@ -6,8 +6,8 @@ use std::thread::{Builder, Scope, scope};
 
 use vramscope_basics::lock;
 
-/// Begins `work` on a thread of its own; what is returned waits for the result. Where the system has no thread to give, as in a
-/// browser, the work is done when it is waited for.
+/// Starts `work` on a new thread and returns a function that waits for the result. If no thread can be
+/// started, as in a browser, that function runs the work itself.
 pub(crate) fn beside<'scope, T: Send + 'scope, W: FnOnce() -> T + Send + 'scope>(
     within: &'scope Scope<'scope, '_>,
     work: W,
@@ -24,12 +24,13 @@ pub(crate) fn beside<'scope, T: Send + 'scope, W: FnOnce() -> T + Send + 'scope>
             Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
             Err(_) => run(&work),
         };
-        #[expect(clippy::expect_used, reason = "where there is no thread, nobody has taken the work")]
+        #[expect(clippy::expect_used, reason = "without a thread, the work was not taken")]
         done.expect("work is taken once")
     }
 }
 
-/// Runs both at the same time, the first on a thread of its own; where there is none, one after the other.
+/// Runs both closures at the same time, the first on a new thread. If no thread can be started, they run one
+/// after the other.
 pub fn at_once<A: Send, B>(first: impl FnOnce() -> A + Send, second: impl FnOnce() -> B) -> (A, B) {
     scope(|within| {
         let first = beside(within, first);

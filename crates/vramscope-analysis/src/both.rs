@@ -1,21 +1,21 @@
-//! The same of each of two recordings.
+//! A pair of values, one for each of two recordings.
 
-/// The same of each of two recordings.
+/// A pair of values, one for each of two recordings.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Both<T> {
-    /// Of the first recording.
+    /// The value for the first recording.
     pub a: T,
-    /// Of the second.
+    /// The value for the second recording.
     pub b: T,
 }
 
 impl<T> Both<T> {
-    /// Makes something of each.
+    /// Applies `of` to each value.
     pub fn map<R>(&self, of: impl Fn(&T) -> R) -> Both<R> {
         Both { a: of(&self.a), b: of(&self.b) }
     }
 
-    /// What belongs to one of the two.
+    /// Returns the value for one side.
     pub fn of(&self, side: Side) -> &T {
         match side {
             Side::A => &self.a,
@@ -23,7 +23,7 @@ impl<T> Both<T> {
         }
     }
 
-    /// What belongs to one of the two, to be changed.
+    /// Returns the value for one side as a mutable reference.
     pub fn of_mut(&mut self, side: Side) -> &mut T {
         match side {
             Side::A => &mut self.a,
@@ -33,14 +33,14 @@ impl<T> Both<T> {
 }
 
 impl<T: PartialEq> Both<T> {
-    /// Both are equal.
+    /// Whether the two values are equal.
     pub fn is_same(&self) -> bool {
         self.a == self.b
     }
 }
 
 impl Both<u64> {
-    /// The second minus the first.
+    /// The second value minus the first.
     pub fn difference(&self) -> i64 {
         self.b.wrapping_sub(self.a).cast_signed()
     }
@@ -49,17 +49,17 @@ impl Both<u64> {
 /// One of two recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// The first.
+    /// The first recording.
     A,
-    /// The second.
+    /// The second recording.
     B,
 }
 
 impl Side {
-    /// The first and the second.
+    /// Both sides, in order.
     pub const BOTH: [Self; 2] = [Self::A, Self::B];
 
-    /// The other one.
+    /// The opposite side.
     #[must_use]
     pub fn other(self) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! Budgets: whether a recording keeps to what was agreed, or to what an earlier recording took.
+//! Budgets: checks a recording against fixed limits or against an earlier recording.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -23,27 +23,27 @@ use crate::timeline::ByteKind;
 pub enum Budget {
     /// The peak of this kind of bytes is at most this many bytes.
     Peak(ByteKind, u64),
-    /// The peak of this kind of bytes exceeds the baseline's by no more than this.
+    /// The peak of this kind of bytes exceeds the baseline's peak by at most this growth.
     Growth(ByteKind, Growth),
-    /// What is for this is at most this many bytes at any moment.
+    /// The allocated bytes of this category never exceed this many bytes.
     Category(Category, u64),
-    /// No line is suspected of a leak; see [`leak_suspects`].
+    /// No line is a suspected leak; see [`leak_suspects`].
     NoLeaks,
-    /// No request for memory failed.
+    /// No memory request failed.
     NoOoms,
 }
 
-/// By how much a peak may exceed the baseline's.
+/// By how much a peak may exceed the baseline's peak.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Growth {
     /// By this many bytes.
     Bytes(u64),
-    /// By this share of the baseline's peak, in percent: 5.0 is five percent.
+    /// By this percentage of the baseline's peak; 5.0 means five percent.
     Percent(f64),
 }
 
 impl Growth {
-    /// The bytes by which a peak may exceed one of `baseline` bytes, rounded down.
+    /// Returns the allowed growth in bytes, rounded down, over a baseline peak of `baseline` bytes.
     pub fn over(self, baseline: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -52,40 +52,41 @@ impl Growth {
     }
 }
 
-/// One device of a recording: the one that is checked, or the baseline that it is compared with.
+/// One device of a recording: either the checked one or the baseline.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceRecording<'t> {
     /// The recording.
     pub trace: &'t Arc<Trace>,
     /// The device's position in [`Trace::devices`].
     pub position: usize,
-    /// Whose code the recording's frames are.
+    /// The classification of the recording's frames.
     pub frames: &'t Frames,
 }
 
-/// Whether one device keeps each of its budgets, and how far the numbers can be trusted.
+/// The verdicts on one device for each budget, and how accurate the numbers are.
 #[derive(Debug, Clone)]
 pub struct BudgetCheck {
-    /// The device's number.
+    /// The device index.
     pub device: i64,
-    /// Events recorded.
+    /// Number of recorded events.
     pub events: usize,
-    /// A verdict for each budget, in their order.
+    /// One verdict per budget, in the order of the budgets.
     pub verdicts: Vec<Verdict>,
-    /// Out-of-memory events, whether a budget asks for them or not: what the run would have needed is not known.
+    /// Number of out-of-memory events, counted even if no budget forbids them: after one, the memory that the
+    /// run would have needed is unknown.
     pub ooms: usize,
-    /// How far the numbers can be trusted.
+    /// How accurate the numbers are.
     pub quality: Quality,
-    /// How far the numbers of the baseline can be trusted; `None` where there is no baseline, or it lacks the device.
+    /// How accurate the baseline's numbers are; `None` if there is no baseline or it lacks the device.
     pub baseline_quality: Option<Quality>,
 }
 
-/// Whether a device keeps one budget, and the evidence.
+/// Whether a device keeps one budget, with the evidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// Whether the budget is kept.
     pub status: Status,
-    /// The budget, and what was found.
+    /// The budget and the measured values.
     pub measured: Measured,
 }
 
@@ -96,92 +97,92 @@ pub enum Status {
     Kept,
     /// The budget is exceeded.
     Exceeded,
-    /// The recordings do not tell whether it is kept.
+    /// The recordings do not show whether the budget is kept.
     Unknown(Unknown),
 }
 
-/// Why nobody can tell whether a budget is kept.
+/// Why it is unknown whether a budget is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
-    /// Only the end state was recorded: what was before is not known.
+    /// Only the end state was recorded; earlier events are unknown.
     NoHistory,
-    /// No allocation was recorded with its stack.
+    /// No allocation was recorded with a stack.
     NoStacks,
     /// The baseline lacks the device.
     NoBaseline,
     /// Only the end state of the baseline was recorded.
     NoBaselineHistory,
-    /// The oldest events were probably dropped ([`Quality::probably_overflowed`]): what they did is not known.
+    /// The oldest events were probably dropped ([`Quality::probably_overflowed`]); their effects are unknown.
     EventsDropped,
-    /// Nothing tells what memory was for; see [`Purposes`].
+    /// No allocation has a known category; see [`Purposes`].
     NoCategories,
-    /// The oldest events of the baseline were probably dropped: its peak may have been higher.
+    /// The oldest events of the baseline were probably dropped; its peak may have been higher.
     BaselineEventsDropped,
 }
 
-/// A budget, and what the recording shows.
+/// A budget, with the values measured in the recording.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {
-    /// Of [`Budget::Peak`].
+    /// For [`Budget::Peak`].
     Peak {
         /// The kind of bytes.
         kind: ByteKind,
-        /// The highest peak that keeps the budget.
+        /// The highest peak in bytes that keeps the budget.
         limit: u64,
-        /// The peak.
+        /// The measured peak.
         peak: HighWater,
-        /// Who held the allocated bytes then, by line, most first.
+        /// The lines that held the allocated bytes at the peak, most bytes first.
         holders: Vec<Holder>,
     },
-    /// Of [`Budget::Growth`].
+    /// For [`Budget::Growth`].
     Growth {
         /// The kind of bytes.
         kind: ByteKind,
-        /// How much is allowed.
+        /// The allowed growth.
         growth: Growth,
-        /// The peak.
+        /// The measured peak.
         peak: HighWater,
-        /// The same peak of the baseline; `None` where the baseline lacks the device.
+        /// The baseline's peak of the same kind; `None` if the baseline lacks the device.
         baseline: Option<HighWater>,
-        /// Lines that hold more at this peak than at the baseline's, those that grew most first.
+        /// Lines that hold more bytes at this peak than at the baseline's peak, largest growth first.
         lines: Vec<Grown>,
     },
-    /// Of [`Budget::Category`].
+    /// For [`Budget::Category`].
     Category {
-        /// What it is for.
+        /// The category.
         category: Category,
-        /// The most bytes that keep the budget.
+        /// The highest number of bytes that keeps the budget.
         limit: u64,
-        /// The most allocated bytes that were for it, and the first moment that had them.
+        /// The peak of the category's allocated bytes, and its first moment.
         peak: Peak,
-        /// Who held them then, by line, most first.
+        /// The lines that held these bytes at the peak, most bytes first.
         holders: Vec<Holder>,
     },
-    /// Of [`Budget::NoLeaks`]: lines that leak, most bytes first.
+    /// For [`Budget::NoLeaks`]: the suspected leaks, most bytes first.
     Leaks(Vec<LeakSuspect>),
-    /// Of [`Budget::NoOoms`].
+    /// For [`Budget::NoOoms`].
     Ooms {
-        /// Failed requests, oldest first; see [`ooms`].
+        /// Failed requests with explanations, oldest first; see [`ooms`].
         explained: Vec<OutOfMemory>,
-        /// How many failed requests there are beyond those.
+        /// Number of further failed requests.
         more: usize,
     },
 }
 
-/// The peak of one kind of bytes, and what was allocated then.
+/// The peak of one kind of bytes, and the allocated bytes at that moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HighWater {
-    /// The highest bytes, and the first moment that had them.
+    /// The peak, and its first moment.
     pub peak: Peak,
     /// Allocated bytes at the moment of the peak.
     pub allocated: u64,
-    /// The peak is exact; [`Quality`] says why it is not.
+    /// Whether the peak is exact; [`Quality`] says why not.
     pub exact: bool,
 }
 
 impl BudgetCheck {
-    /// Checks `device` against `budgets`. `baseline` is the same device of the recording that [`Budget::Growth`] compares
-    /// with; `None` where that recording lacks it.
+    /// Checks `device` against `budgets`. `baseline` is the same device in the recording that
+    /// [`Budget::Growth`] compares with; it is `None` if that recording lacks the device.
     pub fn of(
         device: DeviceRecording<'_>,
         baseline: Option<DeviceRecording<'_>>,
@@ -199,16 +200,16 @@ impl BudgetCheck {
         }
     }
 
-    /// Every budget is known to be kept.
+    /// Whether every budget is known to be kept.
     pub fn keeps_all(&self) -> bool {
         self.verdicts.iter().all(|v| v.status == Status::Kept)
     }
 }
 
-/// One of the two recordings that are compared.
+/// One of the two compared recordings.
 struct Side<'t> {
     history: History,
-    /// What its memory was for, once a budget asks.
+    /// The categories of its allocations, computed when a budget first needs them.
     purposes: OnceCell<Purposes>,
     peaks: Peaks,
     frames: &'t Frames,
@@ -249,7 +250,7 @@ impl<'t> Side<'t> {
         let limit = before.peak.bytes.saturating_add(growth.over(before.peak.bytes));
         let status = match old.lacks_history() {
             Some(_) => Status::Unknown(Unknown::NoBaselineHistory),
-            // A higher peak of the baseline would allow more, never less.
+            // With its dropped events, the baseline's peak could only be higher and allow more.
             None if peak.peak.bytes > limit && old.lost_events() => {
                 Status::Unknown(Unknown::BaselineEventsDropped)
             }
@@ -301,13 +302,13 @@ impl<'t> Side<'t> {
         unknown.map_or(Status::Kept, Status::Unknown)
     }
 
-    /// The end state is all there is.
+    /// Unknown if the recording has only an end state.
     fn lacks_history(&self) -> Option<Unknown> {
         (self.history.device().was_used() && self.history.device().events.is_empty())
             .then_some(Unknown::NoHistory)
     }
 
-    /// What was recorded does not reach back to the beginning.
+    /// Unknown if the recording does not start at the program's beginning.
     fn lacks_events(&self) -> Option<Unknown> {
         self.lacks_history().or(self.lost_events().then_some(Unknown::EventsDropped))
     }
@@ -316,7 +317,7 @@ impl<'t> Side<'t> {
         self.history.quality.probably_overflowed
     }
 
-    /// Something was live, and no allocation was recorded with its stack.
+    /// Unknown if there are allocations but none was recorded with a stack.
     fn lacks_stacks(&self) -> Option<Unknown> {
         let any = self.history.recorded().any(|a| self.history.stack_of(a).is_some());
         (!any && !self.history.allocations.is_empty()).then_some(Unknown::NoStacks)
@@ -329,7 +330,7 @@ impl<'t> Side<'t> {
             ByteKind::Requested => (peaks.requested, quality.sizes_exact()),
             ByteKind::Allocated => (peaks.allocated, quality.sizes_exact()),
             ByteKind::Active => (peaks.active, quality.sizes_exact()),
-            // Where segments were not recorded, more is in use than reserved.
+            // If segments were not recorded, active bytes exceed reserved bytes.
             ByteKind::Reserved => {
                 let all_recorded = peaks.reserved.bytes >= peaks.active.bytes;
                 let fits = quality.segment_contradictions == 0 && !quality.skipped.segments();

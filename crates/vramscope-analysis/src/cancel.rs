@@ -1,31 +1,32 @@
-//! Questions that nobody waits for any more.
+//! Cancellation of long computations.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells a question that its answer is no longer wanted.
+/// A handle that cancels a computation whose result is no longer wanted.
 ///
-/// Clones share one state: cancelling one cancels all. Questions that may take seconds look at it every few thousand steps,
-/// and end without an answer once it is cancelled.
+/// Clones share one state: cancelling one cancels all. Computations that may take seconds check the handle
+/// every few thousand steps and end without a result once it is cancelled.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
-/// How many steps a long loop takes between two looks at a [`Cancel`]: well below a millisecond of them.
+/// How many steps a long loop takes between two checks of a [`Cancel`]; they take well below a millisecond.
 pub(crate) const STEPS_BETWEEN_LOOKS: usize = 4096;
 
 impl Cancel {
-    /// The answer is no longer wanted.
+    /// Cancels the computation.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the answer is no longer wanted.
+    /// Whether the computation was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// As [`is_cancelled`](Self::is_cancelled), asked at step number `step` of a long loop; false at most of them.
+    /// Like [`is_cancelled`](Self::is_cancelled), but checks only at every [`STEPS_BETWEEN_LOOKS`]th `step`
+    /// of a long loop; returns false at all other steps.
     pub(crate) fn is_cancelled_at(&self, step: usize) -> bool {
         step.is_multiple_of(STEPS_BETWEEN_LOOKS) && self.is_cancelled()
     }

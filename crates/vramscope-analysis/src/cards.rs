@@ -1,4 +1,4 @@
-//! On which cards a program would fit.
+//! GPU models on which a program would fit.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,26 +10,27 @@ use crate::frames::Frames;
 use crate::history::History;
 use crate::replay::{Capacity, DeviceReplay, Replay, ReplayError, ReplayOptions};
 
-/// What one process asked of one device.
+/// The memory that one process requested from one device.
 #[derive(Debug, Clone)]
 pub struct Demand {
-    /// The device's number.
+    /// The device index.
     pub device: i64,
-    /// The highest bytes allocated.
+    /// Peak of allocated bytes.
     pub peak_allocated: u64,
-    /// The highest bytes reserved.
+    /// Peak of reserved bytes.
     pub peak_reserved: u64,
-    /// Requests that failed.
+    /// Number of failed requests.
     pub ooms: u64,
     trace: Arc<Trace>,
     position: usize,
 }
 
 impl Demand {
-    /// What a recording says of the device at `position` in [`Trace::devices`]; `None` where nobody used it.
+    /// Returns the recorded demand for the device at `position` in [`Trace::devices`]; `None` if the device
+    /// was not used.
     ///
     /// # Panics
-    /// Where the trace has no such device.
+    /// If the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize) -> Option<Self> {
         let device = &trace.devices[position];
         if !device.was_used() {
@@ -46,10 +47,11 @@ impl Demand {
         })
     }
 
-    /// The settings with which it would fit on a device that it does not fit on, as for PYTORCH_CUDA_ALLOC_CONF.
+    /// Returns settings, in the format of `PYTORCH_CUDA_ALLOC_CONF`, under which the demand fits on a device
+    /// of this capacity. Returns `None` if no tried setting makes it fit.
     ///
     /// # Errors
-    /// Where the recording cannot be replayed.
+    /// If the recording cannot be replayed.
     pub fn remedy(&self, capacity: Capacity) -> Result<Option<String>, ReplayError> {
         let options = ReplayOptions { capacity: Some(capacity), ..ReplayOptions::default() };
         let replay =
@@ -59,43 +61,45 @@ impl Demand {
     }
 }
 
-/// Whether demands fit on a device of which between so many and so many bytes are not the allocator's.
+/// Whether demands fit on a device. The number of bytes that the allocator cannot use is known only as a
+/// range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// They fit, whatever of the range is taken.
+    /// They fit for every value of the range.
     Fits,
-    /// They fit where the low end of the range is taken, and not where the high end is.
+    /// They fit at the low end of the range, but not at the high end.
     Barely,
-    /// They do not fit even where the low end is taken.
+    /// They do not fit even at the low end.
     DoesNotFit,
 }
 
-/// A replay of all demands on one device.
+/// The result of replaying all demands on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replayed {
     /// Whether any request failed.
     pub fit: Fit,
-    /// The most bytes that PyTorch's allocator reserved of one device, with the high end taken where they fit then, else with the low end.
+    /// The highest peak of PyTorch's reserved bytes on one device. It comes from the replay with the high end
+    /// of the range if the demands fit there, else from the replay with the low end.
     pub peak_reserved: u64,
-    /// How often the allocator gave its cache back because the device was full, in the same replay.
+    /// How often the allocator released its cache because the device was full, in the same replay.
     pub num_alloc_retries: u64,
 }
 
-/// What became of all demands on one kind of card.
+/// The result of replaying all demands on one GPU model.
 #[derive(Debug, Clone, Copy)]
 pub struct OnCard {
-    /// The card.
+    /// The GPU model.
     pub gpu: &'static Gpu,
-    /// The replay on it.
+    /// The result of the replay.
     pub replayed: Replayed,
 }
 
-/// Replays all demands on devices of `total` bytes each, of which `overhead` bytes are not the allocator's.
+/// Replays all demands on devices of `total` bytes each, of which the allocator cannot use `overhead` bytes.
 ///
-/// The demands are those of a run that did not run out of memory.
+/// The demands must come from a run that did not run out of memory.
 ///
 /// # Errors
-/// Where a recording cannot be replayed.
+/// If a recording cannot be replayed.
 pub fn on_device<'d>(
     demands: impl IntoIterator<Item = &'d Demand>,
     total: u64,
@@ -105,13 +109,13 @@ pub fn on_device<'d>(
     replay(&replays(&histories)?, total, overhead)
 }
 
-/// Replays all demands on each of `cards`, in their order, as long as `wanted` says so of what came of the last one. Of a card
-/// `overhead` bytes are not the allocator's.
+/// Replays all demands on each of `cards`, in order, and stops after the first result for which `wanted`
+/// returns false. `overhead` returns the range of bytes that the allocator cannot use on a GPU.
 ///
-/// The demands are those of a run without a limit.
+/// The demands must come from a run without a memory limit.
 ///
 /// # Errors
-/// Where a recording cannot be replayed.
+/// If a recording cannot be replayed.
 pub fn on_cards<'d>(
     demands: impl IntoIterator<Item = &'d Demand>,
     cards: impl Iterator<Item = &'static Gpu>,

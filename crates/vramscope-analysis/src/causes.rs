@@ -1,13 +1,17 @@
-//! Why a request failed: every cause, weighed in bytes.
+//! Why a request failed: all causes, weighed in bytes.
 //!
-//! The request needed a segment of the device and `lacking` bytes of it were not there. A cause is *decisive* where the request would
-//! have been served without it: where its bytes are at least `lacking`. Causes are in this order:
+//! The request needed a segment, and the device lacked `lacking` bytes of it. A cause is *decisive* if the
+//! request would have been served without it, that is, if its bytes are at least `lacking`. Causes are sorted
+//! as follows:
 //!
-//! 1. decisive ones before all others;
-//! 2. of the decisive ones a leak first, then plain size: with either, any other change only puts off the failure;
-//! 3. then by bytes, most first, and of equals a setting before the blocks that it leaves.
+//! 1. Decisive causes come before all others.
+//! 2. Among the decisive causes, leaks come first, then plain size: any other change would only delay these
+//!    failures.
+//! 3. Then causes are sorted by bytes, most first. Between equals, a setting comes before the blocks that it
+//!    leaves unusable.
 //!
-//! Whether a setting is decisive is not left to this sum where a replay without it can be run: the replay shows it.
+//! For settings, a replay without the setting decides whenever one can be run; the byte counts decide only
+//! otherwise.
 
 use std::cmp::Reverse;
 
@@ -17,42 +21,46 @@ use vramscope_trace::{FrameId, PowerOfTwoDivisions};
 use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request, Unusable};
 
-/// Why a request failed, or failed in part.
+/// Why a request failed, fully or in part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OomCauseKind {
-    /// This line keeps more with every step. Bytes: what it held when the request failed.
+    /// This line retains more memory with every step. Bytes: what it held when the request failed.
     Leak(FrameId),
-    /// The device is too small. Bytes: by how much it is too small for the allocated blocks and the request, each in its smallest
-    /// block.
+    /// The device is too small. Bytes: by how much it is too small for the allocated blocks and the request,
+    /// with each rounded to its smallest possible block.
     Size,
-    /// Memory of the device that is not PyTorch's allocator's: CUDA contexts, libraries, other processes. Bytes: all of it.
+    /// Device memory outside PyTorch's allocator: CUDA contexts, libraries, other processes. Bytes: all of
+    /// it.
     Outside,
-    /// A limit on reserved bytes, as `per_process_memory_fraction` sets one. Bytes: what was free on the device.
+    /// A limit on reserved bytes, such as `per_process_memory_fraction`. Bytes: the free bytes of the device.
     Limit,
-    /// `roundup_power2_divisions`. Bytes: what it adds to the allocated blocks.
+    /// `roundup_power2_divisions`. Bytes: the bytes that the setting adds to the allocated blocks.
     Rounding,
-    /// `max_split_size`. Bytes: rests of allocated blocks that it forbids to split off, and free blocks that it forbids to split.
+    /// `max_split_size`. Bytes: remainders of allocated blocks that the setting does not allow to split off,
+    /// and free blocks that it does not allow to split.
     Unsplit,
-    /// `garbage_collection_threshold`. Bytes: what is reserved more than without it, by a replay.
+    /// `garbage_collection_threshold`. Bytes: how much more is reserved than in a replay without the setting.
     Collection,
-    /// Freed blocks waited for another stream when the allocator looked for a block. Bytes: those that have become a free block that
-    /// fits, or where there is none, those that still wait.
+    /// Freed blocks waited for another stream when the allocator looked for a block. Bytes: the waiting
+    /// blocks that became part of a fitting free block; if there are none, the blocks that still wait.
     Pending,
-    /// Free blocks of the pool for requests of another size. Bytes: all of them.
+    /// Free blocks in the pool for the other request size (small or large). Bytes: all of them.
     OtherSize,
-    /// Free blocks of private pools, or of the default pool where a private one was asked. Bytes: all of them, and free blocks that
-    /// fit and did not serve the request: the recording does not name their pool, and no other rule keeps them from it.
+    /// Free blocks in private pools, or in the default pool if the request was for a private one. Bytes: all
+    /// of them, plus free blocks that fit but did not serve the request. The recording does not name the pool
+    /// of the latter, and no other rule excludes them.
     OtherPool,
-    /// Free blocks of other streams. Bytes: all of them but those of `IdleStream`.
+    /// Free blocks of other streams. Bytes: all of them except those of `IdleStream`.
     OtherStream,
-    /// Free blocks of other streams that have made no request since these became free. Bytes: all of them.
+    /// Free blocks of other streams that have made no requests since the blocks became free. Bytes: all of
+    /// them.
     IdleStream,
-    /// Free blocks that are smaller than the request. Bytes: all of them.
+    /// Free blocks smaller than the request. Bytes: all of them.
     TooSmall,
 }
 
 impl OomCauseKind {
-    /// The key in `PYTORCH_CUDA_ALLOC_CONF` of the setting behind this cause.
+    /// Returns the `PYTORCH_CUDA_ALLOC_CONF` key of the setting behind this cause, if it is a setting.
     pub fn setting(self) -> Option<&'static str> {
         match self {
             Self::Rounding => Some("roundup_power2_divisions"),
@@ -71,42 +79,43 @@ impl OomCauseKind {
     }
 }
 
-/// One cause of a failure.
+/// One cause of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OomCause {
-    /// What it is.
+    /// The kind of cause.
     pub kind: OomCauseKind,
-    /// Its bytes, see [`OomCauseKind`].
+    /// The bytes of the cause; see [`OomCauseKind`].
     pub bytes: u64,
-    /// Without it the request would have been served.
+    /// Whether the request would have been served without this cause.
     pub is_decisive: bool,
-    /// Bytes that it gains with every step of the program, where that is known.
+    /// Bytes by which the cause grows with every step of the program, if known.
     pub per_step: Option<u64>,
 }
 
-/// The causes of a failure, as the module orders them.
+/// The causes of a failed request, sorted as described in the module documentation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OomCauses {
-    /// Every cause that has bytes.
+    /// All causes with at least one byte.
     pub all: Vec<OomCause>,
-    /// Bytes of the device that the request lacked.
+    /// Bytes that the device lacked for the request.
     pub lacking: u64,
-    /// `lacking` is exact. Else it may be less: a limit is not recorded, or an expandable segment had room at its end.
+    /// Whether `lacking` is exact. If not, it may be too high: a limit was not recorded, or an expandable
+    /// segment had room at its end.
     pub is_exact: bool,
 }
 
 impl OomCauses {
-    /// The cause to name first: the first decisive one.
+    /// Returns the main cause: the first decisive one.
     pub fn main(&self) -> Option<&OomCause> {
         self.all.first().filter(|cause| cause.is_decisive)
     }
 
-    /// The cause of this kind.
+    /// Returns the cause of this kind.
     pub fn get(&self, kind: OomCauseKind) -> Option<&OomCause> {
         self.all.iter().find(|cause| cause.kind == kind)
     }
 
-    /// Adds a cause, or replaces the one of its kind; one of no bytes is none.
+    /// Adds a cause or replaces the one of the same kind. A cause of zero bytes is removed.
     pub(crate) fn put(&mut self, cause: OomCause) {
         self.all.retain(|other| other.kind != cause.kind);
         if cause.bytes > 0 {
@@ -119,17 +128,17 @@ impl OomCauses {
     }
 }
 
-/// Bytes inside blocks beyond what the plainest rules take: multiples of 512.
+/// Bytes inside blocks beyond the default rounding to multiples of 512.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Inside {
     /// Added by `roundup_power2_divisions`.
     pub(crate) rounding: u64,
-    /// Rests that `max_split_size` forbids to split off.
+    /// Remainders that `max_split_size` does not allow to split off.
     pub(crate) unsplit: u64,
 }
 
 impl Inside {
-    /// Of blocks as size and requested bytes.
+    /// Sums over blocks given as (size, requested bytes).
     pub(crate) fn of(policy: &Policy, blocks: impl Iterator<Item = (u64, u64)>) -> Self {
         let plain = PowerOfTwoDivisions::default();
         let mut splitting = policy.clone();
@@ -140,7 +149,7 @@ impl Inside {
             let (least, rounded) = (plain.round_size(requested), policy.round_size(requested));
             inside.rounding += rounded.min(size).saturating_sub(least);
             let rest = size.saturating_sub(rounded);
-            // Without the setting the rest would be split off.
+            // Without the setting, the remainder would be split off.
             if splitting.splits(rounded, rest) && !policy.splits(rounded, rest) {
                 inside.unsplit += rest;
             }
@@ -149,40 +158,40 @@ impl Inside {
     }
 }
 
-/// Freed blocks that wait for another stream, at a request that fails.
+/// Freed blocks that wait for another stream while a request fails.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// Bytes of those that the allocator waited for after it looked for a block, and that are now part of a free one that fits.
+    /// Bytes of blocks that became part of a fitting free block only after the allocator had looked for one.
     pub(crate) fitting: u64,
-    /// Bytes of those that still wait.
+    /// Bytes of blocks that still wait.
     pub(crate) waiting: u64,
 }
 
-/// Everything that is known of a failure from the state of the allocator.
+/// The allocator's state at a failed request.
 pub(crate) struct Failing<'a> {
     pub(crate) policy: &'a Policy,
-    /// The policy is made of recorded settings.
+    /// Whether the policy comes from recorded settings.
     pub(crate) settings_are_known: bool,
     pub(crate) request: Request,
     pub(crate) counters: Counters,
     pub(crate) fragmentation: &'a Fragmentation,
-    /// Bytes that the driver had free.
+    /// Free bytes of the device according to the driver.
     pub(crate) device_free: u64,
-    /// Bytes of the device, where they are known.
+    /// Size of the device in bytes, if known.
     pub(crate) device_total: Option<u64>,
     pub(crate) at_limit: bool,
     pub(crate) inside: Inside,
     pub(crate) pending: Pending,
-    /// Free bytes of other streams that made no request since they became free.
+    /// Free bytes of other streams that made no requests since these bytes became free.
     pub(crate) idle: u64,
 }
 
-/// What a process's own CUDA context and kernels take at most on the cards that are known, with some room. So much memory beside the
-/// allocator is nothing that others could give back.
+/// Upper bound, with some margin, of the bytes that a process's own CUDA context and kernels take on known
+/// GPUs. This much memory outside the allocator cannot be freed by other processes.
 pub(crate) const OWN_CONTEXT: u64 = 640 << 20;
 
 impl Failing<'_> {
-    /// Weighs every cause that the state alone shows.
+    /// Weighs all causes that the allocator's state alone shows.
     pub(crate) fn causes(&self) -> OomCauses {
         let (lacking, is_exact) = self.lacking();
         let mut causes = OomCauses { all: Vec::new(), lacking, is_exact };
@@ -215,14 +224,15 @@ impl Failing<'_> {
         causes
     }
 
-    /// Bytes of free blocks that fit and must be of a pool that the recording does not name: PyTorch's snapshots name the pools of
-    /// segments that exist at their end. Nothing can be said where the settings are unknown, and blocks that the allocator waited for
-    /// became free too late.
+    /// Bytes of free blocks that fit, and that must belong to a pool that the recording does not name.
+    /// PyTorch's snapshots name only the pools of segments that exist at the end. Returns 0 if the settings
+    /// are unknown, or if the fitting blocks became free too late because the allocator waited for them.
     fn of_unnamed_pools(&self) -> u64 {
         if self.settings_are_known && self.pending.fitting == 0 { self.fragmentation.usable } else { 0 }
     }
 
-    /// Bytes of the device that the request lacked, at least 1, and whether that is exact.
+    /// Returns the bytes that the device lacked for the request, at least 1, and whether that number is
+    /// exact.
     fn lacking(&self) -> (u64, bool) {
         let wanted = self.policy.segment_size(self.request.bytes);
         let limit = self.policy.memory_fraction.zip(self.device_total);
@@ -236,12 +246,13 @@ impl Failing<'_> {
         (wanted.saturating_sub(room).max(1), is_exact)
     }
 
-    /// Bytes of the device that are neither free nor the allocator's.
+    /// Bytes of the device that are neither free nor reserved by the allocator.
     fn outside(&self) -> Option<u64> {
         Some(self.device_total?.saturating_sub(self.counters.reserved.saturating_add(self.device_free)))
     }
 
-    /// By how much the device is too small for the allocated blocks and the request, by the plainest rules.
+    /// By how many bytes the device is too small for the allocated blocks and the request under default
+    /// rounding.
     fn too_large(&self) -> u64 {
         let Inside { rounding, unsplit } = self.inside;
         let needed =

@@ -1,20 +1,20 @@
-//! Things that begin and end, in the order of time.
+//! The begins and ends of lifetimes, in time order.
 
 use crate::moment::Moment;
 
-/// What happens to a thing at a moment.
+/// A change in an item's lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Its life ends: the moment is the first after it.
+    /// The lifetime ends; the moment of the change is the first one after it.
     Ends,
-    /// Its life begins.
+    /// The lifetime begins.
     Begins,
 }
 
-/// The begins and ends of things with half-open lifetimes, told as time goes by.
+/// The begins and ends of half-open lifetimes `from..to`, in time order.
 ///
-/// At one moment what ends is told before what begins, and otherwise things are told in their own order. What lives to
-/// the end of the recording never ends, and what has no moment of life is not told.
+/// At one moment, ends come before begins; otherwise, items are in their natural order. An item that lives until the end of the
+/// recording has no end change. An item with an empty lifetime has no changes.
 ///
 /// ```
 /// use vramscope_analysis::{Change, Changes, Moment};
@@ -33,7 +33,7 @@ pub struct Changes<T> {
 }
 
 impl<T: Copy + Ord> Changes<T> {
-    /// The changes of things `(from, to, thing)`, which live in the moments `from..to`.
+    /// The changes of items `(from, to, item)`, which live in the moments `from..to`.
     pub fn of(lifetimes: impl IntoIterator<Item = (Moment, Moment, T)>) -> Self {
         let mut all = Vec::new();
         for (from, to, thing) in lifetimes.into_iter().filter(|(from, to, _)| from < to) {
@@ -46,7 +46,7 @@ impl<T: Copy + Ord> Changes<T> {
         Self { all, next: 0 }
     }
 
-    /// The next change, if it happens at `now` or before.
+    /// Returns the next change if it happens at `now` or earlier.
     #[inline]
     pub fn next_until(&mut self, now: Moment) -> Option<(Change, T)> {
         let &(at, change, thing) = self.all.get(self.next)?;
@@ -58,7 +58,7 @@ impl<T: Copy + Ord> Changes<T> {
     }
 }
 
-/// Every change with its moment.
+/// Iterates over the changes with their moments.
 impl<T: Copy> Iterator for Changes<T> {
     type Item = (Moment, Change, T);
 

@@ -1,11 +1,11 @@
-//! What was allocated over the whole recording, freed or not.
+//! Totals of all allocations in a recording, freed or not.
 
 use crate::frames::Frames;
 use crate::history::{Allocation, History};
 use crate::holders::{By, Holder, group};
 
-/// Recorded allocations of the whole run that `takes` accepts, by group, most bytes first: `bytes`, `requested`
-/// and `count` are totals over time, not what was live together.
+/// Sums the recorded allocations of the whole run that `takes` accepts, by group, most bytes first. `bytes`, `requested` and
+/// `count` are totals over time; the allocations need not be live at the same time.
 pub fn churn(
     history: &History,
     frames: &Frames,

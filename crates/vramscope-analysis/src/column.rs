@@ -1,20 +1,20 @@
-//! A column of millions of numbers in little memory.
+//! A memory-efficient column of millions of numbers.
 
 use std::ops::RangeInclusive;
 
-/// Numbers that are mostly sums of a few sizes: as 32-bit counts of a common unit, or plain from the first that does
-/// not fit.
+/// Numbers that are mostly sums of a few sizes. They are stored as 32-bit counts of a common unit; once a number does not fit,
+/// all are stored as plain 64-bit numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Column {
-    /// The unit is two to this power.
+    /// The unit is two to the power of `shift`.
     shift: u32,
     counts: Vec<u32>,
-    /// All numbers, where one did not fit; else none.
+    /// All numbers, once one did not fit; empty before.
     plain: Vec<u64>,
 }
 
 impl Column {
-    /// Room for `capacity` numbers, each of which is a sum of parts; `bits` are those that any of the parts has.
+    /// Reserves room for `capacity` numbers, each a sum of parts. `bits` is the bitwise or of all parts.
     pub(crate) fn of_sums(bits: u64, capacity: usize) -> Self {
         let shift = if bits == 0 { 0 } else { bits.trailing_zeros() };
         Self { shift, counts: Vec::with_capacity(capacity), plain: Vec::new() }
@@ -45,7 +45,7 @@ impl Column {
         self.counts.len() + self.plain.len()
     }
 
-    /// Number `i`, if there are as many.
+    /// Returns number `i` if it exists.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> Option<u64> {
         match self.counts.get(i) {
@@ -54,7 +54,7 @@ impl Column {
         }
     }
 
-    /// Where the first of the highest in a range stands; the range's beginning where there is none.
+    /// Returns the position of the first maximum in a range; the start of the range if the range is empty.
     pub(crate) fn first_highest(&self, range: RangeInclusive<usize>) -> usize {
         fn first_highest<T: Copy + Ord>(values: &[T]) -> usize {
             let highest = values.iter().copied().max();
@@ -84,7 +84,7 @@ mod tests {
             for number in &mut numbers {
                 *number = (*number << unit) | u64::from(odd);
             }
-            // The unit does not fit odd numbers, nor very large ones.
+            // Neither odd numbers nor very large ones fit the unit.
             let mut column = Column::of_sums(1 << unit, numbers.len());
             numbers.iter().for_each(|&number| column.push(number));
             prop_assert_eq!(column.len(), numbers.len());

@@ -4,30 +4,30 @@ use crate::changes::{Change, Changes};
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
-/// Four of the five kinds of bytes at one moment. The fifth, device used, is what the driver
-/// says is in use by anybody; it is recorded only with an out-of-memory event.
+/// Four of the five kinds of bytes at one moment. The fifth, device used, includes other processes and comes from the driver; it
+/// is recorded only with an out-of-memory event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Bytes that callers asked for, of all active blocks: PyTorch's `requested_bytes`.
+    /// Bytes that callers requested, over all active blocks: PyTorch's `requested_bytes`.
     pub requested: u64,
-    /// Bytes of the blocks that are handed out, so after rounding.
+    /// Bytes of the allocated blocks, after rounding.
     pub allocated: u64,
-    /// Bytes of the blocks that are handed out, and of those freed that another stream still uses.
+    /// Bytes of the allocated blocks and of freed blocks that another stream still uses.
     pub active: u64,
-    /// Bytes of the segments that the allocator holds.
+    /// Bytes of the allocator's segments.
     pub reserved: u64,
 }
 
-/// The highest value of a counter, and the first moment it had it.
+/// The peak of a counter, and its first moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peak {
-    /// The highest value, in bytes.
+    /// The peak, in bytes.
     pub bytes: u64,
-    /// The first moment at which it was so high.
+    /// The first moment at which the counter reached the peak.
     pub moment: Moment,
 }
 
-/// The highest value of each counter, each at its own moment.
+/// The peak of each counter, each at its own moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peaks {
     /// The peak of [`Counters::requested`].
@@ -48,7 +48,7 @@ impl Default for Peaks {
 }
 
 impl Peaks {
-    /// Takes in the counters at the next moment.
+    /// Updates the peaks with the counters at the next moment.
     #[inline]
     pub(crate) fn see(&mut self, moment: Moment, c: Counters) {
         let raise = |peak: &mut Peak, bytes| {
@@ -63,20 +63,20 @@ impl Peaks {
     }
 }
 
-/// Walks a history and knows the counters at each moment, from [`Moment::START`] to the end.
+/// An iterator over the counters at each moment of a history, from [`Moment::START`] to the end.
 pub struct Walk<'h> {
     history: &'h History,
-    /// How many events the history has.
+    /// Number of events of the history.
     events: usize,
     now: Counters,
     next: usize,
     unrecorded: usize,
-    /// When reserved bytes come and go.
+    /// The changes of reserved bytes.
     reserved: Changes<u64>,
 }
 
 impl History {
-    /// The counters at every moment, in order, beginning before the first event.
+    /// Returns the counters at every moment, in order, starting before the first event.
     pub fn walk(&self) -> Walk<'_> {
         let mut now = Counters::default();
         for a in self.allocations.iter().filter(|a| a.from == Moment::START) {
@@ -93,7 +93,7 @@ impl History {
         walk
     }
 
-    /// The highest values over the whole recording.
+    /// Returns the peaks over the whole recording.
     pub fn peaks(&self) -> Peaks {
         let mut peaks = Peaks::default();
         for (moment, counters) in self.walk() {
@@ -102,7 +102,7 @@ impl History {
         peaks
     }
 
-    /// The counters at one moment.
+    /// Returns the counters at one moment.
     pub fn counters_at(&self, moment: Moment) -> Counters {
         let mut c = Counters::default();
         for a in self.allocations.iter().filter(|a| a.is_active_at(moment)) {
@@ -118,7 +118,7 @@ impl History {
 }
 
 impl Walk<'_> {
-    /// Reserved bytes come and go up to `now`.
+    /// Applies the changes of reserved bytes up to `now`.
     #[inline]
     fn reserve_until(&mut self, now: Moment) {
         while let Some((change, size)) = self.reserved.next_until(now) {
@@ -153,7 +153,7 @@ impl Iterator for Walk<'_> {
 }
 
 impl Counters {
-    /// What begins or ends with `a` at the moment `now`.
+    /// Applies the begin, free or end of `a` at the moment `now`.
     #[inline]
     fn change(&mut self, a: &Allocation, now: Moment) {
         if a.from == now {

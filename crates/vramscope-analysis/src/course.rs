@@ -1,4 +1,4 @@
-//! What a walk from the first moment to the last says, asked all at once.
+//! Results that need a walk over all moments, computed in one pass.
 
 use crate::cancel::Cancel;
 use crate::counters::{Counters, Peaks};
@@ -8,23 +8,23 @@ use crate::region_runs::region_runs;
 use crate::regions::{Region, regions_of};
 use crate::spans::Spans;
 
-/// Answers that depend on the counters at every moment.
+/// Results that depend on the counters at every moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Course {
     pub(crate) peaks: Peaks,
     pub(crate) regions: Vec<Region>,
-    /// Highest values over equal shares of the moments.
+    /// Peaks over equal shares of the moments.
     pub(crate) timeline: Vec<Counters>,
-    /// Whether the run up to the last allocation repeats itself, see [`leaks`].
+    /// Whether the run up to the last allocation repeats itself; see [`leaks`].
     pub(crate) repeats: bool,
 }
 
-/// Shares the timeline is cut into.
+/// Number of shares in the timeline.
 const SHARES: usize = 240;
 
 impl Course {
-    /// Walks `history` twice: how far the active bytes fall can be told only once it is known how far they rise. Where the
-    /// answers are no longer wanted they are not whole.
+    /// Walks `history` twice, because detecting falls of the active bytes requires their full range. After a cancellation, the
+    /// results are incomplete.
     pub(crate) fn of(history: &History, cancel: &Cancel) -> Self {
         let runs = region_runs(history.trace(), history.device());
         let mut spans = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty());
@@ -36,7 +36,7 @@ impl Course {
         let mut timeline = vec![Counters::default(); shares];
         let mut walk = history.walk();
         for (number, share) in timeline.iter_mut().enumerate() {
-            // Moment `m` is in share `m * shares / moments`.
+            // Moment `m` belongs to share `m * shares / moments`.
             let border = |share: usize| (share * moments).div_ceil(shares);
             if cancel.is_cancelled() {
                 break;

@@ -1,4 +1,4 @@
-//! What an out of memory needs beyond the state of the allocator: leaks, replays without each setting, and what would help.
+//! Diagnosis of an out-of-memory event beyond the allocator's state: leaks, replays without single settings, and remedies.
 
 use crate::cancel::Cancel;
 use crate::causes::{OWN_CONTEXT, OomCause, OomCauseKind};
@@ -9,22 +9,22 @@ use crate::out_of_memory::OutOfMemory;
 use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Replay};
 use crate::steps::Steps;
 
-/// A change other than of settings that makes a run fit, and what a replay of that change came to.
+/// A change, other than of settings, that makes a run fit, with the outcome of a replay of that change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Remedy {
     /// The device without the limit on reserved bytes.
     WithoutLimit(Outcome),
-    /// A device on which most of what lay beside the allocator is free.
+    /// A device on which most of the memory outside the allocator is free.
     WithoutOutside(Outcome),
-    /// All requests go to the default pool.
+    /// All requests use the default pool.
     WithoutPools(Outcome),
     /// No freed block waits for another stream.
     WithoutWaiting(Outcome),
-    /// A larger device, and the peak of reserved bytes on it.
+    /// A larger device, with the peak of reserved bytes on it.
     LargerDevice(Nearest, u64),
 }
 
-/// What is known of the out-of-memory events of a recording beyond the state of the allocator.
+/// Findings about the out-of-memory events of a recording that go beyond the allocator's state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Diagnosis {
     pub(crate) best_setting: Option<BestSetting>,
@@ -32,8 +32,8 @@ pub(crate) struct Diagnosis {
 }
 
 impl Diagnosis {
-    /// Weighs leaks in all of `ooms`, and tries the first without each setting; `growth` are bytes that the program gains with a
-    /// step.
+    /// Weighs leaks in all of `ooms`, and replays the first one without single settings. `growth` is the number of bytes that the
+    /// program gains per step.
     pub(crate) fn of(
         history: &History,
         ooms: &mut [OutOfMemory],
@@ -57,8 +57,8 @@ impl Diagnosis {
     }
 }
 
-/// Bytes that the program gains with a step: the median of all steps but the first and the last, or where there are too few, what
-/// all leaks keep of one. `None` where it gains nothing, or that is not known.
+/// Returns the bytes that the program gains per step: the median over all steps except the first and the last. With too few
+/// steps, returns the sum of all leaks' growth per step. Returns `None` if the program gains nothing or its growth is unknown.
 pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u64> {
     let whole = steps.steps.get(1..steps.steps.len().saturating_sub(1)).unwrap_or_default();
     let mut kept: Vec<i64> = whole.iter().map(|step| step.kept).collect();
@@ -69,7 +69,7 @@ pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u6
     median.or(Some(leaked)).filter(|&growth| growth > 0)
 }
 
-/// Adds what each leak held when the request failed.
+/// Adds each leak as a cause, with the bytes that it held when the request failed.
 fn weigh_leaks(history: &History, oom: &mut OutOfMemory, leaks: &[LeakSuspect]) {
     let moment = Moment::after(oom.event);
     for leak in leaks {
@@ -85,7 +85,7 @@ fn weigh_leaks(history: &History, oom: &mut OutOfMemory, leaks: &[LeakSuspect]) 
     }
 }
 
-/// Finds out by replays whether the request would have been served without each of the recorded settings that may have cost it.
+/// Replays without each recorded setting that may have caused the failure, and records whether the request is then served.
 fn try_without_settings(replay: &Replay<'_>, oom: &mut OutOfMemory, capacity: Capacity) {
     for kind in [OomCauseKind::Rounding, OomCauseKind::Unsplit, OomCauseKind::Collection] {
         let mut policy = replay.policy.clone();
@@ -112,7 +112,7 @@ fn try_without_settings(replay: &Replay<'_>, oom: &mut OutOfMemory, capacity: Ca
     }
 }
 
-/// The change of the program or its device that takes the first cause away, if there is one.
+/// Returns the change of the program or its device that removes the main cause, if there is one.
 fn remedy(replay: &Replay<'_>, oom: &OutOfMemory) -> Option<Remedy> {
     let capacity = replay.recorded_capacity()?;
     let mut policy = replay.policy.clone();

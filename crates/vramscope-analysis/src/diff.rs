@@ -1,4 +1,4 @@
-//! What two recordings of the same program have in common, event by event.
+//! Event-by-event comparison of two recordings of the same program.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,46 +19,47 @@ use crate::steps::Step;
 use crate::stretch::Stretch;
 use crate::summary::EndState;
 
-/// One device in two recordings.
+/// The comparison of one device in two recordings.
 ///
-/// Two events are the same where the same happened (see [`Action`]), with as many bytes, on the same stream, to the same block. Streams and
-/// blocks have other numbers and addresses in each run: the same is what first appeared at the same event. Addresses, times and
-/// stacks are not compared.
+/// Two events are the same if they have the same [`Action`], the same number of bytes, the same stream and the same block.
+/// Streams and blocks have different numbers and addresses in each run; they are the same if they first appeared at the same
+/// event. Addresses, times and stacks are not compared.
 #[derive(Debug, Clone)]
 pub struct DeviceDiff {
-    /// The device's number.
+    /// The device index.
     pub device: i64,
-    /// How many events were recorded.
+    /// Number of recorded events.
     pub events: Both<usize>,
-    /// How many of the first events are the same, one for one.
+    /// Number of events at the start that are the same, one by one.
     pub same_at_start: usize,
-    /// How many of the last events are alike: what happened, and how many bytes. None of them is among the first.
+    /// Number of events at the end with equal actions and sizes. They do not overlap with the events counted by `same_at_start`.
     pub alike_at_end: usize,
-    /// What happened between more often in one recording than in the other, most bytes first. Completions of frees are left out.
+    /// Events in between that one recording has more often than the other, most bytes first. Completions of frees are left out.
     pub changed: Vec<ChangedEvents>,
-    /// What the segments and blocks at the end add up to.
+    /// Sums over the segments and blocks at the end.
     pub end: Both<EndState>,
-    /// What they hold, and what made the difference.
+    /// The difference in live memory, and its causes.
     pub difference: Difference,
-    /// Each line at its own highest in the parts that are compared, whatever else was live then: what grew most first.
+    /// The peak of each line by itself within the compared parts, largest growth first. The peaks of different lines may be at
+    /// different moments.
     pub highest: Vec<HighestChange>,
 }
 
-/// Events of one kind and size that one recording has more of.
+/// Events of one action and size that one recording has more often.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangedEvents {
-    /// What happened.
+    /// The action.
     pub action: Action,
-    /// Bytes of each.
+    /// Bytes of each event.
     pub size: u64,
-    /// How many there are between the events at the beginning and at the end that are in both.
+    /// Number of such events between the common events at the start and at the end.
     pub count: Both<usize>,
-    /// The first of them in each recording.
+    /// The index of the first such event in each recording.
     pub first: Both<Option<usize>>,
 }
 
 impl ChangedEvents {
-    /// Bytes by which the recordings differ here.
+    /// Returns the bytes by which the recordings differ in these events.
     fn bytes(&self) -> u64 {
         self.size.saturating_mul(self.count.a.abs_diff(self.count.b) as u64)
     }
@@ -69,20 +70,20 @@ impl ChangedEvents {
 pub struct Devices<'t> {
     /// The recording.
     pub trace: &'t Arc<Trace>,
-    /// Whose code its frames are.
+    /// The classification of the recording's frames.
     pub frames: &'t Frames,
-    /// Their positions in [`Trace::devices`].
+    /// The devices' positions in [`Trace::devices`].
     pub positions: &'t [usize],
 }
 
-/// A part of a recording that is compared with one of another.
+/// A part of a recording that is compared with a part of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComparedPart {
-    /// The moment of it to look at.
+    /// The moment at which live memory is compared.
     pub at: Moment,
-    /// Its first moment.
+    /// The first moment of the part.
     pub from: Moment,
-    /// Its last moment.
+    /// The last moment of the part.
     pub to: Moment,
 }
 
@@ -92,13 +93,13 @@ impl From<&Step> for ComparedPart {
     }
 }
 
-/// Which part of a recording is compared with one of the other: `None` is all of it, at the peak of allocated bytes.
+/// Chooses the part of a recording to compare. `None` compares the whole recording, at the peak of allocated bytes.
 pub type PartOf<'f> = &'f dyn Fn(&History) -> Option<ComparedPart>;
 
-/// Compares all of the devices that both recordings have, and names those that only the one or the other has.
+/// Compares all devices that both recordings have. Also returns the indices of the devices that only one recording has.
 ///
 /// # Panics
-/// Where a trace has no device at one of its positions.
+/// If a trace has no device at one of its positions.
 pub fn diff_devices(of: Both<Devices<'_>>, part: PartOf<'_>) -> (Vec<DeviceDiff>, Both<Vec<i64>>) {
     let used = of.map(|of| -> Vec<(i64, usize)> {
         of.positions.iter().map(|&position| (of.trace.devices[position].device, position)).collect()
@@ -122,10 +123,10 @@ impl<'t> Devices<'t> {
 }
 
 impl DeviceDiff {
-    /// Compares a device of two recordings, event by event and a part of each.
+    /// Compares one device in two recordings, both event by event and in the chosen parts.
     ///
     /// # Panics
-    /// Where a trace has no such device.
+    /// If a trace has no such device.
     pub fn of(devices: Both<DeviceRecording<'_>>, part: PartOf<'_>) -> Self {
         let histories = devices.map(|of| History::replayed(of.trace, of.position));
         let parts = histories.map(part);
@@ -156,24 +157,24 @@ impl DeviceDiff {
             changed: changed(columns, between),
             end: histories.map(|history| EndState::of(history.device())),
             difference: Difference::of(Both { a: compared(Side::A), b: compared(Side::B) }),
-            // Nobody cancels it.
+            // This computation is never cancelled.
             highest: highest_of_both(within, By::Line, &|_, _| false, &Cancel::default()).unwrap_or_default(),
         }
     }
 
-    /// All events are the same, one for one.
+    /// Whether all events are the same, one by one.
     pub fn has_same_events(&self) -> bool {
         self.events.is_same() && self.same_at_start == self.events.a
     }
 
-    /// The events are the same, and what they come to: the peaks, and the end.
+    /// Whether the events, the peaks and the end states are all the same.
     pub fn is_same(&self) -> bool {
         let bytes = |p: &Peaks| [p.requested, p.allocated, p.active, p.reserved].map(|peak| peak.bytes);
         self.has_same_events() && self.difference.peaks.map(bytes).is_same() && self.end.is_same()
     }
 }
 
-/// Numbers things in the order in which they first appear.
+/// Numbers values in the order of their first appearance.
 #[derive(Default)]
 struct Appearance {
     numbers: HashMap<u64, usize>,
@@ -186,7 +187,7 @@ impl Appearance {
     }
 }
 
-/// The events of a history, as they can be compared with those of another run.
+/// The events of a history in a form that can be compared across runs.
 struct Comparable<'h> {
     history: &'h History,
     streams: Appearance,
@@ -198,7 +199,7 @@ impl<'h> Comparable<'h> {
         Self { history, streams: Appearance::default(), blocks: Appearance::default() }
     }
 
-    /// Event number `i`; events are asked for in their order.
+    /// Returns event `i`; the caller must request the events in order.
     fn next(&mut self, i: usize) -> (Action, u64, usize, Option<usize>) {
         let event = self.history.device().events.get(i);
         let stream = self.streams.number(self.history.trace().tags.get(event.tags).stream);

@@ -1,4 +1,4 @@
-//! What kind of recording it is.
+//! Facts about a recording: its contents and the PyTorch releases that could have written it.
 
 use vramscope_engine::{Allocator, Policy};
 use vramscope_trace::formats::{Format, Recording};
@@ -7,50 +7,50 @@ use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Purpose, Trace};
 use crate::segments::Reserved;
 use crate::skipped::SkippedActions;
 
-/// What a recording has, and which PyTorch could have written it.
+/// The contents of a recording, and the PyTorch releases that could have written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// When PyTorch began to write files of this form.
     pub generation: &'static str,
-    /// What the recording has beside segments and events.
+    /// Contents of the recording beyond segments and events.
     pub features: Vec<&'static str>,
-    /// Each device, and the host (-1) where it was recorded.
+    /// Each device, then the host (-1) if it was recorded.
     pub devices: Vec<DeviceFacts>,
-    /// How many frames all distinct stacks have together.
+    /// Number of frames in all distinct stacks together.
     pub stack_frames: usize,
 }
 
-/// How many events, segments and blocks a file holds of one device.
+/// Number of events, segments and blocks of one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceFacts {
-    /// Its number; -1 for the host.
+    /// The device index; -1 for the host.
     pub device: i64,
-    /// Events recorded.
+    /// Number of recorded events.
     pub events: usize,
-    /// How often each action was recorded, in the order of [`Action::KNOWN`], then the unknown ones.
+    /// Number of events by action, in the order of [`Action::KNOWN`], with unknown actions last.
     pub actions: Vec<(Action, usize)>,
-    /// Kinds of events that were left out, as far as the events and the end state tell.
+    /// Kinds of events that were left out, as far as the events and the end state show it.
     pub skipped: SkippedActions,
-    /// Segments of the end state.
+    /// Number of segments in the end state.
     pub segments: usize,
-    /// Blocks of the end state.
+    /// Number of blocks in the end state.
     pub blocks: usize,
-    /// When the first and last events happened, in microseconds since the Unix epoch, where recorded.
+    /// Times of the first and the last event, in microseconds since the Unix epoch; `None` if not recorded.
     pub time_us: (Option<i64>, Option<i64>),
 }
 
-/// Who made a recording: what to do for a better one is said in the words of its program.
+/// The program that made a recording. Advice on better recordings depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recorder {
-    /// PyTorch, or a program that writes as it does.
+    /// PyTorch, or a program that writes the same format.
     Torch,
-    /// A pool of `vramscope-allocator` in a Rust program.
+    /// A `vramscope-allocator` pool in a Rust program.
     Pool,
 }
 
 impl Recorder {
-    /// As the recording shows: logs are of pools, and so are the rules of CuPy; a snapshot is, where its stacks have
-    /// lines of Rust, and none of Python or of PyTorch.
+    /// Determines the recorder. Logs and recordings under CuPy's rules come from pools. A snapshot comes from a pool if its
+    /// stacks have frames in Rust files, but none of Python or PyTorch.
     pub fn of(recording: &Recording) -> Self {
         let trace = &recording.trace;
         let is_cupys = Policy::recorded(trace).allocator == Allocator::Cupy;
@@ -87,7 +87,7 @@ impl DeviceFacts {
 }
 
 impl Facts {
-    /// The facts of `trace`, whose events are all looked at once.
+    /// Collects the facts of `trace`; reads all events once.
     pub fn of(trace: &Trace) -> Self {
         let events = || trace.devices.iter().chain(&trace.host).map(|d| &d.events);
         let any_event = |test: &dyn Fn(&Events) -> bool| events().any(test);
@@ -98,7 +98,7 @@ impl Facts {
         let times = any_event(&|e| e.iter().next().is_some_and(|e| e.time_us.is_some()));
         let traces = any_event(&|e| !e.is_empty());
         let compile_contexts = tags(&|t| t.compile_context.is_some());
-        // What the Python package adds is in recordings of any release.
+        // The Python package adds its metadata to recordings of any release.
         let metadata = || trace.tags.iter().filter_map(|t| t.user_metadata).map(|m| trace.strings.get(m));
         let purposes = metadata().any(|text| Purpose::strip(text) != text);
         let user_metadata = metadata().any(|text| text.is_empty() || !Purpose::strip(text).is_empty());
@@ -116,7 +116,7 @@ impl Facts {
         } else if trace.annotations.is_some() {
             "since July 2024: with annotations (2.6 writes it)"
         } else if has(Action::UserDefined) {
-            "of April to July 2024: with regions as events"
+            "from April to July 2024: with regions as events"
         } else if trace.settings.is_some() {
             "since February 2024: with allocator settings"
         } else if times {
@@ -149,7 +149,7 @@ impl Facts {
             ("pinned host memory", trace.host.as_ref().is_some_and(DeviceTrace::was_used)),
         ];
         let policy = Policy::recorded(trace);
-        // Pinned host memory follows rules of its own.
+        // Pinned host memory follows different rules.
         let device = |d: &DeviceTrace| DeviceFacts::of(trace, d, &policy);
         let features = features.into_iter().filter(|f| f.1).map(|f| f.0).collect();
         Self {

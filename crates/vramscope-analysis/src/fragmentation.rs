@@ -1,4 +1,4 @@
-//! Memory that is reserved and of no use: inside blocks, and between them.
+//! Fragmentation: reserved memory that is unusable, inside blocks and between them.
 
 use vramscope_engine::Policy;
 use vramscope_trace::{Action, PoolId, SegmentKind};
@@ -8,34 +8,34 @@ use crate::history::History;
 use crate::layout::{FreeBlock, Layout};
 use crate::moment::Moment;
 
-/// A request, as far as it decides which free block can serve it.
+/// The properties of a request that decide which free block can serve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// Bytes of the block that it asks for, after rounding.
+    /// Bytes of the requested block, after rounding.
     pub bytes: u64,
-    /// The stream that the block is for.
+    /// The stream of the block.
     pub stream: u64,
-    /// The pool that the block is to come from, where recorded.
+    /// The pool of the block, if recorded.
     pub pool: Option<PoolId>,
 }
 
 /// Why a free block cannot serve a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unusable {
-    /// It is in the right place but smaller than the request.
+    /// It meets all other conditions but is smaller than the request.
     TooSmall,
     /// It belongs to another stream.
     OtherStream,
-    /// It belongs to the small pool and the request is large, or the other way round.
+    /// It belongs to the small pool and the request is large, or vice versa.
     OtherSize,
-    /// It belongs to a private pool.
+    /// It belongs to another private pool, or to the default pool while the request is for a private one.
     OtherPool,
-    /// It is large enough, and `max_split_size` forbids to split it.
+    /// It is large enough, but `max_split_size` does not allow to split it.
     NotSplit,
 }
 
 impl Request {
-    /// Why `free` cannot serve this request under the allocator's rules; `None` where it can.
+    /// Returns why `free` cannot serve this request under the allocator's rules; `None` if it can.
     pub fn cannot_use(&self, free: &FreeBlock, policy: &Policy) -> Option<Unusable> {
         let default = PoolId::default();
         let wrong_size = free.kind != SegmentKind::Unknown && free.kind != policy.kind(self.bytes);
@@ -58,33 +58,33 @@ impl Request {
 /// Free blocks that cannot serve a request for the same reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnusableBlocks {
-    /// Why none of them can serve the request.
+    /// Why these blocks cannot serve the request.
     pub why: Unusable,
-    /// Bytes of all of them together.
+    /// Bytes of these blocks.
     pub bytes: u64,
-    /// The number of these blocks.
+    /// Number of these blocks.
     pub blocks: usize,
     /// The largest of these blocks.
     pub largest: FreeBlock,
 }
 
-/// How much of the reserved memory is of no use at a moment: inside of blocks and between them, in bytes. The two have
-/// different remedies, and are not put together into one ratio.
+/// Unusable reserved memory at one moment, in bytes. Memory inside blocks and memory between blocks are kept apart, not combined
+/// into one ratio, because they have different remedies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fragmentation {
-    /// The moment that all these numbers are of.
+    /// The moment of all these numbers.
     pub moment: Moment,
-    /// Bytes lost to rounding inside of blocks: allocated minus requested.
+    /// Bytes lost to rounding inside blocks: allocated minus requested.
     pub internal: u64,
     /// Bytes between blocks: reserved minus active.
     pub external: u64,
-    /// Part of `external` in whole segments, which the allocator can give back to the device.
+    /// Part of `external` in entirely free segments, which the allocator can release to the device.
     pub whole_segments: u64,
-    /// How many free blocks there are.
+    /// Number of free blocks.
     pub free_blocks: usize,
-    /// The largest of all free blocks.
+    /// The largest free block.
     pub largest: Option<FreeBlock>,
-    /// The request that `usable` and `unusable` are told for.
+    /// The request for which `usable` and `unusable` are computed.
     pub request: Request,
     /// Part of `external` in blocks that can serve the request.
     pub usable: u64,
@@ -93,20 +93,20 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// The fragmentation at `moment`, told for one more `request`.
+    /// Computes the fragmentation at `moment` for one more `request`.
     pub fn at(history: &History, moment: Moment, request: Request) -> Self {
         Self::in_layout(history, &Layout::at(history, moment), request)
     }
 
-    /// The fragmentation of a layout of `history`, told for one more `request`.
+    /// Computes the fragmentation of a layout of `history` for one more `request`.
     pub(crate) fn in_layout(history: &History, layout: &Layout<'_>, request: Request) -> Self {
         let requested: u64 = layout.allocated().map(|a| a.requested).sum();
         let free = layout.free_blocks();
         Self::of(layout.moment(), layout.counters(), requested, &free, request, &history.policy)
     }
 
-    /// The fragmentation where `counters` are known and these blocks are free; `requested` bytes were asked for
-    /// in the allocated ones.
+    /// Computes the fragmentation from the `counters` and the free blocks; `requested` is the sum of the requested bytes of all
+    /// allocated blocks.
     pub(crate) fn of(
         moment: Moment,
         counters: Counters,
@@ -148,13 +148,13 @@ impl Fragmentation {
         }
     }
 
-    /// Bytes of `external` that the request cannot use.
+    /// Bytes of `external` that cannot serve the request.
     pub fn unusable_bytes(&self) -> u64 {
         self.unusable.iter().map(|u| u.bytes).sum()
     }
 }
 
-/// The largest request of the recording: what fragmentation is told for where nothing failed.
+/// Returns the largest request of the recording. Fragmentation is computed for it if no request failed.
 pub fn largest_request(history: &History) -> Option<Request> {
     let events = &history.device().events;
     let sizes = events.actions().iter().zip(events.sizes()).enumerate();

@@ -1,39 +1,39 @@
-//! Whose code a frame is: the user's, or the framework's under it.
+//! Classification of frames: the user's code, libraries and native code.
 
 use vramscope_trace::{Frame, FrameId, StackId, Trace};
 
-/// Whose code a frame is.
+/// The origin of a frame's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// Code of the program that was recorded.
+    /// Code of the recorded program.
     User,
     /// Python code of an installed package or the standard library.
     Library,
-    /// Compiled code, and what runs the interpreter.
+    /// Compiled code, including the interpreter's own.
     Native,
 }
 
-/// Whose code each frame of a trace is, decided once.
+/// The classification of all frames of a trace, computed once.
 #[derive(Debug, Clone)]
 pub struct Frames {
     classes: Vec<FrameClass>,
-    /// The directory that all the user's files share, with its `/`.
+    /// The common directory of all user files, including the trailing `/`.
     root: String,
 }
 
-/// What the file and the function of a frame tell.
+/// The classification of a frame by its file and function.
 #[derive(Debug, Clone, Copy)]
 struct FrameClass {
     code: Code,
-    /// It starts the program, see [`Frames::between_the_ends`].
+    /// The frame starts the program; see [`Frames::between_the_ends`].
     is_startup: bool,
     function: FunctionClass,
 }
 
-/// What the name of a function tells of its code.
+/// The classification of a function by its name.
 #[derive(Debug, Clone, Copy)]
 struct FunctionClass {
-    /// Named as in C++, which no function of Python is.
+    /// The name contains `::`, as C++ names do and Python names never do.
     is_compiled: bool,
     is_backward: bool,
     is_plumbing: bool,
@@ -42,9 +42,9 @@ struct FunctionClass {
 }
 
 impl Frames {
-    /// Decides for every frame of `trace` whose code it is.
+    /// Classifies every frame of `trace`.
     pub fn of(trace: &Trace) -> Self {
-        // Each text once: many frames may share one, however long.
+        // Each text is classified once: many frames may share a long text.
         let mut files: Vec<Option<(Code, bool)>> = vec![None; trace.strings.len()];
         let mut names: Vec<Option<FunctionClass>> = vec![None; trace.strings.len()];
         let mut classes = Vec::with_capacity(trace.frames.len());
@@ -72,8 +72,8 @@ impl Frames {
         Self { classes, root }
     }
 
-    /// The path of a frame's file as a reader knows it: from the directory that all the user's files share,
-    /// or from the directory packages are installed in. Separators are `/` on every system.
+    /// Returns the short path of a frame's file. For user files it starts at the common directory of all user files; for other
+    /// files, at the directory where packages are installed. Separators are `/` on every system.
     pub fn short_path(&self, trace: &Trace, frame: FrameId) -> String {
         let path = trace.strings.get(trace.frames.get(frame).filename).replace('\\', "/");
         let inside = match self.code(frame) {
@@ -83,12 +83,12 @@ impl Frames {
         inside.map(str::to_owned).unwrap_or(path)
     }
 
-    /// Whose code `frame` is.
+    /// Returns the origin of the code of `frame`.
     pub fn code(&self, frame: FrameId) -> Code {
         self.classes[frame.index()].code
     }
 
-    /// The user's frames of a stack, innermost first.
+    /// Returns the user's frames of a stack, innermost first.
     pub fn user_frames<'t>(
         &self,
         trace: &'t Trace,
@@ -97,21 +97,22 @@ impl Frames {
         trace.stacks.get(stack).iter().copied().filter(|&f| self.code(f) == Code::User)
     }
 
-    /// A stack, innermost first, without what is the same in every one: at its inner end the frames that captured it, at its outer end
-    /// those that start processes, threads and interpreters, and run a program in them. Whole, where it has no other frames.
+    /// Returns the stack, innermost frame first, without the parts that all stacks share. These are the frames at the inner end
+    /// that captured the stack, and the frames at the outer end that start processes, threads, interpreters and the program.
+    /// Returns the whole stack if it has no other frames.
     pub fn between_the_ends<'t>(&self, trace: &'t Trace, stack: StackId) -> &'t [FrameId] {
         let frames = trace.stacks.get(stack);
         let class = |f: &FrameId| self.classes[f.index()];
         let Some(outermost) = frames.iter().rposition(|f| !class(f).is_startup) else { return frames };
         let unwinder = frames[..outermost].iter().rposition(|f| class(f).function.is_unwinder);
-        // Between the frames that capture a stack there are such of the standard library, which have no names of their own.
+        // Among the frames that capture a stack are frames of the standard library without recognizable names.
         let is_in_front = |&last: &usize| frames[..last].iter().all(|f| class(f).code == Code::Native);
         let innermost = unwinder.filter(is_in_front).map_or(0, |last| last + 1);
         &frames[innermost..=outermost]
     }
 
-    /// The frame to name a stack by: the innermost of the user's; without one the innermost of a library;
-    /// without that the backward function that runs, or the innermost that is not the allocator's own.
+    /// Returns the frame that names a stack: the innermost user frame; else the innermost library frame; else the running
+    /// backward function; else the innermost frame outside the allocator.
     pub fn own_frame(&self, trace: &Trace, stack: StackId) -> Option<FrameId> {
         let frames = trace.stacks.get(stack);
         let first = |code| frames.iter().copied().find(|&f| self.code(f) == code);
@@ -124,7 +125,7 @@ impl Frames {
     }
 }
 
-/// The longest directory that holds every file.
+/// Returns the longest directory that contains all files.
 fn shared_directory<'p>(files: impl Iterator<Item = &'p str>) -> String {
     let mut shared: Option<String> = None;
     for path in files {
@@ -142,7 +143,7 @@ fn shared_directory<'p>(files: impl Iterator<Item = &'p str>) -> String {
     shared.unwrap_or_default()
 }
 
-/// Directories of PyTorch's own sources, for checkouts that are not installed as a package.
+/// Directories of PyTorch's sources, for checkouts that are not installed as a package.
 const TORCH: [&str; 12] = [
     "torch/nn/",
     "torch/optim/",
@@ -158,9 +159,9 @@ const TORCH: [&str; 12] = [
     "torch/_tensor.py",
 ];
 
-/// Whose code a file is, where the name of the function does not say that it is compiled.
+/// Classifies a file; functions with compiled names are classified before.
 fn code_of_file(filename: &str) -> Code {
-    // Paths of either system, compared as one.
+    // Paths of all systems use the same separator.
     let path = filename.replace('\\', "/");
     let is_python = path.ends_with(".py")
         || path.ends_with(".pyx")
@@ -169,7 +170,7 @@ fn code_of_file(filename: &str) -> Code {
     if !is_python {
         return Code::Native;
     }
-    // Importing and generated code have names, not paths; a notebook's cells are the user's.
+    // Importing and generated code has names in angle brackets instead of paths; notebook cells are user code.
     if path.starts_with('<') && !path.starts_with("<ipython-input") && path != "<stdin>" && path != "<string>"
     {
         return Code::Library;
@@ -181,7 +182,8 @@ fn code_of_file(filename: &str) -> Code {
     Code::User
 }
 
-/// `.../lib/python3.11/copy.py`, `.../python311/Lib/copy.py`, `.../cpython-3.10-windows/lib/copy.py`.
+/// Whether the path contains a part such as `.../lib/python3.11/copy.py`, `.../python311/Lib/copy.py` or
+/// `.../cpython-3.10-windows/lib/copy.py`.
 fn is_standard_library(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let python = |p: &str| {
@@ -205,10 +207,10 @@ fn function(name: &str) -> FunctionClass {
     }
 }
 
-/// What PyTorch captures a stack with (`torch/csrc/profiler/unwind`, `torch/csrc/profiler/combined_traceback.cpp`).
+/// Functions with which PyTorch captures a stack (`torch/csrc/profiler/unwind`, `torch/csrc/profiler/combined_traceback.cpp`).
 const UNWINDER: [&str; 3] = ["torch::unwind::", "CapturedTraceback::gather", "gather_with_cpp"];
 
-/// Functions of the C library, of C++ and of CPython that start a process, a thread or an interpreter.
+/// Functions of the C library, C++ and CPython that start a process, a thread or an interpreter.
 const STARTUP: [&str; 12] = [
     "_start",
     "__libc_",
@@ -224,7 +226,7 @@ const STARTUP: [&str; 12] = [
     "run_eval_code_obj",
 ];
 
-/// Files of Python that start programs and threads, and import modules.
+/// Whether the file is one of Python's that starts programs or threads, or imports modules.
 fn is_startup_file(filename: &str) -> bool {
     const FILES: [&str; 8] = [
         "<frozen runpy>",
@@ -240,12 +242,12 @@ fn is_startup_file(filename: &str) -> bool {
     FILES.iter().any(|file| path.contains(file))
 }
 
-/// `torch::autograd::generated::BmmBackward0::apply(...)`: the function autograd runs.
+/// Whether autograd runs this function, as `torch::autograd::generated::BmmBackward0::apply(...)`.
 fn is_backward(name: &str) -> bool {
     name.contains("autograd::generated::") && name.contains("::apply(")
 }
 
-/// Frames of capturing the stack and of the allocator: the same for every allocation.
+/// Whether the function captures the stack or belongs to the allocator; every allocation has such frames.
 fn is_plumbing(name: &str) -> bool {
     const PLUMBING: [&str; 10] = [
         "torch::unwind::",
@@ -302,7 +304,7 @@ mod tests {
         let whole = stack(&[&unwinder[..], &program, &startup].concat());
         let inside = stack(&program);
         let only_startup = stack(&startup);
-        // Importing in the midst of a program does not start it, and a capture that is called from Python is the program's own.
+        // Imports in the middle of a program do not start it. A stack captured by a call from Python belongs to the program.
         let importing =
             [program[2], ("<frozen importlib._bootstrap>", "_load"), ("/home/user/data.py", "<module>")];
         let importing = stack(&[&importing[..], &unwinder].concat());

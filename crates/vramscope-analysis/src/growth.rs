@@ -1,4 +1,4 @@
-//! Which lines hold more than in another recording; lines are matched as [`Places`] tells them.
+//! Lines that hold more memory than in another recording. [`Places`] matches the lines.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,21 +10,21 @@ use crate::holders::{By, Holder, HolderKey, holders_at};
 use crate::moment::Moment;
 use crate::places::{Coded, Place, Places};
 
-/// A line that holds more than it did in the other recording.
+/// A line that holds more bytes than in the other recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grown {
-    /// The line or function that holds the memory.
+    /// The line or function.
     pub place: Place,
-    /// It was live before recording began, and only its free was recorded: the place is where that was.
+    /// The memory was live before recording began, and only its free was recorded: the place is where it was freed.
     pub freed_there: bool,
-    /// Bytes that it has allocated in the newer recording.
+    /// Allocated bytes in the newer recording.
     pub bytes: u64,
-    /// Bytes that it had allocated in the older recording.
+    /// Allocated bytes in the older recording.
     pub was: u64,
 }
 
 impl Grown {
-    /// The bytes by which it holds more than before.
+    /// Returns the growth in bytes.
     pub fn by(&self) -> u64 {
         self.bytes.saturating_sub(self.was)
     }
@@ -38,7 +38,7 @@ pub(crate) struct HistoryAt<'h> {
     pub(crate) moment: Moment,
 }
 
-/// The lines that hold more of the allocated bytes at `new` than at `old`, those that grew most first.
+/// Returns the lines that hold more allocated bytes at `new` than at `old`, largest growth first.
 pub(crate) fn grown(new: HistoryAt<'_>, old: HistoryAt<'_>) -> Vec<Grown> {
     let line = |holder: &Holder| match holder.key {
         HolderKey::Line(frame) => Some(frame),
@@ -47,7 +47,7 @@ pub(crate) fn grown(new: HistoryAt<'_>, old: HistoryAt<'_>) -> Vec<Grown> {
     let at = Both { a: old, b: new };
     let held = at.map(|at| holders_at(at.history, at.frames, at.moment, By::Line));
     let coded = at.map(|at| Coded { trace: at.history.trace(), frames: at.frames });
-    // Those that hold most come first, so that a function is named by the line that does.
+    // Holders come largest first, so a function is named by the line that holds most.
     let places = Places::of(coded, &held.map(|held| held.iter().filter_map(line).collect()));
     let mut sums: BTreeMap<(bool, Option<_>), Both<u64>> = BTreeMap::new();
     for side in Side::BOTH {

@@ -1,5 +1,5 @@
-//! What each group of allocations held when it held most, in two recordings: so that a line is compared with itself, and not with what
-//! else happened to be live at the peak of all.
+//! The peak of each group of allocations by itself, in two recordings. This compares a line with itself, independent of other
+//! memory that is live at the device's peak.
 
 use std::cmp::Reverse;
 
@@ -17,30 +17,30 @@ use crate::moment::Moment;
 use crate::parts::{Group, Parts};
 use crate::stretch::Stretch;
 
-/// A part of a recording, in which each group is looked at where it holds most.
+/// The part of a recording in which the peak of each group is determined.
 #[derive(Debug)]
 pub struct Within<'h, K> {
-    /// The device.
+    /// The device's history.
     pub history: &'h History,
-    /// Whose code the frames of its recording are.
+    /// The classification of the recording's frames.
     pub frames: &'h Frames,
-    /// What is known of its allocations.
+    /// Known properties of the allocations.
     pub known: &'h K,
-    /// The part.
+    /// The interval.
     pub stretch: Stretch,
 }
 
-/// A group at its own highest bytes.
+/// A group at its own peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HighestChange {
-    /// The group, with what it holds at its highest in each.
+    /// The group, with its bytes at its peak in each recording.
     pub group: HolderChange,
-    /// The first moment of that.
+    /// The first moment of the peak in each recording.
     pub moments: Both<Option<Moment>>,
 }
 
-/// Groups of a part of each of two recordings, each at its own highest bytes there: what grew most first. Lines are matched as
-/// [`holders_of_both`](crate::holders_of_both) does it. `None` where the answer is no longer wanted.
+/// Returns the groups of an interval in each of two recordings, each at its own peak, largest growth first. Lines are matched as
+/// in [`holders_of_both`](crate::holders_of_both). Returns `None` if cancelled.
 pub fn highest_of_both<K: Known>(
     of: Both<Within<'_, K>>,
     by: By,
@@ -69,12 +69,12 @@ pub fn highest_of_both<K: Known>(
     Some(all)
 }
 
-/// The allocations of a stretch in parts of groups.
+/// The allocations of an interval, divided into parts of groups.
 struct Parted<'h> {
     history: &'h History,
     frames: &'h Frames,
     stretch: Stretch,
-    /// The part of each allocation of the stretch.
+    /// The part of each allocation.
     parts: Vec<u32>,
     group_of: Vec<usize>,
     groups: Vec<Holder>,
@@ -98,7 +98,7 @@ impl<'h> Parted<'h> {
             made[part] += a.size;
             of_allocation.push(part as u32);
         }
-        // The stack that names a group is that which allocates most.
+        // A group is named by its stack that allocates most.
         let parted = parts.grouped(frames, |part| Reverse(made[part]));
         let holder = |group: Group| Holder {
             bytes: 0,
@@ -120,7 +120,7 @@ impl<'h> Parted<'h> {
         HoldersOf { trace: self.trace(), frames: self.frames, holders: self.groups.clone() }
     }
 
-    /// The most that each of `rows` holds, and the first moment of that. `row_of` is the row of a part.
+    /// Returns the peak of each of `rows` and its first moment. `row_of` maps a part to its row.
     fn highest(
         &self,
         row_of: &dyn Fn(usize) -> usize,
@@ -135,7 +135,7 @@ impl<'h> Parted<'h> {
         let numbers = 0..stretch.allocations.len() as u32;
         let changes = Changes::of(numbers.map(|number| {
             let a = allocation(number);
-            // What ends behind the stretch does not end in it.
+            // Frees after the interval do not count.
             let freed = if a.freed <= stretch.to { a.freed } else { Moment::NEVER };
             (a.from.max(stretch.from), freed, number)
         }));
@@ -152,7 +152,7 @@ impl<'h> Parted<'h> {
                 Change::Ends => now[row] = now[row].minus(one),
                 Change::Begins => {
                     now[row].add(one);
-                    // At one moment all that ends is told before what begins: the last of these has it all.
+                    // At one moment, ends come before begins, so the last begin sees the whole sum.
                     let (amount, moment) = &mut highest[row];
                     if now[row].bytes > amount.bytes {
                         (*amount, *moment) = (now[row], at);

@@ -1,4 +1,16 @@
-//! Every allocation of a device with its lifetime and size, from the events and the end state together.
+//! All allocations of a device with their lifetimes and sizes, reconstructed from the events and the end state.
+
+//!
+//! # Sizes
+//! An event has the requested size; allocated and active bytes need the size of the block. A request is rounded (`round_size`), its block
+//! is cut from the front of a free block, and the rest is split off or stays inside (`should_split`). Free neighbors always join, so the
+//! free block starts where the allocation starts and ends at the next active block or the end of the segment. So active blocks and
+//! segments are enough, and no list of free blocks is kept. Only requests above 1 MiB outside expandable segments need the free block at
+//! all.
+//!
+//! The size of a large block that was live before recording and gone by the end cannot always be known. No free block of the large pool
+//! is smaller than 1 MiB, so a smaller gap behind the block belongs to it. A later allocation behind it starts at its end. Otherwise the
+//! rounded size is used, and `Quality` counts the block.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,103 +26,104 @@ use crate::segment_events::{is_growth, is_release};
 use crate::segments::{Reserved, ReservedRange};
 use crate::skipped::SkippedActions;
 
-/// One allocation: a block from the moment it was handed out to the moment it was available again.
+/// One allocation: a block from the moment it was allocated to the moment it became available again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
-    /// Address of its first byte on the device.
+    /// Device address of the first byte.
     pub address: u64,
-    /// Bytes that the caller asked for.
+    /// Requested bytes.
     pub requested: u64,
-    /// Bytes of the block that was handed out.
+    /// Bytes of the allocated block.
     pub size: u64,
-    /// The first moment at which it is allocated.
+    /// The first moment at which the block is allocated.
     pub from: Moment,
-    /// The first moment after its owner gave it back; [`Moment::NEVER`] where nobody did.
+    /// The first moment after the block was freed; [`Moment::NEVER`] if it was not freed.
     pub freed: Moment,
-    /// First moment after it became available; later than `freed` where another stream still used it.
+    /// The first moment after the block became available; later than `freed` if another stream still used it.
     pub to: Moment,
-    /// Where it was allocated; where that was not recorded, see [`origin`](Self::origin).
+    /// The stack of the allocation; if that was not recorded, see [`origin`](Self::origin).
     pub stack: Option<StackId>,
-    /// The event's stream, pool and texts; of one that only the end state knows, `None`.
+    /// The event's stream, pool and texts; `None` for an allocation that is only in the end state.
     pub tags: Option<TagsId>,
-    /// The stream that it was allocated on.
+    /// The stream of the allocation.
     pub stream: u64,
-    /// What in the recording tells of it.
+    /// The part of the recording that the allocation is known from.
     pub origin: Origin,
-    /// `size` is not certain: its block was gone by the end and cannot be told from the layout.
+    /// `size` is not certain: the block is gone at the end, and the layout does not determine its size.
     pub size_inferred: bool,
 }
 
-/// What in a recording tells of an allocation.
+/// The part of a recording that an allocation is known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
-    /// Its `alloc` was recorded.
+    /// The `alloc` event was recorded.
     Recorded,
-    /// It was live before recording began and is in the end state; its stack is the block's.
+    /// The allocation was live before recording began and is in the end state; its stack is that of the block.
     EndState,
-    /// It was live before recording began and only its free was recorded; its stack is the free's.
+    /// The allocation was live before recording began, and only its free was recorded; its stack is that of the free.
     FreeOnly,
 }
 
 impl Allocation {
-    /// Handed out and not yet given back at `moment`.
+    /// Whether the block is allocated at `moment`.
     pub fn is_allocated_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.freed
     }
 
-    /// Not available to others at `moment`: allocated, or waiting for another stream.
+    /// Whether the block is active at `moment`: allocated, or freed and waiting for another stream.
     pub fn is_active_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.to
     }
 
-    /// The size is inferred, and a replay that gets so far knows it.
+    /// Whether the size is inferred, and a replay that reaches this allocation can determine it.
     fn can_learn_size(&self) -> bool {
         self.size_inferred && self.origin == Origin::Recorded
     }
 
-    /// Live before recording began.
+    /// Whether the allocation was live before recording began.
     pub fn is_preexisting(&self) -> bool {
         self.origin != Origin::Recorded
     }
 }
 
-/// How far a recording can be trusted, and why not further.
+/// How accurate a recording's numbers are, and the reasons why not more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Quality {
-    /// Allocations that were live before recording began.
+    /// Number of allocations that were live before recording began.
     pub preexisting: usize,
-    /// Allocations whose block size had to be inferred.
+    /// Number of allocations with an inferred block size.
     pub inferred_sizes: usize,
-    /// Allocations that took the place of another which was never freed, or frees of what was not live.
+    /// Number of contradictions that show missing events: allocations at the address of a block that was never freed, and frees
+    /// of blocks that were not live.
     pub lost_events: usize,
-    /// Blocks that are active in the end state and not in the trace, or the other way round.
+    /// Number of blocks that are active in the end state but not after the events, or vice versa.
     pub end_state_disagreements: usize,
-    /// Bytes of the blocks of [`end_state_disagreements`](Self::end_state_disagreements).
+    /// Bytes of the blocks in [`end_state_disagreements`](Self::end_state_disagreements).
     pub end_state_disagreement_bytes: u64,
-    /// Segment events that contradict each other or the end state.
+    /// Number of segment events that contradict each other or the end state.
     pub segment_contradictions: usize,
-    /// Blocks still live in the end state whose size there is not the one followed from the events.
+    /// Number of live blocks whose size in the end state differs from the size that follows from the events.
     pub size_mismatches: usize,
     /// The file names no allocator settings; PyTorch's defaults were assumed.
     pub settings_assumed: bool,
     /// The oldest events were probably dropped by the ring buffer (`max_entries`).
     pub probably_overflowed: bool,
-    /// The allocator's rules give every address, segment event and the layout at the end as recorded, see
-    /// [`Replay`](crate::Replay); `None` where that was not tried, for the layout tells every size, and where it
-    /// cannot be told, for kinds of events were left out.
+    /// Whether a [`Replay`](crate::Replay) under the allocator's rules gives all recorded addresses, all segment events and the
+    /// recorded layout at the end. `None` if no replay was needed because all block sizes follow from the layout, or if the
+    /// result is unknown because kinds of events were left out.
     pub reproduced: Option<bool>,
-    /// Kinds of events that were left out (`skip_actions`), as far as can be told.
+    /// Kinds of events that were left out (`skip_actions`), as far as it can be determined.
     pub skipped: SkippedActions,
-    /// When blocks were handed out, given back or became available is partly inferred, for kinds of events were left
-    /// out that would say it.
+    /// Some of the moments at which blocks were allocated, freed or became available are inferred, because the kinds of events
+    /// that would record them were left out.
     pub lifetimes_inferred: bool,
-    /// Nothing was live before the first event, memory was allocated, and all that is known of segments is the end
-    /// state: the allocator held every one before, or segment events were left out, which cannot be told.
+    /// Memory was allocated, nothing was live before the first event, and segments are known only from the end state. Either the
+    /// allocator held all segments before recording began, or segment events were left out; the recording does not show which.
     pub no_segment_events: bool,
 }
 
 impl Quality {
-    /// Allocated and active bytes are exact, not inferred.
+    /// Whether allocated and active bytes are exact, not inferred.
     pub fn sizes_exact(&self) -> bool {
         self.inferred_sizes == 0
             && self.size_mismatches == 0
@@ -121,42 +134,42 @@ impl Quality {
     }
 }
 
-/// A device's recording, followed from the first event to the last. It shares the trace with whoever else holds it, so that
-/// it can be kept, and sent to another thread.
+/// A device's recording, followed from the first event to the last. It shares the trace, so it can be stored and sent to other
+/// threads.
 #[derive(Debug, Clone)]
 pub struct History {
     trace: Arc<Trace>,
     position: usize,
-    /// Every allocation, in order of first appearance.
+    /// All allocations, in order of first appearance.
     pub allocations: Vec<Allocation>,
-    /// Every range the allocator held, by address and time.
+    /// All ranges that the allocator reserved, by address and time.
     pub reserved: Vec<ReservedRange>,
-    /// The allocator's rules, as far as the recording tells.
+    /// The allocator's rules, as far as the recording shows them.
     pub policy: Policy,
-    /// How far these numbers can be trusted, and why not further.
+    /// How accurate these numbers are, and the reasons why not more.
     pub quality: Quality,
-    /// The allocation each event is about; `NOTHING` where it is about none.
+    /// The allocation of each event; `NOTHING` if the event has none.
     subjects: Vec<u32>,
-    /// Allocations that begin or end where no event of theirs was recorded, with the moment, in order of time: an
-    /// event about another allocation shows that they do.
+    /// Allocations that begin or end without an event of their own, with the moment, in time order. An event of another
+    /// allocation shows the change.
     unrecorded: Vec<(Moment, u32)>,
 }
 
 const NOTHING: u32 = u32::MAX;
 
 impl History {
-    /// Follows the recording of the device at `position` in [`Trace::devices`], under the rules it shows.
+    /// Follows the recording of the device at `position` in [`Trace::devices`], under the rules that it shows.
     ///
     /// # Panics
-    /// Where the trace has no device there.
+    /// If the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize) -> Self {
         Self::under(Policy::recorded(trace), trace, position)
     }
 
-    /// As [`of`](Self::of), of a recording that was made under `policy`.
+    /// Like [`of`](Self::of), for a recording that was made under `policy`.
     ///
     /// # Panics
-    /// Where the trace has no device there.
+    /// If the trace has no device at `position`.
     pub fn under(policy: Policy, trace: &Arc<Trace>, position: usize) -> Self {
         let device = &trace.devices[position];
         let reserved = Reserved::of(trace, device, &policy);
@@ -205,7 +218,7 @@ impl History {
         &self.trace.devices[self.position]
     }
 
-    /// A replay could tell what the layout alone does not: sizes of blocks, or whether segment events were left out.
+    /// Whether a replay could determine more than the layout: block sizes, or whether segment events were left out.
     pub(crate) fn asks_for_replay(&self) -> bool {
         let actions = self.device().events.actions();
         let may_lack_segments = self.quality.preexisting == 0
@@ -216,8 +229,8 @@ impl History {
         may_lack_segments || self.allocations.iter().any(Allocation::can_learn_size)
     }
 
-    /// Takes in what a replay of this history found: kinds of events that were left out, whether it reproduces the
-    /// recording, and where it does the size of each allocation's block by its number, in bytes.
+    /// Updates the history with the results of a replay: the kinds of events that were left out, whether the replay reproduces
+    /// the recording and, if it does, the block size of each allocation in bytes.
     pub(crate) fn learn(&mut self, skipped: SkippedActions, reproduces: bool, sizes: &[u64]) {
         self.quality.skipped = skipped;
         self.quality.no_segment_events &= !skipped.segments();
@@ -231,18 +244,18 @@ impl History {
         }
     }
 
-    /// The allocation that event number `event` makes or frees.
+    /// Returns the allocation that event `event` allocates or frees.
     pub fn subject(&self, event: usize) -> Option<&Allocation> {
         self.allocations.get(self.subjects[event] as usize)
     }
 
-    /// Its number in [`allocations`](Self::allocations).
+    /// Returns the index of that allocation in [`allocations`](Self::allocations).
     pub fn subject_number(&self, event: usize) -> Option<usize> {
         Some(self.subjects[event]).filter(|&id| id != NOTHING).map(|id| id as usize)
     }
 
-    /// Tells of every allocation whose life begins or changes at `moment`, which is after an event; `unrecorded` is where
-    /// the last call left off.
+    /// Calls `tell` for every allocation whose life begins or changes at `moment`, which must come after an event. `unrecorded`
+    /// is the position at which the last call stopped.
     #[inline]
     pub(crate) fn each_changing_at(
         &self,
@@ -262,7 +275,7 @@ impl History {
         }
     }
 
-    /// As [`each_changing_at`](Self::each_changing_at), by number.
+    /// Like [`each_changing_at`](Self::each_changing_at), but returns indices.
     pub(crate) fn changing_ids_at(
         &self,
         moment: Moment,
@@ -277,13 +290,13 @@ impl History {
         std::iter::once(subject).filter(|&id| id != NOTHING).chain(others)
     }
 
-    /// The allocations that were recorded, in the order of their events.
+    /// Returns the recorded allocations in the order of their events.
     pub(crate) fn recorded(&self) -> impl Iterator<Item = &Allocation> {
         self.allocations.iter().filter(|a| a.origin == Origin::Recorded)
     }
 
-    /// Whether frees have stacks of their own: some free has another stack than its allocation. A history that PyTorch recorded with
-    /// `context="alloc"` has none; there a free has the stack of its allocation.
+    /// Whether frees have their own stacks: at least one free has a different stack than its allocation. In a history that
+    /// PyTorch recorded with `context="alloc"`, a free has the stack of its allocation.
     pub fn has_stacks_of_frees(&self) -> bool {
         let events = &self.device().events;
         let frees =
@@ -294,12 +307,12 @@ impl History {
         })
     }
 
-    /// The stack of `a`, where one with frames was captured.
+    /// Returns the stack of `a` if one with frames was captured.
     pub(crate) fn stack_of(&self, a: &Allocation) -> Option<StackId> {
         a.stack.filter(|&stack| !self.trace.stacks.get(stack).is_empty())
     }
 
-    /// The last moment of the recording.
+    /// Returns the last moment of the recording.
     pub fn end(&self) -> Moment {
         match self.device().events.len() {
             0 => Moment::START,
@@ -307,16 +320,16 @@ impl History {
         }
     }
 
-    /// What is allocated at `moment`.
+    /// Returns the allocations that are allocated at `moment`.
     pub fn allocated_at(&self, moment: Moment) -> impl Iterator<Item = &Allocation> {
         self.allocations.iter().filter(move |a| a.is_allocated_at(moment))
     }
 
-    /// Pairs each free with its allocation by address; returns the latest allocation at each address.
+    /// Pairs each free with its allocation by address. Returns the latest allocation at each address.
     fn match_events(&mut self, trace: &Trace, device: &DeviceTrace) -> HashMap<u64, u32> {
         let events = &device.events;
         let records_requests = events.actions().contains(&Action::FreeRequested);
-        // Where completions were left out, frees are taken for completed where they were requested, as most are.
+        // If completions were left out, each free counts as completed when it was requested, as most are.
         let completes_at_once = self.quality.skipped.contains(Action::FreeCompleted);
         let mut latest: HashMap<u64, u32> = HashMap::new();
         for (number, e) in events.iter().enumerate() {
@@ -340,7 +353,7 @@ impl History {
                     if let Some(old_id) = latest.insert(e.address, id) {
                         let old = &mut self.allocations[old_id as usize];
                         if old.to == Moment::NEVER {
-                            // Its free is missing: it must have ended before this.
+                            // Its free is missing: it must have ended before this event.
                             old.to = now;
                             old.freed = old.freed.min(now);
                             self.quality.lost_events += 1;
@@ -366,8 +379,8 @@ impl History {
                     a.to = to;
                     id
                 }
-                // Allocated before recording began; or, where the address was used and freed since, by an
-                // event that is missing.
+                // It was allocated before recording began. If the address was used and freed since, the allocation event is
+                // missing.
                 other => {
                     let from = other.map_or(Moment::START, |(_, ended)| ended);
                     if other.is_some() {
@@ -402,11 +415,11 @@ impl History {
 
     fn push(&mut self, a: Allocation) -> u32 {
         self.allocations.push(a);
-        // There are at most as many as events and blocks, and readers number those with 32 bits.
+        // The number of events and blocks fits into 32 bits.
         (self.allocations.len() - 1) as u32
     }
 
-    /// Adds what lives at the end and was never mentioned; notes where trace and end state disagree.
+    /// Adds live blocks of the end state that no event mentions, and counts disagreements between trace and end state.
     fn join_end_state(&mut self, device: &DeviceTrace, latest: &HashMap<u64, u32>) {
         for segment in &device.segments {
             for block in device.blocks_of(segment).iter().filter(|b| b.state.is_active()) {
@@ -438,7 +451,7 @@ impl History {
         if device.segments.is_empty() {
             return;
         }
-        // What the end state knows of has its size by now.
+        // All allocations that the end state contains have a size by now.
         let unknown = |a: &&Allocation| a.to == Moment::NEVER && a.size == 0;
         for a in self.allocations.iter().filter(unknown) {
             self.quality.end_state_disagreements += 1;
@@ -446,12 +459,12 @@ impl History {
         }
     }
 
-    /// Finds the block size of every allocation by following the layout.
+    /// Determines the block size of every allocation by following the layout.
     ///
-    /// A request is rounded up; the free block it is cut from begins where it begins and reaches to the
-    /// next active block or the end of the segment; what remains is split off if it is large enough
-    /// (`should_split`, `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11). In the small pool and in
-    /// expandable segments anything of 512 bytes and more is split off, so there the rounded size is it.
+    /// A request is rounded up. The free block that serves it starts at the same address and reaches to the next active block or
+    /// to the end of the segment. The remainder is split off if it is large enough (`should_split`,
+    /// `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11). In the small pool and in expandable segments, every remainder of at
+    /// least 512 bytes is split off, so the block has the rounded size.
     fn follow_sizes(&mut self) {
         let policy = &self.policy;
         let leaves_rest = |rounded: u64| policy.always_splits(rounded);
@@ -469,9 +482,9 @@ impl History {
                 continue;
             }
             match layout.free_from(a.address).and_then(|free| free.checked_sub(rounded)) {
-                // No free block of the large pool is as small as this, so it belongs to the block.
+                // No free block of the large pool is as small as this, so the remainder belongs to the block.
                 Some(rest) if rest < policy.large_remainder => a.size += rest,
-                // A free block follows, and some of what lies before it may belong to this one.
+                // A free block follows; some of the bytes before it may belong to this block.
                 _ => a.size_inferred = true,
             }
         }
@@ -488,7 +501,7 @@ impl History {
             let rounded = policy.round_size(requested);
             let begins = from == Moment::after(number) && origin == Origin::Recorded;
             if begins && !leaves_rest(rounded) {
-                // It lies at the front of a free block, so the block before it reaches up to it.
+                // The block starts at the front of a free block, so the previous block reaches up to it.
                 let before = layout.active_before(address).map(|id| &mut self.allocations[id as usize]);
                 if let Some(b) = before.filter(|b| b.size_inferred && b.origin == Origin::FreeOnly) {
                     let rest = address.saturating_sub(b.address.saturating_add(b.size));
@@ -526,7 +539,7 @@ impl History {
         self.quality.inferred_sizes = self.allocations.iter().filter(|a| a.size_inferred).count();
     }
 
-    /// Segment events that do not fit together where others were left out are explained by that.
+    /// Clears the count of segment contradictions if left-out segment events explain them.
     fn forget_explained(&mut self) {
         let quality = &mut self.quality;
         if quality.skipped.segments() {
@@ -534,8 +547,8 @@ impl History {
         }
     }
 
-    /// Some kind of events was left out that says when blocks begin and end. Frees that nobody requested were requested
-    /// where they were completed, unless another stream still used the block.
+    /// Whether left-out kinds of events make lifetimes inexact. If only free requests were left out, a free was requested when it
+    /// was completed, unless another stream still used the block.
     fn has_inferred_lifetimes(&self) -> bool {
         let skipped = self.quality.skipped;
         let first = self.allocations.first().map(|a| a.stream);
@@ -554,12 +567,12 @@ impl History {
         began_empty && !self.device().events.actions().iter().any(is_of_segments)
     }
 
-    /// Whether the ring buffer dropped the oldest events. Recordings of most releases do not say it. Two facts together show it:
+    /// Whether the ring buffer dropped the oldest events. Recordings of most releases do not contain this. Two facts together show it:
     ///
-    /// - A block of the end state has the stack of its allocation, and no event of it was recorded. PyTorch keeps stacks only while
-    ///   it records, so there was such an event. A second recording of one process has such blocks, too.
-    /// - There are as many events as people give a ring buffer: thousands, a few hundred, or a power of two. Of a thousand second
-    ///   recordings one has as many.
+    /// - A block of the end state has the stack of its allocation, but no event of it was recorded. PyTorch keeps stacks only
+    ///   while it records, so there was such an event. A second recording of one process has such blocks, too.
+    /// - The number of events is a typical size of a ring buffer: thousands, a few hundred, or a power of two. About one in a
+    ///   thousand second recordings has such a number by chance.
     fn looks_overflowed(&self) -> bool {
         let device = self.device();
         let n = device.events.len();
@@ -578,13 +591,13 @@ impl History {
     }
 }
 
-/// Where active blocks of large segments begin, and which segments there are, as events go by.
+/// The start addresses of active blocks in large segments, and the segments themselves, as they change over the events.
 struct Neighbours {
-    /// Only blocks whose size depends on their neighbours, with the numbers of their allocations.
+    /// Only blocks whose size depends on their neighbors, with the indices of their allocations.
     active: BTreeMap<u64, u32>,
-    /// End of each large range by its start. Pieces of expandable segments are not needed.
+    /// End of each large range by its start. Ranges of expandable segments are not needed.
     ranges: BTreeMap<u64, u64>,
-    /// When these ranges come and go, by their numbers.
+    /// The changes of these ranges, by index.
     changes: Changes<usize>,
 }
 
@@ -597,7 +610,7 @@ impl Neighbours {
         this
     }
 
-    /// Ranges come and go up to `now`.
+    /// Applies the changes of ranges up to `now`.
     fn advance(&mut self, now: Moment, reserved: &[ReservedRange]) {
         while let Some((change, i)) = self.changes.next_until(now) {
             let r = &reserved[i];
@@ -612,7 +625,7 @@ impl Neighbours {
         }
     }
 
-    /// Bytes from `address` to the next active block or the end of its segment.
+    /// Returns the bytes from `address` to the next active block or to the end of its segment.
     fn free_from(&self, address: u64) -> Option<u64> {
         let (_, &end) = self.ranges.range(..=address).next_back()?;
         let after = (Bound::Excluded(address), Bound::Unbounded);
@@ -620,7 +633,7 @@ impl Neighbours {
         next.checked_sub(address)
     }
 
-    /// The active block before `address` in its segment.
+    /// Returns the active block before `address` in its segment.
     fn active_before(&self, address: u64) -> Option<u32> {
         let (&start, _) = self.ranges.range(..=address).next_back()?;
         self.active.range(start..address).next_back().map(|(_, &id)| id)

@@ -1,4 +1,4 @@
-//! Who holds more or less than before: the groups at two moments, of one recording or of two.
+//! Changes of holders: groups of allocations at two moments, of one recording or of two.
 
 use std::cmp::Reverse;
 use std::hash::Hash;
@@ -17,25 +17,25 @@ use crate::places::{Coded, PlaceId, Places};
 /// A group of allocations at two moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HolderChange {
-    /// The group at each of them; `None` where nothing is in it.
+    /// The group at each moment; `None` where it has no allocations.
     pub holders: Both<Option<Holder>>,
-    /// Of two recordings: it is a whole function, whose lines are not where they were.
+    /// The group is a whole function whose lines an edit moved; only when two recordings are compared.
     pub is_function: bool,
-    /// Some of it was marked, in either.
+    /// Whether part of the group is marked on either side.
     pub is_marked: bool,
 }
 
-/// Whether some of a group is marked.
+/// Returns whether part of a group is marked.
 pub type Marks<'f> = &'f dyn Fn(Side, &Holder) -> bool;
 
 impl HolderChange {
-    /// What it holds at each.
+    /// Returns the bytes and number of allocations at each moment.
     #[must_use]
     pub fn held(&self) -> Both<Amount> {
         self.holders.map(|holder| holder.as_ref().map(Holder::held).unwrap_or_default())
     }
 
-    /// The moment, or the recording, that alone has something in it.
+    /// Returns the side on which the group exists, if it is only one.
     #[must_use]
     pub fn only_in(&self) -> Option<Side> {
         match (&self.holders.a, &self.holders.b) {
@@ -45,14 +45,16 @@ impl HolderChange {
         }
     }
 
-    /// Where it is taken from what it is called: the later moment, or the second recording, where it is there.
+    /// Returns the side whose names are used for the group: the later moment or second recording if the group exists there, else
+    /// the other.
     #[must_use]
     pub fn side(&self) -> Side {
         if self.holders.b.is_some() { Side::B } else { Side::A }
     }
 }
 
-/// The groups of one device at two moments, which are grouped alike: what grew most first, what shrank most last.
+/// Matches the groups of one device at two moments, both made by the same grouping. The largest growth comes first, the largest
+/// decrease last.
 #[must_use]
 pub fn changed_holders(at: Both<Vec<Holder>>, marked: Marks<'_>) -> Vec<HolderChange> {
     let keyed = |side: Side, holders: Vec<Holder>| {
@@ -72,20 +74,20 @@ pub fn changed_holders(at: Both<Vec<Holder>>, marked: Marks<'_>) -> Vec<HolderCh
 pub struct HoldersOf<'t> {
     /// The recording.
     pub trace: &'t Trace,
-    /// Whose code its frames are.
+    /// The classification of the recording's frames.
     pub frames: &'t Frames,
     /// The groups.
     pub holders: Vec<Holder>,
 }
 
-/// The same of two recordings. They share no ids, so lines, functions and files are told by their text, and lines that an edit moved by
-/// their function, as two recordings are compared everywhere; pools, streams, layers and steps by their names.
+/// Like [`changed_holders`], for two recordings. They share no ids. So lines, functions and files are matched by their text, and
+/// lines that an edit moved by their function. Pools, streams, layers and steps are matched by their names.
 #[must_use]
 pub fn holders_of_both(of: Both<HoldersOf<'_>>, marked: Marks<'_>) -> Vec<HolderChange> {
     sorted(matched_holders(&of, marked).changes)
 }
 
-/// The groups of both, matched.
+/// Matches the groups of both recordings.
 pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Matched {
     let coded = Both { a: &of.a, b: &of.b }.map(|of| Coded { trace: of.trace, frames: of.frames });
     let used = |side: Side| {
@@ -119,7 +121,7 @@ pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Ma
                 (HolderKey::File(_), Some(at)) => Told::File(at.file_number),
                 (key, _) => Told::Same(key.clone()),
             };
-            // What was live before recording is told apart only where its stack is that of its free.
+            // Memory that was live before recording forms separate groups only if its stack is that of its free.
             let origin = holder.origin.filter(|&origin| origin == Origin::FreeOnly);
             Keyed {
                 key: (key, origin),
@@ -133,7 +135,7 @@ pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Ma
     matched(Both { a: keyed(Side::A), b: keyed(Side::B) })
 }
 
-/// What a group is told by in two recordings.
+/// The key that matches a group across two recordings.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Told {
     Line(Option<PlaceId>),
@@ -144,12 +146,12 @@ enum Told {
     Same(HolderKey),
 }
 
-/// The own frame of the stack of a group.
+/// Returns the own frame of a group's stack.
 fn own(of: &HoldersOf<'_>, holder: &Holder) -> Option<FrameId> {
     of.frames.own_frame(of.trace, holder.stack?)
 }
 
-/// A group, and what it is told by.
+/// A group with its key.
 struct Keyed<K> {
     key: K,
     is_function: bool,
@@ -157,19 +159,19 @@ struct Keyed<K> {
     holder: Holder,
 }
 
-/// Groups of both that were matched.
+/// The matched groups of both sides.
 pub(crate) struct Matched {
     pub changes: Vec<HolderChange>,
-    /// For each group of either the position of the change that it became part of.
+    /// For each group of each side, the index of its change.
     pub change_of: Both<Vec<usize>>,
 }
 
-/// Groups with equal keys become one.
+/// Merges groups with equal keys.
 fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Matched {
     let mut index: HashMap<K, usize> = HashMap::new();
     let mut changes: Vec<HolderChange> = Vec::new();
     let mut change_of = Both { a: Vec::new(), b: Vec::new() };
-    // What is at the later moment first: among equals it stays so.
+    // The later side comes first, so that it stays first among equals.
     for (side, groups) in [(Side::B, of.b), (Side::A, of.a)] {
         for Keyed { key, is_function, is_marked, holder } in groups {
             let number = *index.entry(key).or_insert_with(|| {
@@ -189,7 +191,7 @@ fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Matched {
     Matched { changes, change_of }
 }
 
-/// What grew most first, what shrank most last.
+/// Sorts by growth: the largest first, the largest decrease last.
 fn sorted(mut changes: Vec<HolderChange>) -> Vec<HolderChange> {
     changes.sort_by_key(|change| Reverse(change.held().map(|held| held.bytes).difference()));
     changes

@@ -1,4 +1,4 @@
-//! Who held the memory at a moment: what was live, grouped.
+//! Holders: the live allocations at a moment, in groups.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::moment::Moment;
 use crate::purposes::Purposes;
 use crate::steps::Steps;
 
-/// What allocations are grouped by. Line, function, file and module are those of the
-/// [own frame](Frames::own_frame) of the stack.
+/// The property by which allocations are grouped. Line, function, file and module come from the [own frame](Frames::own_frame) of
+/// the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The whole stack.
@@ -27,19 +27,19 @@ pub enum By {
     Function,
     /// A file of the user's code.
     File,
-    /// The dotted path of that file, from the directory that all the user's files share.
+    /// The dotted path of the file, starting at the common directory of all user files.
     Module,
     /// The private pool.
     Pool,
     /// The stream.
     Stream,
-    /// What it is for: parameter, gradient, activation ...; see [`Purposes`].
+    /// The category: parameter, gradient, activation ...; see [`Purposes`].
     Category,
-    /// The `torch.nn.Module` that made it, by its path in the model; see [`Purposes`].
+    /// The `torch.nn.Module` that made the allocation, by its path in the model; see [`Purposes`].
     Layer,
-    /// The step of training or serving in which it was allocated; see [`Steps`].
+    /// The training or serving step in which the allocation was made; see [`Steps`].
     Step,
-    /// The size of its block: between two powers of two.
+    /// The block size, in ranges between powers of two.
     Size,
 }
 
@@ -59,7 +59,7 @@ impl By {
         Self::Size,
     ];
 
-    /// As a word, as on the command line.
+    /// The name as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Stack => "stack",
@@ -80,24 +80,24 @@ impl By {
 /// A group of live allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder {
-    /// Bytes of the blocks of the group.
+    /// Bytes of the group's blocks.
     pub bytes: u64,
-    /// Bytes that were asked for in these blocks.
+    /// Requested bytes of these blocks.
     pub requested: u64,
     /// The number of allocations in the group.
     pub count: u64,
-    /// How its allocations are known: what was live before recording began makes groups of its own. `None`
-    /// by pool, stream, category, layer, step and size, where it does not.
+    /// The origin of the group's allocations: memory that was live before recording began forms separate groups. `None` when
+    /// grouped by pool, stream, category, layer, step or size, which do not separate origins.
     pub origin: Option<Origin>,
-    /// What all allocations of the group share.
+    /// The property that all allocations of the group share.
     pub key: HolderKey,
-    /// The stack that holds most of it; of [`holders_at`] none by pool, stream, category, layer, step and size. Of [`Origin::FreeOnly`] it
-    /// is where that memory was freed.
+    /// The stack that holds most bytes of the group. From [`holders_at`], `None` when grouped by pool, stream, category, layer,
+    /// step or size. For [`Origin::FreeOnly`], the stack that freed the memory.
     pub stack: Option<StackId>,
 }
 
 impl Holder {
-    /// How much it holds.
+    /// Returns the bytes and number of allocations of the group.
     #[must_use]
     pub fn held(&self) -> Amount {
         Amount { bytes: self.bytes, requested: self.requested, count: self.count }
@@ -110,8 +110,8 @@ impl Holder {
     }
 }
 
-/// What the allocations of a group share. Names are numbers in the tables of the trace; `Names::key` of the crate
-/// `vramscope-report` makes the text, as `model.py:42 forward`.
+/// The property that the allocations of a group share. Names are ids in the trace's tables; `Names::key` of the crate
+/// `vramscope-report` turns them into text such as `model.py:42 forward`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HolderKey {
     /// No stack was captured, or it is empty.
@@ -124,56 +124,56 @@ pub enum HolderKey {
     Function(StringId, StringId),
     /// A file.
     File(StringId),
-    /// Compiled code, of which no file is known.
+    /// Compiled code whose file is unknown.
     NoFile,
-    /// The dotted path of a module, as `model.attention`.
+    /// The dotted path of a module, such as `model.attention`.
     Module(String),
-    /// A private pool; `None` where it is not recorded.
+    /// A private pool; `None` if not recorded.
     Pool(Option<PoolId>),
     /// A stream.
     Stream(u64),
-    /// What it is for.
+    /// A category.
     Category(Category),
-    /// The path of a `torch.nn.Module`, empty for the outermost; `None` where no module made it.
+    /// The path of a `torch.nn.Module`, empty for the outermost; `None` if no module made the allocation.
     Layer(Option<Arc<str>>),
-    /// The number of a step, from 0; `None` for what was made before the first.
+    /// The index of a step; `None` for allocations made before the first step.
     Step(Option<usize>),
-    /// Blocks from two to the power of this many bytes, and smaller than twice that.
+    /// Blocks with a size from 2^n bytes up to, but not including, 2^(n+1) bytes.
     Size(u32),
 }
 
 impl HolderKey {
-    /// The group of blocks of this size.
+    /// Returns the group of blocks of this size.
     #[must_use]
     pub fn of_size(bytes: u64) -> Self {
         Self::Size(bytes.max(1).ilog2())
     }
 }
 
-/// The groups at `moment`, largest first. Their bytes sum to the allocated bytes at that moment.
+/// Returns the groups at `moment`, largest first. Their bytes add up to the allocated bytes at that moment.
 pub fn holders_at(history: &History, frames: &Frames, moment: Moment, by: By) -> Vec<Holder> {
     let layout = Layout::at(history, moment);
     group(history, frames, layout.allocated(), Some(&layout), by)
 }
 
-/// What is known of the allocations of a history beside it: who asks about many moments finds it out once. Allocations are told by their
-/// numbers in [`History::allocations`].
+/// Properties of a history's allocations beyond the history itself, precomputed once for queries at many moments. Allocations are
+/// given by their index in [`History::allocations`].
 pub trait Known {
-    /// The private pool.
+    /// Returns the private pool.
     fn pool(&self, allocation: usize) -> Option<PoolId>;
-    /// What it is for.
+    /// Returns the category.
     fn category(&self, allocation: usize) -> Category;
-    /// The path of the module that made it.
+    /// Returns the path of the module that made the allocation.
     fn layer(&self, allocation: usize) -> Option<Arc<str>>;
-    /// The steps of the program; `None` where they are not known.
+    /// Returns the steps of the program; `None` if unknown.
     fn steps(&self) -> Option<&Steps>;
-    /// A number that it shares only with allocations of the same stream, pool and module; `None` where there is none.
+    /// Returns a number that the allocation shares only with allocations of the same stream, pool and module, if there is one.
     fn alike(&self, _allocation: usize) -> Option<u32> {
         None
     }
 }
 
-/// Nothing is known of the allocations but what a history has: enough for groups that stacks or streams tell.
+/// No properties beyond the history; enough for grouping by stack or stream.
 #[derive(Debug, Clone, Copy)]
 pub struct NothingMore;
 
@@ -195,8 +195,8 @@ impl Known for NothingMore {
     }
 }
 
-/// Some allocations in groups, largest first, each with the stack that holds most of it. They are told by their numbers in
-/// [`History::allocations`].
+/// Groups some allocations, largest group first, each with the stack that holds most of its bytes. Allocations are given by their
+/// index in [`History::allocations`].
 pub fn holders_among(
     history: &History,
     frames: &Frames,
@@ -217,7 +217,7 @@ pub fn holders_among(
             return group(history, frames, allocations.map(|id| &history.allocations[id]), None, by);
         }
     };
-    // By stack first, so that the first part of a group is of the stack that holds most.
+    // By stack first, so that the first part of each group has the stack that holds most.
     let mut index: HashMap<(HolderKey, Option<StackId>), usize> = HashMap::new();
     let mut parts: Vec<Holder> = Vec::new();
     for id in allocations {
@@ -228,7 +228,7 @@ pub fn holders_among(
     gather(parts.into_iter())
 }
 
-/// Groups some allocations, largest group first. Pools that were not recorded are those of `layout`.
+/// Groups some allocations, largest group first. Pools that were not recorded come from `layout`.
 pub(crate) fn group<'h>(
     history: &'h History,
     frames: &Frames,
@@ -254,7 +254,7 @@ pub(crate) fn group<'h>(
         By::Category | By::Layer => by_purpose(&Purposes::of(history), allocations, by),
         By::Step => by_step(&Steps::of(history, &Purposes::of(history)), allocations),
         By::Stack => by_stack(history, allocations),
-        // Few stacks stand behind many allocations, and keys are dear: sums come first.
+        // Many allocations share few stacks and keys are expensive to compute, so sums come first.
         By::Line | By::Function | By::File => gather(by_stack(history, allocations).into_iter().map(|h| {
             let key = code_key(history, frames, h.stack, by);
             Holder { key, ..h }
@@ -263,7 +263,7 @@ pub(crate) fn group<'h>(
     }
 }
 
-/// Groups by what allocations are for, or by the module that made them, as `purposes` say.
+/// Groups by category or by module, according to `purposes`.
 pub(crate) fn by_purpose<'h>(
     purposes: &Purposes,
     allocations: impl Iterator<Item = &'h Allocation>,
@@ -285,8 +285,8 @@ pub(crate) fn by_step<'h>(steps: &Steps, allocations: impl Iterator<Item = &'h A
     )
 }
 
-/// Groups what is grouped by stack. A path may be long, and many lines share it: until the end a module is one of its
-/// frames, and the path of each file is made once.
+/// Groups stacks by module. Module paths are long and shared by many lines. So a frame stands for the module until the end, and
+/// each path is computed once.
 fn by_module(history: &History, frames: &Frames, stacks: Vec<Holder>) -> Vec<Holder> {
     let mut keys = Keys::of(history, frames, By::Module);
     let parts = stacks.into_iter().map(|h| Holder { key: keys.key(h.stack), ..h });
@@ -296,7 +296,7 @@ fn by_module(history: &History, frames: &Frames, stacks: Vec<Holder>) -> Vec<Hol
     groups
 }
 
-/// What allocations share by stack, line, function, file or module: found out from their stacks.
+/// Computes the key of stacks by stack, line, function, file or module.
 pub(crate) struct Keys<'h> {
     history: &'h History,
     frames: &'h Frames,
@@ -310,13 +310,13 @@ impl<'h> Keys<'h> {
         Self { history, frames, by, of_file: HashMap::new(), of_module: HashMap::new() }
     }
 
-    /// What allocations with this stack share. Until [`finish`](Self::finish) a module is one of its frames.
+    /// Returns the key of allocations with this stack. Until [`finish`](Self::finish), a frame stands for a module.
     pub(crate) fn key(&mut self, stack: Option<StackId>) -> HolderKey {
         let Self { history, frames, by, .. } = *self;
         match code_key(history, frames, stack, by) {
             HolderKey::Line(id) if by == By::Module => {
                 let file = history.trace().frames.get(id).filename;
-                // A path is shortened by whose code it is.
+                // The short path depends on the origin of the code.
                 let path = self.of_file.entry((file, frames.code(id) == Code::User));
                 let of_module = &mut self.of_module;
                 HolderKey::Line(
@@ -327,7 +327,7 @@ impl<'h> Keys<'h> {
         }
     }
 
-    /// Gives a key its last form.
+    /// Turns a key into its final form.
     pub(crate) fn finish(&self, key: &mut HolderKey) {
         if let (By::Module, &mut HolderKey::Line(id)) = (self.by, &mut *key) {
             *key = HolderKey::Module(module(self.history, self.frames, id));
@@ -335,7 +335,7 @@ impl<'h> Keys<'h> {
     }
 }
 
-/// The dotted path of a frame's file.
+/// Returns the dotted path of a frame's file.
 fn module(history: &History, frames: &Frames, id: FrameId) -> String {
     let path = frames.short_path(history.trace(), id);
     let path = path.strip_suffix(".py").unwrap_or(&path);
@@ -351,7 +351,8 @@ fn by_stack<'h>(history: &'h History, allocations: impl Iterator<Item = &'h Allo
     }))
 }
 
-/// What allocations with this stack share, by stack, line, function, file or module; by anything else no stack tells it.
+/// Returns the key of allocations with this stack, grouped by stack, line, function, file or module. Other groupings do not
+/// depend on the stack.
 pub fn stack_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
     let stack = stack.filter(|&stack| !history.trace().stacks.get(stack).is_empty());
     match code_key(history, frames, stack, by) {
@@ -360,7 +361,7 @@ pub fn stack_key(history: &History, frames: &Frames, stack: Option<StackId>, by:
     }
 }
 
-/// What allocations share whose stack is named by this frame, by line, function, file or module.
+/// Returns the key of allocations whose stack is named by this frame, grouped by line, function, file or module.
 pub fn frame_key(history: &History, frames: &Frames, frame: FrameId, by: By) -> HolderKey {
     match named_by(history, frame, by) {
         HolderKey::Line(frame) if by == By::Module => HolderKey::Module(module(history, frames, frame)),
@@ -368,7 +369,7 @@ pub fn frame_key(history: &History, frames: &Frames, frame: FrameId, by: By) -> 
     }
 }
 
-/// Adds up the parts of each group; its stack is that of its first part.
+/// Sums the parts of each group. The group's stack is that of its first part.
 fn gather(parts: impl Iterator<Item = Holder>) -> Vec<Holder> {
     let mut index: HashMap<(Option<Origin>, HolderKey), usize> = HashMap::new();
     let mut groups: Vec<Holder> = Vec::new();
@@ -379,7 +380,7 @@ fn gather(parts: impl Iterator<Item = Holder>) -> Vec<Holder> {
     groups
 }
 
-/// Adds a part to the group that the index has for it, or makes it one.
+/// Adds a part to its group in the index, or adds it as a new group.
 fn join<K: Hash + Eq>(index: &mut HashMap<K, usize>, groups: &mut Vec<Holder>, key: K, part: Holder) {
     match index.entry(key) {
         Entry::Occupied(at) => groups[*at.get()].add(&part),
@@ -390,19 +391,19 @@ fn join<K: Hash + Eq>(index: &mut HashMap<K, usize>, groups: &mut Vec<Holder>, k
     }
 }
 
-/// Puts the groups in order, those with the most bytes first.
+/// Sorts the groups by bytes, largest first.
 fn sort(groups: &mut [Holder]) {
     groups.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.origin, &a.key).cmp(&(b.origin, &b.key))));
 }
 
 impl Holder {
-    /// A group that holds one allocation.
+    /// A group of one allocation.
     fn of(a: &Allocation, origin: Option<Origin>, key: HolderKey) -> Self {
         Self { bytes: a.size, requested: a.requested, count: 1, origin, key, stack: a.stack }
     }
 }
 
-/// What allocations with this stack share by stack, line, function or file.
+/// Returns the key of allocations with this stack, grouped by stack, line, function or file.
 pub(crate) fn code_key(history: &History, frames: &Frames, stack: Option<StackId>, by: By) -> HolderKey {
     if by == By::Stack {
         return stack.map_or(HolderKey::NoStack, HolderKey::Stack);
@@ -411,7 +412,7 @@ pub(crate) fn code_key(history: &History, frames: &Frames, stack: Option<StackId
     own.map_or(HolderKey::NoStack, |frame| named_by(history, frame, by))
 }
 
-/// What allocations share whose stack is named by this frame. A module is one of its frames, for its path is long.
+/// Returns the key of allocations whose stack is named by this frame. A frame stands for a module, because its path is long.
 fn named_by(history: &History, id: FrameId, by: By) -> HolderKey {
     let trace = history.trace();
     let frame = trace.frames.get(id);
@@ -423,7 +424,7 @@ fn named_by(history: &History, id: FrameId, by: By) -> HolderKey {
     }
 }
 
-/// Whether the name of a file says something: compiled code without debug information has none.
+/// Whether the name is that of a file; compiled code without debug information has none.
 fn is_file(name: &str) -> bool {
     !matches!(name, "" | "??")
 }

@@ -1,4 +1,4 @@
-//! What each module of a model holds, with all modules inside it.
+//! The memory of each module of a model, including the modules inside it.
 
 use hashbrown::HashMap;
 use vramscope_trace::Phase;
@@ -6,25 +6,25 @@ use vramscope_trace::Phase;
 use crate::history::Allocation;
 use crate::purposes::Purposes;
 
-/// A `torch.nn.Module`, and what the allocations hold that it and the modules inside it made.
+/// A `torch.nn.Module`, with the allocations that it and the modules inside it made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Layer {
-    /// Its path in the model; the outermost module is the empty path.
+    /// The module's path in the model; empty for the outermost module.
     pub path: String,
-    /// How many modules there are around it.
+    /// Number of enclosing modules.
     pub depth: usize,
     /// Bytes of the blocks.
     pub bytes: u64,
-    /// Those that were made in a forward pass.
+    /// Bytes of the blocks made in a forward pass.
     pub forward: u64,
-    /// Those that were made in a backward pass.
+    /// Bytes of the blocks made in a backward pass.
     pub backward: u64,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub count: u64,
 }
 
-/// Every module that made some of `allocations`, and those around it: each before the modules inside it, those with the most bytes
-/// first. What no module made is left out.
+/// Returns every module that made some of `allocations`, and their enclosing modules. Each module comes before the modules inside
+/// it; among siblings, the largest comes first. Allocations that no module made are left out.
 pub fn layers<'h>(purposes: &Purposes, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Layer> {
     let mut found: HashMap<String, Layer> = HashMap::new();
     for a in allocations {
@@ -43,7 +43,7 @@ pub fn layers<'h>(purposes: &Purposes, allocations: impl Iterator<Item = &'h All
         }
     }
     let mut layers: Vec<Layer> = found.values().cloned().collect();
-    // In the order of a walk through the tree: at each level by bytes, then by name.
+    // In the order of a tree walk: at each level by bytes, then by name.
     let rank = |path: &str| found.get(path).map_or(0, |l| l.bytes);
     layers.sort_by_cached_key(|layer| {
         let steps = around(&layer.path).map(|path| (std::cmp::Reverse(rank(path)), path.to_owned()));
@@ -52,7 +52,8 @@ pub fn layers<'h>(purposes: &Purposes, allocations: impl Iterator<Item = &'h All
     layers
 }
 
-/// The modules around one, outermost first, and itself: of `h.0.attn` these are the outermost, `h`, `h.0` and `h.0.attn`.
+/// Returns a module's path and those of its enclosing modules, outermost first: for `h.0.attn` the empty path, `h`, `h.0` and
+/// `h.0.attn`.
 fn around(path: &str) -> impl Iterator<Item = &str> {
     let inner =
         path.match_indices('.').map(|(dot, _)| &path[..dot]).chain((!path.is_empty()).then_some(path));

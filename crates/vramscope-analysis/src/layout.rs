@@ -1,4 +1,4 @@
-//! What lies where at one moment: reserved ranges, active blocks and the free blocks between them.
+//! The layout of reserved memory at one moment: reserved ranges, active blocks and the free blocks between them.
 
 use std::ops::Range;
 
@@ -15,42 +15,42 @@ pub struct Layout<'h> {
     moment: Moment,
     /// Every allocation of the history.
     allocations: &'h [Allocation],
-    /// Reserved ranges by address.
+    /// The reserved ranges, by address.
     ranges: Vec<&'h ReservedRange>,
-    /// Numbers of the active allocations, by address.
+    /// Indices of the active allocations, by address.
     active: Vec<u32>,
 }
 
-/// A piece of reserved memory that no active block uses.
+/// A free block: a range of reserved memory that no active block uses.
 ///
 /// ```text
 ///   segment  [ block | free | block | free      ]
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FreeBlock {
-    /// Address of its first byte.
+    /// Device address of the first byte.
     pub address: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
     /// The only stream that can use it.
     pub stream: u64,
-    /// Whether it serves small or large requests.
+    /// Whether the block serves small or large requests.
     pub kind: SegmentKind,
-    /// The private pool it belongs to, where known.
+    /// The private pool of the block, if known.
     pub pool: Option<PoolId>,
-    /// A whole segment: what the allocator can give back to the device.
+    /// The block is a whole segment, which the allocator can release to the device.
     pub whole_segment: bool,
 }
 
 impl<'h> Layout<'h> {
-    /// The layout at `moment`.
+    /// Returns the layout at `moment`.
     pub fn at(history: &'h History, moment: Moment) -> Self {
         let [layout] = Self::at_each(history, [moment]);
         layout
     }
 
-    /// The layout at `moment`, where the numbers of the ranges that are reserved then, and of the allocations that are active, are
-    /// known.
+    /// Returns the layout at `moment` from the known indices of the ranges that are reserved and of the allocations that are
+    /// active at that moment.
     pub fn of_known(history: &'h History, moment: Moment, ranges: &[u32], mut active: Vec<u32>) -> Self {
         let allocations = history.allocations.as_slice();
         let mut ranges: Vec<_> = ranges.iter().map(|&id| &history.reserved[id as usize]).collect();
@@ -59,7 +59,7 @@ impl<'h> Layout<'h> {
         Self { moment, allocations, ranges, active }
     }
 
-    /// The layouts at some few moments, for the price of one: every allocation is looked at once.
+    /// Returns the layouts at a few moments. Every allocation is read only once.
     pub(crate) fn at_each<const N: usize>(history: &'h History, moments: [Moment; N]) -> [Self; N] {
         let allocations = history.allocations.as_slice();
         let mut layouts = moments.map(|moment| {
@@ -82,17 +82,17 @@ impl<'h> Layout<'h> {
         self.moment
     }
 
-    /// The active allocations, in order of address.
+    /// The active allocations, by address.
     pub fn active(&self) -> impl Iterator<Item = &'h Allocation> {
         self.active.iter().map(|&id| &self.allocations[id as usize])
     }
 
-    /// Those of the active allocations that are allocated, in order of address.
+    /// The active allocations that are still allocated, by address.
     pub fn allocated(&self) -> impl Iterator<Item = &'h Allocation> {
         self.active().filter(|a| a.is_allocated_at(self.moment))
     }
 
-    /// The four kinds of bytes at this moment.
+    /// Returns the four byte counters at this moment.
     pub fn counters(&self) -> Counters {
         let mut c = Counters::default();
         for a in self.active() {
@@ -106,18 +106,18 @@ impl<'h> Layout<'h> {
         c
     }
 
-    /// The range that holds `address`.
+    /// Returns the reserved range that contains `address`.
     pub fn range_around(&self, address: u64) -> Option<&'h ReservedRange> {
         let i = self.ranges.partition_point(|r| r.address <= address).checked_sub(1)?;
         Some(self.ranges[i]).filter(|r| address < r.end())
     }
 
-    /// Every free block, by address. Pieces of an expandable segment that touch count as one range.
+    /// Returns all free blocks, by address. Adjacent ranges of an expandable segment count as one range.
     pub fn free_blocks(&self) -> Vec<FreeBlock> {
         self.holes().into_iter().map(|hole| hole.free).collect()
     }
 
-    /// Every free block with the active blocks beside it, by address.
+    /// Returns all free blocks with their neighboring active blocks, by address.
     pub fn holes(&self) -> Vec<Hole> {
         let mut holes = Vec::new();
         for Extent { ranges, active } in self.extents() {
@@ -148,7 +148,7 @@ impl<'h> Layout<'h> {
         holes
     }
 
-    /// The addresses of the reserved ranges, those joined that blocks reach over, and the active allocations in each.
+    /// Returns the reserved ranges, with adjacent ranges of one expandable segment joined, and the active allocations in each.
     pub(crate) fn places(&self) -> impl Iterator<Item = (Range<u64>, Vec<&'h Allocation>)> {
         self.extents().filter_map(|Extent { ranges, active }| {
             let addresses = ranges.first()?.address..ranges.last()?.end();
@@ -156,7 +156,7 @@ impl<'h> Layout<'h> {
         })
     }
 
-    /// The reserved ranges, those joined that blocks reach over, and the active blocks in each.
+    /// The reserved ranges, with adjacent ranges of one expandable segment joined, and the active allocations in each.
     fn extents(&self) -> impl Iterator<Item = Extent<'_, 'h>> {
         let mut active = self.active.as_slice();
         let continues = |before: &&ReservedRange, next: &&ReservedRange| {
@@ -175,26 +175,27 @@ impl<'h> Layout<'h> {
     }
 }
 
-/// Ranges that touch, and the numbers of the active allocations in them, by address.
+/// Adjacent ranges, with the indices of the active allocations in them, by address.
 struct Extent<'l, 'h> {
     ranges: &'l [&'h ReservedRange],
     active: &'l [u32],
 }
 
-/// A free block, and the active blocks that it lies between.
+/// A free block and its neighboring active blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hole {
     /// The free block.
     pub free: FreeBlock,
-    /// The number of the allocation in front of it in its segment; `None` where the segment begins with it.
+    /// The index of the allocation before it in its segment; `None` if the segment starts with the free block.
     pub before: Option<u32>,
-    /// The number of the allocation behind it; `None` where the segment ends with it.
+    /// The index of the allocation after it; `None` if the segment ends with the free block.
     pub after: Option<u32>,
 }
 
 impl Hole {
-    /// Since when, seen from `moment`, all of it is free: the moment at which the last allocation in its place became available,
-    /// or its last range was reserved, and the number of that allocation.
+    /// Returns the moment since which the whole block is free, seen from `moment`. This is the moment at which the last
+    /// allocation in this range became available, with the index of that allocation, or the moment at which the last range was
+    /// reserved.
     pub fn free_since(&self, history: &History, moment: Moment) -> (Moment, Option<u32>) {
         let FreeBlock { address, size, .. } = self.free;
         let end = address.saturating_add(size);

@@ -1,10 +1,9 @@
-//! Stacks whose allocations pile up through the run.
+//! Finds stacks whose allocations accumulate over the run.
 //!
-//! A leak does not show in how much a stack has live, which rises and falls with every step, but in how
-//! little it ever falls back to. The run is cut into windows; the *floor* of a stack in a window is the
-//! fewest allocations it has live there or in any later window. The floor of parameters and optimizer
-//! state rises once and stays; that of activations stays near zero; that of a cache levels off; that of a
-//! leak goes on rising.
+//! The live bytes of a stack do not show a leak, because they rise and fall with every step. The low points do. The run is
+//! divided into windows; the *floor* of a stack in a window is the smallest number of live allocations in that window or in any
+//! later one. The floor of parameters and optimizer state rises once and stays. The floor of activations stays near zero. The
+//! floor of a cache levels off. The floor of a leak keeps rising.
 //!
 //! ```text
 //!   live    /\/\ /\/\ /\/\      activations: floor 0
@@ -12,11 +11,11 @@
 //!        _/\_/‾\_/‾‾\_/‾‾‾      leak: floor rises in every window
 //! ```
 //!
-//! Loading a model or a single forward pass grows in the same way, so a run must also show that it
-//! repeats: it gives back, in falls that stand out, at least as much as it grows. Two more kinds of growth are no leak:
+//! Loading a model or a single forward pass grows in the same way. So a run must also repeat itself: in distinct falls, it must
+//! free at least as many bytes as it grows. Two more kinds of growth are no leaks:
 //!
-//! - Replacement: as many blocks of the same sizes that were live before recording are freed meanwhile. Their lines are not known, so the
-//!   new blocks may have taken their places, as an optimizer's new moments do.
+//! - Replacement: as many blocks of the same sizes that were live before recording are freed meanwhile. Their lines are not
+//!   known, so the new blocks may have replaced them, as an optimizer's new moments do.
 //! - State that is made once: see [`leak_rounds`](crate::leak_rounds).
 
 use hashbrown::HashMap;
@@ -26,63 +25,63 @@ use crate::frames::{Code, Frames};
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
-/// How many windows of the same number of events a run is cut into.
+/// Number of windows, with equal numbers of events, that a run is divided into.
 pub const WINDOWS: usize = 10;
 
-/// Of ten steps from one window to the next, those in which the floor must rise. Not all: a step of the program may be as
-/// long as a window.
+/// Out of ten steps between windows, the number in which the floor must rise. It is less than ten because a program step may be
+/// as long as a window.
 const MUST_RISE_OF_TEN: usize = 7;
 
-/// A fall counts where it is at least the whole rise divided by two to this power: smaller ones are noise.
+/// Falls smaller than the whole rise divided by two to this power are noise.
 const SMALLEST_FALL: usize = 7;
 
-/// The fewest falls that show that a run repeats itself.
+/// The smallest number of falls that shows that a run repeats itself.
 const FEWEST_FALLS: u64 = 3;
 
-/// A line whose allocations pile up, and the evidence.
+/// A line whose allocations accumulate, with the evidence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeakSuspect {
     /// The user's line; see [`Frames::own_frame`].
     pub line: FrameId,
-    /// The stack behind it that grew most.
+    /// The line's stack that grew most.
     pub stack: StackId,
-    /// The stacks that end in this line and grew, in order.
+    /// The growing stacks of this line, sorted.
     pub stacks: Vec<StackId>,
-    /// The floor of each window: the fewest live allocations that these stacks have in it or in any later window.
+    /// The floor of each window: the smallest number of live allocations of these stacks in that window or any later one.
     pub floor: [u64; WINDOWS],
-    /// In how many windows the floor rose.
+    /// Number of windows in which the floor rose.
     pub rises: usize,
-    /// How many allocations these stacks made in the whole run.
+    /// Number of allocations that these stacks made in the whole run.
     pub allocations: u64,
-    /// How many of those were never freed before the last allocation of the run.
+    /// Number of these allocations that were not freed before the last allocation of the run.
     pub kept: u64,
-    /// Bytes of the blocks of the kept ones.
+    /// Bytes of the blocks of the retained allocations.
     pub kept_bytes: u64,
-    /// Bytes of those among them that had been made by the end of each window: how the leak grew. The last are all.
+    /// Retained bytes that had been allocated by the end of each window; the last value equals `kept_bytes`.
     pub kept_by_then: [u64; WINDOWS],
-    /// Bytes of those that a step of the program made: the median of all steps. `None` where no steps are known, and until
-    /// [`Steps::measure_leaks`](crate::Steps::measure_leaks) has told it.
+    /// Retained bytes per program step: the median over all steps. `None` without known steps, and until
+    /// [`Steps::measure_leaks`](crate::Steps::measure_leaks) has set it.
     pub kept_per_step: Option<u64>,
     /// The moment after the last allocation of the run.
     pub end: Moment,
 }
 
 impl LeakSuspect {
-    /// Whether this allocation is one of the kept ones.
+    /// Whether the suspect retains this allocation.
     pub fn keeps(&self, a: &Allocation) -> bool {
         let is_its_own = a.stack.is_some_and(|stack| self.stacks.binary_search(&stack).is_ok());
         is_its_own && !a.is_preexisting() && a.to > self.end
     }
 }
 
-/// What one stack has allocated so far, and how few of it were live in each window.
+/// Counts of one stack so far, with its fewest live allocations in each window.
 #[derive(Clone, Default)]
 pub(crate) struct Tally {
     live: u64,
     lowest: [u64; WINDOWS],
     allocations: u64,
     kept: u64,
-    /// Bytes of the kept ones made in each window.
+    /// Bytes of the retained allocations made in each window.
     kept_in: [u64; WINDOWS],
 }
 
@@ -92,10 +91,10 @@ impl Tally {
     }
 }
 
-/// Counts by stack.
+/// The counts by stack.
 pub(crate) type Tallies = HashMap<StackId, Tally>;
 
-/// The lowest and the highest active bytes up to the last allocation.
+/// The range of active bytes up to the last allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct ActiveRange {
     lowest: u64,
@@ -109,7 +108,7 @@ impl Default for ActiveRange {
 }
 
 impl ActiveRange {
-    /// Takes in the active bytes at the next moment.
+    /// Updates the range with the active bytes at the next moment.
     #[inline]
     pub(crate) fn see(&mut self, active: u64) {
         self.lowest = self.lowest.min(active);
@@ -117,7 +116,7 @@ impl ActiveRange {
     }
 }
 
-/// Lines whose live allocations keep growing through the run, most bytes first; state that is made once is among them.
+/// Returns the lines whose live allocations keep growing through the run, most bytes first. State that is made once is included.
 pub(crate) fn growing_lines(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     let Some(last) = last_allocation(history) else { return Vec::new() };
     let mut active = ActiveRange::default();
@@ -129,12 +128,12 @@ pub(crate) fn growing_lines(history: &History, frames: &Frames) -> Vec<LeakSuspe
     }
 }
 
-/// The fewest allocations of one stack that show that a run which frees nothing repeats itself.
+/// The smallest number of allocations of one stack that shows that a run repeats itself although it frees nothing.
 const FEWEST_KEPT: u64 = 100;
 
-/// Nothing is ever freed, and the program runs out of memory at a line of its own that allocates the size that failed again and again: a
-/// list that keeps everything. Loading a model and a forward pass also free little; their allocations are made by packages, in stacks and
-/// sizes of many kinds.
+/// Whether nothing is ever freed, and the program runs out of memory at one of its own lines that allocates the failing size
+/// again and again, as a list that keeps everything does. Loading a model and a forward pass also free little, but packages make
+/// their allocations, in many different stacks and sizes.
 pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
     let events = &history.device().events;
     let frees =
@@ -150,7 +149,7 @@ pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
     if !history.trace().stacks.get(stack).iter().all(is_own) {
         return false;
     }
-    // The request that failed may have another number of frames of compiled code, so that lines are compared.
+    // The failed request may have a different number of compiled frames, so lines are compared.
     let Some(line) = frames.own_frame(history.trace(), stack) else { return false };
     let is_at_line = |a: &&Allocation| {
         alloc_stack(history, a).and_then(|stack| frames.own_frame(history.trace(), stack)) == Some(line)
@@ -159,12 +158,12 @@ pub(crate) fn only_grows(history: &History, frames: &Frames) -> bool {
     kept >= FEWEST_KEPT && kept * 4 >= history.recorded().count() as u64 * 3
 }
 
-/// The event of the last allocation: after it the program only frees.
+/// Returns the event of the last allocation; after it, the program only frees.
 pub(crate) fn last_allocation(history: &History) -> Option<usize> {
     history.device().events.actions().iter().rposition(|&a| a == Action::Alloc)
 }
 
-/// The suspects of a run that repeats, by what its stacks have live.
+/// Returns the suspects of a run that repeats itself.
 pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> Vec<LeakSuspect> {
     let Some(end) = last_allocation(history).map(Moment::after) else { return Vec::new() };
     let mut by_line: HashMap<FrameId, LeakSuspect> = HashMap::new();
@@ -208,7 +207,7 @@ pub(crate) fn suspects(history: &History, frames: &Frames, tallies: Tallies) -> 
     out
 }
 
-/// Drops the stacks half of whose kept blocks, or more, can have replaced blocks that were live before recording.
+/// Drops stacks if at least half of their retained blocks may have replaced blocks that were live before recording.
 fn drop_replacements(history: &History, end: Moment, growing: &mut Vec<(StackId, Tally)>) {
     if growing.is_empty() {
         return;
@@ -230,7 +229,7 @@ fn drop_replacements(history: &History, end: Moment, growing: &mut Vec<(StackId,
         if sizes.iter().map(taken).sum::<u64>() * 2 < tally.kept {
             return true;
         }
-        // A block is replaced by one other.
+        // One block replaces one other block.
         for (size, count) in sizes {
             replaced.entry(*size).and_modify(|left| *left = left.saturating_sub(*count));
         }
@@ -238,12 +237,12 @@ fn drop_replacements(history: &History, end: Moment, growing: &mut Vec<(StackId,
     });
 }
 
-/// What each stack has live at its lowest in each window up to event `last`.
+/// Counts each stack's allocations, with its fewest live ones in each window, up to event `last`.
 pub(crate) fn tally(history: &History, last: usize) -> Tallies {
     let mut tallies = Tallies::new();
     let mut unrecorded = 0;
     let end = Moment::after(last);
-    // Event `e` is in window `e * WINDOWS / (last + 1)`.
+    // Event `e` belongs to window `e * WINDOWS / (last + 1)`.
     let last_window = last * WINDOWS / (last + 1);
     for window in 0..=last_window {
         let border = |window: usize| (window * (last + 1)).div_ceil(WINDOWS);
@@ -277,20 +276,20 @@ pub(crate) fn tally(history: &History, last: usize) -> Tallies {
     tallies
 }
 
-/// Active bytes fall again and again up to event `last`, and all those falls together are no less than the whole rise, from the
-/// lowest to the highest of `active`.
+/// Whether active bytes fall again and again up to event `last`, and all these falls together are at least as large as the whole
+/// rise of `active`, from lowest to highest.
 pub(crate) fn repeats(history: &History, last: usize, active: ActiveRange) -> bool {
     fall_by(history.walk().take(last + 2).map(|(_, c)| c.active), active)
 }
 
-/// The same of any values, one behind the other.
+/// Like [`repeats`], for any sequence of values.
 pub(crate) fn falls_back(values: impl Iterator<Item = u64> + Clone) -> bool {
     let mut range = ActiveRange::default();
     values.clone().for_each(|value| range.see(value));
     fall_by(values, range)
 }
 
-/// Whether values between these fall again and again, and all those falls together are no less than the whole rise.
+/// Whether values in this range fall again and again, and all these falls together are at least as large as the whole range.
 fn fall_by(values: impl Iterator<Item = u64>, range: ActiveRange) -> bool {
     let rise = range.highest.saturating_sub(range.lowest);
     let mut falls: [Falls; SMALLEST_FALL] =
@@ -303,12 +302,12 @@ fn fall_by(values: impl Iterator<Item = u64>, range: ActiveRange) -> bool {
     falls.iter().any(|f| f.count >= FEWEST_FALLS && f.count.saturating_mul(f.depth) >= rise)
 }
 
-/// Counts how often a value falls by `depth` from its last high, rising by as much in between.
+/// Counts how often a value falls by `depth` from its last high, rising by the same amount in between.
 struct Falls {
     depth: u64,
     count: u64,
     falling: bool,
-    /// The highest value since the last rise, or the lowest since the last fall.
+    /// The highest value since the last rise, or the lowest value since the last fall.
     turn: u64,
 }
 
@@ -327,7 +326,7 @@ impl Falls {
     }
 }
 
-/// The stack that allocated it, where that was recorded.
+/// Returns the stack that allocated `a`, if recorded.
 fn alloc_stack(history: &History, a: &Allocation) -> Option<StackId> {
     history.stack_of(a).filter(|_| !a.is_preexisting())
 }
@@ -340,9 +339,9 @@ fn floor(t: &Tally) -> [u64; WINDOWS] {
     floor
 }
 
-/// Whether a floor, one value a window, keeps rising: it rises in most steps from one window to the next, and in the second
-/// half of the run by at least half as much as in the first. The first window is left out of the halves: much is made once
-/// at the beginning.
+/// Whether a floor, given as one value per window, keeps rising. It must rise in most steps between windows, and in the second
+/// half of the run by at least half as much as in the first half. The first window is left out of the halves, because programs
+/// allocate much at the beginning only.
 pub fn keeps_growing(floor: &[u64]) -> bool {
     let (Some(&second), Some(&last)) = (floor.get(1), floor.last()) else { return false };
     let middle = floor[floor.len() / 2];
@@ -350,7 +349,7 @@ pub fn keeps_growing(floor: &[u64]) -> bool {
     rises(floor) * 10 >= (floor.len() - 1) * MUST_RISE_OF_TEN && late.saturating_mul(2) >= early
 }
 
-/// In how many steps from one window to the next a floor rises.
+/// Returns the number of steps between windows in which a floor rises.
 pub fn rises(floor: &[u64]) -> usize {
     floor.array_windows().filter(|[a, b]| b > a).count()
 }
@@ -377,7 +376,7 @@ mod tests {
         assert!(keeps_growing(&[0, 7, 13, 19, 25, 31, 37, 43, 49, 55]));
         assert!(!keeps_growing(&[0, 47, 100, 138, 171, 181, 182, 199, 199, 202]));
         assert!(!keeps_growing(&[0, 9, 9, 9, 9, 9, 9, 9, 9, 9]));
-        // Of any number of points.
+        // The number of windows is arbitrary.
         assert!(keeps_growing(&[1, 2, 3]) && keeps_growing(&[0, 5]));
         assert!(!keeps_growing(&[1, 2, 2]) && !keeps_growing(&[3]) && !keeps_growing(&[]));
     }

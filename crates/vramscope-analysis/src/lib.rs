@@ -1,10 +1,31 @@
-//! Questions asked of a recording, answered as plain data.
+//! Analyses of a recording, with results as plain data.
 //!
-//! Everything here is a pure function of a [`Trace`](vramscope_trace::Trace): the same recording gives the
-//! same answer, nothing is printed and nothing is read. It begins with a [`History`], which pairs frees with
-//! allocations and knows every lifetime and size.
+//! Every function here is a pure function of a [`Trace`](vramscope_trace::Trace): the same recording gives the same result, and
+//! the functions do no input or output. Start with a [`History`], which pairs frees with allocations and contains all lifetimes
+//! and sizes.
 //!
-//! Sizes are bytes; positions in a recording are [`Moment`]s.
+//! Sizes are in bytes; positions in a recording are [`Moment`]s.
+
+//!
+//! # Modules
+//! - `moment`: a position between events; lifetimes are half-open ranges of moments. `history`: every allocation; `Quality` counts
+//!   inconsistencies. `replayed` adds sizes from a replay. `segments`: reserved ranges over time, from the end state with every event
+//!   undone. `skipped`: kinds of events that were left out (`skip_actions`).
+//! - Shared by several questions: `changes` (starts and ends in order of time, used by every sweep over lifetimes), `layout` (contents of
+//!   the device at one moment), `course` (all counters in one walk), `times`, `region_runs`, `segment_events`, `frames` (whose code a
+//!   frame is).
+//! - One file for each question: `counters`, `holders`, `holder_changes`, `tree`, `churn`, `leaks`, `fragmentation`, `pins`, `regions`,
+//!   `facts`, `budget`, `growth`, `steps`, `layers`. `summary` asks everything about one device.
+//! - `cancel`: long loops check it, and a canceled question ends without an answer. `beside`: work on a second thread, if the system has
+//!   one.
+//! - `purposes`: categories with their evidence. Recorded tags win (`tags`); otherwise `signs` (known frames), `phases` and `rules`
+//!   decide.
+//! - `rhythm`: repeated allocations, and where iterations begin.
+//! - `out_of_memory`, `ooms`, `causes`, `diagnosis`: failed requests. `cards`: the cards on which a program fits, by replay.
+//! - `packing`: offline packing. Effort is counted in steps, not in time, so answers are deterministic.
+//! - `difference`, `diff`, `places`, `highest`: two recordings. `rules` explains stacks, from specific to general rules.
+//! - `samples`: the same for logs of samples.
+//! - `timeline`: pictures of any window. `replay`: the recorded requests under other settings.
 
 mod amount;
 mod beside;

@@ -1,4 +1,4 @@
-//! The out-of-memory events of a recording, explained by what was where when each request failed.
+//! The out-of-memory events of a recording, explained by the memory state at each failed request.
 
 use hashbrown::HashMap;
 use vramscope_trace::Action;
@@ -14,13 +14,14 @@ use crate::out_of_memory::{OutOfMemory, is_at_limit};
 use crate::pins::Pins;
 use crate::segment_events::is_release;
 
-/// How many out-of-memory events are explained one by one; a program that catches them may have thousands.
+/// Number of out-of-memory events that are explained one by one; a program that catches them may have thousands.
 pub const MOST_EXPLAINED: usize = 20;
 
-/// The out-of-memory events of a recording, oldest first: the first [`MOST_EXPLAINED`], and how many more.
+/// Explains the first [`MOST_EXPLAINED`] out-of-memory events of a recording, oldest first, and returns the number of further
+/// ones.
 ///
-/// Their causes are those that the state of the allocator shows. [`Summary`](crate::Summary) also weighs leaks, and tries the first
-/// failure without each setting.
+/// The causes are only those that the allocator's state shows. [`Summary`](crate::Summary) also weighs leaks, and replays the
+/// first failure without single settings.
 pub fn ooms(history: &History, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
     let actions = history.device().events.actions().iter().enumerate();
     let mut events = actions.filter(|&(_, &a)| a == Action::Oom).map(|(i, _)| i);
@@ -65,13 +66,14 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
     }
 }
 
-/// Freed blocks that waited for another stream when the request of `event` looked for a block.
+/// Returns the freed blocks that waited for another stream when the request of `event` looked for a block.
 ///
-/// Before it fails, PyTorch's allocator waits for the streams and gives cached segments back (`release_cached_blocks`); then it asks the
-/// device again, and does not look for a block again. So a block that became free in between may fit and serve nothing.
+/// Before a request fails, PyTorch's allocator waits for the streams and releases cached segments (`release_cached_blocks`). Then
+/// it asks the device again, but does not look for a block again. So a block that became free in between may fit but serve
+/// nothing.
 fn pending(history: &History, layout: &Layout<'_>, event: usize, request: Request) -> Pending {
     let events = &history.device().events;
-    // Within the request, frees are completed and segments are given back, and the program asks for nothing.
+    // Within the request, frees complete and segments are released, but the program makes no other requests.
     let is_within =
         |&e: &usize| events.actions()[e] == Action::FreeCompleted || is_release(events.actions()[e]);
     let first = (0..event).rev().take_while(is_within).last().unwrap_or(event);
@@ -98,7 +100,8 @@ fn pending(history: &History, layout: &Layout<'_>, event: usize, request: Reques
     Pending { fitting: waited, waiting }
 }
 
-/// Free bytes of other streams that are idle: of the requests since its first one, such a stream made none in the later half.
+/// Returns the free bytes of other streams that are idle: a stream is idle if it made none of the later half of all requests
+/// since its own first one.
 fn idle(history: &History, layout: &Layout<'_>, event: usize, request: Request) -> u64 {
     let default = request.pool.unwrap_or_default();
     let free = layout.free_blocks();

@@ -1,4 +1,4 @@
-//! A request that failed, in numbers: of a recording or of a replay.
+//! A failed request in numbers, from a recording or a replay.
 
 use vramscope_engine::Policy;
 use vramscope_trace::StackId;
@@ -9,54 +9,54 @@ use crate::fragmentation::{Fragmentation, Request};
 use crate::holders::Holder;
 use crate::pins::Pins;
 
-/// The device had room for the segment that a request of `rounded` bytes asks it for: it failed at a limit on reserved
-/// bytes, as `per_process_memory_fraction` sets one. `device_free` are the bytes that the driver had free.
+/// Whether a request of `rounded` bytes failed at a limit on reserved bytes, such as `per_process_memory_fraction`. This is the
+/// case if the device had room for the segment. `device_free` is the number of bytes that the driver had free.
 pub(crate) fn is_at_limit(policy: &Policy, rounded: u64, device_free: u64) -> bool {
     policy.segment_size(rounded) <= device_free
 }
 
-/// A request for which there was no memory, and what the memory looked like then.
+/// A failed request, with the memory state at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The number of the event, from 0.
+    /// The event index.
     pub event: usize,
-    /// Microseconds since the Unix epoch, where recorded.
+    /// Time in microseconds since the Unix epoch, if recorded.
     pub time_us: Option<i64>,
-    /// What was asked for, in bytes after rounding.
+    /// The request, in bytes after rounding.
     pub request: Request,
-    /// Bytes the driver still had free, as the allocator asked it.
+    /// Free bytes of the device, as reported to the allocator.
     pub device_free: u64,
-    /// The device had room for it: a limit on reserved bytes stood in the way.
+    /// The device had room for the request: it failed at a limit on reserved bytes.
     pub at_limit: bool,
-    /// Bytes that were requested, allocated, active and reserved then.
+    /// Requested, allocated, active and reserved bytes at that moment.
     pub counters: Counters,
-    /// Why none of its free memory could serve the request.
+    /// Why no free block could serve the request.
     pub fragmentation: Fragmentation,
-    /// Why it failed, each cause in bytes.
+    /// The causes of the failure, each in bytes.
     pub causes: OomCauses,
-    /// Bytes of the device, where they were recorded.
+    /// Size of the device in bytes, if recorded.
     pub device_total: Option<u64>,
-    /// Which lines kept free memory from joining.
+    /// The lines that kept free blocks from being merged.
     pub pins: Pins,
-    /// Where the request was made.
+    /// The stack of the request.
     pub stack: Option<StackId>,
-    /// Who held the allocated bytes, by line, most first.
+    /// The lines that held the allocated bytes, most bytes first.
     pub holders: Vec<Holder>,
 }
 
 impl OutOfMemory {
-    /// Free on the device and reserved without use together would have been enough.
+    /// Whether the device's free bytes and the unused reserved bytes together were enough for the request.
     pub fn enough_in_total(&self) -> bool {
         self.device_free.saturating_add(self.fragmentation.external) >= self.request.bytes
     }
 
-    /// What the allocator could have of the device: what it held, and what the driver had free. `None` where a limit on reserved
-    /// bytes stood in the way, which the device itself exceeds.
+    /// Returns the bytes of the device that the allocator could use: reserved bytes plus the driver's free bytes. `None` if the
+    /// request failed at a limit on reserved bytes, because the device is then larger.
     pub fn device_bytes(&self) -> Option<u64> {
         (!self.at_limit).then(|| self.counters.reserved.saturating_add(self.device_free))
     }
 
-    /// Bytes missing even if all that is reserved without use could be used.
+    /// Returns the bytes that would still be missing if all unused reserved bytes could be used.
     pub fn missing(&self) -> u64 {
         self.request.bytes.saturating_sub(self.device_free.saturating_add(self.fragmentation.external))
     }

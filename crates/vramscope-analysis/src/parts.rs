@@ -1,4 +1,4 @@
-//! Allocations in groups by what they share, each in one look: the engine of every answer that adds up allocations of a stretch.
+//! Groups allocations by a common property, reading each allocation once. All sums over the allocations of an interval use this.
 
 use hashbrown::HashMap;
 use vramscope_trace::{Category, StackId};
@@ -10,49 +10,49 @@ use crate::holders::{By, HolderKey, Keys, Known};
 /// A group of allocations.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
-    /// How they are known, as of a [`Holder`](crate::Holder).
+    /// The origin of its allocations, as in a [`Holder`](crate::Holder).
     pub origin: Option<Origin>,
-    /// What they share.
+    /// The property that its allocations share.
     pub key: HolderKey,
     /// The stack of its first part.
     pub stack: Option<StackId>,
 }
 
-/// Parts put together.
+/// Parts combined into groups.
 pub(crate) struct Parted {
     pub groups: Vec<Group>,
-    /// The position of each part's group.
+    /// The group index of each part.
     pub of_part: Vec<usize>,
 }
 
-/// Parts of groups, by class and stack: few of both stand behind many allocations, and what groups share is dear to find out. Parts are
-/// numbered from 0 in the order in which they are first met.
+/// Parts of groups, by class and stack. Many allocations share few classes and stacks, and group keys are expensive to compute.
+/// Parts are numbered from 0 in the order in which they first occur.
 pub(crate) struct Parts<'h, K> {
     history: &'h History,
     known: &'h K,
     by: By,
-    /// What the allocations of each class share; where the stack tells it, `None`.
+    /// The property of each class; `None` if it depends on the stack.
     classes: Vec<(Option<Origin>, Option<HolderKey>)>,
     of_key: HashMap<HolderKey, u32>,
     /// The class of allocations that are [alike](Known::alike), or of each step.
     of_alike: Vec<u32>,
-    /// The number of the step of the last allocation: the next is mostly of the same.
+    /// The step of the last allocation: the next allocation is usually in the same step.
     step: usize,
-    /// How many stacks there are, and none.
+    /// Number of stacks, plus one for allocations without a stack.
     stacks: usize,
-    /// The part of each stack of the first classes; `NONE` where there is none.
+    /// The part of each stack for the first classes; `NONE` if there is none.
     table: Vec<u32>,
-    /// The same of the other classes.
+    /// Like `table`, for the other classes.
     index: HashMap<usize, u32>,
     parts: Vec<(u32, Option<StackId>)>,
 }
 
 const NONE: u32 = u32::MAX;
 
-/// The most places in the table.
+/// The largest size of the table.
 const MOST_PLACES: usize = 1 << 22;
 
-/// The classes where stacks tell the group.
+/// The classes if the group depends on the stack.
 const ORIGINS: [Origin; 3] = [Origin::Recorded, Origin::EndState, Origin::FreeOnly];
 
 impl<'h, K: Known> Parts<'h, K> {
@@ -79,7 +79,7 @@ impl<'h, K: Known> Parts<'h, K> {
         }
     }
 
-    /// The number of the part that an allocation belongs to.
+    /// Returns the part index of an allocation.
     #[inline]
     pub(crate) fn part(&mut self, id: usize, a: &Allocation) -> usize {
         let class = self.class(id, a);
@@ -137,7 +137,7 @@ impl<'h, K: Known> Parts<'h, K> {
         }
     }
 
-    /// The class of the allocations of a number, whose key is made once.
+    /// Returns the class for a number; the key is computed only once.
     #[inline]
     fn remembered(&mut self, number: usize, key: impl FnOnce() -> HolderKey) -> u32 {
         if let Some(&class) = self.of_alike.get(number).filter(|&&class| class != NONE) {
@@ -161,7 +161,7 @@ impl<'h, K: Known> Parts<'h, K> {
         class
     }
 
-    /// The groups that the parts make up. The first part of each, in the given order, names its stack.
+    /// Combines the parts into groups. The first part of each group, in the given order, determines its stack.
     pub(crate) fn grouped<O: Ord>(self, frames: &Frames, order: impl Fn(usize) -> O) -> Parted {
         let Self { history, by, parts, classes, .. } = self;
         let mut sorted: Vec<usize> = (0..parts.len()).collect();

@@ -1,15 +1,15 @@
-//! Which lines keep free memory from joining, or from going back to the device.
+//! Lines that pin free memory: they keep free blocks from being merged or segments from being released to the device.
 //!
 //! ```text
 //!   segment  [ a |  free  | b | free | b |      free     ]
 //!                 a, b          b               b
 //! ```
 //!
-//! A line pins a hole, a free block, where one of its active blocks lies beside it in the same segment: with other blocks there,
-//! or none, the hole would be part of a larger one, or the segment could go back. A hole counts once for a line, however many of
-//! its blocks lie beside it, and once for each of two lines between which it lies: so the lines together may pin more than there
-//! is. A segment that is free as a whole is pinned by nobody. In a segment in which only one line has blocks every hole is
-//! pinned by that line: it alone keeps the segment.
+//! A line pins a hole, which is a free block, if one of its active blocks is next to it in the same segment. With other blocks
+//! there, or none, the hole would be part of a larger one, or the segment could be released. A hole counts once per line, even if
+//! several of the line's blocks are next to it. It also counts once for each of two lines around it, so the sum over all lines
+//! may exceed the free memory. A segment that is completely free is not pinned. In a segment with blocks of only one line, that
+//! line pins every hole: it alone keeps the segment.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -27,42 +27,42 @@ use crate::layout::Layout;
 pub struct Pin {
     /// The line: [`HolderKey::Line`] or [`HolderKey::NoStack`].
     pub key: HolderKey,
-    /// How its blocks are known: what was live before recording began makes rows of its own.
+    /// The origin of its blocks: memory that was live before recording began forms separate rows.
     pub origin: Origin,
-    /// Bytes of the holes that it pins, each once.
+    /// Bytes of the holes that the line pins, each counted once.
     pub bytes: u64,
-    /// How many holes these are.
+    /// Number of these holes.
     pub holes: u64,
-    /// Those of `bytes` in segments in which no other line has a block: it alone keeps them from going back to the device.
+    /// Part of `bytes` in segments without blocks of other lines: only this line keeps them from being released to the device.
     pub alone: u64,
-    /// The largest hole that there would be in place of its blocks and what is free beside them, in bytes.
+    /// The largest hole, in bytes, that would exist without the line's blocks, including the free memory next to them.
     pub joined: u64,
-    /// The number of its blocks that lie beside a hole.
+    /// Number of its blocks that are next to a hole.
     pub blocks: u64,
     /// Bytes of these blocks.
     pub block_bytes: u64,
-    /// The stack of the largest of them.
+    /// The stack of the largest of these blocks.
     pub stack: Option<StackId>,
 }
 
 /// The lines that pin free memory at a moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pins {
-    /// The lines, those that pin most bytes first.
+    /// The lines, most pinned bytes first.
     pub lines: Vec<Pin>,
-    /// Bytes of all holes that are pinned, each counted once.
+    /// Bytes of all pinned holes, each counted once.
     pub bytes: u64,
-    /// How many holes these are.
+    /// Number of these holes.
     pub holes: u64,
 }
 
 impl Pins {
-    /// Those of a layout of `history`.
+    /// Computes the pins of a layout of `history`.
     pub fn at(history: &History, frames: &Frames, layout: &Layout<'_>) -> Self {
         Self::of(history, frames, layout.places())
     }
 
-    /// Those of reserved memory without gaps, each piece of one segment, with the active blocks in it by address.
+    /// Computes the pins of contiguous reserved ranges, each within one segment and given with its active blocks by address.
     pub(crate) fn of<'a>(
         history: &History,
         frames: &Frames,
@@ -83,7 +83,7 @@ impl Pins {
     fn add(&mut self, lines: &mut Lines<'_>, &Range { start, end }: &Range<u64>, blocks: &[&Allocation]) {
         let mut at = start;
         let mut free = 0;
-        // The line of the block before, where it began to have all blocks up to here, and whether it has them from the start.
+        // The line of the previous block, with the start of its uninterrupted run of blocks.
         let mut run: Option<(usize, u64)> = None;
         let mut last: Option<&Allocation> = None;
         let mut is_one_line = true;
@@ -132,7 +132,7 @@ impl Pins {
     }
 }
 
-/// Lines by number.
+/// Lines, with their indices.
 struct Lines<'h> {
     history: &'h History,
     frames: &'h Frames,
@@ -141,7 +141,7 @@ struct Lines<'h> {
     all: Vec<Line>,
 }
 
-/// A line, and the last of its blocks that was counted.
+/// A line, with the address of its last counted block.
 struct Line {
     pin: Pin,
     counted: Option<u64>,
@@ -183,7 +183,7 @@ impl Line {
         self.pin.holes += 1;
     }
 
-    /// A block of this line lies beside a hole; it may lie beside two.
+    /// Counts a block of this line that is next to a hole. A block may be next to two holes.
     fn beside(&mut self, block: &Allocation) {
         if self.counted.replace(block.address) == Some(block.address) {
             return;

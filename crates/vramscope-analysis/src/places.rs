@@ -1,10 +1,9 @@
-//! Lines of code that two recordings both have, told by their text.
+//! Lines of code that occur in two recordings, matched by their text.
 //!
-//! Two recordings share no ids, so lines are told by their text: file, line and function. Where the two share a
-//! file of the user's, files are the same by their whole path; else, as for two checkouts of one program, by the
-//! path from the directory that all the user's files share. A file that only one recording has in this way is matched by
-//! the end of its path: see [`twins`]. An edit moves the lines below it: a function of which
-//! each recording has lines that the other lacks is one place as a whole.
+//! Two recordings share no ids, so lines are matched by file, line number and function. If the recordings share a user file, user
+//! files match by their whole path. Otherwise, as for two checkouts of one program, they match by the path from the common
+//! directory of all user files. A file that remains unmatched is matched by the end of its path; see [`twins`]. An edit moves the
+//! lines below it: if each recording has lines of a function that the other lacks, the whole function is one place.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,18 +15,18 @@ use vramscope_trace::{FrameId, StackId, StringId, Trace};
 use crate::both::{Both, Side};
 use crate::frames::{Code, Frames};
 
-/// A recording, and whose code its frames are.
+/// A recording with the classification of its frames.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Coded<'t> {
     pub(crate) trace: &'t Trace,
     pub(crate) frames: &'t Frames,
 }
 
-/// The most frames by which stacks are told apart, innermost first: recursion without an end makes a million of them.
+/// The largest number of frames, innermost first, by which stacks are distinguished; infinite recursion makes a million of them.
 const MOST_FRAMES: usize = 100;
 
 impl Coded<'_> {
-    /// The frames that a stack is told by, innermost first: those of Python, where it has any.
+    /// Returns the frames that identify a stack, innermost first: only its Python frames, if it has any.
     pub(crate) fn telling(&self, stack: StackId) -> Vec<FrameId> {
         let frames = self.trace.stacks.get(stack);
         let python = frames.iter().copied().filter(|&frame| self.frames.code(frame) != Code::Native);
@@ -36,39 +35,38 @@ impl Coded<'_> {
     }
 }
 
-/// The number of a place in [`Places`].
+/// The index of a place in [`Places`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PlaceId(usize);
 
-/// A line, or a function as a whole, of two recordings.
+/// A line, or a whole function, in two recordings.
 #[derive(Debug, Clone)]
 pub(crate) struct MatchedPlace {
-    /// The path of its file, from the directory that the user's files share or that packages are installed in.
+    /// The path of its file, relative to the common directory of the user files or to the directory of installed packages.
     pub(crate) file: Arc<str>,
-    /// Places of one file have the same number.
+    /// Places in one file have the same number.
     pub(crate) file_number: usize,
     /// The function.
     pub(crate) function: Arc<str>,
-    /// Its lines are not where they were, and are one place.
+    /// The place is a whole function whose lines an edit moved.
     pub(crate) is_function: bool,
-    /// The first frame of each recording that is in this place.
+    /// The first frame in this place, in each recording.
     pub(crate) frames: Both<Option<FrameId>>,
 }
 
-/// What holds memory in one of two recordings.
+/// A place that holds memory in one of two recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// Allocations without a stack.
     NoStack,
-    /// A line of the user's; see [`Frames::own_frame`].
+    /// A line; see [`Frames::own_frame`].
     Line(FrameId),
-    /// A function whose lines are not where they were; the frame is one of its lines, where one of them is known to hold most
-    /// that one.
+    /// A whole function whose lines an edit moved. The frame is one of its lines: the one that holds most, if known.
     Function(FrameId),
 }
 
 impl MatchedPlace {
-    /// What it is called in one of the recordings; `None` where that lacks it.
+    /// Returns the place in one of the recordings; `None` if that recording lacks it.
     pub(crate) fn in_recording(&self, side: Side) -> Option<Place> {
         let named = if self.is_function { Place::Function } else { Place::Line };
         self.frames.of(side).map(named)
@@ -83,7 +81,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Tells apart where the frames `used` by each recording are.
+    /// Determines the places of the frames `used` in each recording.
     pub(crate) fn of(coded: Both<Coded<'_>>, used: &Both<Vec<FrameId>>) -> Self {
         let mut texts = Texts { whole_paths: share_a_file(coded), numbers: HashMap::new(), all: Vec::new() };
         let mut functions =
@@ -126,7 +124,7 @@ impl Places {
         this
     }
 
-    /// Where a frame of one recording is; `None` where it was not among those used.
+    /// Returns the place of a frame in one recording; `None` if the frame was not among those used.
     pub(crate) fn place(&self, side: Side, frame: FrameId) -> Option<PlaceId> {
         self.of_frames.of(side).get(&frame).copied()
     }
@@ -136,14 +134,14 @@ impl Places {
     }
 }
 
-/// A function as two recordings can both name it: file and name, as [`Texts`] numbers them.
+/// A function in both recordings, with file and name as numbered by [`Texts`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Function {
     file: usize,
     name: usize,
 }
 
-/// Some file of the user's is in both.
+/// Whether at least one user file is in both recordings.
 fn share_a_file(coded: Both<Coded<'_>>) -> bool {
     let files = coded.map(|&Coded { trace, frames }| {
         let users = trace.frames.iter().filter(|&(id, _)| frames.code(id) == Code::User);
@@ -153,16 +151,16 @@ fn share_a_file(coded: Both<Coded<'_>>) -> bool {
     !files.a.is_disjoint(&files.b)
 }
 
-/// What tells whether a file of one recording is that of another.
+/// The data that decides whether files of two recordings match.
 struct File<'t> {
     path: &'t str,
-    /// The path from the directory that packages are installed in; `None` of the user's files.
+    /// The path from the directory of installed packages; `None` for user files.
     in_packages: Option<String>,
-    /// The functions and lines that the recording has of it.
+    /// The functions and lines of this file in the recording.
     lines: HashSet<(usize, u32)>,
 }
 
-/// The files of some functions, by their numbers.
+/// Returns the files of the given functions, by number.
 fn files<'t>(coded: Coded<'t>, functions: &[(FrameId, Function, u32)]) -> BTreeMap<usize, File<'t>> {
     let Coded { trace, frames } = coded;
     let mut files = BTreeMap::new();
@@ -177,12 +175,13 @@ fn files<'t>(coded: Coded<'t>, functions: &[(FrameId, Function, u32)]) -> BTreeM
     files
 }
 
-/// For files that only B has, the numbers of their twins among those that only A has. Twins share a function and the end of their paths,
-/// the longest first; an end that several files of one recording have decides nothing.
+/// Matches files that only B has with files that only A has, and returns the number in A by the number in B. Matching files
+/// ("twins") share a function and the end of their paths. The longest common ends are matched first; an end that several files of
+/// one recording share decides nothing.
 ///
-/// - Two files of the user's share the last directory, too. In two checkouts the file's name is enough; in one checkout it is where
-///   one is a copy of the other: they share half of their lines.
-/// - Of an installed package and a checkout of it, the whole path within the package is shared.
+/// - Two user files must also share the last directory. In two checkouts the file name is enough. In one checkout it is enough if
+///   one file is a copy of the other: they share half of their lines.
+/// - A file of an installed package and one of a checkout must share the whole path within the package.
 fn twins(files: &Both<BTreeMap<usize, File<'_>>>, one_checkout: bool) -> HashMap<usize, usize> {
     let alone = |side: Side| -> Vec<usize> {
         let others = files.of(side.other());
@@ -220,7 +219,7 @@ fn twins(files: &Both<BTreeMap<usize, File<'_>>>, one_checkout: bool) -> HashMap
     twins
 }
 
-/// How many parts the paths share at their ends.
+/// Returns the number of path parts that the paths share at their ends.
 fn common_end(a: &str, b: &str) -> usize {
     let parts = |path: &str| path.rsplit(['/', '\\']).map(str::to_owned).collect::<Vec<_>>();
     parts(a).iter().zip(parts(b)).take_while(|(a, b)| **a == *b).count()
@@ -237,7 +236,7 @@ fn are_twins(a: &File<'_>, b: &File<'_>, common: usize, one_checkout: bool) -> b
     ends_alike && shares_function
 }
 
-/// Numbers for the texts of two recordings. Few texts stand behind many lines, and any may be long.
+/// Numbers for the texts of two recordings. Many lines share few texts, and texts may be long.
 struct Texts {
     whole_paths: bool,
     numbers: HashMap<Arc<str>, usize>,
@@ -245,7 +244,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// The function and the line of each frame, each frame once.
+    /// Returns the function and the line of each frame, each frame once.
     fn functions(&mut self, coded: Coded<'_>, used: &[FrameId]) -> Vec<(FrameId, Function, u32)> {
         let Coded { trace, frames } = coded;
         let mut known: HashMap<(StringId, Option<Code>), usize> = HashMap::new();
@@ -253,7 +252,7 @@ impl Texts {
         let mut functions = Vec::new();
         for &id in used.iter().filter(|&&id| seen.insert(id)) {
             let frame = trace.frames.get(id);
-            // A path is shortened by whose code it is.
+            // The short path depends on the origin of the code.
             let code = Some(frames.code(id));
             let file = *known.entry((frame.filename, code)).or_insert_with(|| match self.whole_paths {
                 true if code == Some(Code::User) => self.number(trace.strings.get(frame.filename)),

@@ -9,7 +9,7 @@ use crate::history::History;
 use crate::moment::Moment;
 use crate::segments::ReservedRange;
 
-/// Visits each allocation by its number, with the pool of the reserved range in which it lay when it began.
+/// Calls `visit` for each allocation with its index and the pool of the reserved range that contained it when it began.
 pub fn for_each_with_pool(history: &History, mut visit: impl FnMut(usize, Option<PoolId>)) {
     let ids = 0..history.allocations.len();
     if history.reserved.iter().all(|r| r.pool.is_none()) {
@@ -30,7 +30,7 @@ pub fn for_each_with_pool(history: &History, mut visit: impl FnMut(usize, Option
         let below = live.range(..=a.address).next_back().map(|(_, r)| r);
         visit(id, below.filter(|r| a.address < r.end()).and_then(|r| r.pool));
     };
-    // Allocations mostly stand in the order in which they began, and need not be sorted.
+    // Allocations are usually in the order of their begins and need no sorting.
     if history.allocations.is_sorted_by_key(|a| a.from) {
         return ids.for_each(next);
     }

@@ -1,12 +1,12 @@
-//! Where a column of numbers is highest.
+//! Range maximum queries on a column of numbers.
 
 use crate::column::Column;
 
-/// A column of numbers that knows the highest of any range, in time that does not depend on the range's length.
+/// A column of numbers that returns the maximum of any range in time independent of the range's length.
 #[derive(Debug, Clone)]
 pub(crate) struct RangeMax {
     values: Column,
-    /// `levels[k][i]` is where the highest of `1 << k` chunks from chunk `i` stands.
+    /// `levels[k][i]` is the position of the maximum of `1 << k` chunks, starting at chunk `i`.
     levels: Vec<Vec<u32>>,
 }
 
@@ -29,24 +29,24 @@ impl RangeMax {
         Self { values, levels }
     }
 
-    /// The numbers.
+    /// Returns the numbers.
     pub(crate) fn values(&self) -> &Column {
         &self.values
     }
 
-    /// The highest of `first..=last`.
+    /// Returns the maximum of `first..=last`.
     pub(crate) fn highest(&self, first: usize, last: usize) -> u64 {
         self.values.get(self.position(first, last)).unwrap_or_default()
     }
 
-    /// Where the first of the highest of `first..=last` stands.
+    /// Returns the position of the first maximum of `first..=last`.
     pub(crate) fn position(&self, first: usize, last: usize) -> usize {
         let plain = |from: usize, to: usize| self.values.first_highest(from..=to);
         let (a, b) = (first / CHUNK + 1, last / CHUNK);
         if a >= b {
             return plain(first, last);
         }
-        // Whole chunks a..b, covered by two that may overlap.
+        // Whole chunks `a..b`, covered by two ranges that may overlap.
         let level = (b - a).ilog2() as usize;
         let whole = [self.levels[level][a], self.levels[level][b - (1 << level)]].map(|p| p as usize);
         let parts = [plain(first, a * CHUNK - 1), whole[0], whole[1], plain(b * CHUNK, last)];
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_highest_of_a_range_is_what_a_scan_finds() {
-        // Few distinct values, so that the first of several highest matters.
+        // Few distinct values, so that the order of equal maxima matters.
         let values: Vec<u64> = (0..2000u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60).collect();
         let mut column = Column::of_sums(1, values.len());
         values.iter().for_each(|&value| column.push(value));

@@ -1,4 +1,4 @@
-//! The runs of annotated regions, as they were recorded: starts and ends on the clock.
+//! The recorded runs of annotated regions, with start and end times.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,31 @@ use vramscope_trace::{DeviceTrace, Stage, StringId, Trace};
 /// One run of an annotated region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionRun {
-    /// The name of the region as it was recorded, with its number.
+    /// The recorded name of the region, including its number.
     pub name: StringId,
-    /// How many regions were open around it.
+    /// Number of regions that were open around it.
     pub depth: usize,
-    /// When it began, in microseconds since the Unix epoch.
+    /// Start time, in microseconds since the Unix epoch.
     pub start_us: i64,
-    /// When it ended, in microseconds since the Unix epoch.
+    /// End time, in microseconds since the Unix epoch.
     pub end_us: i64,
 }
 
 impl RegionRun {
-    /// The last moments before anything happened inside, and inside, by the [times](crate::event_times) of the events.
+    /// Returns the last moment before the run's first event and the last moment inside the run, based on the
+    /// [times](crate::event_times) of the events.
     ///
-    /// Regions and events share no number, only the clock: an event counts to a region that was open when it
-    /// happened, to the microsecond.
+    /// Regions and events are related only by the clock: an event belongs to a region that was open when it happened, to the
+    /// microsecond.
     pub fn moments(&self, times: &[i64]) -> (usize, usize) {
-        // Moment n lies after event n - 1.
+        // Moment n is after event n - 1.
         let first = times.partition_point(|&t| t < self.start_us);
         (first, times.partition_point(|&t| t <= self.end_us).max(first))
     }
 }
 
-/// The runs of regions on `device`, in order of their ends. An end without a start, or the other way round, is
-/// left out; so are regions of other devices and those without a time.
+/// Returns the runs of regions on `device`, in order of their ends. Ends without a start, starts without an end, regions of other
+/// devices and regions without a time are left out.
 pub fn region_runs(trace: &Trace, device: &DeviceTrace) -> Vec<RegionRun> {
     let mut open: BTreeMap<StringId, Vec<(usize, i64)>> = BTreeMap::new();
     let mut depth = 0;

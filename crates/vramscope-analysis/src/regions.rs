@@ -1,4 +1,4 @@
-//! What the annotated regions of a program needed.
+//! The memory that the annotated regions of a program needed.
 
 use std::collections::BTreeMap;
 
@@ -6,49 +6,49 @@ use crate::history::History;
 use crate::region_runs::{RegionRun, region_runs};
 use crate::spans::{SpanBytes, Spans};
 
-/// All runs of the regions of one name; a number at its end, as in `ProfilerStep#12`, is left out.
+/// All runs of the regions with one name; a number at the end of the name, as in `ProfilerStep#12`, is ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
     /// The name of the region, without the number of the run.
     pub name: String,
-    /// How often it ran.
+    /// Number of runs.
     pub count: u64,
-    /// Highest allocated bytes in any run.
+    /// Peak of allocated bytes in any run.
     pub peak: u64,
-    /// The number of the run with that peak, from 0.
+    /// The index of the run with that peak, from 0.
     pub peak_run: u64,
-    /// Most that allocated bytes rose above where they stood when a run began.
+    /// The largest rise of allocated bytes above the value at the start of a run.
     pub peak_above_start: u64,
-    /// Allocated bytes after minus before, summed over all runs. Runs that free what others left behind make it say
-    /// little: see [`typical`](Self::typical).
+    /// Allocated bytes after minus before, summed over all runs. Runs that free memory of other code distort it: see
+    /// [`typical`](Self::typical).
     pub net: i64,
     /// Time inside, summed over all runs, in microseconds.
     pub total_us: i64,
-    /// The first run, in which much happens that never does again.
+    /// The first run, which often does work that no later run repeats.
     pub first: RunFigures,
-    /// Of each figure the median over the runs behind the first; of a region that ran once, that run.
+    /// The median of each figure over the runs after the first; for a region with a single run, that run.
     pub typical: RunFigures,
-    /// The run with the highest peak, the first of several.
+    /// The run with the highest peak; the first of several.
     pub largest: RunFigures,
 }
 
-/// What one run of a region needed.
+/// The memory that one run of a region needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunFigures {
-    /// The highest allocated bytes while it was open.
+    /// Peak of allocated bytes during the run.
     pub peak: u64,
-    /// Most that allocated bytes rose above where they stood when it began.
+    /// The largest rise of allocated bytes above the value at the start.
     pub above_start: u64,
-    /// Allocated bytes after it minus those before.
+    /// Allocated bytes after the run minus those before it.
     pub net: i64,
-    /// How long it was open, in microseconds.
+    /// Duration in microseconds.
     pub us: i64,
-    /// The numbers of the events within it: from the first up to the one behind the last. `None` of figures of several runs.
+    /// The indices of its events, as a half-open range. `None` for figures of several runs.
     pub events: Option<(usize, usize)>,
 }
 
 impl RunFigures {
-    /// The median of each figure by itself.
+    /// Computes the median of each figure separately.
     fn median(runs: &[Self]) -> Self {
         fn middle<T: Ord + Copy + Default>(runs: &[RunFigures], of: fn(&RunFigures) -> T) -> T {
             let mut values: Vec<T> = runs.iter().map(of).collect();
@@ -65,7 +65,7 @@ impl RunFigures {
     }
 }
 
-/// The regions of a device in order of their first end. What [`region_runs`] leaves out is left out here.
+/// Returns the regions of a device in order of their first end. Runs that [`region_runs`] leaves out are left out here too.
 pub fn regions(history: &History) -> Vec<Region> {
     let runs = region_runs(history.trace(), history.device());
     let Some(mut spans) = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty()) else {
@@ -75,7 +75,7 @@ pub fn regions(history: &History) -> Vec<Region> {
     regions_of(history, &runs, spans)
 }
 
-/// The regions behind `runs`, whose spans saw the allocated bytes at every moment.
+/// Returns the regions of `runs`, whose spans have seen the allocated bytes at every moment.
 pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: Spans) -> Vec<Region> {
     let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
     for (run, ((from, to), SpanBytes { before, highest: peak, after })) in runs.iter().zip(spans.seen()) {

@@ -1,4 +1,4 @@
-//! Histories that know what a replay finds out: what puts a [`History`] and a [`Replay`] together stands above both.
+//! Histories completed by a replay. This module combines [`History`] and [`Replay`], so it is above both.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use crate::history::History;
 use crate::replay::Replay;
 
 impl History {
-    /// As [`of`](Self::of), with the block sizes of a [`Replay`] in place of those that the layout alone does not
-    /// tell, where it reproduces the recording.
+    /// Like [`of`](Self::of). If a [`Replay`] reproduces the recording, its block sizes replace those that the layout alone does
+    /// not determine.
     ///
     /// # Panics
-    /// Where the trace has no device at `position`.
+    /// If the trace has no device at `position`.
     pub fn replayed(trace: &Arc<Trace>, position: usize) -> Self {
         Self::of(trace, position).with_sizes_of_replay(&Cancel::default())
     }
 
-    /// As [`replayed`](Self::replayed); `None` where the history is no longer wanted.
+    /// Like [`replayed`](Self::replayed); returns `None` if cancelled.
     ///
     /// # Panics
-    /// Where the trace has no device at `position`.
+    /// If the trace has no device at `position`.
     pub fn replayed_unless(trace: &Arc<Trace>, position: usize, cancel: &Cancel) -> Option<Self> {
         let history = Self::of(trace, position).with_sizes_of_replay(cancel);
         (!cancel.is_cancelled()).then_some(history)

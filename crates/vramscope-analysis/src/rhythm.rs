@@ -1,8 +1,8 @@
-//! What repeats in a recording: where its iterations begin, told by allocations alone.
+//! Finds the iterations of a recording from its allocations alone.
 //!
-//! A program that repeats itself makes each kind of allocation (a stack and a size) as often as it goes round, so that many kinds are
-//! made equally often. The number that most of them share is the number of rounds; the first of these kinds to be made in each
-//! round marks where it begins.
+//! A program that repeats itself makes each kind of allocation (a stack and a size) once or several times per iteration. So many
+//! kinds occur equally often. The count that most kinds share is the number of iterations; the first of these kinds in each
+//! iteration marks its start.
 
 use std::hash::BuildHasher as _;
 
@@ -12,26 +12,28 @@ use crate::counters::Counters;
 use crate::history::History;
 use crate::moment::Moment;
 
-/// How many numbers of rounds are tried, those that most kinds share first.
+/// Number of candidate counts that are tried, most shared first.
 const TRIED: usize = 16;
 
-/// The fewest rounds that are a rhythm.
+/// The smallest number of iterations that counts as a rhythm.
 const FEWEST_ROUNDS: u32 = 2;
 
-/// The fewest kinds of allocations that must be made once a round.
+/// The smallest number of kinds of allocations that must occur once per iteration.
 const FEWEST_KINDS: usize = 3;
 
-/// Of what two neighbouring rounds make this share is alike, at least, where they are of different lengths of the shorter.
+/// Two neighboring iterations must share at least this fraction of their allocations, relative to the shorter one.
 const ALIKE: f64 = 0.6;
 
-/// So many of all rounds are about as long as most, at least: between half and twice as long. They hold as many of all allocations.
+/// At least this fraction of all iterations must be of similar length: between half and twice the median. They must also contain
+/// this fraction of all allocations.
 const REGULAR: f64 = 0.8;
 
-/// In a recording without stacks a kind of allocation is its size and those of as many before it: sizes alone repeat within a round, too.
+/// In a recording without stacks, a kind of allocation is its size and this many sizes before it, because single sizes also
+/// repeat within an iteration.
 const SIZES_BEFORE: usize = 8;
 
-/// The events of the allocations that begin each round, in order; empty where no rhythm is found. `most` is how many rounds there
-/// can be.
+/// Returns the events of the allocations that start the iterations, in order; empty if there is no rhythm. `most` is the largest
+/// possible number of iterations.
 pub(crate) fn rounds(history: &History, most: u32) -> Vec<usize> {
     let hasher = &DefaultHashBuilder::default();
     let has_stacks = history.recorded().any(|a| history.stack_of(a).is_some());
@@ -57,7 +59,7 @@ pub(crate) fn rounds(history: &History, most: u32) -> Vec<usize> {
         kind.last = number;
         all = number + 1;
     }
-    // What is made in one part of the run alone, as parameters are, says nothing of the whole.
+    // Kinds that occur only in one part of the run, as parameters do, say nothing about the whole.
     kinds.retain(|_, k| (FEWEST_ROUNDS..=most).contains(&k.count) && (k.last - k.first) * 4 >= all);
     let mut shared: HashMap<u32, usize> = HashMap::new();
     for kind in kinds.values() {
@@ -88,25 +90,25 @@ pub(crate) fn rounds(history: &History, most: u32) -> Vec<usize> {
     Vec::new()
 }
 
-/// What is allocated right before each of some events, in bytes.
+/// Returns the allocated bytes right before each of some events.
 fn held_before(history: &History, events: impl Iterator<Item = usize>) -> Vec<u64> {
     let mut events = events.peekable();
-    // Moment n lies before event n.
+    // Moment n is before event n.
     let is_asked = |(moment, _): &(Moment, Counters)| events.next_if_eq(&moment.index()).is_some();
     history.walk().filter(is_asked).map(|(_, counters)| counters.allocated).collect()
 }
 
-/// Where the rounds with these marks begin: as many allocations before each as it takes to come to where, over all rounds, the least is
-/// held. `None` where rounds do not begin with the least that they hold: what repeats is then a part of a round, as the layers of a
-/// model are. Marks are numbers of allocations.
+/// Returns the starts of the iterations with these marks. A start is a fixed number of allocations before its mark, chosen so
+/// that the fewest bytes are allocated there over all iterations. Returns `None` if iterations do not start at a low point: the
+/// repetition is then a part of an iteration, such as a layer of a model. Marks are indices of allocations.
 fn from_troughs(held: &[u64], marks: &[usize]) -> Option<Vec<usize>> {
-    // The first round has less than all others, for much is made in it that stays.
+    // The first iteration starts with less memory than all others, since it allocates much that stays.
     let later = if marks.len() > 2 { &marks[2..] } else { &marks[1..] };
     let shortest = marks.array_windows().map(|[a, b]| b - a).min()?;
     let over_all = |back: &usize| -> u128 {
         later.iter().filter_map(|mark| held.get(mark.checked_sub(*back)?)).map(|&b| u128::from(b)).sum()
     };
-    // The first kind of a round comes early in it.
+    // The first kind of an iteration occurs early in it.
     let back = (0..=shortest / 2).min_by_key(over_all)?;
     let starts: Vec<usize> = marks.iter().map(|mark| mark.saturating_sub(back)).collect();
     let ends = starts.iter().skip(1).copied().chain([held.len()]);
@@ -120,18 +122,18 @@ fn from_troughs(held: &[u64], marks: &[usize]) -> Option<Vec<usize>> {
     (troughs as f64 >= later.len() as f64 * REGULAR).then_some(starts)
 }
 
-/// A trough lies at most so far above the least that is held in its round, as a share of the way to the most.
+/// The largest height of a low point above the minimum of its iteration, as a fraction of the range from minimum to maximum.
 const TROUGH: f64 = 0.1;
 
-/// Of the allocations of one kind how many there are, and the numbers of the first and the last among all.
+/// The number of allocations of one kind, with the indices of the first and the last.
 struct Kind {
     count: u32,
     first: usize,
     last: usize,
 }
 
-/// Whether most of the rounds that begin at these, of so many allocations in `all`, are about as long as each other. The first may be
-/// longer, for much is made then that stays, and the last may be cut off.
+/// Whether most of the iterations that start at `marks` have similar lengths; `all` is the total number of allocations. The first
+/// iteration may be longer, since it allocates much that stays, and the last may be cut off.
 fn is_regular(marks: &[usize], all: usize) -> bool {
     let mut lengths: Vec<usize> =
         marks.array_windows().map(|[a, b]| b - a).skip(usize::from(marks.len() > 3)).collect();
@@ -145,7 +147,8 @@ fn is_regular(marks: &[usize], all: usize) -> bool {
     is_most(about.len(), lengths.len()) && is_most(about.iter().sum(), lengths.iter().sum())
 }
 
-/// Whether rounds that begin at these make much the same: of all pairs of neighbours, the first left out where there are others.
+/// Whether neighboring iterations that start at `marks` make mostly the same allocations. The first iteration is ignored if there
+/// are others.
 fn are_alike(marks: &[usize], kinds: impl Iterator<Item = u64>) -> bool {
     let mut rounds: Vec<HashMap<u64, usize>> = vec![HashMap::new(); marks.len()];
     let mut round = 0;

@@ -1,18 +1,18 @@
-//! Which events take memory from the device, and which give it back.
+//! Events that allocate device memory or release it.
 
 use vramscope_trace::{Action, DeviceTrace, Event};
 
-/// The allocator takes memory from the device: a segment, or pages mapped into an expandable one.
+/// Whether the allocator takes memory from the device: a segment, or pages mapped into an expandable segment.
 pub(crate) fn is_growth(action: Action) -> bool {
     matches!(action, Action::SegmentAlloc | Action::SegmentMap)
 }
 
-/// The allocator gives memory back to the device.
+/// Whether the allocator releases memory to the device.
 pub(crate) fn is_release(action: Action) -> bool {
     matches!(action, Action::SegmentFree | Action::SegmentUnmap)
 }
 
-/// The events of `device` that change which bytes are reserved, with their numbers.
+/// Returns the events of `device` that change the reserved bytes, with their indices.
 pub(crate) fn segment_events(
     device: &DeviceTrace,
 ) -> impl DoubleEndedIterator<Item = (usize, Event)> + use<'_> {

@@ -1,4 +1,4 @@
-//! Which ranges of the device were reserved, and when.
+//! The reserved ranges of a device over time.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,56 @@ use vramscope_trace::{Action, DeviceTrace, Event, PoolId, Segment, SegmentKind, 
 use crate::moment::Moment;
 use crate::segment_events::{is_growth, segment_events};
 
-/// A range of device memory while the allocator held it: a `cudaMalloc`, or a piece mapped into an
-/// expandable segment.
+/// A range of device memory while the allocator held it: a `cudaMalloc`, or a part mapped into an expandable segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReservedRange {
-    /// Address of its first byte.
+    /// Device address of the first byte.
     pub address: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// The only stream whose requests it serves.
+    /// The only stream whose requests the range serves.
     pub stream: u64,
-    /// The pool it serves. Of a range that is gone by the end this is inferred from its size.
+    /// The pool (small or large) that the range serves. If the range was released before the end, this is inferred from its size.
     pub kind: SegmentKind,
-    /// The private pool it belongs to, where known.
+    /// The private pool of the range, if known.
     pub pool: Option<PoolId>,
-    /// It is a piece of an expandable segment, which is mapped piece by piece; blocks reach over pieces that touch.
+    /// Whether the range is part of an expandable segment, which is mapped part by part. Blocks may cross the borders of adjacent
+    /// parts.
     pub expandable: bool,
-    /// Where it was taken from the device, where known.
+    /// The stack that allocated the range, if known.
     pub stack: Option<StackId>,
     /// The first moment at which it is reserved.
     pub from: Moment,
-    /// The first moment at which it is no longer reserved; [`Moment::NEVER`] where it is at the end.
+    /// The first moment at which the range is no longer reserved; [`Moment::NEVER`] if it is reserved at the end.
     pub to: Moment,
 }
 
 impl ReservedRange {
-    /// Address of the first byte behind it.
+    /// Returns the address after the last byte.
     pub fn end(&self) -> u64 {
         self.address.saturating_add(self.size)
     }
 
-    /// Whether it is reserved at `moment`.
+    /// Whether the range is reserved at `moment`.
     pub fn lives_at(&self, moment: Moment) -> bool {
         self.from <= moment && moment < self.to
     }
 }
 
-/// Every range a device's allocator held during a recording, and how well trace and end state agree.
+/// All ranges that a device's allocator held during a recording, and how well trace and end state agree.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reserved {
     pub(crate) ranges: Vec<ReservedRange>,
-    /// Segment events that contradict the end state, such as the release of what was never taken.
+    /// Number of segment events that contradict the end state, such as the release of a range that was never allocated.
     pub(crate) contradictions: usize,
 }
 
-/// Ranges that do not overlap, by address.
+/// Ranges by address, without overlaps.
 #[derive(Default)]
 struct RangeSet(BTreeMap<u64, ReservedRange>);
 
 impl RangeSet {
-    /// Adds `range`; false, and nothing done, where it overlaps another.
+    /// Adds `range`; does nothing and returns false if it overlaps another range.
     fn add(&mut self, range: ReservedRange) -> bool {
         let before = self.0.range(..range.end()).next_back();
         if range.size == 0 || before.is_some_and(|(_, r)| r.end() > range.address) {
@@ -67,7 +67,7 @@ impl RangeSet {
         true
     }
 
-    /// Takes out what lies in `[address, address + size)`, cutting ranges at its ends.
+    /// Removes the parts of ranges in `address..address + size`, cutting ranges at both ends. Returns the removed parts.
     fn remove(&mut self, address: u64, size: u64) -> Vec<ReservedRange> {
         let end = address.saturating_add(size);
         let mut hit: Vec<ReservedRange> = Vec::new();
@@ -106,7 +106,7 @@ impl Reserved {
                 this.ranges.extend(gone.into_iter().map(|r| ReservedRange { to: at, ..r }));
             }
         }
-        // What the end state says of what is still there is better than a guess.
+        // For ranges that still exist, the end state is better than a guess.
         this.ranges.extend(set.0.into_values().map(|range| match segment_at_end(device, &range) {
             Some(s) => ReservedRange { kind: s.kind, pool: range.pool.or(s.pool), ..range },
             None => range,
@@ -115,7 +115,7 @@ impl Reserved {
         this
     }
 
-    /// The ranges held when recording began: the end state with every event undone, last first.
+    /// Returns the ranges held when recording began: the end state with all events undone, last first.
     fn before_recording(&mut self, trace: &Trace, device: &DeviceTrace, policy: &Policy) -> RangeSet {
         let mut set = RangeSet::default();
         for s in &device.segments {
@@ -132,7 +132,7 @@ impl Reserved {
             });
             self.contradictions += usize::from(!added && s.total_size > 0);
         }
-        // Without an end state there is nothing to undo into: ranges begin where they are first seen.
+        // Without an end state, there is nothing to undo: ranges begin where they first occur.
         let known_end = !device.segments.is_empty();
         for (_, e) in segment_events(device).rev() {
             let tags = trace.tags.get(e.tags);
@@ -148,7 +148,7 @@ impl Reserved {
     }
 }
 
-/// The segment of the end state that is this range, or a range mapped around it.
+/// Returns the segment of the end state that is this range, or that contains it if the range is expandable.
 fn segment_at_end<'d>(device: &'d DeviceTrace, range: &ReservedRange) -> Option<&'d Segment> {
     let i = device.segments.partition_point(|s| s.address <= range.address).checked_sub(1)?;
     let s = &device.segments[i];

@@ -1,4 +1,4 @@
-//! Which kinds of events were left out of a recording.
+//! Detects kinds of events that were left out of a recording.
 
 use hashbrown::{HashMap, HashSet};
 use vramscope_engine::Policy;
@@ -7,32 +7,30 @@ use vramscope_trace::{Action, BlockState, DeviceTrace};
 use crate::moment::Moment;
 use crate::segments::Reserved;
 
-/// The kinds of events that a recording was told to leave out (`skip_actions` of `_record_memory_history`).
+/// The kinds of events that a recording left out (`skip_actions` of `_record_memory_history`).
 ///
-/// Files do not name them. A kind is here where not one event of it was recorded, and what was recorded says that
-/// some of it must have happened: an address that is allocated twice was freed in between. A kind that may as well
-/// not have happened is not here.
+/// Files do not contain them. A kind is detected if no event of it was recorded, although the recorded data shows that such
+/// events happened: an address that is allocated twice was freed in between. A kind that possibly never happened is not included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SkippedActions(u16);
 
 impl SkippedActions {
-    /// None was left out, as far as can be told.
+    /// Whether no kind of event is known to be left out.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Events of this kind were left out.
+    /// Whether events of this kind were left out.
     pub fn contains(self, action: Action) -> bool {
         self.0 & bit(action) != 0
     }
 
-    /// Those that were left out, in the order of [`Action::KNOWN`].
+    /// Returns the kinds that were left out, in the order of [`Action::KNOWN`].
     pub fn iter(self) -> impl Iterator<Item = Action> {
         Action::KNOWN.into_iter().filter(move |&action| self.contains(action))
     }
 
-    /// What the allocator took from the device, or gave back, was left out: which bytes were reserved when is not
-    /// known.
+    /// Whether segment events were left out, so that the reserved bytes over time are unknown.
     pub fn segments(self) -> bool {
         [Action::SegmentAlloc, Action::SegmentFree, Action::SegmentMap, Action::SegmentUnmap]
             .into_iter()
@@ -45,7 +43,7 @@ impl SkippedActions {
         }
     }
 
-    /// What was left out of `device`, whose reserved ranges are `reserved`.
+    /// Detects the kinds that were left out of `device`, whose reserved ranges are `reserved`.
     pub(crate) fn of(device: &DeviceTrace, policy: &Policy, reserved: &Reserved) -> Self {
         let mut this = Self::default();
         let has = RecordedKinds::of(device);
@@ -77,7 +75,7 @@ impl SkippedActions {
         let reused = blocks.reused_requested || blocks.requested_twice || blocks.requested_is_gone;
         this.set(Action::FreeCompleted, !has.completed && (freed || reused));
 
-        // What was live before may have lain in segments that the end state lacks for another reason.
+        // Memory that was live before recording may have been in segments that are missing in the end state for another reason.
         let came_and_went = places.outside && !blocks.preexisting && is_whole();
         this.set_release(policy, grown_and_gone || (!has.release && came_and_went));
         let taken_again = places.after_release || (has.release && reserved.contradictions > 0);
@@ -85,7 +83,7 @@ impl SkippedActions {
         this
     }
 
-    /// Segments must have been taken.
+    /// Records whether allocated segments were left out.
     pub(crate) fn set_growth(&mut self, policy: &Policy, is_skipped: bool) {
         let expandable = policy.expandable_segments;
         self.set(if expandable { Action::SegmentMap } else { Action::SegmentAlloc }, is_skipped);
@@ -101,7 +99,7 @@ fn bit(action: Action) -> u16 {
     1 << action as u16
 }
 
-/// Of which kinds of events the recording has at least one.
+/// The kinds of events of which the recording has at least one.
 struct RecordedKinds {
     alloc: bool,
     requested: bool,
@@ -128,24 +126,24 @@ impl RecordedKinds {
     }
 }
 
-/// What the events of blocks, and those at the end, say of each other.
+/// Contradictions between the events of blocks, and between the events and the end state.
 #[derive(Default)]
 struct Blocks {
-    /// Some were live before the first event.
+    /// Some blocks were live before the first event.
     preexisting: bool,
-    /// An address was handed out while nobody had given it back.
+    /// An address was allocated again without a free.
     reused_live: bool,
-    /// An address was handed out while its free was not completed.
+    /// An address was allocated again before its free completed.
     reused_requested: bool,
-    /// A recorded allocation became available, and nobody gave it back.
+    /// A recorded allocation became available without a free request.
     completed_unrequested: bool,
     requested_twice: bool,
     freed_twice: bool,
-    /// What was freed is allocated at the end.
+    /// A freed block is allocated at the end.
     lives_again: bool,
-    /// What was never given back is free at the end.
+    /// A block that was never freed is free at the end.
     live_is_gone: bool,
-    /// What was given back is free at the end, and nothing says since when.
+    /// A block whose free was requested is free at the end, without a recorded completion.
     requested_is_gone: bool,
 }
 
@@ -194,12 +192,12 @@ impl Blocks {
     }
 }
 
-/// Where allocations lie that were recorded without the segments around them.
+/// The locations of allocations whose segments were not recorded.
 #[derive(Default)]
 struct Places {
-    /// In memory that is not there at the end, and that nobody gave back.
+    /// In memory that does not exist at the end, although it was not released.
     outside: bool,
-    /// In memory that was given back before.
+    /// In memory that was released before.
     after_release: bool,
 }
 
@@ -219,8 +217,8 @@ impl Places {
     }
 }
 
-/// All that was allocated while recording and not freed by the end lies in a segment of the end state, which would
-/// else be that of some segments alone.
+/// Whether all recorded allocations that were not freed are in a segment of the end state. Otherwise the end state contains only
+/// some of the segments.
 fn end_is_whole(device: &DeviceTrace) -> bool {
     let is_there = |address: u64| {
         let before = device.segments.partition_point(|s| s.address <= address).checked_sub(1);
@@ -244,20 +242,20 @@ fn end_is_whole(device: &DeviceTrace) -> bool {
     live_elsewhere.is_empty()
 }
 
-/// Memory is taken from the device for a request alone, which is recorded next, or fails.
+/// Whether memory was taken from the device, which happens only for a request, but no following request was recorded.
 fn grew_for_a_request(device: &DeviceTrace) -> bool {
     let ended = |action: &Action| matches!(action, Action::Oom | Action::Alloc);
     let after = device.events.actions().iter().rev().take_while(|action| !ended(action));
     after.into_iter().any(|action| matches!(action, Action::SegmentAlloc | Action::SegmentMap))
 }
 
-/// A segment that was taken while recording is empty at the end.
+/// Whether a segment that was allocated while recording is empty at the end.
 fn emptied(device: &DeviceTrace) -> bool {
     let taken = |address: u64| {
         let mut events = device.events.iter();
         events.any(|e| e.action == Action::SegmentAlloc && e.address == address)
     };
-    // Some few stand for all.
+    // A few represent all.
     let mut empty = device.segments.iter().take(64).filter(|s| {
         let blocks = device.blocks_of(s);
         !blocks.is_empty() && blocks.iter().all(|b| !b.state.is_active())

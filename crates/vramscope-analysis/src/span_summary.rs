@@ -1,4 +1,4 @@
-//! The part of a recording that the user asks about, by the numbers of its events.
+//! Summary of an interval of a recording, given by event indices.
 
 use std::sync::Arc;
 
@@ -21,42 +21,42 @@ use crate::steps::Steps;
 use crate::stretch::Stretch;
 use crate::times::event_times;
 
-/// Which events a summary is about, and how it groups and filters what they did.
+/// An interval of events, with the grouping and the filter for its summary.
 #[derive(Debug, Clone)]
 pub struct SpanOptions {
-    /// The first event.
+    /// The index of the first event.
     pub first: usize,
-    /// The last event.
+    /// The index of the last event, inclusive.
     pub last: usize,
-    /// What allocations are grouped by.
+    /// The grouping of allocations.
     pub by: By,
-    /// Only stacks with a frame that this matches, as `file:line function`.
+    /// Includes only stacks with a frame that this regular expression matches, as `file:line function`.
     pub filter: Option<Regex>,
 }
 
-/// What some events in a row did to one device.
+/// The effects of consecutive events on one device.
 #[derive(Debug, Clone)]
 pub struct SpanSummary {
-    /// The device's number.
+    /// The device index.
     pub device: i64,
-    /// How many events it has in all.
+    /// Total number of events of the device.
     pub events: usize,
-    /// The part of the program that they are.
+    /// The part of the program that the interval is.
     pub part: ProgramPart,
-    /// The most allocated bytes in it, and the first moment at which it was so much.
+    /// The peak of allocated bytes in the interval, with its first moment.
     pub highest: Peak,
-    /// What was allocated and freed, in groups.
+    /// Allocated and freed memory, in groups.
     pub spent: SpentBy,
-    /// How far these numbers can be trusted, and why not further.
+    /// How accurate these numbers are, and the reasons why not more.
     pub quality: Quality,
 }
 
 impl SpanSummary {
-    /// What the events did to the device at `position` in [`Trace::devices`]; `None` where it does not have them all. `frames` are those
-    /// of `trace`.
+    /// Summarizes the interval for the device at `position` in [`Trace::devices`]. Returns `None` if the device does not have all
+    /// these events. `frames` must be those of `trace`.
     ///
     /// # Panics
-    /// Where the trace has no device at `position`.
+    /// If the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &SpanOptions) -> Option<Self> {
         let history = History::replayed(trace, position);
         let device = history.device();
@@ -82,7 +82,7 @@ impl SpanSummary {
     }
 }
 
-/// The runs of the regions of a device, in order of their ends.
+/// Returns the runs of the regions of a device, in order of their ends.
 pub fn runs_between(history: &History) -> Vec<RunBetween> {
     let runs = region_runs(history.trace(), history.device());
     if runs.is_empty() {
@@ -96,7 +96,7 @@ pub fn runs_between(history: &History) -> Vec<RunBetween> {
     between.collect()
 }
 
-/// What is known of the allocations of a history, as what is live at a moment is grouped by it.
+/// The properties by which a history's allocations are grouped.
 struct Meaning<'h> {
     history: &'h History,
     purposes: &'h Purposes,

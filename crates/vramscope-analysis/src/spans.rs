@@ -1,39 +1,39 @@
-//! Bytes before, within and after spans of a recording, in one walk from its first moment to its last.
+//! Byte values before, within and after intervals of a recording, in one walk over all moments.
 
 use vramscope_trace::DeviceTrace;
 
 use crate::moment::Moment;
 use crate::region_runs::RegionRun;
 
-/// The bytes before, within and after a span of moments.
+/// The bytes before, within and after an interval of moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SpanBytes {
     pub(crate) before: u64,
-    /// The highest of the span, from its first moment to its last.
+    /// The peak from the first moment of the interval to its last.
     pub(crate) highest: u64,
     pub(crate) after: u64,
 }
 
-/// Spans of moments, told of one value a moment.
+/// Intervals of moments that are fed one value per moment.
 ///
-/// No column of values is kept: of those so far, only the ones above all that came after can still be the highest of a
-/// span that ends later.
+/// The values are not stored in a column. Only values above all later ones can still be the peak of an interval that ends later,
+/// so only those are kept.
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
-    /// The first and the last moment of each span.
+    /// The first and the last moment of each interval.
     spans: Vec<(u32, u32)>,
     seen: Vec<SpanBytes>,
-    /// Numbers of the spans by their first moments, and by their last, those to come at the end.
+    /// Indices of the intervals by first moment, and by last moment; the next one is last.
     by_first: Vec<u32>,
     by_last: Vec<u32>,
-    /// Moments and values, both in order, the values falling.
+    /// Moments and values: moments ascending, values descending.
     falling: Vec<(u32, u64)>,
 }
 
 impl Spans {
-    /// The moments of each of `runs`, as [`RegionRun::moments`] counts them; `None` where an event has no time.
+    /// Creates the intervals of `runs`, as in [`RegionRun::moments`]; returns `None` if an event has no time.
     pub(crate) fn of(runs: &[RegionRun], device: &DeviceTrace) -> Option<Self> {
-        // First the moments by the clock: each border lies where the time first is at it, or past it.
+        // First, the moments by the clock: a border is where the time first reaches or passes it.
         let mut borders: Vec<(i64, bool, u32)> = Vec::with_capacity(runs.len() * 2);
         for (number, run) in (0..).zip(runs) {
             borders.push((run.start_us, false, number));
@@ -76,7 +76,7 @@ impl Spans {
         })
     }
 
-    /// The value at the next moment.
+    /// Feeds the value at the next moment.
     #[inline]
     pub(crate) fn see(&mut self, moment: Moment, value: u64) {
         if !self.by_last.is_empty() {
@@ -99,7 +99,7 @@ impl Spans {
         }
     }
 
-    /// The first and the last moment of each span and what it saw, in the order of the runs.
+    /// Returns the first and the last moment of each interval with its values, in the order of the runs.
     pub(crate) fn seen(self) -> impl Iterator<Item = ((u32, u32), SpanBytes)> {
         self.spans.into_iter().zip(self.seen)
     }
@@ -122,7 +122,7 @@ mod tests {
             (state >> 33) % n
         };
         let tags = TagsTable::default().intern(vramscope_trace::Tags::default()).unwrap();
-        // The clock steps back now and then.
+        // The clock sometimes steps back.
         let event = |time: u64| Event {
             action: Action::Alloc,
             address: 0,

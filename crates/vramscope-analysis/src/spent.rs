@@ -1,5 +1,4 @@
-//! What a stretch of a recording did to the allocated bytes: what was allocated in it, what was freed, what was temporary and what it
-//! left behind, in groups.
+//! The effects of an interval of a recording on the allocated bytes, in groups: memory allocated, freed, temporary and retained.
 
 use std::cmp::Reverse;
 
@@ -14,35 +13,35 @@ use crate::holders::{By, HolderKey, Known};
 use crate::parts::{Group, Parted, Parts};
 use crate::stretch::Stretch;
 
-/// What some allocations did in a stretch.
+/// The effects of an interval on some allocations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// What was allocated when it began.
+    /// Allocated at the start of the interval.
     pub before: Amount,
-    /// What was allocated in it.
+    /// Allocated in the interval.
     pub allocated: Amount,
-    /// What was freed in it of that which was there before.
+    /// Allocated before the interval and freed in it.
     pub freed_before: Amount,
-    /// What was allocated in it and freed in it, too.
+    /// Both allocated and freed in the interval.
     pub temporary: Amount,
-    /// What was allocated at the moment at which most of the device was.
+    /// Allocated at the device's peak in the interval.
     pub at_highest: Amount,
 }
 
 impl Spent {
-    /// All that was freed in it.
+    /// Returns all memory freed in the interval.
     #[must_use]
     pub fn freed(&self) -> Amount {
         self.freed_before.plus(self.temporary)
     }
 
-    /// What was allocated in it and is still there when it ends.
+    /// Returns memory that was allocated in the interval and is still allocated at its end.
     #[must_use]
     pub fn survived(&self) -> Amount {
         self.allocated.minus(self.temporary)
     }
 
-    /// What is allocated when it ends.
+    /// Returns memory allocated at the end of the interval.
     #[must_use]
     pub fn after(&self) -> Amount {
         self.before.minus(self.freed_before).plus(self.survived())
@@ -56,7 +55,7 @@ impl Spent {
         self.at_highest.add(other.at_highest);
     }
 
-    /// Takes in one allocation of the stretch.
+    /// Adds one allocation of the interval.
     #[inline]
     fn take(&mut self, a: &Allocation, stretch: &Stretch) {
         let one = Amount { bytes: a.size, requested: a.requested, count: 1 };
@@ -74,32 +73,32 @@ impl Spent {
     }
 }
 
-/// What a group of allocations did in a stretch.
+/// The effects of an interval on a group of allocations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpentGroup {
-    /// How they are known, as of a [`Holder`](crate::Holder).
+    /// The origin of the allocations, as in a [`Holder`](crate::Holder).
     pub origin: Option<Origin>,
-    /// What they share.
+    /// The property that the allocations share.
     pub key: HolderKey,
-    /// The stack that allocated most in it; where it allocated nothing, that which held most.
+    /// The stack that allocated most in the interval; if nothing was allocated, the one that held most.
     pub stack: Option<StackId>,
-    /// What they did.
+    /// The effects on the group.
     pub spent: Spent,
 }
 
-/// What a stretch did.
+/// The effects of an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpentBy {
-    /// All allocations together.
+    /// The sums over all allocations.
     pub all: Spent,
-    /// Those together that were asked for.
+    /// The sums over the allocations that the filter accepts.
     pub taken: Spent,
-    /// The same in groups: what allocated most first.
+    /// The groups of these allocations, most allocated bytes first.
     pub groups: Vec<SpentGroup>,
 }
 
-/// What a stretch of `history` did, in groups of those allocations that `takes` takes by their numbers. `None` where the answer is no
-/// longer wanted.
+/// Returns the effects of an interval of `history`, in groups of the allocations whose index `takes` accepts. Returns `None` if
+/// cancelled.
 pub fn spent_by(
     history: &History,
     frames: &Frames,
@@ -135,7 +134,7 @@ pub fn spent_by(
     Some(SpentBy { all, taken, groups })
 }
 
-/// The groups, what allocated most first. The stack of each is that of its largest part.
+/// Returns the groups, most allocated bytes first. Each group's stack is that of its largest part.
 fn groups(parts: Parts<'_, impl Known>, frames: &Frames, spent: &[Spent]) -> Vec<SpentGroup> {
     let Parted { groups, of_part } = parts.grouped(frames, |part| order(&spent[part]));
     let shared = |group: Group| SpentGroup {
@@ -154,21 +153,22 @@ fn groups(parts: Parts<'_, impl Known>, frames: &Frames, spent: &[Spent]) -> Vec
     groups
 }
 
-/// What allocated most first; of what allocated as much, what held most.
+/// Sort key: most allocated bytes first; then most held bytes.
 fn order(spent: &Spent) -> (Reverse<u64>, Reverse<u64>, Reverse<u64>) {
     (Reverse(spent.allocated.bytes), Reverse(spent.at_highest.bytes), Reverse(spent.before.bytes))
 }
 
-/// A group in a stretch, and in one before it.
+/// A group in an interval, compared with an earlier interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpentChange {
-    /// The group, named as it is in the later stretch where it is there.
+    /// The group, with its name from the later interval if it exists there.
     pub group: SpentGroup,
-    /// What it did in the stretch before.
+    /// The effects in the earlier interval.
     pub before: Spent,
 }
 
-/// Groups of a stretch beside those of one before: what allocated most more than before first, what allocated most less last.
+/// Compares groups of an interval with those of an earlier one. The largest increase of allocated bytes comes first, the largest
+/// decrease last.
 #[must_use]
 pub fn spent_changes(now: Vec<SpentGroup>, before: Vec<SpentGroup>) -> Vec<SpentChange> {
     let shared = |group: &SpentGroup| (group.origin, group.key.clone());

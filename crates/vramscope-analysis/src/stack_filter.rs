@@ -1,11 +1,11 @@
-//! A choice of stacks by what stands in them.
+//! A filter of stacks by their frames.
 
 use std::borrow::Cow;
 
 use regex::Regex;
 use vramscope_trace::{StackId, Trace};
 
-/// Which stacks a filter takes, decided once for each.
+/// The stacks that a filter accepts, decided once for each stack.
 pub(crate) struct StackFilter {
     takes: Vec<bool>,
 }
@@ -25,11 +25,11 @@ impl StackFilter {
     }
 }
 
-/// The most bytes of a path and of a function's name that a filter looks at: many frames may share a text, and no
-/// known system has a longer path.
+/// The largest number of bytes of a path or a function name that a filter reads. Many frames may share a text, and no known
+/// system has longer paths.
 const LONGEST_FILTERED: usize = 4 << 10;
 
-/// Of a path without end the end, behind a sign that it is not all.
+/// Returns the end of a very long path, with a mark that it is cut.
 fn end_of(path: &str) -> Cow<'_, str> {
     match path.len() {
         0..=LONGEST_FILTERED => path.into(),
@@ -37,7 +37,7 @@ fn end_of(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Of a name without end the start.
+/// Returns the start of a very long name.
 fn start_of(name: &str) -> &str {
     &name[..name.floor_char_boundary(LONGEST_FILTERED)]
 }

@@ -1,4 +1,4 @@
-//! The steps of a program that repeats itself: iterations of training, or of serving.
+//! The steps of a program that repeats itself: iterations of training or serving.
 
 use std::cmp::Reverse;
 use std::hash::BuildHasher as _;
@@ -13,52 +13,53 @@ use crate::region_runs::region_runs;
 use crate::rhythm::rounds;
 use crate::times::rising_times;
 
-/// One step, from the moment before its first allocation to the moment before the next step's.
+/// One step, from the moment before its first event to the moment before the first event of the next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The moment right before its first event.
+    /// The moment right before the first event.
     pub from: Moment,
-    /// The last moment of it.
+    /// The last moment of the step.
     pub to: Moment,
-    /// The highest allocated bytes in it.
+    /// Peak of allocated bytes in the step.
     pub peak: u64,
-    /// The first moment of that peak.
+    /// The first moment of the peak.
     pub peak_moment: Moment,
-    /// Bytes of all blocks that were handed out in it.
+    /// Bytes of all blocks allocated in the step.
     pub allocated: u64,
-    /// How many these are.
+    /// Number of these blocks.
     pub allocations: u64,
-    /// Allocated bytes after it minus those before.
+    /// Allocated bytes after the step minus those before it.
     pub kept: i64,
-    /// It makes the same allocations as most, as many of each size at each stack; true of all where fewer than half do.
+    /// Whether the step makes the same allocations as most steps: the same number of each size at each stack. True for all steps
+    /// if fewer than half are the same.
     pub is_usual: bool,
 }
 
 /// The steps of a device's recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// In order; empty where nothing repeats.
+    /// The steps in order; empty if nothing repeats.
     pub steps: Vec<Step>,
-    /// What tells where they begin.
+    /// The source of the step boundaries.
     pub told_by: StepsFrom,
-    /// How many make exactly the same allocations, of the most that do; 0 where no two do.
+    /// The largest number of steps that make exactly the same allocations; 0 if no two do.
     pub usual: usize,
 }
 
-/// What tells where steps begin.
+/// The source of the step boundaries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StepsFrom {
-    /// `ProfilerStep#` of PyTorch's profiler, or of the program itself.
+    /// Annotations named `ProfilerStep#`, from PyTorch's profiler or the program itself.
     Annotations,
-    /// Each step of the optimizer ends one.
+    /// A step ends with each step of the optimizer.
     Optimizer,
-    /// The allocations that come back.
+    /// Repeated allocations.
     #[default]
     Rhythm,
 }
 
 impl Steps {
-    /// The steps of the device of `history`, for whose allocations `purposes` speak.
+    /// Finds the steps of the device of `history`; `purposes` must be those of its allocations.
     #[must_use]
     pub fn of(history: &History, purposes: &Purposes) -> Self {
         let (told_by, starts) = starts(history, purposes);
@@ -70,16 +71,16 @@ impl Steps {
         Self { steps, told_by, usual }
     }
 
-    /// The number of the step in which something was allocated at `moment`, from 0; `None` before the first.
+    /// Returns the index, from 0, of the step that contains an allocation made at `moment`; `None` before the first step.
     #[must_use]
     pub fn at(&self, moment: Moment) -> Option<usize> {
-        // A step's moments are those after its events.
+        // The moments of a step are those after its events.
         self.steps.partition_point(|s| s.from < moment).checked_sub(1)
     }
 
-    /// Finds out how much each leak keeps of a step ([`LeakSuspect::kept_per_step`]).
+    /// Sets how many bytes each leak retains per step ([`LeakSuspect::kept_per_step`]).
     pub fn measure_leaks(&self, history: &History, leaks: &mut [LeakSuspect]) {
-        // All leaks are of one run.
+        // All leaks belong to the same run.
         let Some(end) = leaks.first().map(|leak| leak.end).filter(|_| !self.steps.is_empty()) else { return };
         let kept: Vec<&Allocation> = history.allocations.iter().filter(|a| a.to > end).collect();
         for leak in leaks {
@@ -94,26 +95,27 @@ impl Steps {
         }
     }
 
-    /// The number of the step in which `allocation` was made; `None` before the first, and where that was not recorded.
+    /// Returns the index of the step in which `allocation` was made; `None` before the first step, or if the allocation was not
+    /// recorded.
     #[must_use]
     pub fn made_in(&self, allocation: &Allocation) -> Option<usize> {
         (allocation.origin == Origin::Recorded).then(|| self.at(allocation.from)).flatten()
     }
 
-    /// The first step after the first that makes other allocations than most, the last left out: the recording may end within it.
+    /// Returns the first unusual step. The first step is ignored, and so is the last, because the recording may end within it.
     #[must_use]
     pub fn first_unusual(&self) -> Option<usize> {
         let whole = self.steps.len().saturating_sub(1);
         (1..whole).find(|&n| !self.steps[n].is_usual)
     }
 
-    /// Of the steps after the first the one with the median peak; `None` of fewer than three, which have none in the middle.
+    /// Returns the step with the median peak among the steps after the first; `None` if there are fewer than three of them.
     #[must_use]
     pub fn median(&self) -> Option<usize> {
         self.typical().filter(|_| self.steps.len() > 3)
     }
 
-    /// Of the steps after the first the one with the median peak, of two of them the lower.
+    /// Returns the step with the median peak among the steps after the first; the lower one if there are two in the middle.
     #[must_use]
     pub fn typical(&self) -> Option<usize> {
         let mut later: Vec<usize> = (1..self.steps.len()).collect();
@@ -121,14 +123,14 @@ impl Steps {
         later.get(later.len().saturating_sub(1) / 2).copied()
     }
 
-    /// The step with the highest peak, the first of several.
+    /// Returns the step with the highest peak; the first of several.
     #[must_use]
     pub fn highest(&self) -> Option<usize> {
         (0..self.steps.len()).max_by_key(|&n| (self.steps[n].peak, Reverse(n)))
     }
 }
 
-/// The numbers of the events that begin steps.
+/// Returns the indices of the events that start steps.
 fn starts(history: &History, purposes: &Purposes) -> (StepsFrom, Vec<usize>) {
     let annotated = annotated(history);
     if annotated.len() >= 2 {
@@ -139,14 +141,14 @@ fn starts(history: &History, purposes: &Purposes) -> (StepsFrom, Vec<usize>) {
         return (StepsFrom::Optimizer, turns.steps.clone());
     }
     let rounds = rounds(history, turns.most_rounds.unwrap_or(u32::MAX));
-    // An optimizer that steps more often than the rounds come back is one of several.
+    // An optimizer that steps more often than there are iterations is one of several.
     if turns.steps.len() >= 2 && (rounds.is_empty() || turns.steps.len() <= rounds.len() + 1) {
         return (StepsFrom::Optimizer, turns.steps.clone());
     }
     (StepsFrom::Rhythm, rounds)
 }
 
-/// The first events in the runs of regions that are called steps.
+/// Returns the first events in the runs of regions that are named as steps.
 fn annotated(history: &History) -> Vec<usize> {
     let trace = history.trace();
     let is_step = |name| trace.strings.get(name).starts_with("ProfilerStep#");
@@ -162,14 +164,14 @@ fn annotated(history: &History) -> Vec<usize> {
         let Some(time) = time else { return Vec::new() };
         if begins.next_if(|&begin| begin <= time).is_some() {
             starts.push(event);
-            // Regions without an event of their own are one with the next.
+            // Regions without events are merged with the next one.
             while begins.next_if(|&begin| begin <= time).is_some() {}
         }
     }
     starts
 }
 
-/// What each step needs.
+/// Computes the peak and the retained bytes of each step.
 fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
     let events = history.device().events.len();
     let ends = starts.iter().skip(1).copied().chain([events]);
@@ -189,7 +191,7 @@ fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
         while steps.get(number).is_some_and(|s| s.to < moment) {
             number += 1;
         }
-        // The last moment of a step is the first of the next.
+        // The last moment of a step is the first moment of the next one.
         for step in steps.iter_mut().skip(number).take(2).filter(|s| s.from <= moment) {
             if counters.allocated > step.peak {
                 step.peak = counters.allocated;
@@ -206,7 +208,8 @@ fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
     steps
 }
 
-/// Counts what each step allocates, and tells which make the same allocations as most, and how many these are.
+/// Counts the allocations of each step and marks unusual steps. Returns the number of steps that make the same allocations as
+/// most.
 fn count_allocations(history: &History, steps: &mut [Step]) -> usize {
     let hasher = DefaultHashBuilder::default();
     let mut made = vec![0_u64; steps.len()];
@@ -226,7 +229,7 @@ fn count_allocations(history: &History, steps: &mut [Step]) -> usize {
         *counts.entry(sum).or_default() += 1;
     }
     let usual = counts.into_iter().filter(|&(_, count)| count > 1).max_by_key(|&(_, count)| count);
-    // Where most differ from each other, none is unusual.
+    // If most steps differ from each other, none is unusual.
     let rule = usual.filter(|&(_, count)| 2 * count >= steps.len());
     for (step, sum) in steps.iter_mut().zip(made) {
         step.is_usual = rule.is_none_or(|(usual, _)| sum == usual);

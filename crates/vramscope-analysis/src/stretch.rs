@@ -1,25 +1,25 @@
-//! A part of a recording, and what is allocated in it.
+//! An interval of a recording, with its allocations.
 
 use crate::counters::Peak;
 use crate::history::{Allocation, History};
 use crate::moment::Moment;
 
-/// The part of a recording between two moments.
+/// The interval of a recording between two moments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// The moment before its first event.
+    /// The moment before the first event.
     pub from: Moment,
-    /// The moment after its last.
+    /// The moment after the last event.
     pub to: Moment,
-    /// The most allocated bytes at any of its moments, these two among them, and the first such moment.
+    /// The peak of allocated bytes at the moments `from..=to`, with its first moment.
     pub highest: Peak,
-    /// The numbers of all that was allocated at any of them.
+    /// The indices of all allocations that are allocated at any of these moments.
     pub allocations: Vec<u32>,
 }
 
 impl Stretch {
-    /// The stretch of `history` from one moment to another. It takes time that grows with the recording: a
-    /// [`Timeline`](crate::Timeline) tells it sooner.
+    /// Computes an interval of `history`. The time grows with the length of the recording; a [`Timeline`](crate::Timeline) is
+    /// faster.
     #[must_use]
     pub fn of(history: &History, from: Moment, to: Moment) -> Self {
         let mut highest = Peak { bytes: 0, moment: from };

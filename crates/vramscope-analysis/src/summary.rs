@@ -1,4 +1,4 @@
-//! Every question about one device, answered together.
+//! The complete analysis of one device.
 
 use std::sync::Arc;
 
@@ -29,113 +29,112 @@ use crate::stack_filter::StackFilter;
 use crate::steps::Steps;
 use crate::tree::{CallTree, call_tree};
 
-/// Which moment a summary looks at, and how it groups and filters holders.
+/// The moment of a summary, with the grouping and the filter of its holders.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The event after which to look, instead of the peak of allocated bytes.
+    /// The summary shows the state after this event; by default, the peak of allocated bytes.
     pub at: Option<usize>,
-    /// What holders are grouped by; `None` is by stack, with the tree of calls beside it.
+    /// The grouping of holders; `None` groups by stack.
     pub by: Option<By>,
-    /// Only stacks with a frame that this matches, as `file:line function`.
+    /// Includes only stacks with a frame that this regular expression matches, as `file:line function`.
     pub filter: Option<Regex>,
 }
 
-/// What one device's recording says.
+/// The analysis of one device's recording.
 #[derive(Debug, Clone)]
 pub struct Summary {
-    /// The device's number.
+    /// The device index.
     pub device: i64,
-    /// Events recorded.
+    /// Number of recorded events.
     pub events: usize,
-    /// When the first and last events happened, in microseconds since the Unix epoch.
+    /// Times of the first and the last event, in microseconds since the Unix epoch.
     pub time_us: Option<(i64, i64)>,
-    /// The highest value of each counter.
+    /// The peak of each counter.
     pub peaks: Peaks,
-    /// The moment that `counters`, `holders`, `tree`, `pools` and `streams` are of.
+    /// The moment of `counters`, `holders`, `tree`, `pools` and `streams`.
     pub moment: Moment,
     /// Bytes of each kind at that moment.
     pub counters: Counters,
-    /// Who held the allocated bytes, most first.
+    /// The holders of the allocated bytes, most first.
     pub holders: Vec<Holder>,
-    /// The holders as a tree of calls.
+    /// The holders as a call tree.
     pub tree: CallTree,
-    /// Who held the allocated bytes, by pool.
+    /// The holders of the allocated bytes, by pool.
     pub pools: Vec<Holder>,
-    /// Who held the allocated bytes, by stream.
+    /// The holders of the allocated bytes, by stream.
     pub streams: Vec<Holder>,
-    /// What the allocated bytes were for, most first; see [`Purposes`].
+    /// The allocated bytes by category, most first; see [`Purposes`].
     pub categories: Vec<Holder>,
-    /// Why it is said of each that it was for that, most bytes first.
+    /// The reasons for the categories, most bytes first.
     pub told: Vec<Told>,
-    /// What each module held, where the recording says which made what.
+    /// The bytes of each module, if the recording has modules.
     pub layers: Vec<Layer>,
-    /// The steps of training or serving, where the program repeats itself.
+    /// The steps of training or serving, if the program repeats itself.
     pub steps: Steps,
-    /// Bytes the filter left out of `holders` and `tree`.
+    /// Bytes that the filter excludes from `holders` and `tree`.
     pub filtered_out: u64,
     /// Allocated bytes before the first event.
     pub preexisting: u64,
     /// Totals over the whole run by the user's line, most bytes first.
     pub churn: Vec<Holder>,
-    /// Lines whose allocations pile up.
+    /// Suspected leaks.
     pub leaks: Vec<LeakSuspect>,
-    /// Fragmentation at `moment`; `None` where no request is known to tell it for.
+    /// Fragmentation at `moment`; `None` if the recording has no request to compute it for.
     pub fragmentation: Option<Fragmentation>,
     /// Fragmentation at the end of the recording.
     pub fragmentation_at_end: Option<Fragmentation>,
-    /// The first out-of-memory events, explained; see [`MOST_EXPLAINED`](crate::MOST_EXPLAINED).
+    /// The first out-of-memory events, with explanations; see [`MOST_EXPLAINED`](crate::MOST_EXPLAINED).
     pub ooms: Vec<OutOfMemory>,
-    /// How many out-of-memory events there were beyond those.
+    /// Number of further out-of-memory events.
     pub more_ooms: usize,
-    /// After an out of memory, the settings to change.
+    /// The settings to change after an out-of-memory event.
     pub best_setting: Option<BestSetting>,
-    /// After an out of memory, what else to change, where that takes the first cause away.
+    /// Another change after an out-of-memory event, if it removes the main cause.
     pub remedy: Option<Remedy>,
-    /// Bytes of allocated blocks that the program gains with a step. `None` where it gains none, or no steps are known.
+    /// Allocated bytes that the program gains per step. `None` if it gains none, or if no steps are known.
     pub growth_per_step: Option<u64>,
-    /// What each annotated region of the program needed.
+    /// The memory that each annotated region of the program needed.
     pub regions: Vec<Region>,
-    /// Highest allocated and reserved bytes over equal shares of the events.
+    /// Peaks over equal shares of the events.
     pub timeline: Vec<Counters>,
-    /// What the end state adds up to.
+    /// Sums over the end state.
     pub end: EndState,
-    /// How far these numbers can be trusted, and why not further.
+    /// How accurate these numbers are, and the reasons why not more.
     pub quality: Quality,
 }
 
 /// Sums over the segments and blocks of the end state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndState {
-    /// How many segments there are.
+    /// Number of segments.
     pub segments: usize,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub blocks: usize,
     /// Bytes of the allocated blocks.
     pub allocated: u64,
-    /// Bytes of the blocks allocated or waiting for another stream.
+    /// Bytes of the blocks that are allocated or wait for another stream.
     pub active: u64,
-    /// Bytes that were asked for in the active blocks.
+    /// Requested bytes in the active blocks.
     pub requested: u64,
     /// Bytes of the segments.
     pub reserved: u64,
 }
 
 impl Summary {
-    /// Answers every question about the device at `position` in [`Trace::devices`]. `frames` are those of `trace`.
+    /// Analyzes the device at `position` in [`Trace::devices`]. `frames` must be those of `trace`.
     ///
     /// # Panics
-    /// Where the trace has no device at `position`.
+    /// If the trace has no device at `position`.
     pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &Options) -> Self {
         Self::of_history(&History::replayed(trace, position), frames, options)
     }
 
-    /// Answers every question about the device of `history`. `frames` are those of the history's trace.
+    /// Analyzes the device of `history`. `frames` must be those of the history's trace.
     pub fn of_history(history: &History, frames: &Frames, options: &Options) -> Self {
         Self::answer(history, frames, options, &Cancel::default())
     }
 
-    /// Answers every question about the device of `history`; `None` where the answers are no longer wanted. `frames` are those
-    /// of the history's trace.
+    /// Analyzes the device of `history`; returns `None` if cancelled. `frames` must be those of the history's trace.
     pub fn of_history_unless(
         history: &History,
         frames: &Frames,
@@ -146,12 +145,12 @@ impl Summary {
         (!cancel.is_cancelled()).then_some(answers)
     }
 
-    /// The answers; once they are no longer wanted, what would take long is left out.
+    /// Computes the analysis; after a cancellation, expensive parts are left out.
     fn answer(history: &History, frames: &Frames, options: &Options, cancel: &Cancel) -> Self {
         let (trace, device) = (history.trace(), history.device());
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
-        // The course of the counters on one core, what each stack did on another.
+        // One core computes the counters over time, another the totals of each stack.
         let (course, (churn, tallies)) = join(
             history,
             || Course::of(history, cancel),
@@ -235,10 +234,10 @@ impl Summary {
     }
 }
 
-/// Of fewer events questions are answered sooner than a thread is begun.
+/// With fewer events, the computation takes less time than starting a thread.
 const WORTH_A_THREAD: usize = 10_000;
 
-/// Asks two questions of `history`, at once where it is long.
+/// Computes two results for `history`, in parallel if it is long.
 fn join<A, B: Send>(history: &History, a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
     if history.device().events.len() < WORTH_A_THREAD {
         return (a(), b());

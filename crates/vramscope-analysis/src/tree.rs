@@ -11,70 +11,69 @@ use crate::frames::{Code, Frames};
 use crate::history::Origin;
 use crate::holders::{Holder, HolderKey};
 
-/// What a node of the tree stands for.
+/// The subject of a tree node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NodeKind {
-    /// A line of the program; without one, of a library or of compiled code.
+    /// A line of the program or, if the stack has none, of a library or of compiled code.
     Frame(FrameId),
     /// Allocations without a stack.
     NoStack,
-    /// Live before recording began, with their stacks below.
+    /// Allocations that were live before recording began, with their stacks below.
     BeforeRecording,
-    /// Live before recording began; their stacks, below, are those of their frees.
+    /// Allocations that were live before recording began; the stacks below are those of their frees.
     BeforeRecordingFreed,
 }
 
-/// A line and what was allocated by it and below it.
+/// A line, with the memory allocated by it and below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What it stands for.
+    /// The subject of the node.
     pub kind: NodeKind,
-    /// Bytes of the blocks that were allocated here and below.
+    /// Bytes of the blocks allocated here and below.
     pub bytes: u64,
-    /// The number of these blocks.
+    /// Number of these blocks.
     pub count: u64,
-    /// Numbers of the calls made here, most bytes first. What is missing to `bytes` was allocated here.
+    /// Indices of the calls made here, most bytes first. The difference between `bytes` and their sum was allocated here.
     pub children: Vec<usize>,
 }
 
-/// Live memory by calls. Nodes lie in one list and name each other by number: a program that recurses deeply
-/// makes a deep tree, which nothing here may walk by recursion.
+/// Live memory by calls. Nodes are in one list and refer to each other by index: a deeply recursive program makes a deep tree,
+/// which must not be walked by recursion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CallTree {
-    /// Every node, a caller before those it calls.
+    /// All nodes; callers come before their callees.
     pub nodes: Vec<Node>,
-    /// Numbers of the outermost calls, most bytes first.
+    /// Indices of the outermost calls, most bytes first.
     pub roots: Vec<usize>,
 }
 
-/// Calls on top of each other that are told, half of them the outermost, half the innermost: each is a node, and recursion
-/// without an end makes a million of them in every stack.
+/// The largest number of nested calls per stack: half of them are the outermost, half the innermost. Each call is a node, and
+/// infinite recursion makes a million of them per stack.
 const MOST_CALLS: usize = 1000;
 
-/// Which frames of a stack make nodes.
+/// The frames of a stack that become nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallsOf {
-    /// Those of the user's; of a stack without any its [own frame](Frames::own_frame).
+    /// The user's frames; for a stack without any, its [own frame](Frames::own_frame).
     Own,
-    /// Those of Python, libraries included, [between the ends](Frames::between_the_ends).
+    /// The Python frames, including libraries, [between the ends](Frames::between_the_ends).
     Python,
-    /// All between the ends.
+    /// All frames between the ends.
     All,
 }
 
-/// How stacks make a tree.
+/// How stacks become a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Calls {
-    /// Which of their frames make nodes.
+    /// The frames that become nodes.
     pub of: CallsOf,
-    /// Whether the innermost calls are outermost in the tree, and their callers beneath them.
+    /// Whether the innermost calls are at the root of the tree, with their callers below.
     pub inverted: bool,
 }
 
-/// The tree of `holders`, which are grouped by stack: outermost calls first, most bytes first.
+/// Builds the tree of `holders`, which must be grouped by stack: outermost calls first, most bytes first.
 ///
-/// Of a stack with frames of the user's, only these make nodes; of another, its
-/// [own frame](Frames::own_frame) does.
+/// For a stack with user frames, only these become nodes; for any other stack, its [own frame](Frames::own_frame).
 pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
     let mut shape = Shape::of(trace, frames, Calls { of: CallsOf::Own, inverted: false });
     let held = shape.held(holders);
@@ -96,23 +95,24 @@ pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree
     tree
 }
 
-/// A call, and what was allocated by it and below it at two moments.
+/// A call, with the memory allocated by it and below it at two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ComparedNode {
-    /// What it stands for.
+    /// The subject of the node.
     pub kind: NodeKind,
-    /// The number of its caller; `None` of the outermost.
+    /// The index of its caller; `None` for the outermost calls.
     pub parent: Option<usize>,
-    /// What was allocated at the earlier and at the later moment.
+    /// The amounts allocated at the earlier and at the later moment.
     pub held: Both<Amount>,
-    /// The part of the later that was looked for.
+    /// Bytes of the later moment that match the search.
     pub found: u64,
-    /// The larger of both in bytes, added up from the innermost calls: so it is never less than that of what was called.
+    /// The larger of both moments in bytes, summed up from the innermost calls; so it is never less than the sum over the
+    /// callees.
     pub weight: u64,
 }
 
-/// The tree of what was live at two moments, which are grouped by stack, and of the part of the later that was looked for: each call
-/// before what it calls, those that weigh most first.
+/// Builds the tree of the memory live at two moments, both grouped by stack, and of the part of the later moment that matches a
+/// search. Callers come before their callees, and heavier siblings first.
 #[must_use]
 pub fn compared_call_tree(
     trace: &Trace,
@@ -122,7 +122,7 @@ pub fn compared_call_tree(
     found: &[Holder],
 ) -> Vec<ComparedNode> {
     let mut shape = Shape::of(trace, frames, calls);
-    // The stacks of the later moment come first, and its nodes are there when what was found in it is added.
+    // The stacks of the later moment come first, so its nodes exist before the matches in it are added.
     let (b, a, found) = (shape.held(at.b), shape.held(at.a), shape.held(found));
     let own = |of: &[Amount], number: usize| of.get(number).map_or(0, |amount| amount.bytes);
     let weigh = |number| Amount { bytes: own(&a, number).max(own(&b, number)), ..Amount::default() };
@@ -140,7 +140,7 @@ pub fn compared_call_tree(
     for (number, &(parent, _)) in shape.nodes.iter().enumerate() {
         parent.map_or(&mut roots, |parent| &mut children[parent]).push(number);
     }
-    // Those that wait, the next one last: each with the number that its caller got.
+    // Pending nodes, the next one last, each with the output index of its caller.
     let mut waiting: Vec<(usize, Option<usize>)> = Vec::new();
     let lightest_first = |of: &mut Vec<usize>| {
         of.sort_by_key(|&number| (weights[number].bytes, Reverse(shape.nodes[number].1)));
@@ -156,7 +156,7 @@ pub fn compared_call_tree(
     nodes
 }
 
-/// The calls of some stacks: callers before those they call.
+/// The calls of some stacks; callers come before their callees.
 struct Shape<'t> {
     trace: &'t Trace,
     frames: &'t Frames,
@@ -178,8 +178,8 @@ impl<'t> Shape<'t> {
         })
     }
 
-    /// What each node holds of `holders`, without what is below it. Nodes that are missing are made; those that are made later
-    /// hold nothing.
+    /// Returns the amount that each node holds of `holders`, without the nodes below it. Creates missing nodes; nodes created
+    /// later hold nothing.
     fn held(&mut self, holders: &[Holder]) -> Vec<Amount> {
         let mut held = Vec::new();
         for h in holders {
@@ -190,7 +190,7 @@ impl<'t> Shape<'t> {
         held
     }
 
-    /// The innermost call of a group.
+    /// Returns the innermost call of a group.
     fn innermost(&mut self, h: &Holder) -> usize {
         let mut at = match h.origin {
             None | Some(Origin::Recorded) => None,
@@ -212,7 +212,7 @@ impl<'t> Shape<'t> {
         innermost
     }
 
-    /// The frames of a stack that make nodes, in the order of the tree.
+    /// Returns the frames of a stack that become nodes, in tree order.
     fn path(&self, stack: StackId) -> Vec<FrameId> {
         let Self { trace, frames, .. } = self;
         let told = || frames.between_the_ends(trace, stack).iter().copied();
@@ -233,7 +233,7 @@ impl<'t> Shape<'t> {
         path
     }
 
-    /// Adds to what each node holds what those below it do.
+    /// Adds to each node the amounts of all nodes below it.
     fn with_what_is_below(&self, mut held: Vec<Amount>) -> Vec<Amount> {
         held.resize(self.nodes.len(), Amount::default());
         for (number, (parent, _)) in self.nodes.iter().enumerate().rev() {

@@ -1,4 +1,4 @@
-//! Locks, units and a table of GPUs that the crates of vramscope share.
+//! Locks, units and a table of GPUs, shared by the crates of vramscope.
 
 pub mod gpus;
 mod sync;

@@ -1,9 +1,9 @@
-//! Locks that a panic elsewhere does not close.
+//! Mutexes that stay usable after a panic.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks `mutex`. The data behind the crate's locks is whole at every point where foreign code (a device, a
-/// hook) may panic, so a poisoned lock is as good as any other: memory is not lost for it.
+/// Locks `mutex` and ignores poisoning. Foreign code (a device, a hook) may panic under a lock of this workspace. The data behind the
+/// lock is consistent at each such point, so a poisoned lock loses no memory.
 #[inline]
 pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,8 +1,8 @@
-//! Numbers as people read and write them.
+//! Formatting and parsing of sizes, counts and durations.
 
 use std::fmt;
 
-/// `1.62 GiB`: 1024-based, two decimals, whole bytes below a KiB.
+/// Formats bytes as `1.62 GiB`: powers of 1024, two decimals, whole bytes below 1 KiB.
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if n < 1024 {
@@ -10,7 +10,7 @@ pub fn bytes(n: u64) -> String {
     }
     let mut value = n as f64 / 1024.0;
     let mut unit = 0;
-    // As it will be printed: 1023.999 is 1024.00.
+    // Compares with the rounded value: 1023.999 prints as 1024.00, which belongs to the next unit.
     while value >= 1023.995 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -18,13 +18,13 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.2} {}", UNITS[unit])
 }
 
-/// `+1.62 GiB`: as [`bytes`], with a sign in front; zero has none.
+/// Formats bytes as `+1.62 GiB`, like [`bytes`] with a leading sign. Zero is `0 B`.
 pub fn signed_bytes(n: i64) -> String {
     let sign = if n < 0 { "-" } else { "+" };
     if n == 0 { "0 B".to_owned() } else { format!("{sign}{}", bytes(n.unsigned_abs())) }
 }
 
-/// `1,234,567`: a number with separators.
+/// Formats a number with thousands separators: `1,234,567`.
 pub fn count(n: impl TryInto<u64>) -> String {
     let digits = n.try_into().unwrap_or(u64::MAX).to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
@@ -37,12 +37,13 @@ pub fn count(n: impl TryInto<u64>) -> String {
     out
 }
 
-/// `1 block`, `2 blocks`, `1,234 blocks`.
+/// Formats a count with its noun: `1 block`, `2 blocks`, `1,234 blocks`.
 pub fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// `3.2 s`, `1.5 ms`, `4 us`, `2 min 5 s`, `3 h 5 min`, `2 days 4 h`.
+/// Formats a duration of `us` microseconds: `4 us`, `1.5 ms`, `3.2 s`, `2 min 5 s`, `3 h 5 min`, `2 days 4 h`. Negative durations are
+/// `0 us`.
 pub fn duration(us: i64) -> String {
     let us = us.max(0);
     match us {
@@ -57,12 +58,12 @@ pub fn duration(us: i64) -> String {
     }
 }
 
-/// `12.3%`: how much `part` is of `whole`, to a tenth of a percent; `-` of nothing.
+/// Formats `part` as a percentage of `whole` with one decimal: `12.3%`, or `-` if `whole` is zero.
 pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { "-".to_owned() } else { format!("{:.1}%", part as f64 * 100.0 / whole as f64) }
 }
 
-/// `1024` as `1.00KB`: the form of CuPy's `LineProfileHook`, in powers of 1024.
+/// Formats bytes as CuPy's `LineProfileHook` does: 1024 is `1.00KB`. Units are powers of 1024.
 pub fn cupy_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["", "K", "M", "G", "T", "P"] {
@@ -74,12 +75,12 @@ pub fn cupy_bytes(bytes: u64) -> String {
     format!("{value:.2}EB")
 }
 
-/// Why a text is no size.
+/// Why a text is not a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SizeError {
-    /// It is not a number with a unit.
+    /// Not a number with an optional unit.
     Malformed,
-    /// It is 2^64 bytes or more.
+    /// 2^64 bytes or more.
     TooLarge,
 }
 
@@ -94,12 +95,12 @@ impl fmt::Display for SizeError {
 
 impl std::error::Error for SizeError {}
 
-/// Digits behind the decimal point of a size that count; the rest is less than a byte.
+/// Maximum number of decimals that [`parse_bytes`] reads. Further decimals are below one byte.
 const MOST_DECIMALS: usize = 18;
 
-/// The bytes of a size as people write it: `24GiB`, `1.5 MiB`, `512MB`, `24G`, `1048576`.
+/// Parses a size such as `24GiB`, `1.5 MiB`, `512MB`, `24G` or `1048576` to bytes.
 ///
-/// A size is a decimal number, spaces or none, and a unit or none. The letter case of units means nothing:
+/// A size is a decimal number, optional spaces and an optional unit. Units are case-insensitive:
 ///
 /// | unit | bytes |
 /// |---|---|
@@ -107,10 +108,10 @@ const MOST_DECIMALS: usize = 18;
 /// | `KiB`, `MiB`, `GiB`, `TiB`, `PiB`, and `K`, `M`, `G`, `T`, `P` | powers of 1024 |
 /// | `KB`, `MB`, `GB`, `TB`, `PB` | powers of 1000 |
 ///
-/// A fraction of a byte is rounded to the nearest byte.
+/// Rounds to the nearest byte.
 ///
 /// # Errors
-/// Where the text is anything else, and where it is 2^64 bytes or more.
+/// [`SizeError::Malformed`] for any other text, [`SizeError::TooLarge`] for 2^64 bytes or more.
 pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
     let text = text.trim();
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len();
@@ -133,7 +134,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
     u64::try_from(bytes).map_err(|_| SizeError::TooLarge)
 }
 
-/// The bytes of a unit.
+/// Bytes per unit.
 fn scale(unit: &str) -> Option<u64> {
     let (letter, rest) = unit.split_at_checked(1).unwrap_or_default();
     let power = match letter.to_ascii_lowercase().as_str() {

@@ -1,8 +1,8 @@
-//! The options of this command, in sentences of reports.
+//! Option names of the command, for advice in reports.
 
 use vramscope::report::Advice;
 
-/// What a report advises is done with this command.
+/// Reports advise the options and subcommands of this command.
 pub(crate) const ADVICE: Advice = Advice {
     any_moment: "`--at EVENT`",
     replay: "`vramscope replay`",

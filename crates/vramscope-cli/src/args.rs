@@ -1,4 +1,4 @@
-//! What can be written on the command line.
+//! The command-line arguments.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
 }
 
-/// What a snapshot holds: the peak and who held it, leaks, fragmentation, out of memory
+/// Report the peak, the lines that hold it, leaks, fragmentation and out-of-memory failures
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope report snapshot.pickle
@@ -52,26 +52,26 @@ pub(crate) enum Command {
   vramscope report snapshot.pickle --at 1200 --filter 'model\\.py'
   zstdcat big.pickle.zst | vramscope report - --json")]
 pub(crate) struct ReportArgs {
-    /// A snapshot of PyTorch's, as pickle or JSON, or a log of `monitor` or a tracker, also compressed with gzip or
+    /// A PyTorch snapshot (pickle or JSON), or a log of `monitor` or of a tracker, optionally compressed with gzip or
     /// zstd; `-` is standard input
     pub(crate) file: PathBuf,
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
-    /// Look at what is live after event number EVENT, from 0, instead of at the peak; or, as FIRST..LAST, at what these
-    /// events and those between them allocated and freed
+    /// Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the
+    /// allocations and frees of these events, both ends included
     #[arg(long, value_name = "EVENT", value_parser = at)]
     pub(crate) at: Option<AtArg>,
-    /// Group what is live, instead of showing the tree of calls
+    /// Group live allocations by this key, instead of showing the tree of calls
     #[arg(long)]
     pub(crate) by: Option<ByArg>,
-    /// Only stacks with a frame that matches, as `file:line function`
+    /// Keep only stacks with a frame that matches; a frame is matched as `file:line function`
     #[arg(long, value_name = "REGEX")]
     pub(crate) filter: Option<Regex>,
     /// Rows of each list [default: 10; with --json all]
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Show every frame below each row, instead of the tree of the user's calls
+    /// Show every frame below each row, instead of the tree of calls in user code
     #[arg(long)]
     pub(crate) full_stacks: bool,
     /// Print JSON
@@ -81,28 +81,28 @@ pub(crate) struct ReportArgs {
     pub(crate) reading: ReadArgs,
 }
 
-/// Where a report looks.
+/// The events that a report covers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AtArg {
-    /// After an event.
+    /// The state after one event.
     Event(usize),
-    /// From one event to another, both included.
+    /// An inclusive range of events.
     Events(usize, usize),
 }
 
 fn at(text: &str) -> Result<AtArg, String> {
     let number = |text: &str| {
-        text.parse::<usize>().map_err(|_| "it is the number of an event, or two as 10..99".to_owned())
+        text.parse::<usize>().map_err(|_| "expected an event index, or a range as 10..99".to_owned())
     };
     let Some((first, last)) = text.split_once("..") else { return Ok(AtArg::Event(number(text)?)) };
     let (first, last) = (number(first)?, number(last)?);
     if last < first {
-        return Err(format!("event {last} is before event {first}: the range holds none"));
+        return Err(format!("event {last} is before event {first}: the range is empty"));
     }
     Ok(AtArg::Events(first, last))
 }
 
-/// What live memory is grouped by.
+/// Keys that live allocations can be grouped by.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum ByArg {
     Line,
@@ -136,24 +136,24 @@ impl From<ByArg> for By {
     }
 }
 
-/// What live memory is grouped by, as for `--by`.
+/// The grouping key with this name, as for `--by`.
 ///
 /// # Errors
-/// In words for whoever wrote it, with the names that are known.
+/// The name is unknown. The message lists the known names.
 pub fn by(name: &str) -> Result<By, String> {
     let known = || all_by().collect::<Vec<_>>().join(", ");
     ByArg::from_str(name, false)
         .map(Into::into)
-        .map_err(|_| format!("nothing is grouped by {name:?}; known are {}", known()))
+        .map_err(|_| format!("cannot group by {name:?}; use one of {}", known()))
 }
 
-/// All that live memory can be grouped by.
+/// The names of all grouping keys.
 pub(crate) fn all_by() -> impl Iterator<Item = String> {
     let names = ByArg::value_variants().iter().filter_map(ValueEnum::to_possible_value);
     names.map(|name| name.get_name().to_owned())
 }
 
-/// Whether a recording keeps its memory budgets: peaks, growth over a baseline, leaks, out of memory
+/// Check memory budgets: peaks, growth over a baseline, leaks, out-of-memory failures
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("budgets").required(true).multiple(true).args(BUDGETS)),
@@ -162,24 +162,24 @@ pub(crate) fn all_by() -> impl Iterator<Item = String> {
   vramscope check snapshot.pickle --baseline main.pickle --max-growth 5%
   vramscope check snapshot.pickle --max-reserved 44GiB --junit memory.xml
 
-Exit code 1 says that a budget is exceeded, or that the recording does not tell whether it is kept."
+Exit code 1: a budget is exceeded, or the recording cannot show whether it is kept."
 )]
 pub(crate) struct CheckArgs {
     /// A recording, as for `report`; `-` is standard input
     pub(crate) file: PathBuf,
-    /// The most allocated bytes at any moment, of each device, as 40GiB or in bytes
+    /// Limit on the peak of allocated bytes of each device, as 40GiB or in bytes
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub(crate) max_peak: Option<u64>,
-    /// The most reserved bytes at any moment, of each device
+    /// Limit on the peak of reserved bytes of each device
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub(crate) max_reserved: Option<u64>,
-    /// The most bytes that are for one thing at any moment, as activation=20GiB; may be given several times
+    /// Limit on the peak of one category, as activation=20GiB; may be given several times
     #[arg(long, value_name = "CATEGORY=SIZE", value_parser = category_limit)]
     pub(crate) max_category: Vec<(Category, u64)>,
-    /// Another recording: the peaks of allocated and of reserved bytes may not be above its own, device by device
+    /// Compare with this recording: the peaks of allocated and reserved bytes must not exceed its peaks, device by device
     #[arg(long, value_name = "OLD")]
     pub(crate) baseline: Option<PathBuf>,
-    /// How far they may be above it, as 64MiB or 5% [default: 0]
+    /// Allowed growth over the baseline, as 64MiB or 5% [default: 0]
     #[arg(
         long,
         value_name = "SIZE|PERCENT",
@@ -188,16 +188,16 @@ pub(crate) struct CheckArgs {
         allow_hyphen_values = true
     )]
     pub(crate) max_growth: Option<Growth>,
-    /// No line may be suspected of a leak
+    /// Fail if a line is suspected of a leak
     #[arg(long)]
     pub(crate) no_leaks: bool,
-    /// No request may have failed
+    /// Fail if a request ran out of memory
     #[arg(long)]
     pub(crate) no_oom: bool,
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
-    /// Also write the verdicts as JUnit XML; `-` is standard output, which then holds nothing else
+    /// Also write the verdicts as JUnit XML; with `-`, to standard output in place of the text
     #[arg(long, value_name = "OUT")]
     pub(crate) junit: Option<PathBuf>,
     /// Print JSON
@@ -210,26 +210,27 @@ pub(crate) struct CheckArgs {
 /// The options that set a budget.
 const BUDGETS: [&str; 6] = ["max_peak", "max_reserved", "max_category", "baseline", "no_leaks", "no_oom"];
 
-/// `activation=20GiB`.
+/// Parses `activation=20GiB`.
 fn category_limit(text: &str) -> Result<(Category, u64), String> {
     let known = || Category::ALL.map(Category::name).join(", ");
-    let (name, limit) = text.split_once('=').ok_or("a budget of a category is as activation=20GiB")?;
-    let category = Category::named(name).ok_or_else(|| format!("no such category; there are {}", known()))?;
+    let (name, limit) = text.split_once('=').ok_or("expected CATEGORY=SIZE, as activation=20GiB")?;
+    let category =
+        Category::named(name).ok_or_else(|| format!("unknown category; use one of {}", known()))?;
     Ok((category, size(limit)?))
 }
 
-/// `64MiB`, a number of bytes, or `5%` of what the baseline has.
+/// Parses `64MiB`, a number of bytes, or `5%` of the baseline.
 fn growth(text: &str) -> Result<Growth, String> {
     if !text.ends_with('%') {
-        return size(text).map(Growth::Bytes).map_err(|e| format!("{e}; or it is a part, as 5%"));
+        return size(text).map(Growth::Bytes).map_err(|e| format!("{e}; or give a percentage, as 5%"));
     }
     self::percent(text).map(Growth::Percent)
 }
 
-/// A peak that may grow further is not held to anything.
+/// Upper bound of percentages: a larger one would not limit anything.
 const MOST_PERCENT: f64 = 1e6;
 
-/// The same history under other allocator settings, or on a device of another size: would it have fit?
+/// Replay the recording under other allocator settings or on another device size: would it have fit?
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope replay snapshot.pickle
@@ -238,30 +239,30 @@ const MOST_PERCENT: f64 = 1e6;
   vramscope replay snapshot.pickle --sweep max_split_size_mb=32..512
   vramscope replay snapshot.pickle --find-capacity
 
-Exit code 1 says that the run would be out of memory.")]
+Exit code 1: the replay runs out of memory.")]
 pub(crate) struct ReplayArgs {
     /// A recording, as for `report`; `-` is standard input
     pub(crate) file: PathBuf,
-    /// Replay under these settings, written as for PYTORCH_CUDA_ALLOC_CONF [default: the recorded ones, compared
+    /// Replay under these settings, in the syntax of PYTORCH_CUDA_ALLOC_CONF [default: the recorded settings, compared
     /// with others]
     #[arg(long, value_name = "CONF")]
     pub(crate) conf: Option<String>,
-    /// The device's whole memory, as 80GiB or in bytes [default: what the recording shows where it ran out]
+    /// Total memory of the device, as 80GiB or in bytes [default: inferred from the recorded out-of-memory failure]
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub(crate) capacity: Option<u64>,
-    /// The device's whole memory by the name of a GPU, as a100-40gb
+    /// Total memory of the device, by GPU name, as a100-40gb
     #[arg(long, value_name = "NAME", value_parser = gpu, conflicts_with = "capacity")]
     pub(crate) gpu: Option<u64>,
-    /// What of the device the allocator cannot have: contexts, other processes
+    /// Device memory that the allocator cannot use: CUDA contexts, other processes
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0")]
     pub(crate) overhead: u64,
-    /// The release of PyTorch that made the recording [default: as it shows]
+    /// The PyTorch release that made the recording [default: inferred from the recording]
     #[arg(long, value_name = "VERSION")]
     pub(crate) torch: Option<TorchRelease>,
-    /// Compare values of one setting: `KEY=A..B` doubles whole numbers and adds 0.1 to fractions, `KEY=A,B,C`
+    /// Compare values of one setting: `KEY=A..B` doubles integers and adds 0.1 to fractions, `KEY=A,B,C` lists values
     #[arg(long, value_name = "KEY=VALUES", conflicts_with = "find_capacity")]
     pub(crate) sweep: Option<Sweep>,
-    /// Find the smallest device on which it fits
+    /// Find the smallest device on which the run fits
     #[arg(long, conflicts_with_all = ["capacity", "gpu"])]
     pub(crate) find_capacity: bool,
     /// Only this device
@@ -274,11 +275,11 @@ pub(crate) struct ReplayArgs {
     pub(crate) reading: ReadArgs,
 }
 
-/// How recordings are read, the same for every subcommand that reads them.
+/// Options for reading recordings, shared by all subcommands that read them.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct ReadArgs {
-    /// How far a compressed recording may expand, as 80GiB, in bytes or `unlimited` [default: 16 MiB and 250 times
-    /// its compressed bytes]
+    /// Limit on the decompressed size of a recording, as 80GiB, in bytes or `unlimited` [default: 16 MiB plus 250 times
+    /// its compressed size]
     #[arg(long, value_name = "SIZE", value_parser = expansion)]
     max_expanded: Option<u64>,
 }
@@ -289,15 +290,15 @@ impl ReadArgs {
     }
 }
 
-/// A [`size`], or `unlimited`.
+/// Parses a [`size`], or `unlimited`.
 fn expansion(text: &str) -> Result<u64, String> {
     if text == "unlimited" { Ok(u64::MAX) } else { size(text) }
 }
 
-/// The bytes of a size, as [`parse_bytes`] reads it.
+/// Parses a size in bytes, as [`parse_bytes`] does.
 ///
 /// # Errors
-/// In words for whoever wrote it: where the text is no size, and where it is more than 1 PiB.
+/// The text is not a size, or the size is more than 1 PiB.
 pub fn size(text: &str) -> Result<u64, String> {
     match parse_bytes(text) {
         Ok(size) if size > LARGEST => Err("more than 1 PiB".to_owned()),
@@ -306,23 +307,23 @@ pub fn size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// No device is larger.
+/// Upper bound for sizes, in bytes; no device is larger.
 const LARGEST: u64 = 1 << 50;
 
-/// Endings of names of files that are no snapshot, beside those of [`Format`].
+/// File name endings that are not snapshots, in addition to those of [`Format`].
 const OTHER_ENDINGS: [&str; 6] = [".gz", ".html", ".jsonl", ".txt", ".vramscope", ".zst"];
 
-/// Whether the name of a file promises another format than that of a snapshot, which is a plain pickle.
+/// Whether the file name has the ending of a format other than a snapshot (an uncompressed pickle).
 pub fn names_another_format(file: &Path) -> bool {
     let name = file.to_string_lossy().to_ascii_lowercase();
     let other = Format::of_file_name(&name).is_some_and(|format| format != Format::Pickle);
     other || OTHER_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
-/// The file that a snapshot is recorded to.
+/// Checks that the name of an output file fits a snapshot.
 fn snapshot_file(file: PathBuf) -> Result<PathBuf, String> {
     if names_another_format(&file) {
-        return Err("a recording is a pickle: end its name in .pickle or .pkl; `vramscope export` writes other formats".to_owned());
+        return Err("recordings are written as pickle: use a name that ends in .pickle or .pkl; `vramscope export` writes other formats".to_owned());
     }
     Ok(file)
 }
@@ -330,21 +331,23 @@ fn snapshot_file(file: PathBuf) -> Result<PathBuf, String> {
 /// The memory of a GPU in bytes, by its name.
 ///
 /// # Errors
-/// In words for whoever wrote it, with the names that are known.
+/// The name is unknown. The message lists the known names.
 pub fn gpu(name: &str) -> Result<u64, String> {
-    known_gpu(name).map(|gpu| gpu.total_bytes).map_err(|known| format!("{known}; for others give --capacity"))
+    known_gpu(name)
+        .map(|gpu| gpu.total_bytes)
+        .map_err(|known| format!("{known}; for other GPUs, use --capacity"))
 }
 
-/// A card that phantoms have a profile of.
+/// The profile of a GPU, for phantom GPUs.
 fn phantom_gpu(name: &str) -> Result<&'static Gpu, String> {
-    known_gpu(name).map_err(|known| format!("{known}; for others give --memory, too"))
+    known_gpu(name).map_err(|known| format!("{known}; for other GPUs, also give --memory"))
 }
 
 fn known_gpu(name: &str) -> Result<&'static Gpu, String> {
     gpus::find(name).ok_or_else(|| {
         let names: Vec<&str> = gpus::GPUS.iter().map(|gpu| gpu.name).collect();
         let lines: Vec<String> = names.chunks(8).map(|line| line.join(", ")).collect();
-        format!("known are {}", lines.join(",\n  "))
+        format!("unknown GPU; use one of {}", lines.join(",\n  "))
     })
 }
 
@@ -355,14 +358,14 @@ pub(crate) struct Sweep {
     pub(crate) values: Vec<String>,
 }
 
-/// The most values of a range.
+/// Limit on the number of values of a range.
 const MOST_VALUES: usize = 64;
 
 impl std::str::FromStr for Sweep {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (key, values) = text.split_once('=').ok_or("it is KEY=A..B or KEY=A,B,C")?;
+        let (key, values) = text.split_once('=').ok_or("expected KEY=A..B or KEY=A,B,C")?;
         let values = match values.split_once("..") {
             None if values.contains('[') => vec![values.to_owned()],
             None => {
@@ -375,7 +378,7 @@ impl std::str::FromStr for Sweep {
     }
 }
 
-/// The values from `from` to `to`: whole numbers doubled, fractions in steps of a tenth.
+/// The values from `from` to `to`: integers doubled, fractions in steps of 0.1.
 fn range(from: &str, to: &str) -> Result<Vec<String>, String> {
     let backwards = || format!("{from} is not below {to}");
     if let (Ok(first), Ok(last)) = (from.parse::<u64>(), to.parse::<u64>()) {
@@ -391,7 +394,7 @@ fn range(from: &str, to: &str) -> Result<Vec<String>, String> {
         s.parse::<f64>().ok().filter(|x| (0.0..=1e6).contains(x)).map(|x| (x * 100.0).round() as u64)
     };
     let (Some(first), Some(last)) = (hundredths(from), hundredths(to)) else {
-        return Err(format!("{from}..{to} is no range of numbers; list values as A,B,C"));
+        return Err(format!("{from}..{to} is not a range of numbers; list values as A,B,C"));
     };
     if first >= last {
         return Err(backwards());
@@ -410,12 +413,12 @@ fn range(from: &str, to: &str) -> Result<Vec<String>, String> {
   vramscope view before.pickle after.pickle
   vramscope view snapshot.pickle --html page.html
 
-The page is served to this machine alone, under an address with a secret, until Ctrl-C. Other users of the machine may see
-the address in the list of processes when a browser is started with it; --no-open starts none.")]
+The page is served on this machine only, under a secret address, until Ctrl-C. Starting a browser puts the address into the
+process list, where other users of the machine may see it; --no-open starts no browser.")]
 pub(crate) struct ViewArgs {
-    /// Recordings, as for `report`; `-` is standard input. Without any, files can be dropped onto the page
+    /// Recordings, as for `report`; `-` is standard input. With none, files can be dropped onto the page
     pub(crate) files: Vec<PathBuf>,
-    /// Write one page with everything in it, which opens from disk, instead of serving; `-` is standard output
+    /// Write one self-contained page that opens from disk, instead of serving; `-` is standard output
     #[arg(long, value_name = "OUT")]
     pub(crate) html: Option<PathBuf>,
     /// The port to serve on [default: a free one]
@@ -427,19 +430,19 @@ pub(crate) struct ViewArgs {
         conflicts_with = "html"
     )]
     pub(crate) port: u16,
-    /// Print the address and open no browser
+    /// Print the address and do not open a browser
     #[arg(long, conflicts_with = "html")]
     pub(crate) no_open: bool,
-    /// Print the address, or what was written, as JSON
+    /// Print the address, or the written file, as JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
 }
 
-/// The recording in the format of another tool
+/// Convert a recording to the format of another tool
 #[derive(Debug, Args)]
-#[command(after_help = "Formats, the file names that stand for them, and what opens them:
+#[command(after_help = "Formats, their file name endings, and tools that open them:
   chrome      .json     https://ui.perfetto.dev, chrome://tracing
   pprof       .pb.gz    go tool pprof, and other readers of heap profiles
   folded      .folded   inferno-flamegraph, flamegraph.pl, speedscope
@@ -455,36 +458,36 @@ Examples:
   vramscope export recording.vramscope -o snapshot.pickle --json
   vramscope export runs/ --format parquet --what summary,holders -o dataset/")]
 pub(crate) struct ExportArgs {
-    /// A recording, as for `report`; `-` is standard input. Several, folders, patterns and what lies in stores become a
-    /// dataset of Parquet files, partitioned by rank
+    /// A recording, as for `report`; `-` is standard input. Several recordings, folders, patterns and store URLs become
+    /// a dataset of Parquet files, partitioned by rank
     #[arg(required = true, value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
-    /// The format [default: as the name of OUT says]
+    /// The format [default: from the ending of OUT]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<FormatArg>,
-    /// Where to write; replaced only once all is written [default: standard output]. Of a dataset a folder
+    /// Output file, replaced only when all is written; a folder for a dataset [default: standard output]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
-    /// The table, for csv and parquet [default: events]; of a dataset several, as events,holders, and summary
+    /// The table for csv and parquet [default: events]; for a dataset also several, as events,holders, and summary
     #[arg(long, value_name = "TABLE", value_delimiter = ',')]
     pub(crate) what: Vec<TableArg>,
-    /// Of a dataset: where a path names the rank, as for `fleet` [default: where numbers differ]
+    /// For a dataset: a pattern whose first group is the rank in a path, as for `fleet` [default: inferred from differing numbers]
     #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
     pub(crate) rank: Option<Regex>,
-    /// What is live after event number EVENT, from 0, instead of at the peak; for pprof, folded and flamegraph
+    /// Export the allocations live after event EVENT (counted from 0) instead of at the peak; for pprof, folded and flamegraph
     #[arg(long, value_name = "EVENT")]
     pub(crate) at: Option<usize>,
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
-    /// Print what was written, as JSON; needs --output
+    /// Print a summary of the written files as JSON; needs --output
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
 }
 
-/// The format of another tool.
+/// An export format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
     Chrome,
@@ -517,12 +520,12 @@ pub(crate) enum TableArg {
     Allocations,
     Segments,
     Holders,
-    // Of a dataset alone.
+    // For datasets only.
     Summary,
 }
 
 impl TableArg {
-    /// The table of one recording.
+    /// The table of one recording; `None` for `summary`.
     pub(crate) fn table(self) -> Option<Table> {
         match self {
             Self::Events => Some(Table::Events),
@@ -533,13 +536,13 @@ impl TableArg {
         }
     }
 
-    /// Its name on the command line.
+    /// The name on the command line.
     pub(crate) fn name(self) -> &'static str {
         self.table().map_or("summary", Table::name)
     }
 }
 
-/// All ranks of a job as one: which are different and why, who ran out of memory first, what leaks where
+/// Report all ranks of a job: which ranks differ and why, which ran out of memory first, which leak
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("fleet_budgets").multiple(true).args(["max_peak", "max_imbalance"])), after_help = "Examples:
   vramscope fleet recordings/
@@ -548,58 +551,58 @@ impl TableArg {
   vramscope fleet recordings/ --view
   vramscope fleet recordings/ --max-peak 72GiB --max-imbalance 5% --junit memory.xml
 
-Exit code 1 says that a budget is exceeded, or that the recordings do not tell whether it is kept.")]
+Exit code 1: a budget is exceeded, or the recordings cannot show whether it is kept.")]
 pub(crate) struct FleetArgs {
     /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Where a path names the rank: the first group is the number, as 'rank(\d+)' [default: where numbers differ]
+    /// Pattern whose first group is the rank in a path, as 'rank(\d+)' [default: inferred from differing numbers]
     #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
     pub(crate) rank: Option<Regex>,
-    /// The memory of the cards, as 80GiB or in bytes [default: what a recording shows where it ran out]
+    /// Total memory of each GPU, as 80GiB or in bytes [default: inferred from a recorded out-of-memory failure]
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub(crate) capacity: Option<u64>,
-    /// The memory of the cards by the name of a GPU, as a100-40gb
+    /// Total memory of each GPU, by GPU name, as a100-40gb
     #[arg(long, value_name = "NAME", value_parser = gpu, conflicts_with = "capacity")]
     pub(crate) gpu: Option<u64>,
-    /// The most allocated bytes at any moment, of each rank, as 40GiB or in bytes
+    /// Limit on the peak of allocated bytes of each rank, as 40GiB or in bytes
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     pub(crate) max_peak: Option<u64>,
-    /// How far the highest peak may be above the mean, as 5%
+    /// Limit on the excess of the highest peak over the mean, as 5%
     #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
     pub(crate) max_imbalance: Option<f64>,
-    /// Also write the verdicts as JUnit XML; `-` is standard output, which then holds nothing else
+    /// Also write the verdicts as JUnit XML; with `-`, to standard output in place of the text
     #[arg(long, value_name = "OUT", requires = "fleet_budgets")]
     pub(crate) junit: Option<PathBuf>,
-    /// Neither keep summaries in the cache folder nor take them from there
+    /// Neither read nor write cached summaries
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// How many recordings are read at a time [default: one for each core]
+    /// Number of recordings read in parallel [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
-    /// Let a cluster read the recordings, by its scheduler, as df://host:50050
+    /// Read the recordings on a cluster; the URL of its scheduler, as df://host:50050
     #[arg(long, value_name = "URL", conflicts_with = "jobs")]
     pub(crate) cluster: Option<String>,
-    /// Explore the ranks in the browser, and from there the recording of each
+    /// Explore the ranks and their recordings in the browser
     #[arg(long, conflicts_with = "fleet_budgets")]
     pub(crate) view: bool,
     /// With --view: the port to serve on [default: a free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, requires = "view")]
     pub(crate) port: u16,
-    /// With --view: print the address and open no browser
+    /// With --view: print the address and do not open a browser
     #[arg(long, requires = "view")]
     pub(crate) no_open: bool,
-    /// Print JSON; with --view the address as JSON
+    /// Print JSON; with --view, print the address as JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
 }
 
-/// Answer SQL over the recordings of many ranks
+/// Run SQL over the recordings of many ranks
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Tables, each with rank, host and file: events, allocations, segments, holders, summary.
+    after_help = "Tables, each with the columns rank, host and file: events, allocations, segments, holders, summary.
 
 Examples:
   vramscope query 'SELECT rank, peak_allocated_bytes FROM summary ORDER BY 2 DESC LIMIT 5' runs/
@@ -607,27 +610,27 @@ Examples:
   vramscope query 'SELECT * FROM events WHERE rank = 3' runs/ -o rank3.parquet"
 )]
 pub(crate) struct QueryArgs {
-    /// What to ask: one statement that reads
+    /// One read-only SQL statement
     pub(crate) sql: String,
     /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// How rows are written [default: as the name of OUT says, else table]
+    /// Format of the rows [default: from the ending of OUT, else table]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<QueryFormatArg>,
-    /// Where to write; replaced only once all is written [default: standard output]
+    /// Output file, replaced only when all is written [default: standard output]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
-    /// Where a path names the rank, as for `fleet` [default: where numbers differ]
+    /// Pattern whose first group is the rank in a path, as for `fleet` [default: inferred from differing numbers]
     #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
     pub(crate) rank: Option<Regex>,
-    /// Let a cluster do the work, by its scheduler, as df://host:50050
+    /// Run on a cluster; the URL of its scheduler, as df://host:50050
     #[arg(long, value_name = "URL")]
     pub(crate) cluster: Option<String>,
-    /// Neither keep summaries nor take them from where they are kept
+    /// Neither read nor write cached summaries
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// How many recordings are read at a time [default: one for each core]
+    /// Number of recordings read in parallel [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "cluster")]
     pub(crate) jobs: Option<u16>,
     /// The same as --format json
@@ -637,7 +640,7 @@ pub(crate) struct QueryArgs {
     pub(crate) reading: ReadArgs,
 }
 
-/// How the rows of an answer are written.
+/// The format of query results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum QueryFormatArg {
     Table,
@@ -646,77 +649,78 @@ pub(crate) enum QueryFormatArg {
     Parquet,
 }
 
-/// Schedule the work of a cluster for `fleet --cluster` and `query --cluster`
+/// Run the scheduler of a cluster for `fleet --cluster` and `query --cluster`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It is the scheduler of Apache Ballista, which knows our tables. Anyone who reaches it can let its executors
-read recordings: keep it in a network that you trust.
+    after_help = "This is the scheduler of Apache Ballista with vramscope's tables. Anyone who can connect to it can make its executors
+read recordings: run it only in a network that you trust.
 
 Example:
   vramscope fleet-scheduler --listen 0.0.0.0:50050"
 )]
 pub(crate) struct FleetSchedulerArgs {
-    /// The address to listen at
+    /// The address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
     pub(crate) listen: std::net::SocketAddr,
-    /// The name or address by which executors reach it
+    /// The host name or address at which executors reach the scheduler
     #[arg(long, value_name = "HOST", default_value = "localhost")]
     pub(crate) external_host: String,
 }
 
-/// Read recordings for a cluster
+/// Run an executor of a cluster, which reads recordings
 #[derive(Debug, Args)]
 #[command(
-    after_help = "It is an executor of Apache Ballista, which knows our tables. It reads paths as they are on its own machine, and stores
-with the credentials of its own environment.
+    after_help = "This is an executor of Apache Ballista with vramscope's tables. It resolves paths on its machine, and accesses stores
+with the credentials from its environment.
 
 Example:
   vramscope fleet-executor --scheduler scheduler:50050 --listen 0.0.0.0:50051 --external-host $(hostname -i)"
 )]
 pub(crate) struct FleetExecutorArgs {
-    /// The scheduler
+    /// The address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50050")]
     pub(crate) scheduler: String,
-    /// The address to listen at; the port behind it is used, too
+    /// The address to listen on; the executor also uses the next port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051")]
     pub(crate) listen: std::net::SocketAddr,
-    /// The name or address by which others reach it [default: as the scheduler sees it]
+    /// The host name or address at which others reach the executor [default: the address that the scheduler sees]
     #[arg(long, value_name = "HOST")]
     pub(crate) external_host: Option<String>,
-    /// How many recordings are read at a time [default: one for each core]
+    /// Number of recordings read in parallel [default: number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
-    /// Where parts of answers lie until they are fetched [default: a folder that goes with the program]
+    /// Folder for partial results until they are fetched [default: a temporary folder, removed at exit]
     #[arg(long, value_name = "DIR")]
     pub(crate) work_dir: Option<PathBuf>,
 }
 
-/// A pattern with a group.
+/// Parses a regular expression with at least one group.
 fn rank_pattern(text: &str) -> Result<Regex, String> {
     let pattern = Regex::new(text).map_err(|e| e.to_string())?;
     if pattern.captures_len() < 2 {
-        return Err("it has no group that is the number; put it in brackets, as rank(\\d+)".to_owned());
+        return Err("the pattern has no group for the number; put the number in parentheses, as rank(\\d+)"
+            .to_owned());
     }
     Ok(pattern)
 }
 
-/// `5%`, or `2.5%`.
+/// Parses `5%` or `2.5%`.
 fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
     let known = number.filter(|percent| (0.0..=MOST_PERCENT).contains(percent));
-    known.ok_or_else(|| format!("a part is as 5% or 2.5%, from 0% to {MOST_PERCENT}%"))
+    known.ok_or_else(|| format!("expected a percentage, as 5% or 2.5%, from 0% to {MOST_PERCENT}%"))
 }
 
-/// Run a program and record what its PyTorch does with memory, and what for
+/// Run a program and record the GPU memory that its PyTorch allocates, with categories
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope run -- python train.py
   vramscope run --record run.pickle -- python train.py
   vramscope run --every 60 -- torchrun --nproc-per-node 8 train.py
 
-The Python that runs the program needs the package: pip install vramscope. The exit code is the program's own.")]
+The Python that runs the program needs the package: pip install vramscope. The exit code is that of the program.")]
 pub(crate) struct RunArgs {
-    /// Where the recording goes; each rank has its own, as run-rank3.pickle
+    /// File for the recording; each rank writes a separate file, as run-rank3.pickle
     #[arg(
         long,
         value_name = "OUT",
@@ -724,10 +728,10 @@ pub(crate) struct RunArgs {
         value_parser = PathBufValueParser::new().try_map(snapshot_file)
     )]
     pub(crate) record: PathBuf,
-    /// How many events are kept, the newest [default: 500000]
+    /// Number of events to keep; the newest are kept [default: 500000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_entries: Option<u64>,
-    /// Write the recording every so often, too: what is killed leaves the last one
+    /// Also write the recording at this interval, so that a killed program leaves its last one
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
     /// The program and its arguments
@@ -735,56 +739,56 @@ pub(crate) struct RunArgs {
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 
-/// Watch a process and keep a log: what its pool, the GPU and the host say, at intervals
+/// Watch a process and log samples of its pool, the GPU and the host at an interval
 #[derive(Debug, Args)]
 #[command(after_help = "Quantities of --alert:
-  device=90%         of the device in use, by anyone
-  fragmentation=20%  of the device free between blocks, which emptying the cache does not give back
-  growth=1GiB        a minute, of what stays allocated
-  hidden=2GiB        in use on the device, outside of the pool
+  device=90%         device memory in use by all processes
+  fragmentation=20%  device memory in free blocks that emptying the cache does not release
+  growth=1GiB        growth of allocated bytes per minute
+  hidden=2GiB        device memory in use outside of the pool
 
 Examples:
   vramscope monitor 4711 --output run.csv
   vramscope monitor 4711 --alert device=90% --duration 60
   vramscope monitor /run/user/1000/vramscope/4711.sock --prometheus 127.0.0.1:9400
 
-It ends with the process, after --duration, or with Ctrl-C. Exit code 1 says that there was an alert.")]
+It ends with the process, after --duration, or with Ctrl-C. Exit code 1: an alert was raised.")]
 pub(crate) struct MonitorArgs {
-    /// The number of a process, or the socket of one that serves its pool
+    /// A process ID, or the socket of a process that serves its pool
     #[arg(value_name = "PID|SOCKET")]
     pub(crate) target: String,
-    /// Write every sample and event there, at once
+    /// Write every sample and event to this file as it happens
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// How they are written [default: csv where FILE ends in .csv, else jsonl]
+    /// Format of the log [default: csv if FILE ends in .csv, else jsonl]
     #[arg(long, value_name = "FORMAT", requires = "output")]
     pub(crate) format: Option<LogFormatArg>,
-    /// Time between two looks
+    /// Time between two samples
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0.1")]
     pub(crate) interval: Duration,
-    /// End after so long
+    /// Stop after this time
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
-    /// Raise an alert where a quantity reaches a value; may be given several times
+    /// Raise an alert when a quantity reaches a value; may be given several times
     #[arg(long, value_name = "QUANTITY=VALUE")]
     pub(crate) alert: Vec<AlertArg>,
-    /// Serve the metrics for Prometheus there
+    /// Serve the metrics for Prometheus at this address
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub(crate) prometheus: Option<ListenAddress>,
-    /// The GPU, as NVML numbers them [default: the one that the process is on]
+    /// The GPU index in NVML [default: the GPU of the process]
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i32>,
-    /// Print the summary at the end as JSON
+    /// Print the final summary as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Seconds that make sense between two looks, for a log.
+/// Parses seconds between two samples of a log: at least 0.001.
 fn seconds(text: &str) -> Result<Duration, String> {
     seconds_from(Duration::from_millis(1), text)
 }
 
-/// Seconds that make sense between two looks, for a screen that a person reads.
+/// Parses seconds between two updates of a screen: at least 0.1.
 fn interval(text: &str) -> Result<Duration, String> {
     seconds_from(Duration::from_millis(100), text)
 }
@@ -792,11 +796,11 @@ fn interval(text: &str) -> Result<Duration, String> {
 fn seconds_from(least: Duration, text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let sensible = least..=Duration::from_hours(24);
-    let wrong = || format!("it is {} to 86400 seconds", least.as_secs_f64());
+    let wrong = || format!("expected {} to 86400 seconds", least.as_secs_f64());
     seconds.filter(|s| sensible.contains(s)).ok_or_else(wrong)
 }
 
-/// The form of a log.
+/// The format of a log.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum LogFormatArg {
     Csv,
@@ -812,7 +816,7 @@ impl From<LogFormatArg> for LogFormat {
     }
 }
 
-/// A value that a quantity should not reach.
+/// A limit that raises an alert.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AlertArg(pub(crate) Threshold);
 
@@ -820,10 +824,12 @@ impl std::str::FromStr for AlertArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("it is QUANTITY=VALUE, as device=90%")?;
+        let (name, value) = text.split_once('=').ok_or("expected QUANTITY=VALUE, as device=90%")?;
         let percent = || {
             let number = value.trim().trim_end_matches('%').trim().parse::<f64>().ok();
-            number.filter(|p| (0.0..=100.0).contains(p)).ok_or(format!("`{value}` is no percentage, as 90%"))
+            number
+                .filter(|p| (0.0..=100.0).contains(p))
+                .ok_or(format!("`{value}` is not a percentage, as 90%"))
         };
         let (quantity, above) = match name.trim() {
             "device" => (Quantity::DevicePercent, percent()?),
@@ -831,37 +837,39 @@ impl std::str::FromStr for AlertArg {
             "growth" => (Quantity::GrowthPerMinute, size(value)? as f64),
             "hidden" => (Quantity::Hidden, size(value)? as f64),
             name => {
-                return Err(format!("`{name}` is none of device, fragmentation, growth, hidden"));
+                return Err(format!(
+                    "unknown quantity `{name}`; use one of device, fragmentation, growth, hidden"
+                ));
             }
         };
         Ok(Self(Threshold::new(quantity, Severity::Warning, above)))
     }
 }
 
-/// GPUs and running programs: what they hold, their highest since the last look, who holds it
+/// Show GPUs and running programs: memory in use, peaks since the last update, holders
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope top
   vramscope top --interval 0.2
   vramscope top --json --interval 10 | jq '.programs[].high.allocated_bytes'
 
-GPUs are seen through NVML, and programs once they serve what they hold: a Rust program with
-LiveServer; docs/live.md has the protocol.
+GPUs are read through NVML. A program is listed once it serves its pool, in Rust with LiveServer;
+docs/live.md describes the protocol.
 
 Keys: q quits, up and down select, Tab shows details, space pauses, ? explains.")]
 pub(crate) struct TopArgs {
-    /// Seconds between two looks, from 0.1 [default: 1]; with --json how long the look takes [default: 0]
+    /// Seconds between two updates, from 0.1 [default: 1]; with --json, the sampling time in seconds [default: 0]
     #[arg(long, value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: Option<Duration>,
-    /// Look at this socket too, beside those in the user's own folder; may be given again
+    /// Also read this socket, in addition to those in the user's socket folder; may be given several times
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Vec<PathBuf>,
-    /// Print one look as JSON and end
+    /// Print one sample as JSON and exit
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Run a program on GPUs that are not there: does it fit, on which card, and what would make it fit?
+/// Run a program on phantom GPUs: does it fit, on which GPU, and which change would make it fit?
 #[derive(Debug, Args)]
 pub(crate) struct PhantomArgs {
     #[command(subcommand)]
@@ -874,7 +882,7 @@ pub(crate) enum PhantomCommand {
     List(PhantomListArgs),
 }
 
-/// Run a program as it is, with its own PyTorch, on phantom GPUs, and say whether it fits
+/// Run an unchanged program, with the installed PyTorch, on phantom GPUs and report whether it fits
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope phantom run -- python train.py
@@ -883,48 +891,48 @@ pub(crate) enum PhantomCommand {
   vramscope phantom run --world-size 64 --rank 3 -- python train.py
   vramscope phantom run --sweep-gpus -- python train.py
 
-Kernels compute nothing: sizes are PyTorch's own, values are zeros. Exit code 1 says that the program does not fit, or barely.")]
+Kernels compute nothing: allocation sizes are those of PyTorch, values are zeros. Exit code 1: the program does not fit, or barely fits.")]
 pub(crate) struct PhantomRunArgs {
-    /// The card, by its name in `vramscope phantom list`
+    /// The GPU, by its name in `vramscope phantom list`
     #[arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb")]
     pub(crate) gpu: &'static Gpu,
-    /// The card's whole memory, as 24GiB, instead of what the card has
+    /// Total memory of the GPU, as 24GiB [default: from the GPU's profile]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) memory: Option<u64>,
-    /// What a CUDA context takes of the card, instead of what its profile says
+    /// Device memory of a CUDA context [default: from the GPU's profile]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) context: Option<u64>,
-    /// How many cards there are
+    /// Number of GPUs
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) gpus: u8,
-    /// Run the program as one rank of so many; the others are pretended. Set by --rank which one it is
+    /// Run the program as one rank of N, given by --rank; the other ranks are simulated
     #[arg(long, value_name = "N", requires = "rank", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) world_size: Option<u32>,
     /// The rank to run, counted from 0
     #[arg(long, value_name = "R", requires = "world_size")]
     pub(crate) rank: Option<u32>,
-    /// Keep the recording there; of several processes each has its own, with `-rank3` or a number in its name
+    /// Write the recording to this file; of several processes, each writes a separate file with `-rank3` or a number in its name
     #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
     pub(crate) record: Option<PathBuf>,
-    /// Settings of PyTorch's allocator, as for PYTORCH_CUDA_ALLOC_CONF
+    /// Settings of PyTorch's allocator, in the syntax of PYTORCH_CUDA_ALLOC_CONF
     #[arg(long, value_name = "CONF")]
     pub(crate) conf: Option<String>,
-    /// After so long the program has done steps enough, and is asked to end (SIGTERM)
+    /// Stop the program after this time with SIGTERM; the steps until then are enough
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) steps_timeout: Option<Duration>,
-    /// What the program reads from a GPU that nothing was copied to: zeros, or numbers made from a seed, as random=7
+    /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
     #[arg(long, value_name = "zeros|random[=SEED]", value_parser = values, default_value = "zeros")]
     pub(crate) values: Values,
-    /// Keep no contents of copies to a GPU beyond 64 KiB each: they read as zeros, and take no memory of the host
+    /// Do not store copies to a GPU above 64 KiB: they read as zeros and need no host memory
     #[arg(long)]
     pub(crate) no_contents: bool,
-    /// Compare all cards, too; the exit code is that of the card of --gpu
+    /// Also compare all GPUs; the exit code is for the GPU of --gpu
     #[arg(long)]
     pub(crate) sweep_gpus: bool,
-    /// Never run the program again: neither without a limit where it runs out of memory, nor on other cards
+    /// Run the program once: neither without a memory limit after it ran out of memory, nor on other GPUs
     #[arg(long, conflicts_with = "sweep_gpus")]
     pub(crate) once: bool,
-    /// Print JSON; what the program prints on stdout goes to stderr
+    /// Print JSON; the program's standard output goes to stderr
     #[arg(long)]
     pub(crate) json: bool,
     /// The program and its arguments
@@ -932,7 +940,7 @@ pub(crate) struct PhantomRunArgs {
     pub(crate) command: Vec<std::ffi::OsString>,
 }
 
-/// The cards that there are profiles of
+/// List the GPUs that have profiles
 #[derive(Debug, Args)]
 pub(crate) struct PhantomListArgs {
     /// Print JSON
@@ -940,7 +948,7 @@ pub(crate) struct PhantomListArgs {
     pub(crate) json: bool,
 }
 
-/// What a program reads that no kernel computed.
+/// Values that a program reads from memory that no kernel wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Zeros,
@@ -952,28 +960,28 @@ fn values(text: &str) -> Result<Values, String> {
         None if text == "zeros" => Ok(Values::Zeros),
         None if text == "random" => Ok(Values::Random(0)),
         Some(("random", seed)) => {
-            seed.parse().map(Values::Random).map_err(|_| format!("`{seed}` is no seed, as 7"))
+            seed.parse().map(Values::Random).map_err(|_| format!("`{seed}` is not a seed, as 7"))
         }
-        _ => Err("it is zeros, random or random=SEED".to_owned()),
+        _ => Err("expected zeros, random or random=SEED".to_owned()),
     }
 }
 
-/// What changed between two recordings of a program: what the second holds more of, and why
+/// Compare two recordings of a program: what the second allocates more or less of, and why
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope diff before.pickle after.pickle
   vramscope diff phantom.pickle gpu.pickle --device 0 --json
 
-Exit code 0 says that they are the same, 1 that they differ.")]
+Exit code 0: the recordings are the same. Exit code 1: they differ.")]
 pub(crate) struct DiffArgs {
     /// A recording; `-` is standard input
     pub(crate) a: PathBuf,
-    /// The one to compare it with
+    /// The recording to compare with A
     pub(crate) b: PathBuf,
     /// Only this device
     #[arg(long, value_name = "N")]
     pub(crate) device: Option<i64>,
-    /// Compare at the peak of step number N of each, from 1, instead of at the peak of all
+    /// Compare at the peaks of step N (counted from 1) instead of at the peaks of the recordings
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) at_step: Option<u32>,
     /// Rows of each list [default: 10; with --json all]
@@ -986,7 +994,7 @@ pub(crate) struct DiffArgs {
     pub(crate) reading: ReadArgs,
 }
 
-/// The bare facts of a file: format, age, what it has, counts
+/// Show the properties of a file: format, age, contents, counts
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
     /// A snapshot; `-` is standard input
@@ -998,17 +1006,17 @@ pub(crate) struct InfoArgs {
     pub(crate) reading: ReadArgs,
 }
 
-/// Answer an assistant's questions about recordings, over the Model Context Protocol
+/// Serve recordings to an AI assistant over the Model Context Protocol
 #[derive(Debug, Args)]
-#[command(after_help = "An assistant starts it. In its configuration:
+#[command(after_help = "An assistant starts this command. Its configuration:
   {\"mcpServers\": {\"vramscope\": {\"command\": \"vramscope\", \"args\": [\"mcp\", \"--allow\", \"runs\"]}}}
 
-It speaks JSON-RPC on standard input and output, reads recordings and writes nothing.")]
+It speaks JSON-RPC on standard input and output. It reads recordings and writes no files.")]
 pub(crate) struct McpArgs {
-    /// A folder whose recordings may be read, with the folders in it; may be given again [default: the current folder]
+    /// A folder whose recordings may be read, including its subfolders; may be given several times [default: the current folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) allow: Vec<PathBuf>,
-    /// How much memory the open recordings may take together, about
+    /// Approximate limit on the memory of all open recordings together
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4GiB")]
     pub(crate) max_memory: u64,
     #[command(flatten)]
@@ -1033,14 +1041,14 @@ mod tests {
 
     use super::*;
 
-    /// Sizes with their bytes; `None` of texts that are none.
+    /// Texts with their sizes in bytes; `None` for texts that are not sizes.
     fn sizes() -> Vec<(&'static str, Option<u64>)> {
         let lines = include_str!("../../vramscope-basics/sizes.txt").lines();
         let rows = lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('|'));
         rows.map(|(text, bytes)| (text, bytes.parse().ok())).collect()
     }
 
-    /// The options of a command and of those below it that take a size, as `replay --capacity`.
+    /// Collects the options of a command and its subcommands that take a size, named as `replay --capacity`.
     fn size_options(command: &Command, found: &mut Vec<(String, Arg)>) {
         let is_size = |arg: &&Arg| arg.get_value_names().is_some_and(|names| names[0] == "SIZE");
         let name = |arg: &Arg| format!("{} --{}", command.get_name(), arg.get_id());

@@ -1,4 +1,4 @@
-//! Opening what the user named, with a progress bar where it takes long.
+//! Opens the user's input files, with a progress bar for slow reads.
 
 use std::fs::File;
 use std::io;
@@ -11,12 +11,12 @@ use vramscope::trace::formats::{self, Opened, ReadOptions, Recording};
 use crate::progress::Progress;
 use crate::say::say;
 
-/// The name of `file` for people.
+/// The name of `file` in messages.
 pub(crate) fn name(file: &Path) -> String {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-/// Reads a recording and tells on stderr, once each, what did not reach the trace.
+/// Reads a recording and prints notes on stderr about contents that were not used.
 pub(crate) fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Recording> {
     let recording = read_by(
         file,
@@ -27,7 +27,7 @@ pub(crate) fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Recordin
     Ok(recording)
 }
 
-/// As [`read`], where a log of samples will do as well.
+/// Like [`read`], but also accepts a log of samples.
 pub(crate) fn read_any(file: &Path, options: ReadOptions) -> anyhow::Result<Opened> {
     let opened = read_by(
         file,
@@ -67,7 +67,7 @@ fn read_by<T>(
     read.map_err(remedied).with_context(|| name)
 }
 
-/// What of a folder can be read: the bundle of an out of memory has its recording and its log.
+/// Advice for a folder: the bundle of an out-of-memory failure contains a recording and a log.
 fn in_folder(folder: &Path) -> String {
     let is_there = |name: &&&str| folder.join(name).is_file();
     let there: Vec<&str> =
@@ -78,17 +78,17 @@ fn in_folder(folder: &Path) -> String {
     }
 }
 
-/// Tells what did not reach the trace.
+/// Prints notes about contents that were not used.
 fn tell(file: &Path, recording: &Recording) {
     for notice in recording.notices.to_string().lines() {
         say(&format!("note: {}: {notice}", name(file)));
     }
 }
 
-/// Adds what the command can do about `error`.
+/// Adds advice with options of the command to `error`.
 pub(crate) fn remedied(error: ReadError) -> anyhow::Error {
     match error {
-        ReadError::Expands { .. } => anyhow!("{error}, or give --max-expanded"),
+        ReadError::Expands { .. } => anyhow!("{error}, or raise --max-expanded"),
         _ => error.into(),
     }
 }

@@ -1,6 +1,14 @@
-//! The `vramscope` command: parse, call, render, exit code.
+//! The `vramscope` command: parses arguments, calls the analysis, prints the result and returns the exit code.
 //!
-//! A library, so that the Python package is the command, too: `main.rs` is all that the program adds.
+//! It is a library, so that the Python package can run the command as well; `main.rs` only calls it.
+
+//!
+//! # Modules
+//! - `args`: the command line. `commands`: one file or folder for each subcommand.
+//! - `say`: the only module that prints. Notes and errors become `Shown`, pages pass a filter that keeps line ends and styles, JSON is
+//!   written by `write_json`, and a protocol gets stdout to itself. The crate's `clippy.toml` forbids stdout and stderr elsewhere.
+//! - `output`: the only module that writes files. It writes beside the named file and renames at the end. `part` removes files that an
+//!   error or a signal leaves unfinished.
 
 mod advice;
 mod args;
@@ -21,14 +29,13 @@ use args::{Cli, Command};
 use say::say;
 use vramscope::report::Shown;
 
-/// What words on the command line mean, for programs that take the same words.
+/// Parsers of argument values, for programs that accept the same values.
 pub mod words {
     pub use crate::args::{by, gpu, names_another_format, size};
 }
 
-/// Runs the command with these arguments, the name of the program first, and returns its exit code: 0 for fine, 1 for a finding
-/// that the user asked to be told of, 2 for trouble. A command line that is not understood, and a request for help, end
-/// the process.
+/// Runs the command with these arguments (the first is the program name) and returns its exit code: 0 for success, 1 for a finding that
+/// the user asked to check, 2 for an error. An invalid command line and a request for help exit the process.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let cli = Cli::try_parse_from(&arguments).unwrap_or_else(|e| refuse(&e, &arguments));
@@ -45,22 +52,22 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         #[cfg(unix)]
         Command::Monitor(args) => commands::monitor::run(&args),
         #[cfg(not(unix))]
-        Command::Monitor(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
+        Command::Monitor(_) => Err(anyhow::anyhow!("`vramscope monitor` is available only on Unix")),
         #[cfg(unix)]
         Command::Top(args) => commands::top::run(&args).map(|()| Found::Nothing),
         #[cfg(not(unix))]
-        Command::Top(_) => Err(anyhow::anyhow!("programs can be watched on Unix alone")),
+        Command::Top(_) => Err(anyhow::anyhow!("`vramscope top` is available only on Unix")),
         #[cfg(unix)]
         Command::Phantom(args) => commands::phantom::run(&args),
         #[cfg(not(unix))]
-        Command::Phantom(_) => Err(anyhow::anyhow!("phantom GPUs are for Linux")),
+        Command::Phantom(_) => Err(anyhow::anyhow!("`vramscope phantom` is available only on Linux")),
         #[cfg(unix)]
         Command::Run(args) => match commands::run::run(&args) {
             Ok(code) => return code,
             Err(e) => Err(e),
         },
         #[cfg(not(unix))]
-        Command::Run(_) => Err(anyhow::anyhow!("programs are recorded on Unix alone")),
+        Command::Run(_) => Err(anyhow::anyhow!("`vramscope run` is available only on Unix")),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Mcp(args) => commands::mcp::run(&args).map(|()| Found::Nothing),
@@ -76,15 +83,15 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-/// Whether the user asked to be told of something, and it is so.
+/// Whether a check found something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Found {
     Nothing,
     Something,
 }
 
-/// Says what is wrong with the command line, or helps, and ends. What the library says repeats arguments as they are:
-/// where one could steer the terminal, it is told of them as they are shown.
+/// Prints the error or the help of the argument parser, and exits. The parser's messages repeat arguments unchanged, so arguments with
+/// control characters are parsed again in escaped form.
 fn refuse(e: &clap::Error, arguments: &[OsString]) -> ! {
     let given: Vec<String> =
         arguments.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
@@ -95,7 +102,7 @@ fn refuse(e: &clap::Error, arguments: &[OsString]) -> ! {
     match Cli::try_parse_from(shown) {
         Err(e) => e.exit(),
         Ok(_) => {
-            say("error: an argument holds control characters, where it may not");
+            say("error: an argument contains control characters that are not allowed in it");
             std::process::exit(2);
         }
     }

@@ -1,4 +1,4 @@
-//! The `vramscope` command as a program of its own.
+//! The program `vramscope`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Writing what the user named: a file is there whole or not at all, also where a signal ends the command.
+//! Writes the user's output files: a file is complete or not created at all, even if a signal ends the command.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,14 +9,14 @@ use vramscope_files::is_same_file;
 use crate::part::Part;
 use crate::progress::Progress;
 
-/// An output being written.
+/// An output that is being written.
 pub(crate) struct Output {
-    /// As the user wrote it.
+    /// The name as the user gave it.
     name: String,
     to: To,
     bytes: u64,
     progress: Progress,
-    /// Whoever reads has seen enough.
+    /// Whether the reader of the output has closed it.
     unread: bool,
 }
 
@@ -31,24 +31,24 @@ impl Output {
         Self::new("standard output".to_owned(), To::Stdout(stdout()))
     }
 
-    /// The file `path`, which is as it was until [`finish`](Self::finish). `inputs` are the files that are read for it, `-` for standard
-    /// input.
+    /// A file at `path`, which stays unchanged until [`finish`](Self::finish). `inputs` are the input files of the command, `-` for
+    /// standard input.
     ///
     /// # Errors
-    /// Where `path` is one of `inputs`, also by another name; where it cannot be written.
+    /// `path` is one of `inputs`, even under another name, or cannot be written.
     pub(crate) fn file(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let stdin = Path::new("/dev/stdin");
         let mut inputs = inputs.iter().map(|&input| if input == Path::new("-") { stdin } else { input });
         if inputs.any(|input| is_same_file(path, input) && input.is_file()) {
-            bail!("{name}: is the file that is read; name another one to write to");
+            bail!("{name}: is also an input file; choose another output file");
         }
         if path.is_dir() {
             bail!("{name}: is a directory; name a file in it");
         }
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            bail!("{name}: there is no directory {}", folder.display());
+            bail!("{name}: the directory {} does not exist", folder.display());
         }
         let part = Part::open(path).map_err(|e| match e.kind() {
             io::ErrorKind::PermissionDenied if e.get_ref().is_none() && !path.exists() => {
@@ -59,7 +59,7 @@ impl Output {
         Ok(Self::new(name, To::File(part)))
     }
 
-    /// The file `path`, or standard output where it is `-`. `inputs` as for [`file`](Self::file).
+    /// A file at `path`, or standard output if it is `-`. `inputs` as for [`file`](Self::file).
     pub(crate) fn named(path: &Path, inputs: &[&Path]) -> anyhow::Result<Self> {
         if path == Path::new("-") { Ok(Self::stdout()) } else { Self::file(path, inputs) }
     }
@@ -68,17 +68,17 @@ impl Output {
         Self { name, to, bytes: 0, progress: Progress::new("writing", None), unread: false }
     }
 
-    /// The same output, under another name in errors.
+    /// The same output, with another name in errors.
     pub(crate) fn called(self, name: String) -> Self {
         Self { name, ..self }
     }
 
-    /// Its name for people.
+    /// The name in messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Writes all of it, and puts the file in its place.
+    /// Writes all bytes, and moves the file to its place.
     pub(crate) fn write_whole(mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match self.write_all(bytes) {
             Err(_) if self.unread => Ok(()),
@@ -89,12 +89,12 @@ impl Output {
         }
     }
 
-    /// Whoever reads standard output, or the pipe that was named, has seen enough: that is no error.
+    /// Whether the reader of standard output, or of the named pipe, has closed it; that is not an error.
     pub(crate) fn is_unread(&self) -> bool {
         self.unread
     }
 
-    /// Puts the file in its place, once it is on the disk.
+    /// Syncs the file to disk and moves it to its place.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         match self.flush() {
             Err(_) if self.unread => return Ok(()),
@@ -107,7 +107,7 @@ impl Output {
         }
     }
 
-    /// Notes where nobody reads on.
+    /// Notes if the reader has closed the output.
     fn noted<T>(&mut self, written: io::Result<T>) -> io::Result<T> {
         self.unread |= matches!(&written, Err(e) if e.kind() == io::ErrorKind::BrokenPipe);
         written

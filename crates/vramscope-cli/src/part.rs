@@ -1,5 +1,5 @@
-//! Files that are being written, beside the ones they become. They go when the command does not come to its end: with an
-//! error, a panic, or a signal that can be caught. After a signal the command dies of it, as without us.
+//! Temporary files for outputs, next to the final files. They are removed if the command does not complete: after an error, a panic, or
+//! a signal that can be caught. After a signal, the command ends with that signal.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,34 +8,33 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vramscope_files::{Target, Unfinished};
 
-/// Files to be removed when a signal comes. Whoever makes one holds this lock, and so does who removes them all and
-/// dies.
+/// Files to remove when a signal arrives. Creating one takes this lock, and so does removing all of them before the command ends.
 static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on a file that would be larger than it may be is an error of who writes it, and not the end of the command.
+/// Installs the signal handlers. A file above the size limit then fails with an error, instead of ending the command.
 pub(crate) fn watch_signals() -> io::Result<()> {
     signals::watch()
 }
 
-/// What the user named, being written.
+/// An output file that is being written.
 pub(crate) struct Part {
-    // Dropped first: gone before it is taken off the list.
+    // Dropped first: the file is removed before its entry in the list.
     target: Target,
     _listed: Option<Listed>,
 }
 
-/// Takes a file off the list.
+/// Removes a file from the list when dropped.
 struct Listed(Unfinished);
 
 impl Part {
     /// Opens `path` for writing, as [`Target::open`] does.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         signals::watch()?;
-        // Opening a pipe waits for its reader, and signals must not.
+        // Opening a pipe blocks until its reader opens it; signals must not wait for that.
         if fs::metadata(path).is_ok_and(|before| !before.is_file() && !before.is_dir()) {
             return Ok(Self { target: Target::open(path)?, _listed: None });
         }
@@ -51,12 +50,11 @@ impl Part {
         Ok(Self { target, _listed: listed })
     }
 
-    /// The file.
     pub(crate) fn file(&self) -> &File {
         self.target.file()
     }
 
-    /// Puts it in its place.
+    /// Moves the file to its place.
     pub(crate) fn finish(self) -> io::Result<()> {
         let Self { target, _listed } = self;
         target.finish()
@@ -84,7 +82,7 @@ mod signals {
     use super::unfinished;
     use crate::part_folder;
 
-    /// From now on, signals that end the command remove what is unfinished first.
+    /// Installs handlers: signals that end the command first remove unfinished files.
     pub(super) fn watch() -> io::Result<()> {
         static ONCE: Once = Once::new();
         let mut watched = Ok(());
@@ -96,7 +94,7 @@ mod signals {
         let ignored = ignored();
         let wanted = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|s| !ignored.contains(s));
         let mut signals = Signals::new(wanted)?;
-        // What would be larger than it may be is an error of the write then, and no end.
+        // A write above the file size limit then fails with an error, instead of ending the command.
         signal_hook::flag::register(SIGXFSZ, Default::default())?;
         std::thread::Builder::new().spawn(move || {
             for signal in &mut signals {
@@ -104,14 +102,14 @@ mod signals {
                 unfinished.iter().for_each(Unfinished::remove);
                 let folders = part_folder::unfinished();
                 folders.iter().for_each(|folder| part_folder::remove(folder));
-                // Holding the lock: no other begins.
+                // The locks are still held, so no new file is created.
                 emulate_default_handler(signal).ok();
             }
         })?;
         Ok(())
     }
 
-    /// What who started the command wants to be ignored, as `nohup` does; known where the system tells.
+    /// Signals that the parent process set to be ignored, as `nohup` does; empty if the system does not report them.
     fn ignored() -> Vec<i32> {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -122,7 +120,7 @@ mod signals {
 
 #[cfg(not(unix))]
 mod signals {
-    /// Signals are those of Unix.
+    /// Signals exist only on Unix.
     pub(super) fn watch() -> std::io::Result<()> {
         Ok(())
     }

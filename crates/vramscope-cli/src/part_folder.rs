@@ -1,5 +1,5 @@
-//! Folders that are being filled, in the folder that their contents will lie in. They are removed when the command does not come to
-//! its end, as [parts](crate::part) are.
+//! Temporary folders for outputs, inside the folder of the final contents. They are removed if the command does not complete, like
+//! [parts](crate::part).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,18 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use vramscope_files::Dir;
 
-/// How the names of such folders begin.
+/// Prefix of the names of temporary folders.
 const BEGINS: &str = ".vramscope-part-";
 
-/// Folders to be removed when a signal comes. Creating one takes this lock, and so does removing them all.
+/// Folders to remove when a signal arrives. Creating one takes this lock, and so does removing all of them.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// The folders to be removed when a signal comes; none is created while they are held.
+/// The folders to remove when a signal arrives; none is created while the lock is held.
 pub(crate) fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes a folder with all that is in it.
+/// Removes a folder with its contents.
 pub(crate) fn remove(folder: &Path) {
     // Another thread may create a folder in it meanwhile.
     if fs::remove_dir_all(folder).is_err() {
@@ -28,7 +28,7 @@ pub(crate) fn remove(folder: &Path) {
     }
 }
 
-/// A folder that is being filled. Dropped, it is removed with all that is in it.
+/// A temporary folder; dropping it removes it with its contents.
 pub(crate) struct PartFolder {
     around: Dir,
     dir: Dir,
@@ -36,7 +36,7 @@ pub(crate) struct PartFolder {
 }
 
 impl PartFolder {
-    /// An empty folder in `inside` that only its owner may enter.
+    /// Creates an empty folder in `inside` that only its owner can access.
     pub(crate) fn create(inside: &Path) -> io::Result<Self> {
         let around = Dir::open(inside)?;
         let mut unfinished = unfinished();
@@ -47,17 +47,16 @@ impl PartFolder {
         Ok(Self { around, dir, path })
     }
 
-    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Moves the folder `name` out of it, into the folder around it.
+    /// Moves the folder `name` from the temporary folder into its parent.
     pub(crate) fn finish(&self, name: &str) -> io::Result<()> {
         self.dir.rename_into(OsStr::new(name), &self.around)
     }
 
-    /// Unfinished folders in `inside`: of commands that still run, or that were killed.
+    /// Temporary folders in `inside` of commands that are running or were killed.
     pub(crate) fn others(inside: &Path) -> Vec<PathBuf> {
         let names = Dir::open(inside).and_then(|dir| dir.names()).unwrap_or_default();
         let parts = names.into_iter().filter(|name| name.to_string_lossy().starts_with(BEGINS));

@@ -1,20 +1,20 @@
-//! Progress of bytes, where it takes long and somebody watches.
+//! Progress bars for slow reads and writes on a terminal.
 
 use std::io::{self, IsTerminal as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How long work may take before it shows its progress.
+/// Time after which progress is shown.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Somebody sees what is on stderr.
-#[expect(clippy::disallowed_methods, reason = "looked at, not written to")]
+/// Whether stderr is a terminal.
+#[expect(clippy::disallowed_methods, reason = "queried, not written to")]
 pub(crate) fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Bytes that go by.
+/// The progress of reading or writing bytes.
 pub(crate) struct Progress {
     started: Instant,
     what: &'static str,
@@ -23,12 +23,12 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins; `what` is done to the bytes, and there will be `length` of them.
+    /// Starts at zero; `what` names the activity, and `length` is the total number of bytes.
     pub(crate) fn new(what: &'static str, length: Option<u64>) -> Self {
         Self { started: Instant::now(), what, length, bar: None }
     }
 
-    /// So many bytes have gone by.
+    /// Sets the number of processed bytes.
     pub(crate) fn at(&mut self, bytes: u64) {
         if self.bar.is_none() && self.started.elapsed() > PATIENCE && is_watched() {
             self.bar = Some(self.bar());
@@ -38,7 +38,7 @@ impl Progress {
         }
     }
 
-    /// All have.
+    /// Removes the bar.
     pub(crate) fn done(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

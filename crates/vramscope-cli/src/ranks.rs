@@ -1,4 +1,4 @@
-//! The recordings that paths stand for, on this machine and in stores, and which is of which rank.
+//! Finds the recordings for paths, on this machine and in stores, and their ranks.
 
 use std::path::PathBuf;
 
@@ -8,17 +8,17 @@ use vramscope::fleet::{Candidate, NoFiles, Place, RankFile, Store, Stored, list,
 
 use crate::say::say;
 
-/// How to get what is not in this command, for it takes libraries that are many times as large.
+/// How to install a command with features that need much larger libraries.
 #[cfg(not(feature = "rollup"))]
-pub(crate) const WITH_ROLLUP: &str = "`cargo install vramscope-cli --features rollup` makes one that does";
+pub(crate) const WITH_ROLLUP: &str = "install one with `cargo install vramscope-cli --features rollup`";
 
 /// The recordings of a job.
 pub(crate) struct RankFiles {
-    /// In the order of their ranks.
+    /// Sorted by rank.
     pub(crate) files: Vec<RankFile>,
-    /// Where the number was found, as what follows "ranks by".
+    /// How the rank was found; completes "ranks by".
     pub(crate) rule: String,
-    /// What was left out and why, a line each; they were said.
+    /// Notes about files that were left out, one line each; already printed.
     pub(crate) notes: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
     Ok(RankFiles { files: files.collect(), rule: found.rule, notes })
 }
 
-/// Those of the recordings that are files of this machine.
+/// The recordings that are files on this machine.
 pub(crate) fn on_this_machine(files: &[RankFile]) -> Vec<PathBuf> {
     let path = |file: &RankFile| match &file.place {
         Place::Here(path) => Some(path.clone()),
@@ -68,12 +68,12 @@ pub(crate) fn on_this_machine(files: &[RankFile]) -> Vec<PathBuf> {
     files.iter().filter_map(path).collect()
 }
 
-/// Whether a path is an address.
+/// Whether a path is a URL of a store.
 fn is_address(path: &str) -> bool {
     ["s3://", "gs://", "http://", "https://"].iter().any(|scheme| path.starts_with(scheme))
 }
 
-/// The recordings in stores, and a note for each address where there is none.
+/// The recordings in stores, and a note for each URL without one.
 #[cfg(feature = "rollup")]
 fn stored(addresses: impl Iterator<Item = String>) -> anyhow::Result<(Vec<Stored>, Vec<String>)> {
     use vramscope::fleet::is_called_recording;
@@ -86,7 +86,7 @@ fn stored(addresses: impl Iterator<Item = String>) -> anyhow::Result<(Vec<Stored
             Ok(files) if files.iter().any(is_recording) => {
                 found.extend(files.into_iter().filter(is_recording));
             }
-            Ok(_) => notes.push(format!("{address}: there is no recording")),
+            Ok(_) => notes.push(format!("{address}: contains no recording")),
             Err(why) => notes.push(format!("{address}: {why}")),
         }
     }
@@ -98,12 +98,12 @@ fn stored(addresses: impl Iterator<Item = String>) -> anyhow::Result<(Vec<Stored
 #[cfg(not(feature = "rollup"))]
 fn stored(mut addresses: impl Iterator<Item = String>) -> anyhow::Result<(Vec<Stored>, Vec<String>)> {
     match addresses.next() {
-        Some(address) => bail!("{address}: this vramscope reads no stores; {WITH_ROLLUP}"),
+        Some(address) => bail!("{address}: this build of vramscope has no store support; {WITH_ROLLUP}"),
         None => Ok((Vec::new(), Vec::new())),
     }
 }
 
-/// Who reads what lies in stores.
+/// The reader of recordings in stores, if it is built in.
 pub(crate) fn store() -> Option<&'static dyn Store> {
     #[cfg(feature = "rollup")]
     return Some(&vramscope_rollup::Stores);

@@ -1,25 +1,25 @@
-//! [`AddressSpace`]: which addresses are free and which are taken.
+//! [`AddressSpace`]: free and taken address ranges.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The addresses from a base to the end of the address space, of which ranges are taken and given back. Sizes are in bytes.
+/// Free address ranges from a base address to the end of the address space. Sizes are in bytes.
 #[derive(Debug, Clone)]
 pub struct AddressSpace {
-    /// The free ranges: the size of each by its first address. Two of them are never neighbours, for those are joined.
+    /// Free ranges: size by first address. Adjacent free ranges are always merged.
     gaps: BTreeMap<u64, u64>,
-    /// The first addresses of the free ranges by their size. Ranges are whole pages, so there are few sizes.
+    /// First addresses of the free ranges by size. Sizes are whole pages, so there are few distinct sizes.
     by_size: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 impl AddressSpace {
-    /// An address space in which every address from `base` on is free.
+    /// Creates an address space in which all addresses from `base` on are free.
     pub fn from_base(base: u64) -> Self {
         let mut space = Self { gaps: BTreeMap::new(), by_size: BTreeMap::new() };
         space.insert(base, u64::MAX - base);
         space
     }
 
-    /// Adds a free range.
+    /// Adds a free range. Does not merge it with its neighbors.
     fn insert(&mut self, start: u64, size: u64) {
         if size > 0 {
             self.gaps.insert(start, size);
@@ -27,7 +27,7 @@ impl AddressSpace {
         }
     }
 
-    /// Removes the free range that begins at `start`, and returns its size.
+    /// Removes the free range that begins at `start`. Returns its size.
     fn remove(&mut self, start: u64) -> Option<u64> {
         let size = self.gaps.remove(&start)?;
         if let Some(starts) = self.by_size.get_mut(&size) {
@@ -39,16 +39,15 @@ impl AddressSpace {
         Some(size)
     }
 
-    /// Takes the first `size` addresses of the lowest free range that has as many, and returns the first; `None` where no range
-    /// has. A size of 0 counts as 1 in the search.
+    /// Takes `size` bytes at the lowest free range that is large enough. Returns the first address, or `None` if no range is large
+    /// enough. A size of 0 searches for a range of 1 byte.
     pub fn take(&mut self, size: u64) -> Option<u64> {
         let lowest = self.by_size.range(size.max(1)..).filter_map(|(_, starts)| starts.first());
         let address = lowest.copied().min()?;
         self.take_at(address, size).then_some(address)
     }
 
-    /// Takes the addresses from `address` up to, but without, `address + size`. Returns false and takes none where one of them is
-    /// taken already.
+    /// Takes the half-open range `address..address + size`. Returns false and takes nothing if a part of it is already taken.
     pub fn take_at(&mut self, address: u64, size: u64) -> bool {
         let Some((&start, &gap)) = self.gaps.range(..=address).next_back() else { return false };
         let end = start + gap;
@@ -59,7 +58,7 @@ impl AddressSpace {
         true
     }
 
-    /// Gives back a range that was taken.
+    /// Returns a taken range to the free ranges, merged with its neighbors.
     pub fn give_back(&mut self, address: u64, size: u64) {
         let (mut start, mut end) = (address, address.saturating_add(size));
         if let Some((&before, &gap)) = self.gaps.range(..start).next_back()

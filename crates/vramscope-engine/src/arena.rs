@@ -1,13 +1,13 @@
-//! The memory of one pool on one stream: segments, and the blocks they are divided into.
+//! The memory of one pool on one stream: segments and their blocks.
 //!
 //! ```text
 //!   segment  |=======================================================|
 //!   blocks   | allocated |  free  | allocated |        free          |
-//!                          <- the front of a free block is handed out, the rest stays
+//!                          <- requests take the front of a free block, the rest stays free
 //! ```
 //!
-//! Blocks of a segment are a list in address order without gaps; two neighbours are never both free. The
-//! leftmost block keeps its key when blocks are split or join, so a segment knows its first block for good.
+//! The blocks of a segment form a list in address order without gaps. Two neighbors are never both free. The leftmost block keeps its
+//! key when blocks are split or merged, so a segment always knows its first block.
 
 mod block;
 mod blocks;
@@ -36,22 +36,22 @@ use block::{Block, BlockState, Segment};
 use free_blocks::FreeBlocks;
 use unmapped::UnmappedBlocks;
 
-/// The memory of one pool on one stream. It lives as long as its engine, or a block in use, refers to it.
+/// The memory of one pool on one stream. It lives as long as its engine or an allocated block refers to it.
 pub struct Arena<O: Observer> {
     shared: Arc<EngineShared<O>>,
     key: ArenaKey,
-    /// The number by which the arena's events are reported to the observer.
+    /// The observer's number for this arena.
     number: u32,
-    /// The arena's number in the whole process: the upper bits of its allocations' ids.
+    /// The arena's number in the whole process: the upper bits of its allocation ids.
     ordinal: u64,
-    /// Whether its blocks are handed out whole (`MemPool(no_split=True)`, PyTorch 2.9).
+    /// Whether blocks are never split (`MemPool(no_split=True)`, PyTorch 2.9).
     no_split: bool,
-    /// The thread that allocated from it last, by the number given to [`Arena::adopt`]; 0 before the first.
+    /// Number of the thread that last allocated here, as given to [`Arena::adopt`]; 0 before the first call.
     user: AtomicU64,
     state: Mutex<ArenaState<O::Stack>>,
 }
 
-/// What an engine and its arenas share.
+/// Shared state of an engine and its arenas.
 pub(crate) struct EngineShared<O: Observer> {
     core: Core<O>,
     /// Freed blocks that other streams still use.
@@ -65,48 +65,48 @@ struct WaitingBlock<O: Observer> {
 }
 
 impl<O: Observer> WaitingBlock<O> {
-    /// One of the streams has completed the work that used the block.
+    /// Records that one of the streams has completed the work that used the block.
     fn stream_done(self, stack: Option<O::Stack>) {
         self.arena.lock().stream_done(self.block, stack);
     }
 }
 
-/// A block handed out.
+/// An allocated block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grant {
-    /// The key of the block in its arena.
+    /// Key of the block in its arena.
     pub block: BlockKey,
-    /// The block's first byte on the device.
+    /// Address of the block's first byte on the device.
     pub address: u64,
-    /// The size of the block, in bytes.
+    /// Size of the block in bytes.
     pub size: u64,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub requested: u64,
-    /// The allocation's id: no other allocation in this process has it, before or after.
+    /// Allocation id, unique in this process.
     pub id: u64,
 }
 
-/// Bits of an allocation id that count within its arena; the arena's ordinal is above them. They last for a million
-/// allocations a second over 12 days. Beyond that, ids run into those of the arena with the next ordinal.
+/// Number of low bits of an allocation id that count allocations within an arena; the arena's ordinal is above them. They last 12 days
+/// at a million allocations a second. After that, ids overlap with the arena of the next ordinal.
 const SEQUENCE_BITS: u32 = 40;
 
-/// What an arena's lock protects.
+/// State protected by the arena's lock.
 struct ArenaState<Stack> {
-    /// Every block, by its key.
+    /// All blocks, indexed by key.
     blocks: Vec<Block<Stack>>,
-    /// Keys that name no block now.
+    /// Unused keys.
     vacant_blocks: Vec<BlockKey>,
     segments: Vec<Segment<Stack>>,
-    /// Positions in `segments` that hold none now.
+    /// Unused indexes of `segments`.
     vacant_segments: Vec<u32>,
-    /// Free blocks, by class.
+    /// Free blocks by class.
     free: [FreeBlocks; 2],
-    /// Unmapped blocks of expandable segments, by class.
+    /// Unmapped blocks of expandable segments by class.
     unmapped: [UnmappedBlocks; 2],
-    /// The other streams that use a block (`stream_uses` of PyTorch).
+    /// The other streams that use a block (`stream_uses` in PyTorch).
     streams: BTreeMap<BlockKey, Vec<u64>>,
     tally: Tally,
-    /// Allocations made so far.
+    /// Number of allocations so far.
     next_id: u64,
 }
 
@@ -142,8 +142,8 @@ impl<O: Observer> EngineShared<O> {
         self.pending.is_empty()
     }
 
-    /// Frees the blocks whose events have completed, asking for each stream's oldest event first (`process_events`); with
-    /// `wait`, waits for every event (`synchronize_and_free_events`).
+    /// Frees the blocks whose events are complete. Queries the oldest event of each stream first (`process_events`). With `wait`, waits
+    /// for all events (`synchronize_and_free_events`).
     #[cold]
     pub(crate) fn process_pending(&self, wait: bool) {
         if wait {
@@ -156,7 +156,7 @@ impl<O: Observer> EngineShared<O> {
         }
     }
 
-    /// Waits for every event, now and whenever one is recorded later: no later request will ask for it.
+    /// Waits for all events, and for each event recorded later, because no later request will query them.
     pub(crate) fn close(&self) {
         self.pending.close();
         self.process_pending(true);
@@ -177,22 +177,22 @@ impl<O: Observer> Arena<O> {
         &self.shared.core
     }
 
-    /// The pool and stream that it serves.
+    /// The pool and stream of this arena.
     pub fn key(&self) -> ArenaKey {
         self.key
     }
 
-    /// The number by which its events are told to the observer.
+    /// The observer's number for this arena.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// The number of its device.
+    /// The device's number.
     pub fn device_id(&self) -> i32 {
         self.core().device_id()
     }
 
-    /// The observer of the engine that it belongs to.
+    /// The observer of the engine.
     #[inline]
     pub fn observer(&self) -> &O {
         self.core().observer()
@@ -203,22 +203,22 @@ impl<O: Observer> Arena<O> {
         LockedArena { arena: self, state: lock(&self.state) }
     }
 
-    /// A new allocation id, for an allocation of no bytes, which has no block.
+    /// A new allocation id for an allocation of zero bytes, which has no block.
     pub fn next_id(&self) -> u64 {
         self.lock().next_id()
     }
 
-    /// From here on the memory belongs to `user`, a number from 1 (a thread's). Where another user had it before, this
-    /// waits for all work on the device, because nothing orders the work of the two.
+    /// Transfers the memory to `user`, a thread's number starting at 1. If another user had it, waits for all work on the device,
+    /// because nothing orders the work of the two users.
     pub fn adopt(&self, user: u64) {
         let before = self.user.swap(user, Ordering::Relaxed);
         if before != 0 && before != user {
-            // A failure is ignored: work that failed no longer uses the memory either.
+            // Ignore errors: failed work does not use the memory any more.
             guarded(|| self.core().device().synchronize_device()).ok();
         }
     }
 
-    /// Ends the use of a block. It is free at once, or when the other streams that use it have completed their work.
+    /// Frees a block. It becomes free at once, or after the other streams that use it have completed their work.
     #[inline]
     pub fn free(self: &Arc<Self>, block: BlockKey, stack: Option<O::Stack>) {
         let streams = self.lock().free(block, stack);
@@ -227,8 +227,8 @@ impl<O: Observer> Arena<O> {
         }
     }
 
-    /// Lets a block wait for `streams`, with an event recorded on each (`insert_events`). Where none can be recorded, as on
-    /// another thread's own stream, this waits for all work on the device.
+    /// Makes a block wait for `streams`, with an event recorded on each (`insert_events`). If a stream cannot record an event, for
+    /// example another thread's per-thread stream, waits for all work on the device.
     #[cold]
     fn wait_for(self: &Arc<Self>, block: BlockKey, streams: Vec<u64>) {
         let device = self.core().device();
@@ -248,30 +248,30 @@ impl<O: Observer> Arena<O> {
         }
     }
 
-    /// Ends its owner's use of a block that other streams still use. Returns the number to give to
-    /// [`free_completed`](Self::free_completed) when they are done.
+    /// Frees a block that other streams still use. Returns the number to pass to [`free_completed`](Self::free_completed) when these
+    /// streams are done.
     pub(crate) fn free_requested(self: &Arc<Self>, block: BlockKey) -> u64 {
         self.lock().request_free(block, 1, None);
         self.wait_for_completion(block)
     }
 
-    /// Lets a block wait until [`free_completed`](Self::free_completed) is called with the number returned, or until
-    /// the engine waits for all streams.
+    /// Makes a block wait until [`free_completed`](Self::free_completed) is called with the returned number, or until the engine waits
+    /// for all streams.
     pub(crate) fn wait_for_completion(self: &Arc<Self>, block: BlockKey) -> u64 {
         self.shared.pending.add_numbered(WaitingBlock { arena: Arc::clone(self), block })
     }
 
-    /// The other streams are done with the block that waits under `number`. Nothing happens where it no longer waits.
+    /// Completes the free of the block that waits under `number`. Does nothing if no block waits under it.
     pub(crate) fn free_completed(&self, number: u64) {
         if let Some(waiting) = self.shared.pending.take_numbered(number) {
             waiting.stream_done(None);
         }
     }
 
-    /// Says that `stream` uses the block too (`record_stream`).
+    /// Records that `stream` also uses the block (`record_stream`).
     ///
     /// # Errors
-    /// Where the device could not wait for that stream.
+    /// [`DeviceError::Unsupported`] if the device does not know the stream and so cannot wait for it.
     pub fn record_stream(&self, block: BlockKey, stream: u64) -> Result<(), DeviceError> {
         if self.key.stream == stream {
             return Ok(());
@@ -280,7 +280,7 @@ impl<O: Observer> Arena<O> {
             && !self.core().device().knows_stream(handle)
         {
             return Err(DeviceError::Unsupported(format!(
-                "stream {handle:#x} is not one of this device's; tell it of the stream first"
+                "stream {handle:#x} does not belong to this device; register it with the device first"
             )));
         }
         self.lock().record_stream(block, stream);
@@ -289,7 +289,7 @@ impl<O: Observer> Arena<O> {
 }
 
 impl<O: Observer> Drop for Arena<O> {
-    /// Gives all segments back to the device: nothing refers to this memory any more.
+    /// Releases all segments to the device: nothing refers to this memory any more.
     fn drop(&mut self) {
         if !self.observer().owns_memory() {
             return;
@@ -301,19 +301,19 @@ impl<O: Observer> Drop for Arena<O> {
     }
 }
 
-/// An arena whose lock is held.
+/// An arena with its lock held.
 pub(crate) struct LockedArena<'a, O: Observer> {
     arena: &'a Arena<O>,
     state: MutexGuard<'a, ArenaState<O::Stack>>,
 }
 
 impl<O: Observer> LockedArena<'_, O> {
-    /// Whether this is the lock of `arena`.
+    /// Whether this locks `arena`.
     pub(crate) fn is_of(&self, arena: &Arena<O>) -> bool {
         std::ptr::eq(self.arena, arena)
     }
 
-    /// Notes that another stream uses a block.
+    /// Records that another stream uses a block.
     fn record_stream(&mut self, block: BlockKey, stream: u64) {
         self.block_mut(block).shared = true;
         let streams = self.state.streams.entry(block).or_default();
@@ -330,7 +330,7 @@ impl<O: Observer> LockedArena<'_, O> {
         self.state.free.iter().map(FreeBlocks::len).sum()
     }
 
-    /// Bytes that [`release_cached`](Self::release_cached) would give back, of all classes.
+    /// Bytes that [`release_cached`](Self::release_cached) would release, over all classes.
     pub(crate) fn releasable_bytes(&self) -> u64 {
         let free = self.state.free.iter().flat_map(FreeBlocks::iter);
         let bytes = free.map(|key| {
@@ -347,13 +347,13 @@ impl<O: Observer> LockedArena<'_, O> {
         bytes.sum()
     }
 
-    /// Bytes of free blocks in segments of which another part is in use (`inactive_split_bytes` of PyTorch).
+    /// Bytes of free blocks in partially used segments (`inactive_split_bytes` in PyTorch).
     pub(crate) fn inactive_split_bytes(&self) -> u64 {
         let free = self.state.free.iter().flat_map(FreeBlocks::iter).map(|key| self.block(key));
         free.filter(|block| block.prev.is_some() || block.next.is_some()).map(|block| block.size).sum()
     }
 
-    /// The first byte of a block.
+    /// Address of a block's first byte.
     pub(crate) fn address_of(&self, key: BlockKey) -> u64 {
         self.block(key).address
     }
@@ -378,8 +378,8 @@ impl<O: Observer> LockedArena<'_, O> {
         &self.state.segments[segment as usize]
     }
 
-    /// The arena's segments with their blocks. An expandable segment is listed once for each run of mapped addresses. A
-    /// block held for a request under way counts as free, and is joined with its free neighbours.
+    /// The arena's segments with their blocks. An expandable segment yields one entry for each run of mapped addresses. A held block
+    /// counts as free and is merged with its free neighbors.
     pub(crate) fn segments(&self) -> Vec<SegmentLayout<O::Stack>> {
         let mut found = Vec::new();
         for segment in &self.state.segments {
@@ -402,7 +402,7 @@ impl<O: Observer> LockedArena<'_, O> {
         found
     }
 
-    /// The layout of one run of mapped addresses of a segment; `None` where the run has no blocks.
+    /// Layout of one run of mapped addresses of a segment, or `None` if the run has no blocks.
     fn layout(
         &self,
         segment: &Segment<O::Stack>,
@@ -418,7 +418,7 @@ impl<O: Observer> LockedArena<'_, O> {
         })
     }
 
-    /// A block and those that follow it in its segment, with their keys.
+    /// A block and all later blocks of its segment, with their keys.
     fn blocks_from(&self, first: Option<BlockKey>) -> impl Iterator<Item = (BlockKey, &Block<O::Stack>)> {
         std::iter::successors(first, |&k| self.block(k).next).map(|k| (k, self.block(k)))
     }

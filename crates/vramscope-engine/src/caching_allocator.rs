@@ -1,4 +1,4 @@
-//! The caching allocator driven a step at a time: what a replay needs.
+//! The caching allocator driven step by step, as a replay needs it.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::policy::Policy;
 use crate::start::{BadLayout, StartSegment};
 use crate::statistics::Statistics;
 
-/// The caching allocator of one device, without hooks, history and handles that free themselves: PyTorch's
-/// `DeviceCachingAllocator`, or CuPy's `SingleDeviceMemoryPool`, by its [`Policy`].
+/// The caching allocator of one device, without hooks, history and owning handles. Its [`Policy`] makes it PyTorch's
+/// `DeviceCachingAllocator` or CuPy's `SingleDeviceMemoryPool`.
 ///
-/// It is the same engine as in the pools of `vramscope-allocator`. What depends on the program or on the driver there is given
-/// by the caller here: the pool and stream of each request, when other streams are done with a freed block, and what lay on the
-/// device at the start.
+/// This is the engine of the pools in `vramscope-allocator`. Here the caller supplies the inputs that the program or the driver
+/// supplies there: the pool and stream of each request, the time at which other streams are done with a freed block, and the segments
+/// on the device at the start.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct CachingAllocator {
     engine: Engine<Unobserved>,
 }
 
-/// A block in use. Dropping it frees nothing.
+/// An allocated block. Dropping it does not free it.
 #[must_use = "the block stays in use until it is freed"]
 pub struct LiveBlock {
     arena: Arc<Arena<Unobserved>>,
@@ -52,11 +52,11 @@ pub struct LiveBlock {
     size: u64,
 }
 
-/// A block that was in place from the start.
+/// A block that was on the device at the start.
 pub enum Installed {
-    /// A block in use.
+    /// An allocated block.
     Live(LiveBlock),
-    /// A block that its owner has freed, and that another stream still uses.
+    /// A block that its owner freed, but another stream still uses.
     Pending(PendingBlock),
 }
 
@@ -69,16 +69,16 @@ pub struct PendingBlock {
 }
 
 impl CachingAllocator {
-    /// An allocator of `device` by the rules of `policy`.
+    /// Creates an allocator on `device` with the rules of `policy`.
     ///
     /// # Errors
-    /// Where the policy asks for what the device cannot do, or the device does not answer.
+    /// If the policy requires a feature that the device does not support, or the device does not respond.
     pub fn new(policy: Policy, device: Arc<dyn Device>) -> Result<Self, DeviceError> {
         Ok(Self { engine: Engine::new(device, 0, policy, Unobserved)? })
     }
 
-    /// Allocates `size` bytes from a pool on a stream; 0 counts as 1. A private pool that is named for the first time is made: it
-    /// splits blocks, and keeps its cache until [`release_pool`](Self::release_pool).
+    /// Allocates `size` bytes from a pool on a stream; 0 counts as 1. The first use of a private pool's id creates the pool: it splits
+    /// blocks, and keeps its cache until [`release_pool`](Self::release_pool).
     ///
     /// # Errors
     /// See [`AllocError`].
@@ -92,47 +92,46 @@ impl CachingAllocator {
         Ok(LiveBlock { arena, key: grant.block, address: grant.address, size: grant.size })
     }
 
-    /// Makes a private pool, where it does not exist yet. Its blocks serve no other pool.
+    /// Creates a private pool, if it does not exist. Its blocks serve no other pool.
     pub fn create_pool(&self, pool: PoolId) {
         self.engine.add_pool(pool);
     }
 
-    /// Says that no more will be allocated from a private pool, so that its cached blocks may be given back.
+    /// Marks a private pool as no longer used, so that its cached blocks may be released.
     pub fn release_pool(&self, pool: PoolId) {
         self.engine.release_pool(pool);
     }
 
-    /// Gives the cached segments of one pool back to the device, as far as nothing in them is in use (`emptyCache` of one pool).
+    /// Releases the cached segments of one pool that contain no block in use (`emptyCache` for one pool).
     ///
     /// # Errors
-    /// The device's first refusal.
+    /// The first error of the device.
     pub fn empty_pool(&self, pool: PoolId) -> Result<(), DeviceError> {
         self.engine.free_pool(pool)
     }
 
-    /// Gives all cached segments back to the device, as far as nothing in them is in use (`emptyCache`), after waiting for the
-    /// streams of every freed block.
+    /// Waits for the streams of every freed block, then releases all cached segments that contain no block in use (`emptyCache`).
     ///
     /// # Errors
-    /// The device's first refusal.
+    /// The first error of the device.
     pub fn empty_cache(&self) -> Result<(), DeviceError> {
         self.engine.free_all_blocks(None)
     }
 
-    /// Gives the cached segment that contains `address` back to the device; in an expandable segment, the whole pages of the free
-    /// block that contains it. Returns false where nothing was given back.
+    /// Releases the cached segment that contains `address`. In an expandable segment, releases the whole pages of the free block that
+    /// contains `address`. Returns false if nothing was released.
     ///
     /// # Errors
-    /// The device's refusal.
+    /// Errors of the device.
     pub fn release_at(&self, address: u64) -> Result<bool, DeviceError> {
         self.engine.release_at(address)
     }
 
-    /// Puts a segment and its blocks in place that lay on the device before the first step. The device must already count its
-    /// addresses as taken. Returns the blocks in the order given.
+    /// Adds a segment with its blocks that was on the device before the first step. The device must already count its addresses as
+    /// taken. Returns the blocks in the given order.
     ///
     /// # Errors
-    /// Where blocks overlap or lie outside the segment; then nothing is put in place.
+    /// If blocks overlap or are outside the segment. Nothing is added then.
     pub fn install(&self, segment: &StartSegment) -> Result<Vec<Installed>, BadLayout> {
         let arena = self.engine.arena(ArenaKey { pool: segment.pool, stream: segment.stream });
         let keys = self.engine.install(arena, segment)?;
@@ -154,18 +153,18 @@ impl CachingAllocator {
         self.engine.reserved_bytes()
     }
 
-    /// Bytes handed out, or waiting for another stream.
+    /// Bytes allocated or waiting for another stream.
     pub fn active_bytes(&self) -> u64 {
         self.engine.active_bytes()
     }
 
-    /// Bytes of the five kinds with their peaks, and counts.
+    /// Current and peak values of the five kinds of bytes, and counts.
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
     }
 
-    /// Every segment with its blocks in address order, in the form of a snapshot without stacks. Of an expandable segment there is
-    /// one for each run of mapped addresses.
+    /// All segments with their blocks in address order, as in a snapshot without stacks. An expandable segment yields one entry for
+    /// each run of mapped addresses.
     pub fn segments(&self) -> Vec<(Segment, Vec<Block>)> {
         let locked = self.engine.lock_all();
         locked.segments().iter().map(SegmentLayout::without_stacks).collect()
@@ -173,23 +172,23 @@ impl CachingAllocator {
 }
 
 impl LiveBlock {
-    /// First byte on the device.
+    /// Address of the block's first byte on the device.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Bytes of the block.
+    /// Size of the block in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Frees the block, which is then available again.
+    /// Frees the block. It is available again at once.
     #[inline]
     pub fn free(self) {
         self.arena.free(self.key, None);
     }
 
-    /// Frees the block while other streams still use it: it is available once they are done.
+    /// Frees the block while other streams still use it. It is available again once they are done.
     pub fn free_requested(self) -> PendingBlock {
         let number = self.arena.free_requested(self.key);
         PendingBlock { arena: self.arena, number, size: self.size }
@@ -197,7 +196,7 @@ impl LiveBlock {
 }
 
 impl Installed {
-    /// Bytes of the block.
+    /// Size of the block in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Self::Live(block) => block.size,
@@ -207,13 +206,13 @@ impl Installed {
 }
 
 impl PendingBlock {
-    /// Bytes of the block.
+    /// Size of the block in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Says that the other streams are done, so that the block is available again. Does nothing where the allocator has waited for
-    /// the streams meanwhile, as it does before it gives its cache back.
+    /// Reports that the other streams are done: the block is available again. Does nothing if the allocator has already waited for the
+    /// streams, as it does before it releases its cache.
     pub fn free_completed(self) {
         self.arena.free_completed(self.number);
     }

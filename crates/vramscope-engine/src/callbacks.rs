@@ -2,22 +2,22 @@
 
 use std::convert::Infallible;
 
-/// Called before and after every attempt to take memory from the device, with no lock held.
+/// Callbacks before and after every attempt to take memory from the device. No lock is held during a call.
 pub trait AllocCallbacks {
-    /// Why a request may not go on.
+    /// Error with which a callback refuses a request.
     type Refusal: std::error::Error + 'static;
 
-    /// Called before `size` bytes are taken.
+    /// Called before `size` bytes are taken from the device.
     ///
     /// # Errors
-    /// Refuses: the request fails with [`AllocError::Refused`](crate::AllocError::Refused).
+    /// An error makes the request fail with [`AllocError::Refused`](crate::AllocError::Refused).
     fn alloc_preprocess(&self, size: u64) -> Result<(), Self::Refusal>;
 
-    /// Called after `size` bytes were taken at `address`; the address is 0 where the device had no memory.
+    /// Called after an attempt to take `size` bytes. `address` is 0 if the device was out of memory.
     fn alloc_postprocess(&self, size: u64, address: u64);
 }
 
-/// No callbacks.
+/// Callbacks that do nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct NoCallbacks;
 

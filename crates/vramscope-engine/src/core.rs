@@ -1,4 +1,4 @@
-//! What the arenas of one device share: the device, the rules, and the bytes taken from it.
+//! [`Core`]: the shared state of the arenas of one device.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,43 +12,43 @@ use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, Policy};
 use crate::statistics::{Ledger, Meter, Statistics, Tally};
 
-/// What the arenas of one device share.
+/// Shared state of the arenas of one device: the device, the policy and the device's accounts.
 pub(crate) struct Core<O> {
     device: Arc<dyn Device>,
     device_id: i32,
     policy: Policy,
     observer: O,
     accounts: Mutex<DeviceAccounts>,
-    /// Whether the ages of free blocks are counted, because garbage is collected by them.
+    /// Whether ages of free blocks are counted, because garbage collection uses them.
     ages: AtomicBool,
-    /// How many requests have searched the default pool, by class.
+    /// Number of requests that searched the default pool, by class.
     searches: [AtomicU64; 2],
 }
 
-/// What was taken from the device, and how often. A call to the device and its entry in the history are made under
-/// the lock of these accounts, so that an address is never recorded as taken before it was recorded as given back.
+/// Amount and number of the memory ranges taken from the device. The call to the device and its history entry are made under the lock
+/// of these accounts. So the history never records that an address was taken before it records that the address was released.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceAccounts {
     /// Bytes taken from the device.
     reserved: Meter,
-    /// Bytes that the device said were in use by anyone.
+    /// Bytes in use on the device by all processes, as the device reports them.
     device_used: Meter,
-    /// The bound on reserved bytes.
+    /// Limit on reserved bytes.
     limit: Option<u64>,
-    /// Segments, without expandable ones.
+    /// Number of segments, without expandable ones.
     segments: Meter,
-    /// Of those segments, the ones too large to be split (`max_split_size`).
+    /// Number of those segments that are too large to be split (`max_split_size`).
     oversize_segments: Meter,
     classes: [ClassMeters; 2],
     num_device_alloc: u64,
     num_device_free: u64,
     num_alloc_retries: u64,
     num_ooms: u64,
-    /// The age of the segment that was taken last.
+    /// Age of the last segment taken.
     ages: u64,
 }
 
-/// What was taken from the device for the segments of one class.
+/// Memory taken from the device for the segments of one class.
 #[derive(Debug, Default)]
 pub(crate) struct ClassMeters {
     reserved: Meter,
@@ -61,7 +61,7 @@ impl ClassMeters {
         &self.reserved
     }
 
-    /// Segments, without expandable ones.
+    /// Number of segments, without expandable ones.
     pub(crate) fn segments(&self) -> &Meter {
         &self.segments
     }
@@ -73,43 +73,42 @@ impl DeviceAccounts {
         self.reserved.current()
     }
 
-    /// The bound on reserved bytes.
+    /// Limit on reserved bytes.
     pub(crate) fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// Segments, without expandable ones.
+    /// Number of segments, without expandable ones.
     pub(crate) fn segments(&self) -> &Meter {
         &self.segments
     }
 
-    /// Segments too large to be split (`max_split_size`), without expandable ones.
+    /// Number of segments too large to be split (`max_split_size`), without expandable ones.
     pub(crate) fn oversize_segments(&self) -> &Meter {
         &self.oversize_segments
     }
 
-    /// What was taken for one class.
+    /// Memory taken for one class.
     pub(crate) fn of_class(&self, class: Class) -> &ClassMeters {
         &self.classes[class as usize]
     }
 
-    /// Counts an attempt that follows after the cache was given back (`num_alloc_retries` of PyTorch).
+    /// Counts an attempt after the cache was released (`num_alloc_retries` in PyTorch).
     pub(crate) fn count_alloc_retry(&mut self) {
         self.num_alloc_retries += 1;
     }
 
-    /// Counts a request that failed for want of memory (`num_ooms` of PyTorch).
+    /// Counts a request that failed with out of memory (`num_ooms` in PyTorch).
     pub(crate) fn count_oom(&mut self) {
         self.num_ooms += 1;
     }
 
-    /// The meters whose peaks a [`Ledger`](crate::statistics::Ledger) keeps: bytes reserved, and bytes in use on the
-    /// device.
+    /// The meters whose peaks a [`Ledger`](crate::statistics::Ledger) keeps: reserved bytes, and bytes in use on the device.
     pub(crate) fn ledger_meters(&mut self) -> (&mut Meter, &mut Meter) {
         (&mut self.reserved, &mut self.device_used)
     }
 
-    /// Adds what is counted here to the statistics of a ledger.
+    /// The statistics of a ledger together with the counts of these accounts.
     pub(crate) fn statistics(&self, ledger: &Ledger, tallies: &[&mut Tally]) -> Statistics {
         Statistics {
             segments_allocated: self.segments.allocated(),
@@ -122,13 +121,13 @@ impl DeviceAccounts {
         }
     }
 
-    /// Begins the peaks that no ledger keeps anew: those of the classes and of the numbers of segments.
+    /// Resets the peaks that no ledger keeps: of the classes and of the segment counts.
     pub(crate) fn reset_peaks(&mut self) {
         let classes = self.classes.iter_mut().flat_map(|class| [&mut class.reserved, &mut class.segments]);
         classes.chain([&mut self.segments, &mut self.oversize_segments]).for_each(Meter::reset_peak);
     }
 
-    /// The meters of numbers of segments in which a segment of `size` bytes counts.
+    /// The segment count meters that include a segment of `size` bytes.
     fn meters_of(
         &mut self,
         class: Class,
@@ -139,7 +138,7 @@ impl DeviceAccounts {
         [&mut self.segments, &mut self.classes[class as usize].segments].into_iter().chain(oversize)
     }
 
-    /// Counts a segment that lay on the device before the engine began; `size` bytes of it have memory.
+    /// Counts a segment that was on the device before the engine began; `size` is its mapped bytes.
     fn start(&mut self, class: Class, size: u64, expandable: bool, max_split: Option<u64>) {
         self.reserved.add(size);
         self.classes[class as usize].reserved.start(size);
@@ -153,13 +152,13 @@ impl DeviceAccounts {
         self.limit.is_some_and(|limit| self.reserved_bytes().saturating_add(more) > limit)
     }
 
-    /// The age of one more segment: its number in the order in which they were taken from the device.
+    /// Age of a new segment: its position in the order in which segments were taken from the device.
     fn next_age(&mut self) -> u64 {
         self.ages += 1;
         self.ages
     }
 
-    /// Asks the device how many bytes are in use; keeps the last answer where it gives none.
+    /// Queries the device for the bytes in use. Keeps the last value if the query fails.
     fn refresh_device_used(&mut self, device: &dyn Device) {
         if let Ok(info) = guarded(|| device.memory_info()) {
             self.device_used.observe(info.used());
@@ -167,20 +166,20 @@ impl DeviceAccounts {
     }
 }
 
-/// Addresses that were reserved for an expandable segment, without memory behind them.
+/// Addresses reserved for an expandable segment, without memory.
 pub(crate) struct ReservedAddresses {
     pub(crate) address: u64,
-    /// Bytes, in whole pages.
+    /// Size in bytes, in whole pages.
     pub(crate) size: u64,
-    /// The number of the segment in the order in which segments were taken from the device.
+    /// Position of the segment in the order in which segments were taken from the device.
     pub(crate) age: u64,
 }
 
 impl<O: Observer> Core<O> {
-    /// The core of an engine on `device`, whose number is `device_id`, by the rules of `policy`.
+    /// Creates the core of an engine on `device` with the number `device_id` and the rules of `policy`.
     ///
     /// # Errors
-    /// Where the policy wants expandable segments and the device has none, or the device does not answer.
+    /// If the policy requires expandable segments and the device does not support them, or the device does not respond.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         device_id: i32,
@@ -214,7 +213,7 @@ impl<O: Observer> Core<O> {
         self.device.as_ref()
     }
 
-    /// The number of the device.
+    /// The device's number.
     #[inline]
     pub(crate) fn device_id(&self) -> i32 {
         self.device_id
@@ -230,29 +229,29 @@ impl<O: Observer> Core<O> {
         &self.observer
     }
 
-    /// The device's accounts, locked.
+    /// Locks the device's accounts.
     pub(crate) fn accounts(&self) -> std::sync::MutexGuard<'_, DeviceAccounts> {
         lock(&self.accounts)
     }
 
-    /// The device's accounts, locked, after asking the device how many bytes are in use.
+    /// Locks the device's accounts and queries the device for the bytes in use.
     pub(crate) fn refreshed_accounts(&self) -> std::sync::MutexGuard<'_, DeviceAccounts> {
         let mut accounts = self.accounts();
         accounts.refresh_device_used(self.device.as_ref());
         accounts
     }
 
-    /// Bounds reserved bytes.
+    /// Sets the limit on reserved bytes.
     pub(crate) fn set_limit(&self, limit: Option<u64>) {
         self.accounts().limit = limit;
         let collects = limit.is_some() && self.policy.garbage_collection_threshold.is_some();
         self.ages.store(collects, Ordering::Relaxed);
     }
 
-    /// Bounds reserved bytes to a fraction of the device, truncated to whole bytes as PyTorch and CuPy do.
+    /// Limits reserved bytes to a fraction of the device, truncated to whole bytes as in PyTorch and CuPy.
     ///
     /// # Errors
-    /// Where the device does not say how large it is.
+    /// If the device does not report its size.
     pub(crate) fn set_memory_fraction(&self, fraction: f64) -> Result<(), DeviceError> {
         let total = self.device.memory_info()?.total;
         self.set_limit(Some((fraction * total as f64) as u64));
@@ -266,12 +265,12 @@ impl<O: Observer> Core<O> {
 
     // ---- the age of free blocks ----
 
-    /// Whether garbage is collected, which takes a threshold and a limit (`get_free_block`, PyTorch).
+    /// Whether garbage collection is on. It requires a threshold and a limit (`get_free_block` in PyTorch).
     pub(crate) fn collects_garbage(&self) -> bool {
         self.ages.load(Ordering::Relaxed)
     }
 
-    /// Counts a request that searches for a free block: all free blocks of its class grow older by one.
+    /// Counts a search for a free block: all free blocks of the class age by one.
     #[inline]
     pub(crate) fn count_search(&self, key: ArenaKey, class: Class) {
         if self.collects_garbage() && key.is_default_pool() {
@@ -279,7 +278,7 @@ impl<O: Observer> Core<O> {
         }
     }
 
-    /// How many requests have searched for a free block of this class; 0 where ages are not counted.
+    /// Number of searches for a free block of this class, or 0 if ages are not counted.
     #[inline]
     pub(crate) fn searches(&self, key: ArenaKey, class: Class) -> u64 {
         if self.collects_garbage() && key.is_default_pool() {
@@ -291,7 +290,7 @@ impl<O: Observer> Core<O> {
 
     // ---- the device ----
 
-    /// Takes a segment. Returns its address and its age.
+    /// Takes a segment of `size` bytes. Returns its address and its age.
     pub(crate) fn allocate(
         &self,
         arena: u32,
@@ -308,7 +307,7 @@ impl<O: Observer> Core<O> {
         Ok((address, accounts.next_age()))
     }
 
-    /// Gives a segment back.
+    /// Releases a segment.
     pub(crate) fn free(
         &self,
         arena: u32,
@@ -324,13 +323,12 @@ impl<O: Observer> Core<O> {
     }
 
     fn virtual_memory(&self) -> Result<&dyn VirtualMemory, DeviceError> {
-        self.device
-            .virtual_memory()
-            .ok_or_else(|| DeviceError::Unsupported("the device has no virtual memory any more".to_owned()))
+        self.device.virtual_memory().ok_or_else(|| {
+            DeviceError::Unsupported("the device no longer supports virtual memory".to_owned())
+        })
     }
 
-    /// Reserves addresses for an expandable segment: nine eighths of the device, in whole pages
-    /// (`ExpandableSegment`, PyTorch).
+    /// Reserves addresses for an expandable segment: 9/8 of the device's size, in whole pages (`ExpandableSegment` in PyTorch).
     pub(crate) fn reserve(&self, class: Class) -> Result<ReservedAddresses, DeviceError> {
         let page = self.policy.page_size(class);
         let total = self.device.memory_info()?.total;
@@ -339,12 +337,12 @@ impl<O: Observer> Core<O> {
         Ok(ReservedAddresses { address, size, age: self.accounts().next_age() })
     }
 
-    /// Gives the addresses of an expandable segment back.
+    /// Releases the addresses of an expandable segment.
     pub(crate) fn release(&self, address: u64, size: u64) -> Result<(), DeviceError> {
         self.virtual_memory()?.release(address, size)
     }
 
-    /// Maps memory into part of an expandable segment. Sizes are in bytes.
+    /// Maps memory into a part of an expandable segment. Sizes are in bytes.
     pub(crate) fn map(
         &self,
         arena: u32,
@@ -359,7 +357,7 @@ impl<O: Observer> Core<O> {
         Ok(())
     }
 
-    /// Takes the memory from part of an expandable segment. Sizes are in bytes.
+    /// Unmaps the memory of a part of an expandable segment. Sizes are in bytes.
     pub(crate) fn unmap(
         &self,
         arena: u32,
@@ -380,14 +378,14 @@ impl<O: Observer> Core<O> {
         self.accounts().reserved_bytes()
     }
 
-    /// Counts a segment that lay on the device before the engine began; `size` bytes of it have memory. Returns its age.
+    /// Counts a segment that was on the device before the engine began; `size` is its mapped bytes. Returns its age.
     pub(crate) fn start(&self, class: Class, size: u64, expandable: bool) -> u64 {
         let mut accounts = self.accounts();
         accounts.start(class, size, expandable, self.policy.max_split_size);
         accounts.next_age()
     }
 
-    /// Counts and records that the device gave memory or took it back.
+    /// Counts and records memory that the device gave or took back.
     fn account(&self, accounts: &mut DeviceAccounts, arena: u32, what: DeviceEvent<O::Stack>) {
         let (class, size, max_split) = (what.class, what.size, self.policy.max_split_size);
         if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {
@@ -410,8 +408,8 @@ impl<O: Observer> Core<O> {
         self.record(arena, what);
     }
 
-    /// Tells the observer of an event of the arena with number `arena`, where it records. The caller still holds the lock
-    /// under which it happened.
+    /// Reports an event of the arena with the number `arena` to the observer, if it is recording. The caller still holds the lock under
+    /// which the event happened.
     pub(crate) fn record(&self, arena: u32, event: DeviceEvent<O::Stack>) {
         if self.observer.is_recording() {
             self.observer.record(arena, event);

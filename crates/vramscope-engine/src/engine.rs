@@ -1,9 +1,8 @@
 //! The caching allocator of one device.
 //!
-//! [`Engine`] holds an [`Arena`] for each pool and stream. A request that a cached block serves touches its
-//! arena alone; what must see the whole device (growth, giving memory back, a new peak, a snapshot) takes
-//! its locks in one order: the ledger of peaks, the arenas as they lie in the table, the device's accounts, the history.
-//! No foreign code runs under a lock but the device's.
+//! [`Engine`] holds an [`Arena`] for each pool and stream. A request that a cached block can serve locks only its arena. Operations on
+//! the whole device (growth, releasing memory, a new peak, a snapshot) take the locks in this order: the ledger of peaks, the arenas in
+//! table order, the device's accounts, the history. The only foreign code that runs under a lock is the device's.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
@@ -24,10 +23,10 @@ use crate::policy::{Class, Policy};
 use crate::statistics::{AtPeak, Ledger, Peaks, ScopeKey, Statistics, Tally};
 use crate::table::ArenaTable;
 
-/// The number of an arena that stands for the whole device, in events that concern no arena.
+/// Arena number for events that concern the whole device.
 pub const NO_ARENA: u32 = 0;
 
-/// A callback that frees memory when the device has none left, as a language's garbage collector does.
+/// A callback that frees memory when the device is out of memory, such as a language's garbage collector.
 pub type FreeMemoryCallback = Arc<dyn Fn() + Send + Sync>;
 
 /// The caching allocator of one device.
@@ -36,19 +35,19 @@ pub struct Engine<O: Observer> {
     arenas: ArenaTable<O>,
     ledger: Mutex<Ledger>,
     callbacks: Mutex<Vec<FreeMemoryCallback>>,
-    /// Private pools, by their id.
+    /// Private pools by id.
     pools: Mutex<BTreeMap<PoolId, PrivatePoolState>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct PrivatePoolState {
-    /// Whether its blocks are handed out whole (`MemPool(no_split=True)`, PyTorch 2.9).
+    /// Whether blocks are never split (`MemPool(no_split=True)`, PyTorch 2.9).
     no_split: bool,
-    /// Whether no more is allocated from it, so that its cached blocks may be given back.
+    /// Whether the pool is no longer used, so that its cached blocks may be released.
     released: bool,
 }
 
-/// An engine of which every lock is held but that of the device's accounts: nothing on the device changes meanwhile.
+/// An engine with all locks held except the lock of the device's accounts: nothing on the device changes meanwhile.
 pub struct LockedEngine<'a, O: Observer> {
     core: &'a Core<O>,
     pub(crate) ledger: MutexGuard<'a, Ledger>,
@@ -56,10 +55,10 @@ pub struct LockedEngine<'a, O: Observer> {
 }
 
 impl<O: Observer> Engine<O> {
-    /// An engine of `device`, whose number is `device_id`, by the rules of `policy`.
+    /// Creates an engine on `device` with the number `device_id` and the rules of `policy`.
     ///
     /// # Errors
-    /// Where the policy wants expandable segments and the device has none, or the device does not answer.
+    /// If the policy requires expandable segments and the device does not support them, or the device does not respond.
     pub fn new(
         device: Arc<dyn Device>,
         device_id: i32,
@@ -81,50 +80,50 @@ impl<O: Observer> Engine<O> {
         self.shared.core()
     }
 
-    /// The rules that the engine follows.
+    /// The engine's rules.
     #[inline]
     pub fn policy(&self) -> &Policy {
         self.core().policy()
     }
 
-    /// The number of the device.
+    /// The device's number.
     pub fn device_id(&self) -> i32 {
         self.core().device_id()
     }
 
-    /// The observer that is told what happens.
+    /// The observer of this engine's events.
     #[inline]
     pub fn observer(&self) -> &O {
         self.core().observer()
     }
 
-    /// What the device says of its memory (`mem_get_info`).
+    /// The free bytes and the size of the device (`mem_get_info`).
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// If the device does not respond.
     pub fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
         self.core().device().memory_info()
     }
 
-    /// Bounds reserved bytes; `None` is no limit but the size of the device.
+    /// Sets the limit on reserved bytes. `None` removes the limit; the device's size still applies.
     pub fn set_limit(&self, bytes: Option<u64>) {
         self.core().set_limit(bytes);
     }
 
-    /// Bounds reserved bytes to a fraction of the device, from 0 to 1 (`set_per_process_memory_fraction`, PyTorch).
+    /// Limits reserved bytes to a fraction of the device, from 0 to 1 (`set_per_process_memory_fraction` in PyTorch).
     ///
     /// # Errors
-    /// Where the device does not say how large it is.
+    /// If the device does not report its size.
     pub fn set_memory_fraction(&self, fraction: f64) -> Result<(), DeviceError> {
         self.core().set_memory_fraction(fraction)
     }
 
-    /// The bound on reserved bytes, where one is set.
+    /// Limit on reserved bytes, if one is set.
     pub fn limit(&self) -> Option<u64> {
         self.core().accounts().limit()
     }
 
-    /// The memory of one pool on one stream.
+    /// The memory of one pool on one stream. Created at the first call.
     #[inline]
     pub fn arena(&self, key: ArenaKey) -> &Arc<Arena<O>> {
         self.arenas.get(key, || {
@@ -133,10 +132,10 @@ impl<O: Observer> Engine<O> {
         })
     }
 
-    /// Serves a request of `requested` bytes, at least one; `rounded` is what the policy makes of it.
+    /// Serves a request of `requested` bytes, at least one. `rounded` is the size after rounding by the policy.
     ///
     /// # Errors
-    /// See [`AllocError`]. Nothing is then held for the request.
+    /// See [`AllocError`]. No memory is held for a failed request.
     #[inline]
     pub fn malloc<C: AllocCallbacks>(
         &self,
@@ -159,7 +158,7 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// Serves a request that may raise a peak, or that no cached block serves.
+    /// Serves a request that may raise a peak, or that no cached block can serve.
     #[cold]
     #[inline(never)]
     fn malloc_slowly<C: AllocCallbacks>(
@@ -185,14 +184,14 @@ impl<O: Observer> Engine<O> {
         Ok(grant)
     }
 
-    /// Takes every lock but that of the device's accounts.
+    /// Takes all locks except the lock of the device's accounts.
     pub fn lock_all(&self) -> LockedEngine<'_, O> {
         let ledger = lock(&self.ledger);
         let arenas = self.arenas.iter().map(|arena| arena.lock()).collect();
         LockedEngine { core: self.core(), ledger, arenas }
     }
 
-    /// As [`lock_all`](Self::lock_all), with the position of `arena` among the locked ones.
+    /// Like [`lock_all`](Self::lock_all), and also returns the index of `arena` among the locked arenas.
     pub(crate) fn lock_all_for<'a>(&'a self, arena: &'a Arena<O>) -> (LockedEngine<'a, O>, usize) {
         let mut locked = self.lock_all();
         let position = locked.arenas.iter().position(|a| a.is_of(arena)).unwrap_or_else(|| {
@@ -202,8 +201,7 @@ impl<O: Observer> Engine<O> {
         (locked, position)
     }
 
-    /// Arenas whose cached blocks may be given back at any time: those of the default pool, then those of released
-    /// private pools, each by stream.
+    /// Arenas whose cached blocks may be released at any time: of the default pool, then of released private pools, each by stream.
     pub(crate) fn releasable(&self) -> Vec<Arc<Arena<O>>> {
         let pools = lock(&self.pools).clone();
         let released = |pool: PoolId| pools.get(&pool).is_none_or(|p| p.released);
@@ -212,17 +210,16 @@ impl<O: Observer> Engine<O> {
         arenas
     }
 
-    /// Gives every cached block that is whole back to the device (`free_all_blocks`, `empty_cache`): of all
-    /// streams or of one.
+    /// Releases all whole cached blocks of all streams, or of one stream (`free_all_blocks`, `empty_cache`).
     ///
     /// # Errors
-    /// The device's first refusal; everything else was given back all the same.
+    /// The first error of the device. All other blocks are released nevertheless.
     pub fn free_all_blocks(&self, stream: Option<u64>) -> Result<(), DeviceError> {
         self.shared.process_pending(true);
         self.release(self.releasable().into_iter().filter(|a| stream.is_none_or(|s| a.key().stream == s)))
     }
 
-    /// As [`free_all_blocks`](Self::free_all_blocks), of one private pool and without waiting for streams.
+    /// Like [`free_all_blocks`](Self::free_all_blocks), for one private pool and without waiting for streams.
     pub(crate) fn free_pool(&self, pool: PoolId) -> Result<(), DeviceError> {
         self.release(self.arenas.iter().filter(|a| a.key().pool == pool).cloned())
     }
@@ -231,7 +228,7 @@ impl<O: Observer> Engine<O> {
         let stack = self.observer().capture_free();
         let (default, private): (Vec<_>, Vec<_>) = arenas.partition(|a| a.key().is_default_pool());
         let mut outcome = Ok(());
-        // Large before small in the default pool and the other way round in private ones, as PyTorch does.
+        // As in PyTorch, the default pool releases large blocks first, private pools release small blocks first.
         for (arenas, classes) in
             [(default, [Class::Large, Class::Small]), (private, [Class::Small, Class::Large])]
         {
@@ -244,8 +241,8 @@ impl<O: Observer> Engine<O> {
         outcome
     }
 
-    /// Gives the free block that `address` lies in back to the device, as far as it is whole. False where there is no
-    /// such block, or nothing of it is whole.
+    /// Releases the free block that contains `address`, as far as possible. Returns false if no free block contains it, or no part of
+    /// that block can be released.
     pub(crate) fn release_at(&self, address: u64) -> Result<bool, DeviceError> {
         for arena in self.arenas.iter() {
             let mut arena = arena.lock();
@@ -258,7 +255,7 @@ impl<O: Observer> Engine<O> {
         Ok(false)
     }
 
-    /// Makes a private pool. With `no_split`, its blocks are handed out whole (`MemPool(no_split=True)`, PyTorch 2.9).
+    /// Creates a private pool. With `no_split`, its blocks are never split (`MemPool(no_split=True)`, PyTorch 2.9).
     pub fn create_pool(&self, no_split: bool) -> PoolId {
         let mut pools = lock(&self.pools);
         let id = PoolId(0, pools.last_key_value().map_or(0, |(id, _)| id.1) + 1);
@@ -266,30 +263,30 @@ impl<O: Observer> Engine<O> {
         id
     }
 
-    /// Makes the private pool of this id, where there is none yet.
+    /// Creates the private pool with this id, if it does not exist.
     pub(crate) fn add_pool(&self, id: PoolId) {
         let state = PrivatePoolState { no_split: false, released: false };
         lock(&self.pools).entry(id).or_insert(state);
     }
 
-    /// Says that no more will be allocated from a private pool: its cached blocks may be given back.
+    /// Marks a private pool as no longer used: its cached blocks may be released.
     pub fn release_pool(&self, id: PoolId) {
         if let Some(pool) = lock(&self.pools).get_mut(&id) {
             pool.released = true;
         }
     }
 
-    /// Calls `callback` to free memory when a request finds none. No lock is held meanwhile.
+    /// Adds a callback that frees memory when a request finds none. It is called without locks.
     pub fn add_free_memory_callback(&self, callback: FreeMemoryCallback) {
         lock(&self.callbacks).push(callback);
     }
 
-    /// The callbacks, to be called with no lock held.
+    /// The callbacks. Callers must hold no lock when they call them.
     pub(crate) fn free_memory_callbacks(&self) -> Vec<FreeMemoryCallback> {
         lock(&self.callbacks).clone()
     }
 
-    // ---- what it holds ----
+    // ---- totals ----
 
     /// Bytes taken from the device.
     #[inline]
@@ -297,36 +294,35 @@ impl<O: Observer> Engine<O> {
         self.core().reserved_bytes()
     }
 
-    // The numbers below are summed over the arenas one after the other: where other threads allocate meanwhile, the sum
-    // need not be of any one moment.
+    // The totals below add up the arenas one after the other. If other threads allocate meanwhile, the sum may not match any single
+    // point in time.
 
-    /// Bytes handed out.
+    /// Allocated bytes.
     pub fn allocated_bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().tally().allocated()).sum()
     }
 
-    /// Bytes handed out or waiting for a stream.
+    /// Bytes allocated or waiting for a stream.
     pub(crate) fn active_bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().tally().active()).sum()
     }
 
-    /// The number of free blocks. Summed over the arenas one after the other.
+    /// Number of free blocks, summed over the arenas one after the other.
     pub fn num_free_blocks(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().num_free_blocks() as u64).sum()
     }
 
-    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back. Summed over the arenas one after the other.
+    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would release, summed over the arenas one after the other.
     pub fn releasable_bytes(&self) -> u64 {
         self.releasable().iter().map(|arena| arena.lock().releasable_bytes()).sum()
     }
 
-    /// Bytes of free blocks in segments of which another part is in use (`inactive_split_bytes` of PyTorch). Summed over
-    /// the arenas one after the other.
+    /// Bytes of free blocks in partially used segments (`inactive_split_bytes` in PyTorch), summed over the arenas one after the other.
     pub fn inactive_split_bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().inactive_split_bytes()).sum()
     }
 
-    /// Bytes of the five kinds, and counts.
+    /// The five kinds of bytes, and counts.
     pub fn statistics(&self) -> Statistics {
         let LockedEngine { ledger, mut arenas, .. } = self.lock_all();
         Self::statistics_of(&ledger, &mut arenas, &self.core().refreshed_accounts())
@@ -342,7 +338,7 @@ impl<O: Observer> Engine<O> {
         Statistics { num_free_blocks, ..accounts.statistics(ledger, &tallies(arenas)) }
     }
 
-    /// The statistics and the peaks of a scope, both of the same moment, at which the scope begins anew.
+    /// The statistics and the peaks of a scope at the same point in time. Restarts the scope at that point.
     pub fn restart_scope(&self, scope: ScopeKey) -> (Statistics, Peaks) {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
@@ -352,7 +348,7 @@ impl<O: Observer> Engine<O> {
         (Self::statistics_of(&ledger, &mut arenas, &accounts), peaks)
     }
 
-    /// Begins the peaks anew from what is in use now; open scopes keep theirs.
+    /// Resets the peaks to the current values. Open scopes keep theirs.
     pub fn reset_peaks(&self) {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
@@ -361,7 +357,7 @@ impl<O: Observer> Engine<O> {
         accounts.reset_peaks();
     }
 
-    /// Opens a scope, in which peaks are watched from here on until it is closed.
+    /// Opens a scope, which tracks peaks until it is closed.
     pub fn open_scope(&self) -> ScopeKey {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
@@ -369,7 +365,7 @@ impl<O: Observer> Engine<O> {
         ledger.open(&mut tallies(&mut arenas), reserved, device_used)
     }
 
-    /// The highest values since a scope was opened or restarted.
+    /// The peaks since a scope was opened or restarted.
     pub fn scope_peaks(&self, scope: ScopeKey) -> Peaks {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
@@ -377,25 +373,25 @@ impl<O: Observer> Engine<O> {
         ledger.scope(scope, &mut tallies(&mut arenas), reserved, device_used)
     }
 
-    /// What was in use at the moment at which most was allocated since a scope was opened or restarted.
+    /// The bytes of each kind at the peak of allocated bytes since a scope was opened or restarted.
     pub fn at_peak(&self, scope: ScopeKey) -> AtPeak {
         lock(&self.ledger).at_peak(scope)
     }
 
-    /// The id of the allocation with which a scope's allocated bytes reached their peak; 0 where no allocation since the
-    /// scope was opened or restarted did. The number changes as the peak rises, and is read without a lock.
+    /// The id of the allocation that reached the peak of allocated bytes in a scope; 0 if no allocation since the scope was opened or
+    /// restarted did. The value changes when the peak rises, and can be read without a lock.
     pub fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
         lock(&self.ledger).highest(scope)
     }
 
-    /// Ends a scope.
+    /// Closes a scope.
     pub fn close_scope(&self, scope: ScopeKey) {
         lock(&self.ledger).close(scope);
     }
 }
 
 impl<O: Observer> Drop for Engine<O> {
-    /// Gives the cache back. Blocks in use stay with their arena until their last handle is gone.
+    /// Releases the cache. Allocated blocks stay with their arena until their last handle is dropped.
     fn drop(&mut self) {
         if !self.observer().owns_memory() {
             return;
@@ -413,15 +409,15 @@ pub(crate) fn tallies<'t, O: Observer>(arenas: &'t mut [LockedArena<'_, O>]) -> 
 }
 
 impl<O: Observer> LockedEngine<'_, O> {
-    /// Every segment, in address order (`snapshot`, PyTorch).
+    /// All segments in address order (`snapshot` in PyTorch).
     pub fn segments(&self) -> Vec<SegmentLayout<O::Stack>> {
         let mut found: Vec<_> = self.arenas.iter().flat_map(LockedArena::segments).collect();
         found.sort_by_key(SegmentLayout::address);
         found
     }
 
-    /// Hands out `size` bytes of a block of the arena at position `asking`, for a request of `requested` bytes that may
-    /// raise the device's peaks.
+    /// Allocates `size` bytes of a block of the arena at index `asking`, for a request of `requested` bytes that may raise the device's
+    /// peaks.
     fn commit(
         &mut self,
         asking: usize,
@@ -439,7 +435,7 @@ impl<O: Observer> LockedEngine<'_, O> {
         grant
     }
 
-    /// Records that a snapshot was taken here (PyTorch's event `snapshot`, whose size are the active bytes).
+    /// Records a snapshot (PyTorch's `snapshot` event, whose size is the active bytes).
     pub fn record_snapshot(&mut self) {
         let active = self.arenas.iter_mut().map(|a| a.tally().active()).sum();
         let event = DeviceEvent {

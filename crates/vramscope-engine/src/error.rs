@@ -1,4 +1,4 @@
-//! Why a request was not served.
+//! Errors of allocation requests.
 
 use std::convert::Infallible;
 
@@ -7,35 +7,35 @@ use vramscope_basics::units::count;
 
 use crate::device::DeviceError;
 
-/// Why a request was not served. `Refusal` is the error of the [callbacks](crate::AllocCallbacks); without callbacks there is
-/// none.
+/// Error of an allocation request. `Refusal` is the error type of the [callbacks](crate::AllocCallbacks); [`Infallible`] without
+/// callbacks.
 #[derive(Debug, Error)]
 pub enum AllocError<Refusal: std::error::Error + 'static = Infallible> {
-    /// There is no memory left, on the device or within the limit.
+    /// The device or the limit has no memory left.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
     /// The device failed in another way.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A callback refused.
+    /// A callback refused the request.
     #[error(transparent)]
     Refused(Refusal),
 }
 
-/// There is no memory left, on the device or within the limit. The message is that of CuPy's `OutOfMemoryError`.
+/// The device or the limit has no memory left. The message is the same as in CuPy's `OutOfMemoryError`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The number of the device.
+    /// The device's number.
     pub device_id: i32,
-    /// Bytes that were asked for.
+    /// Requested bytes.
     pub requested: u64,
-    /// Bytes that were asked for, after rounding.
+    /// Requested bytes after rounding.
     pub size: u64,
-    /// Bytes reserved at the time.
+    /// Reserved bytes at the time of the request.
     pub total: u64,
-    /// The limit on reserved bytes, where one is set.
+    /// Limit on reserved bytes, if one is set.
     pub limit: Option<u64>,
-    /// Bytes the device said were free; `None` where it did not answer.
+    /// Free bytes as the device reports them, or `None` if the device did not respond.
     pub device_free: Option<u64>,
 }
 

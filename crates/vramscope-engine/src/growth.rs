@@ -1,5 +1,5 @@
-//! What happens when no cached block serves: the order in which an allocator collects, asks the device,
-//! gives back and asks again.
+//! Growth: the order in which an allocator collects garbage, takes memory from the device, releases cached memory and tries again when
+//! no cached block can serve a request.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::error::{AllocError, OutOfMemory};
 use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, LimitCheck, Reclaim};
 
-/// A block taken out of the cache for a request under way. It goes back to the cache when this is dropped, which happens
-/// where the request ends early, by an error or by a panic in a hook.
+/// A block removed from the cache for a request in progress. Dropping it returns the block to the cache; this happens when the request
+/// ends early, by an error or by a panic in a hook.
 pub(crate) struct HeldBlock<'a, O: Observer> {
     arena: &'a Arena<O>,
     block: BlockKey,
@@ -26,7 +26,7 @@ impl<O: Observer> HeldBlock<'_, O> {
         self.block
     }
 
-    /// The block was handed out, so that it does not go back.
+    /// Keeps the block out of the cache, because it is now allocated.
     pub(crate) fn keep(self) {
         std::mem::forget(self);
     }
@@ -38,7 +38,7 @@ impl<O: Observer> Drop for HeldBlock<'_, O> {
     }
 }
 
-/// One request that no cached block serves. Sizes are in bytes.
+/// One request that no cached block can serve. Sizes are in bytes.
 struct Growth<'a, O: Observer> {
     engine: &'a Engine<O>,
     arena: &'a Arc<Arena<O>>,
@@ -62,15 +62,15 @@ impl<O: Observer> Engine<O> {
         Growth { engine: self, arena, class, rounded, requested, stack }.run(callbacks)
     }
 
-    /// Runs the callbacks that free memory; false if there are none.
+    /// Runs the callbacks that free memory. Returns false if there are none.
     fn run_callbacks(&self) -> bool {
         let callbacks = self.free_memory_callbacks();
         callbacks.iter().for_each(|callback| callback());
         !callbacks.is_empty()
     }
 
-    /// Gives back unsplit large blocks that have been free for longer than the average, until what is
-    /// reserved is below the threshold (`garbage_collect_cached_blocks`).
+    /// Releases unsplit large blocks that have been free for longer than the average, until reserved bytes are below the threshold
+    /// (`garbage_collect_cached_blocks`).
     fn collect_garbage(&self) -> Result<(), DeviceError> {
         let (limit, reserved) = {
             let accounts = self.core().accounts();
@@ -148,7 +148,7 @@ impl<'a, O: Observer> Growth<'a, O> {
         Err(self.out_of_memory().into())
     }
 
-    /// Gives memory back until the request fits within the limit (`_try_malloc`, CuPy).
+    /// Releases memory until the request fits within the limit (`_try_malloc` in CuPy).
     fn come_within_limit<R: std::error::Error>(&self) -> Result<(), AllocError<R>> {
         let core = self.engine.core();
         let want = core.policy().segment_size(self.rounded);
@@ -164,7 +164,7 @@ impl<'a, O: Observer> Growth<'a, O> {
         if core.exceeds_limit(want) { Err(self.out_of_memory().into()) } else { Ok(()) }
     }
 
-    /// Gives memory back to the device; false where this step has none to give.
+    /// Releases memory to the device. Returns false if this step does not apply or released too little.
     fn reclaim(&self, step: Reclaim) -> Result<bool, DeviceError> {
         let engine = self.engine;
         match step {
@@ -182,7 +182,7 @@ impl<'a, O: Observer> Growth<'a, O> {
         Ok(true)
     }
 
-    /// Asks the device once. `None` where it has no memory left, or the limit allows no more.
+    /// Requests memory from the device once. Returns `None` if the device is out of memory or the limit would be exceeded.
     fn attempt<C: AllocCallbacks>(
         &self,
         callbacks: &C,
@@ -214,7 +214,7 @@ impl<'a, O: Observer> Growth<'a, O> {
                 Ok(Some(held))
             }
             Err(e) => {
-                // Pages that were mapped before the memory ran out stay mapped, in a free block.
+                // Pages mapped before the memory ran out stay mapped, in a free block.
                 let (size, address) = if mapped > 0 { (mapped, at) } else { (want, 0) };
                 callbacks.alloc_postprocess(size, address);
                 match e {
@@ -225,7 +225,7 @@ impl<'a, O: Observer> Growth<'a, O> {
         }
     }
 
-    /// Counts and records that the request failed, and makes its error.
+    /// Counts and records the failed request. Returns its error.
     fn out_of_memory(&self) -> OutOfMemory {
         let core = self.engine.core();
         let device_free = core.device().memory_info().ok().map(|info| info.free);

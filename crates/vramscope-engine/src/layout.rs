@@ -1,52 +1,52 @@
-//! The segments and blocks of an engine, in the form of a snapshot.
+//! The segments and blocks of an engine, as a snapshot shows them.
 
 use vramscope_trace::{Block, BlockState, Segment};
 
 use crate::arena_key::ArenaKey;
 use crate::policy::Class;
 
-/// A segment and its blocks at one moment; of an expandable segment, a run of mapped addresses.
+/// A segment with its blocks, or one run of mapped addresses of an expandable segment.
 #[derive(Debug, Clone)]
 pub struct SegmentLayout<Stack> {
-    /// The pool and stream that it serves.
+    /// The pool and stream of the segment.
     pub arena: ArenaKey,
-    /// Whether it serves small or large requests.
+    /// Whether the segment serves small or large requests.
     pub class: Class,
-    /// Whether it grows by mapping pages into reserved addresses.
+    /// Whether the segment grows by mapping pages into reserved addresses.
     pub expandable: bool,
-    /// The stack of the request for which it was taken from the device.
+    /// Stack of the request for which the segment was taken from the device.
     pub stack: Option<Stack>,
-    /// Its blocks in address order, without gaps.
+    /// The blocks in address order, without gaps.
     pub blocks: Vec<BlockLayout<Stack>>,
 }
 
-/// A block of a segment. Free blocks are inactive, and so is one that is held for a request under way.
+/// A block of a segment. Free blocks are inactive, and so are blocks held for a request in progress.
 #[derive(Debug, Clone, Copy)]
 pub struct BlockLayout<Stack> {
-    /// First byte on the device.
+    /// Address of the first byte on the device.
     pub address: u64,
-    /// The size of the block, in bytes.
+    /// Size of the block in bytes.
     pub size: u64,
-    /// Bytes that its present or last user asked for.
+    /// Bytes requested by the current or last owner.
     pub requested: u64,
-    /// Its state, by PyTorch's names.
+    /// State of the block, in PyTorch's terms.
     pub state: BlockState,
-    /// The stack of the request, while it is in use.
+    /// Stack of the request, while the block is in use.
     pub stack: Option<Stack>,
 }
 
 impl<Stack> SegmentLayout<Stack> {
-    /// First byte on the device.
+    /// Address of the first byte on the device.
     pub fn address(&self) -> u64 {
         self.blocks.first().map_or(0, |block| block.address)
     }
 
-    /// The sum of its blocks' bytes.
+    /// Total bytes of the blocks.
     pub fn size(&self) -> u64 {
         self.blocks.iter().map(|block| block.size).sum()
     }
 
-    /// The segment and its blocks in a trace, without their stacks.
+    /// The segment and its blocks as part of a trace, without stacks.
     pub fn without_stacks(&self) -> (Segment, Vec<Block>) {
         let blocks: Vec<Block> = self.blocks.iter().map(BlockLayout::without_stack).collect();
         let sum = |bytes: &dyn Fn(&Block) -> u64| Some(blocks.iter().map(bytes).sum());

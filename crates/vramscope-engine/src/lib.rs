@@ -1,20 +1,35 @@
-//! The rules of PyTorch's and CuPy's caching allocators, as plain data ([`Policy`]), and an engine that follows them.
+//! The rules of PyTorch's and CuPy's caching allocators as plain data ([`Policy`]), and an engine that follows them.
 //!
-//! Nothing here asks the operating system for anything: memory comes from a [`Device`], which may be one of addresses alone
-//! ([`VirtualDevice`]), and who wants to know what happens is an [`Observer`]. [`CachingAllocator`] is the engine driven
-//! a step at a time, as a replay does; the pools of `vramscope-allocator` stand on [`Engine`] itself.
+//! This crate makes no calls to the operating system. Memory comes from a [`Device`], which may have only addresses
+//! ([`VirtualDevice`]). An [`Observer`] receives events. [`CachingAllocator`] drives the engine step by step, as a replay does. The
+//! pools of `vramscope-allocator` use [`Engine`] directly.
 //!
 //! ```text
 //!   caching_allocator        start, growth, summary
 //!            \               |
-//!             engine: a device's arenas, its peaks, its private pools
+//!             engine: a device's arenas, peaks and private pools
 //!                |
-//!             arena: blocks of one pool on one stream, with a lock of its own     pending: what waits for streams
+//!             arena: blocks of one pool on one stream, with one lock       pending: blocks that wait for streams
 //!                |
-//!             core: what was taken from the device             statistics
+//!             core: memory taken from the device               statistics
 //!                |
 //!             policy, device, observer
 //! ```
+
+//!
+//! # Modules
+//! - `policy`: all differences between CuPy's allocator and PyTorch's releases, as plain data. The engine has no other switch. The
+//!   analysis reads recordings with the same policies.
+//! - `arena`: segments, and blocks in lists without gaps. `requests` allocates and frees; a cached block needs only `find` and `commit`.
+//!   `blocks` has the list of blocks, `segments` the memory from the device, `free_blocks` the order of search. `expandable` grows
+//!   segments page by page, and `unmapped` finds the place.
+//! - `growth`: one function has the order of all steps when no cached block fits: callbacks, garbage collection, limit, device, freeing
+//!   the cache, out of memory. An error or a panic frees the unfinished block (`HeldBlock`).
+//! - `caching_allocator`: the engine driven step by step, for replay: frees in two steps, pools by name. `start` places the segments that
+//!   existed before the first step.
+//! - `statistics`: exact peaks of a device whose arenas share no lock. `summary`: the small and the large pool separately, on request.
+//! - `core`: state that arenas share, and the device's accounts. A call to the device and its event in the history happen under one lock.
+//! - `observer`: everything that an engine asks of the program around it. `Unobserved` costs nothing.
 
 mod address_space;
 mod arena;

@@ -1,4 +1,4 @@
-//! [`Observer`]: what an engine tells and asks the program around it.
+//! [`Observer`]: the interface between an engine and the program around it.
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -8,51 +8,51 @@ use vramscope_trace::Action;
 use crate::arena_key::ArenaKey;
 use crate::policy::Class;
 
-/// The program around an engine. It may record events, capture stacks, and have numbers of its own for streams.
-/// [`Unobserved`] does none of this.
+/// The program around an engine. It may record events, capture stacks, and number streams in its own way. [`Unobserved`] does none of
+/// this.
 pub trait Observer: Send + Sync + Sized {
-    /// The key of a stack that the program has captured.
+    /// Key of a captured stack.
     type Stack: Copy + Debug + Send + Sync;
 
-    /// Called when an arena is made. Returns the number by which its events are reported.
+    /// Called when an arena is created. Returns the number under which the engine reports the arena's events.
     fn add_arena(&self, key: ArenaKey) -> u32;
 
-    /// Whether events are to be reported now.
+    /// Whether the engine should report events now.
     fn is_recording(&self) -> bool;
 
-    /// Called for an event of the arena of this number. The engine still holds the lock under which it happened, so that events
-    /// come in the order in which the memory changed. The observer must not call the engine.
+    /// Called for an event of the arena with this number. The engine still holds the lock under which the event happened, so events
+    /// arrive in the order in which the memory changed. The observer must not call the engine.
     fn record(&self, arena: u32, event: DeviceEvent<Self::Stack>);
 
-    /// The calling thread's stack, for memory that goes back to the device.
+    /// The calling thread's stack, for memory released to the device.
     fn capture_free(&self) -> Option<Self::Stack>;
 
-    /// Whether the memory belongs to the calling process. In a process that was forked from its owner it does not, and nothing is
-    /// given back to the device.
+    /// Whether the memory belongs to the calling process. This is false in a child process after a fork; the child releases nothing to
+    /// the device.
     fn owns_memory(&self) -> bool;
 
-    /// The device's number of a stream that uses a block; `None` where only another thread can name that stream.
+    /// The device's handle of a stream that uses a block, or `None` if only another thread can name that stream.
     fn device_stream(&self, stream: u64) -> Option<u64>;
 }
 
-/// Something that happened on a device.
+/// An event on a device.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceEvent<Stack> {
-    /// What happened.
+    /// Type of the event.
     pub action: Action,
-    /// The class of the block or segment.
+    /// Class of the block or segment.
     pub class: Class,
-    /// The first byte of the block or segment; for [`Action::Oom`], the number of bytes that the device had free.
+    /// Address of the block or segment. For [`Action::Oom`], the free bytes of the device.
     pub address: u64,
-    /// Bytes, as in [`Event::size`](vramscope_trace::Event::size).
+    /// Size in bytes, as in [`Event::size`](vramscope_trace::Event::size).
     pub size: u64,
-    /// Bytes of the block in events of blocks; otherwise 0.
+    /// Size of the block in bytes for block events, otherwise 0.
     pub block_size: u64,
-    /// The stack of the request.
+    /// Stack of the request.
     pub stack: Option<Stack>,
 }
 
-/// An observer that records nothing and captures no stacks. Streams have the device's numbers.
+/// An observer that records no events and captures no stacks. Streams keep the device's handles.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Unobserved;
 

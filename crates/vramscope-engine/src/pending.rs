@@ -8,21 +8,21 @@ use vramscope_basics::lock;
 
 use crate::device::{Device, EventId, guarded};
 
-/// What waits for events on streams, or under numbers. `W` is what waits.
+/// Items that wait for events on streams, or under numbers. `W` is the item type.
 pub(crate) struct Pending<W> {
-    /// The events of each stream in the order they were recorded, each with what waits for it.
+    /// The events of each stream in recording order, each with its item.
     streams: Mutex<BTreeMap<u64, VecDeque<(EventId, W)>>>,
-    /// How many wait for events, so that an allocation sees without the lock that there are none.
+    /// Number of items that wait for events. Allocations read it without a lock to see whether there are none.
     count: AtomicUsize,
-    /// What waits under a number until the caller says that its streams are done, as a replay does.
+    /// Items that wait under a number until the caller reports that their streams are done, as a replay does.
     numbered: Mutex<Numbered<W>>,
-    /// Whether the engine is gone, so that what is added must be waited for at once.
+    /// Whether the engine was dropped, so that new items must be waited for at once.
     closed: AtomicBool,
 }
 
-/// What waits under numbers.
+/// Items that wait under numbers.
 struct Numbered<W> {
-    /// The last number that was given.
+    /// The last number given out.
     last: u64,
     waiting: BTreeMap<u64, W>,
 }
@@ -39,13 +39,13 @@ impl<W> Default for Pending<W> {
 }
 
 impl<W> Pending<W> {
-    /// Lets `waiting` wait for an event recorded on `stream`.
+    /// Adds an item that waits for an event on `stream`.
     pub(crate) fn add(&self, stream: u64, event: EventId, waiting: W) {
         self.count.fetch_add(1, Ordering::Relaxed);
         lock(&self.streams).entry(stream).or_default().push_back((event, waiting));
     }
 
-    /// Lets `waiting` wait until it is taken by the number returned.
+    /// Adds an item that waits until it is taken by the returned number.
     pub(crate) fn add_numbered(&self, waiting: W) -> u64 {
         let mut numbered = lock(&self.numbered);
         numbered.last += 1;
@@ -54,23 +54,23 @@ impl<W> Pending<W> {
         number
     }
 
-    /// Takes what waits under a number; `None` where nothing does any more.
+    /// Takes the item that waits under a number, or `None` if there is none.
     pub(crate) fn take_numbered(&self, number: u64) -> Option<W> {
         lock(&self.numbered).waiting.remove(&number)
     }
 
-    /// Takes everything that waits under numbers, in the order it was added.
+    /// Takes all items that wait under numbers, in the order in which they were added.
     pub(crate) fn take_all_numbered(&self) -> Vec<W> {
         std::mem::take(&mut lock(&self.numbered).waiting).into_values().collect()
     }
 
-    /// Whether nothing waits for an event.
+    /// Whether no item waits for an event.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Says that no later request will ask for events.
+    /// Marks the engine as dropped: no later request will query events.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
@@ -80,14 +80,14 @@ impl<W> Pending<W> {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Takes what waits for events that have completed, asking for each stream's oldest event first. With `wait`, takes
-    /// everything after waiting for every event.
+    /// Takes the items whose events are complete. Queries the oldest event of each stream first. With `wait`, waits for all events and
+    /// takes all items.
     pub(crate) fn take_reached(&self, device: &dyn Device, wait: bool) -> Vec<W> {
         let mut done = Vec::new();
         let mut streams = lock(&self.streams);
         for queue in streams.values_mut() {
             while let Some(&(event, _)) = queue.front() {
-                // Work that failed has ended too. Its error is reported where that work was started.
+                // Failed work has also ended. Its error is reported to the code that started it.
                 let reached = if wait {
                     guarded(|| device.synchronize(event)).ok();
                     true

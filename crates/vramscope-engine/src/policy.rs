@@ -1,4 +1,4 @@
-//! What differs between allocators, as plain data.
+//! [`Policy`]: the differences between allocators as plain data.
 
 use vramscope_trace::{
     AllocatorSettings, PowerOfTwoDivisions, SegmentKind, TorchRelease, TorchSettings, Trace,
@@ -6,48 +6,46 @@ use vramscope_trace::{
 
 const MIB: u64 = 1 << 20;
 
-/// Unit of rounding: `ALLOCATION_UNIT_SIZE` of `cupy/cuda/memory.pyx` and `kMinBlockSize` of
-/// `c10/core/AllocatorConfig.h` are the same.
+/// Unit of rounding in bytes. `ALLOCATION_UNIT_SIZE` in `cupy/cuda/memory.pyx` and `kMinBlockSize` in `c10/core/AllocatorConfig.h` have
+/// the same value.
 pub const BLOCK_UNIT: u64 = 512;
 
 /// The rules of a caching allocator.
 ///
-/// The engine has one way of doing everything; a policy says how much and in which order. The two that are
-/// known, [`Policy::cupy`] and [`Policy::torch`], are values of this type and no more. Whoever wants other rules changes
-/// fields of one of them.
+/// The engine has one algorithm; a policy sets its sizes and its order of steps. [`Policy::cupy`] and [`Policy::torch`] are plain
+/// values of this type. For other rules, change fields of one of them.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Policy {
-    /// Whose rules these are.
+    /// The allocator with these rules.
     pub allocator: Allocator,
-    /// Steps that a request is rounded up to, beside multiples of [`BLOCK_UNIT`].
+    /// Extra rounding steps for requests, in addition to multiples of [`BLOCK_UNIT`].
     pub roundup_power2_divisions: PowerOfTwoDivisions,
-    /// Largest rounded request, in bytes, that the pool of small blocks serves; 0 where there is one pool.
+    /// Largest rounded request, in bytes, that the small pool serves; 0 if there is only one pool.
     pub small_request: u64,
-    /// How much is taken from the device when no cached block serves.
+    /// Sizes of segments taken from the device.
     pub segments: SegmentSizes,
-    /// Smallest remainder, in bytes, that is split off a block of the small pool or an expandable segment.
+    /// Smallest remainder, in bytes, that is split off a block of the small pool or of an expandable segment.
     pub small_remainder: u64,
-    /// Smallest remainder, in bytes, that is split off another block.
+    /// Smallest remainder, in bytes, that is split off any other block.
     pub large_remainder: u64,
-    /// Blocks of at least this many bytes are never split and serve only requests that large.
+    /// Blocks of at least this many bytes are never split, and only serve requests of at least this size.
     pub max_split_size: Option<u64>,
-    /// A request of at least `max_split_size` takes a cached block only below its size plus this many bytes.
+    /// A request of at least `max_split_size` only takes a cached block smaller than the request plus this many bytes.
     pub max_non_split_rounding: u64,
-    /// Which of the blocks of the best size serves.
+    /// Choice among free blocks of the best size.
     pub search_order: SearchOrder,
-    /// Segments grow by mapping pages into reserved addresses instead of by allocations of their own.
+    /// Whether segments grow by mapping pages into reserved addresses instead of by separate allocations.
     pub expandable_segments: bool,
-    /// Fraction of the limit above which unused blocks are given back before new ones are taken. It acts
-    /// only where a limit is set.
+    /// Fraction of the limit above which unused blocks are released before new memory is taken. It has no effect without a limit.
     pub garbage_collection_threshold: Option<f64>,
-    /// Fraction of the device that may be reserved, from the start; a pool's limit changes it.
+    /// Initial limit, as a fraction of the device. A later limit on the pool replaces it.
     pub memory_fraction: Option<f64>,
-    /// When the limit is looked at.
+    /// When the limit is checked.
     pub limit_check: LimitCheck,
-    /// Callbacks that free memory run before anything is taken from the device, not only when that failed.
+    /// Whether callbacks that free memory run before memory is taken from the device, instead of only after a failure.
     pub callbacks_first: bool,
-    /// What is tried, in order, each followed by another attempt, when the device has no memory left.
+    /// Steps to take, in this order, when the device is out of memory. Each step is followed by another attempt.
     pub reclaims: &'static [Reclaim],
 }
 
@@ -57,12 +55,12 @@ pub struct Policy {
 pub enum Allocator {
     /// CuPy's `MemoryPool`.
     Cupy,
-    /// PyTorch's CUDA caching allocator, of a release. Snapshots are written as this release writes them.
+    /// PyTorch's CUDA caching allocator of a release. Snapshots are written in the format of this release.
     Torch(TorchRelease),
 }
 
 impl Allocator {
-    /// The release of PyTorch, where it is PyTorch's.
+    /// The release of PyTorch, or `None` for CuPy.
     pub fn release(self) -> Option<TorchRelease> {
         match self {
             Self::Cupy => None,
@@ -72,7 +70,7 @@ impl Allocator {
 }
 
 impl std::fmt::Display for Allocator {
-    /// `CuPy`, or `PyTorch 2.11`.
+    /// Writes `CuPy`, or `PyTorch 2.11`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Cupy => f.write_str("CuPy"),
@@ -81,52 +79,51 @@ impl std::fmt::Display for Allocator {
     }
 }
 
-/// How much is taken from the device for a request that no cached block serves.
+/// Number of bytes to take from the device for a request that no cached block can serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentSizes {
-    /// What was asked for, rounded to [`BLOCK_UNIT`] (CuPy).
+    /// The request, rounded to [`BLOCK_UNIT`] (CuPy).
     Exact,
-    /// By size class (`get_allocation_size`, `c10/cuda/CUDACachingAllocator.cpp`).
+    /// By size class (`get_allocation_size` in `c10/cuda/CUDACachingAllocator.cpp`).
     Classes {
-        /// For a request of the small pool, and the page of expandable segments of that pool (`kSmallBuffer`).
+        /// Segment size for requests of the small pool, and page size of that pool's expandable segments (`kSmallBuffer`).
         small: u64,
-        /// For other requests below `own_from`, and the page of their expandable segments
-        /// (`large_segment_size`, before 2.11 `kLargeBuffer`).
+        /// Segment size for other requests below `own_from`, and page size of their expandable segments (`large_segment_size`, before
+        /// 2.11 `kLargeBuffer`).
         large: u64,
-        /// Requests from here on get a segment of their own (`kMinLargeAlloc`).
+        /// Requests of at least this size get a dedicated segment (`kMinLargeAlloc`).
         own_from: u64,
-        /// To a multiple of which it is rounded up (`kRoundLarge`).
+        /// Dedicated segments are rounded up to a multiple of this (`kRoundLarge`).
         own_unit: u64,
     },
 }
 
-/// Which of the free blocks of the smallest sufficient size serves a request.
+/// Choice among the free blocks of the smallest sufficient size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchOrder {
-    /// The one at the lowest address (CuPy; PyTorch to 2.11).
+    /// The block at the lowest address (CuPy; PyTorch up to 2.11).
     Address,
-    /// The one whose segment was taken first, then the lowest address (PyTorch from mid 2026, #183591).
+    /// The block whose segment is oldest, then the lowest address (PyTorch from mid 2026, #183591).
     SegmentAge,
 }
 
-/// When a limit on reserved bytes is looked at.
+/// When the limit on reserved bytes is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitCheck {
-    /// Once, giving memory back until the request fits, before the device is asked (`_try_malloc`, CuPy). A request larger
+    /// Once before memory is taken from the device: releases memory until the request fits (`_try_malloc` in CuPy). A request larger
     /// than the whole limit fails at once (v14).
     First,
-    /// Before each attempt, which it makes fail as the device would (`alloc_block`, PyTorch).
+    /// Before each attempt. At the limit the attempt fails as if the device were out of memory (`alloc_block` in PyTorch).
     EachAttempt,
 }
 
-/// What an allocator tries when the device has no memory left.
+/// Step of an allocator when the device is out of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reclaim {
-    /// Give back cached blocks that may not be split, enough for the request
-    /// (`release_available_cached_blocks`; only with `max_split_size`).
+    /// Release cached blocks too large to be split, enough for the request (`release_available_cached_blocks`; only with
+    /// `max_split_size`).
     Oversize,
-    /// Wait for other streams and give back every unsplit cached block (`release_cached_blocks`,
-    /// `free_all_blocks`).
+    /// Wait for other streams and release all unsplit cached blocks (`release_cached_blocks`, `free_all_blocks`).
     Cached,
     /// Run the callbacks that free memory (CuPy: `gc.collect()`), then as [`Reclaim::Cached`].
     CallbacksThenCached,
@@ -135,14 +132,14 @@ pub enum Reclaim {
 /// The pool of blocks that serves a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Of small requests (`small_pool`).
+    /// Small requests (`small_pool`).
     Small,
-    /// Of all others (`large_pool`).
+    /// All other requests (`large_pool`).
     Large,
 }
 
 impl SearchOrder {
-    /// The order of a release of PyTorch.
+    /// The search order of a release of PyTorch.
     fn of(release: TorchRelease) -> Self {
         if release.prefers_oldest_segment() { Self::SegmentAge } else { Self::Address }
     }
@@ -157,17 +154,17 @@ impl From<Class> for SegmentKind {
     }
 }
 
-/// How settings name CuPy's rules, for which PyTorch has no words.
+/// Value of the `backend` setting for CuPy's rules, for which PyTorch has no name.
 const CUPY: &str = "cupy";
 
-/// A setting in bytes; negative ones are no limit.
+/// A setting in bytes. Negative values and `i64::MAX` mean no limit.
 fn bytes(setting: Option<i64>) -> Option<u64> {
     setting.and_then(|n| u64::try_from(n).ok()).filter(|&n| n < i64::MAX as u64)
 }
 
 impl Policy {
-    /// CuPy's `MemoryPool` (`cupy/cuda/memory.pyx`, v13 and v14): one pool of blocks, segments of exactly the
-    /// size asked for, always split, best fit by size, then address.
+    /// CuPy's `MemoryPool` (`cupy/cuda/memory.pyx`, v13 and v14): one pool of blocks, segments of exactly the requested size, blocks
+    /// always split, best fit by size, then address.
     pub fn cupy() -> Self {
         Self {
             allocator: Allocator::Cupy,
@@ -188,10 +185,10 @@ impl Policy {
         }
     }
 
-    /// PyTorch's CUDA caching allocator of one release under the settings a snapshot records or a user gives
+    /// PyTorch's CUDA caching allocator of one release, with the settings that a snapshot records or a user gives
     /// (`c10/cuda/CUDACachingAllocator.cpp`).
     pub fn torch(settings: &TorchSettings, release: TorchRelease) -> Self {
-        // Of 2.11 (#172056); before, the size was a constant.
+        // A setting since 2.11 (#172056), a constant before.
         let large = bytes(settings.large_segment_size).filter(|_| release >= TorchRelease::new(2, 11));
         let large = large.unwrap_or(20 * MIB);
         Self {
@@ -206,7 +203,7 @@ impl Policy {
             search_order: SearchOrder::of(release),
             expandable_segments: settings.expandable_segments.unwrap_or(false),
             garbage_collection_threshold: settings.garbage_collection_threshold.filter(|&x| x > 0.0),
-            // The whole device is no limit (`setMemoryFraction`).
+            // A fraction of 1 is no limit (`setMemoryFraction`).
             memory_fraction: settings.per_process_memory_fraction.filter(|&fraction| fraction < 1.0),
             limit_check: LimitCheck::EachAttempt,
             callbacks_first: true,
@@ -214,33 +211,33 @@ impl Policy {
         }
     }
 
-    /// The policy under which a recording was made, by the settings it holds, PyTorch's defaults where it holds
-    /// none, and the release it shows ([`Trace::shown_release`]).
+    /// The policy of a recording: its settings, PyTorch's defaults if it has none, and the release that it shows
+    /// ([`Trace::shown_release`]).
     pub fn recorded(trace: &Trace) -> Self {
         Self::recorded_by(trace, trace.shown_release())
     }
 
-    /// As [`recorded`](Self::recorded), for a release that is known.
+    /// Like [`recorded`](Self::recorded), for a known release.
     pub fn recorded_by(trace: &Trace, release: TorchRelease) -> Self {
         let settings = trace.settings.as_ref().map(AllocatorSettings::in_force).unwrap_or_default();
         if settings.backend.as_deref() == Some(CUPY) { Self::cupy() } else { Self::torch(&settings, release) }
     }
 
-    /// The same settings in the order of search of another release; CuPy's policy has none.
+    /// The same settings with the search order of another release. CuPy's policy stays unchanged.
     #[must_use]
     pub fn in_order_of(&self, release: TorchRelease) -> Self {
         let Some(_) = self.release() else { return self.clone() };
         Self { allocator: Allocator::Torch(release), search_order: SearchOrder::of(release), ..self.clone() }
     }
 
-    /// The release of PyTorch whose rules these are; `None` where they are not PyTorch's.
+    /// The release of PyTorch, or `None` if the rules are not PyTorch's.
     pub fn release(&self) -> Option<TorchRelease> {
         self.allocator.release()
     }
 
-    /// The policy in the words of a snapshot's settings, which count in whole MiB, with the keys that its release
-    /// writes and PyTorch's defaults of what has nothing to do with a pool. [`Policy::torch`] makes the same policy
-    /// of them, for the same release; CuPy's policy, for which PyTorch has no words, is `backend:cupy`.
+    /// The policy as settings of a snapshot, which count in whole MiB. They have the keys that the release writes, with PyTorch's
+    /// defaults for settings that do not concern a pool. [`Policy::torch`] turns them back into the same policy for the same release.
+    /// CuPy's policy is `backend:cupy`, because PyTorch has no name for it.
     pub fn settings(&self) -> AllocatorSettings {
         let large = match self.segments {
             SegmentSizes::Exact => None,
@@ -277,19 +274,19 @@ impl Policy {
         }
     }
 
-    /// Bytes of the block that serves a request of `size` bytes, before splitting (`_round_size`,
-    /// `round_size`). At least [`BLOCK_UNIT`]: requests of no bytes never reach the engine.
+    /// Bytes of the block for a request of `size` bytes, before splitting (`_round_size`, `round_size`). At least [`BLOCK_UNIT`]:
+    /// requests of zero bytes never reach the engine.
     #[inline]
     pub fn round_size(&self, size: u64) -> u64 {
         self.roundup_power2_divisions.round_size(size)
     }
 
-    /// Which pool of blocks serves a request of `rounded` bytes, in a snapshot's words.
+    /// The pool of blocks that serves a request of `rounded` bytes, as a snapshot names it.
     pub fn kind(&self, rounded: u64) -> SegmentKind {
         self.class(rounded).into()
     }
 
-    /// Which pool of blocks a segment of `size` bytes was taken for.
+    /// The pool of blocks for which a segment of `size` bytes was taken.
     pub fn kind_of_segment(&self, size: u64) -> SegmentKind {
         match self.segments {
             SegmentSizes::Classes { small, .. } if small == size => SegmentKind::Small,
@@ -297,31 +294,29 @@ impl Policy {
         }
     }
 
-    /// Whatever is left of the block that serves a request of `rounded` bytes is split off, down to the
-    /// smallest block.
+    /// Whether any remainder of at least [`BLOCK_UNIT`] bytes is split off the block for a request of `rounded` bytes.
     pub fn always_splits(&self, rounded: u64) -> bool {
         self.splits(rounded, BLOCK_UNIT)
     }
 
-    /// Whether `remaining` bytes of a free block are split off the block that serves a request of `rounded` bytes
-    /// (`should_split`).
+    /// Whether `remaining` bytes of a free block are split off the block for a request of `rounded` bytes (`should_split`).
     #[inline]
     pub fn splits(&self, rounded: u64, remaining: u64) -> bool {
         self.should_split(self.class(rounded), rounded, remaining)
     }
 
-    /// Which pool of blocks serves a request of `rounded` bytes.
+    /// The pool of blocks that serves a request of `rounded` bytes.
     #[inline]
     pub(crate) fn class(&self, rounded: u64) -> Class {
         if rounded <= self.small_request { Class::Small } else { Class::Large }
     }
 
-    /// Bytes taken from the device for a request of `rounded` bytes.
+    /// Bytes to take from the device for a request of `rounded` bytes.
     pub fn segment_size(&self, rounded: u64) -> u64 {
         match self.segments {
             SegmentSizes::Exact => rounded,
             SegmentSizes::Classes { small, .. } if self.class(rounded) == Class::Small => small,
-            // A setting smaller than the request would not do; PyTorch refuses it.
+            // A segment must hold the request; PyTorch rejects a smaller setting.
             SegmentSizes::Classes { large, own_from, .. } if rounded < own_from => large.max(rounded),
             SegmentSizes::Classes { own_unit, .. } => {
                 rounded.checked_next_multiple_of(own_unit).unwrap_or(rounded)
@@ -329,7 +324,7 @@ impl Policy {
         }
     }
 
-    /// Bytes of a page of an expandable segment.
+    /// Page size of an expandable segment in bytes.
     pub(crate) fn page_size(&self, class: Class) -> u64 {
         match self.segments {
             SegmentSizes::Exact => BLOCK_UNIT,
@@ -338,8 +333,7 @@ impl Policy {
         }
     }
 
-    /// Whether `remaining` bytes are split off the block that serves a request of `rounded` bytes
-    /// (`should_split`).
+    /// Whether `remaining` bytes are split off the block for a request of `rounded` bytes (`should_split`).
     #[inline]
     pub(crate) fn should_split(&self, class: Class, rounded: u64, remaining: u64) -> bool {
         if class == Class::Small || self.expandable_segments {
@@ -348,8 +342,8 @@ impl Policy {
         self.max_split_size.is_none_or(|max| rounded < max) && remaining >= self.large_remainder
     }
 
-    /// Whether a free block of `size` bytes may serve a request of `rounded` bytes, which it is large enough
-    /// for (the end of `get_free_block`).
+    /// Whether a free block of `size` bytes, which is large enough, may serve a request of `rounded` bytes (the end of
+    /// `get_free_block`).
     #[inline]
     pub fn may_serve(&self, rounded: u64, size: u64) -> bool {
         match self.max_split_size {
@@ -376,7 +370,7 @@ mod tests {
         assert!(p.should_split(p.class(1024), 512, 512));
     }
 
-    /// `get_allocation_size`, PyTorch 2.11.
+    /// `get_allocation_size` in PyTorch 2.11.
     #[test]
     fn torch_takes_segments_by_class() {
         let p = torch("", TorchRelease::new(2, 11));
@@ -394,7 +388,7 @@ mod tests {
         assert_eq!(torch(conf, TorchRelease::new(2, 10)).segment_size(2 * MIB), 20 * MIB);
     }
 
-    /// `should_split`, PyTorch 2.11: more than 1 MiB must remain of a large block, 512 bytes of a small one.
+    /// `should_split` in PyTorch 2.11: the remainder must exceed 1 MiB in a large block, and be at least 512 bytes in a small one.
     #[test]
     fn torch_splits_by_class_and_max_split_size() {
         let p = torch("max_split_size_mb:128", TorchRelease::new(2, 11));

@@ -1,4 +1,4 @@
-//! Segments that lay on the device before the first request.
+//! Segments that were on the device before the first request.
 
 use std::sync::Arc;
 
@@ -10,48 +10,47 @@ use crate::engine::{Engine, LockedEngine, tallies};
 use crate::observer::Observer;
 use crate::policy::Class;
 
-/// A segment that lay on the device before the first request, as a snapshot shows it.
+/// A segment that was on the device before the first request, as a snapshot shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartSegment {
-    /// First byte on the device; of an expandable segment, of its reserved addresses.
+    /// Address of the first byte. For an expandable segment: of its reserved addresses.
     pub address: u64,
-    /// Its size in bytes; of an expandable segment, that of its reserved addresses.
+    /// Size in bytes. For an expandable segment: of its reserved addresses.
     pub size: u64,
-    /// The pool it belongs to.
+    /// The segment's pool.
     pub pool: PoolId,
-    /// The stream it serves.
+    /// The segment's stream.
     pub stream: u64,
-    /// The pool of small or of large blocks; one that is not known is taken as large.
+    /// Small or large pool. An unknown kind counts as large.
     pub kind: SegmentKind,
-    /// Of an expandable segment, the mapped ranges in address order: the first byte and the number of bytes of each.
-    /// `None` where the segment is not expandable.
+    /// Mapped ranges of an expandable segment in address order: first byte and size in bytes. `None` if the segment is not expandable.
     pub mapped: Option<Vec<(u64, u64)>>,
     /// Blocks in use, in address order.
     pub blocks: Vec<StartBlock>,
 }
 
-/// A block of a [`StartSegment`] that is in use.
+/// A block in use of a [`StartSegment`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartBlock {
-    /// First byte on the device.
+    /// Address of the first byte on the device.
     pub address: u64,
-    /// The size of the block, in bytes.
+    /// Size of the block in bytes.
     pub size: u64,
-    /// Bytes that its owner asked for.
+    /// Bytes requested by the owner.
     pub requested: u64,
-    /// Whether its owner has freed it, while other streams still use it.
+    /// Whether its owner freed it while other streams still use it.
     pub pending: bool,
 }
 
-/// The blocks or mapped ranges of a [`StartSegment`] overlap, or lie outside of it.
+/// Blocks or mapped ranges of a [`StartSegment`] overlap, or are outside the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the range at {address:#x} overlaps another or lies outside its segment")]
+#[error("the range at {address:#x} overlaps another range or is outside its segment")]
 pub struct BadLayout {
-    /// The first byte of the block or range.
+    /// First byte of the block or range.
     pub address: u64,
 }
 
-/// What one range of a segment's addresses holds.
+/// State of a range of a segment's addresses.
 #[derive(Clone, Copy)]
 enum Piece {
     Free,
@@ -60,7 +59,7 @@ enum Piece {
 }
 
 impl StartSegment {
-    /// The segment divided into ranges without gaps, in address order: the end of each, and what it holds.
+    /// Divides the segment into ranges in address order without gaps: the end and the state of each.
     fn pieces(&self) -> Result<Vec<(u64, Piece)>, BadLayout> {
         let bad = |address| BadLayout { address };
         let whole = [(self.address, self.size)];
@@ -97,7 +96,7 @@ impl StartSegment {
         if at < end {
             pieces.push((end, Piece::Unmapped));
         }
-        // Mapped ranges may touch or be empty. Neighbours that are both free, or both unmapped, are joined.
+        // Mapped ranges may touch or be empty. Merge adjacent free ranges and adjacent unmapped ranges.
         pieces.dedup_by(|(end, piece), (end_before, before)| {
             let is_one =
                 matches!((&before, &piece), (Piece::Free, Piece::Free) | (Piece::Unmapped, Piece::Unmapped));
@@ -111,10 +110,10 @@ impl StartSegment {
 }
 
 impl<O: Observer> Engine<O> {
-    /// Puts a segment and its blocks in place. Returns the keys of the blocks in use, in address order.
+    /// Adds a segment with its blocks. Returns the keys of the blocks in use, in address order.
     ///
     /// # Errors
-    /// Where blocks or mapped ranges overlap or lie outside the segment; nothing is put in place then.
+    /// If blocks or mapped ranges overlap or are outside the segment. Nothing is added then.
     pub(crate) fn install(
         &self,
         arena: &Arc<Arena<O>>,

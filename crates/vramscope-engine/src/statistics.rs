@@ -1,8 +1,8 @@
-//! Bytes of five kinds, counted exactly though streams do not share a lock.
+//! Counters of the five kinds of bytes, exact although streams do not share a lock.
 //!
-//! The peak of a device is the highest value of a sum over its arenas, each of which changes under a lock of
-//! its own. To see every peak without a lock in common, each arena has a *ceiling* for its own bytes, such
-//! that the ceilings of a device add up to no more than the highest sum already seen:
+//! The peak of a device is the highest value of a sum over its arenas, and each arena changes under a separate lock. To track every
+//! peak without a common lock, each arena has a *ceiling* for its bytes. The sum of a device's ceilings never exceeds the highest sum
+//! already seen:
 //!
 //! ```text
 //!            arena 0        arena 1       arena 2
@@ -10,9 +10,9 @@
 //!           current^ceiling
 //! ```
 //!
-//! While an arena stays below its ceiling no new peak is possible, and it asks nobody. A request that would
-//! pass the ceiling locks all arenas, counts, and divides what is left anew ([`Ledger::raise`]). After the
-//! first rounds of a program that repeats itself this no longer happens.
+//! While an arena stays below its ceiling, no new peak is possible, and it does not need the other arenas. A request that would exceed
+//! the ceiling locks all arenas, adds up their bytes and redistributes the rest ([`Ledger::raise`]). In a program with repeating steps
+//! this no longer happens after the first steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,135 +21,135 @@ use serde::Serialize;
 
 use crate::policy::Class;
 
-/// Bytes of one kind over time: PyTorch's `Stat`.
+/// A counter over time: PyTorch's `Stat`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stat {
-    /// Bytes now.
+    /// Current bytes.
     pub current: u64,
-    /// The highest number of bytes since the beginning, or since peaks were reset.
+    /// Highest number of bytes since the start, or since the peaks were reset.
     pub peak: u64,
-    /// The sum of all bytes that were ever added.
+    /// Sum of all bytes ever added.
     pub allocated: u64,
-    /// The sum of all bytes that were ever subtracted.
+    /// Sum of all bytes ever subtracted.
     pub freed: u64,
 }
 
-/// What a device's pool holds, in bytes of the five kinds and in counts.
+/// Statistics of a device's pool: the five kinds of bytes, and counts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Statistics {
-    /// Bytes that callers asked for, of all active blocks (`requested_bytes` of PyTorch).
+    /// Bytes requested by callers, over all active blocks (`requested_bytes` in PyTorch).
     pub requested: Stat,
-    /// Bytes of blocks handed out, after rounding (`allocated_bytes`).
+    /// Bytes of allocated blocks, after rounding (`allocated_bytes`).
     pub allocated: Stat,
-    /// Bytes of blocks handed out, and of blocks that were freed and wait for another stream (`active_bytes`).
+    /// Bytes of allocated blocks, and of freed blocks that wait for another stream (`active_bytes`).
     pub active: Stat,
     /// Bytes taken from the device (`reserved_bytes`).
     pub reserved: Stat,
-    /// Bytes in use on the device by anyone. The device is asked whenever a segment is taken or given back and whenever this is
-    /// read; a rise and fall between two such moments is not seen.
+    /// Bytes in use on the device by all processes. The device is queried whenever a segment is taken or released and whenever this is
+    /// read. Changes between two queries are not seen.
     pub device_used: Stat,
-    /// The number of blocks handed out so far.
+    /// Number of blocks allocated so far.
     pub num_allocations: u64,
-    /// The number of blocks freed by their owners so far.
+    /// Number of blocks freed by their owners so far.
     pub num_frees: u64,
-    /// The number of free blocks in the cache.
+    /// Number of free blocks in the cache.
     pub num_free_blocks: u64,
-    /// The number of segments taken from the device so far. Ranges mapped into expandable segments do not count
-    /// (`segment.all.allocated` of PyTorch).
+    /// Number of segments taken from the device so far, without ranges mapped into expandable segments (`segment.all.allocated` in
+    /// PyTorch).
     pub segments_allocated: u64,
-    /// The number of segments given back so far (`segment.all.freed`).
+    /// Number of segments released so far (`segment.all.freed`).
     pub segments_freed: u64,
-    /// How many times memory was taken from the device: segments, and ranges mapped into expandable ones (`num_device_alloc`).
+    /// Number of times memory was taken from the device: segments, and ranges mapped into expandable segments (`num_device_alloc`).
     pub num_device_alloc: u64,
-    /// How many times memory was given back to the device (`num_device_free`).
+    /// Number of times memory was released to the device (`num_device_free`).
     pub num_device_free: u64,
-    /// The number of attempts after all cached blocks had been given back (`num_alloc_retries`).
+    /// Number of attempts after all cached blocks were released (`num_alloc_retries`).
     pub num_alloc_retries: u64,
-    /// The number of requests that failed because there was no memory left (`num_ooms`).
+    /// Number of requests that failed with out of memory (`num_ooms`).
     pub num_ooms: u64,
 }
 
-/// The highest values of the five kinds while a scope was open, in bytes.
+/// Peaks of the five kinds while a scope was open, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Peaks {
-    /// Bytes that callers asked for, of all active blocks.
+    /// Bytes requested by callers, over all active blocks.
     pub requested: u64,
-    /// Bytes of blocks handed out.
+    /// Bytes of allocated blocks.
     pub allocated: u64,
-    /// Bytes of blocks handed out, or waiting for another stream.
+    /// Bytes of blocks allocated or waiting for another stream.
     pub active: u64,
     /// Bytes taken from the device.
     pub reserved: u64,
-    /// Bytes in use on the device by anyone, at the moments at which the device was asked.
+    /// Bytes in use on the device by all processes, as far as the queries of the device show.
     pub device_used: u64,
 }
 
-/// What was in use at the one moment at which a scope's allocated bytes were highest, in bytes. The numbers of [`Peaks`]
-/// may each be of another moment; these are all of the same one, so that their differences mean something.
+/// The bytes of each kind at the peak of a scope's allocated bytes. The values of [`Peaks`] may come from different points in time.
+/// These values all come from the same one, so their differences are meaningful.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct AtPeak {
-    /// Bytes that callers had asked for, of all active blocks.
+    /// Bytes requested by callers, over all active blocks.
     pub requested: u64,
-    /// Bytes of blocks handed out.
+    /// Bytes of allocated blocks.
     pub allocated: u64,
-    /// Bytes of blocks handed out, or waiting for another stream.
+    /// Bytes of blocks allocated or waiting for another stream.
     pub active: u64,
     /// Bytes taken from the device.
     pub reserved: u64,
-    /// The [id](crate::Grant::id) of the allocation that reached the peak; `None` where nothing since the beginning of
-    /// the scope rose above what was allocated then.
+    /// The [id](crate::Grant::id) of the allocation that reached the peak, or `None` if allocated bytes never exceeded their value at
+    /// the start of the scope.
     pub allocation: Option<u64>,
 }
 
 impl AtPeak {
-    /// Bytes that were cached then: reserved and not active.
+    /// Cached bytes at the peak: reserved but not active.
     pub fn inactive(&self) -> u64 {
         self.reserved.saturating_sub(self.active)
     }
 }
 
-/// How many kinds of bytes an arena counts: requested, allocated and active, in this order.
+/// Number of byte kinds that an arena counts: requested, allocated and active, in this order.
 const ARENA_KINDS: usize = 3;
 
-/// What one arena counts.
+/// Counters of one arena.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Bytes of each kind now.
+    /// Current bytes of each kind.
     current: [u64; ARENA_KINDS],
-    /// Bytes of each kind up to which no peak of the device is possible; see the [module](self).
+    /// Bytes of each kind up to which no new peak of the device is possible; see the [module](self).
     ceiling: [u64; ARENA_KINDS],
     num_allocations: u64,
-    /// What was freed, by class. What was ever allocated follows: it was freed, or its blocks are still there.
+    /// Freed bytes and blocks by class. All bytes ever allocated are these plus the current ones.
     freed: [Freed; 2],
 }
 
-/// What was ever freed of the blocks of one class.
+/// Everything ever freed from the blocks of one class.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Freed {
     /// Bytes of each kind: requested, allocated, active.
     pub(crate) bytes: [u64; ARENA_KINDS],
-    /// Blocks given back.
+    /// Number of freed blocks.
     pub(crate) num_frees: u64,
 }
 
 impl Tally {
-    /// Bytes of blocks handed out.
+    /// Bytes of allocated blocks.
     pub(crate) fn allocated(&self) -> u64 {
         self.current[1]
     }
 
-    /// Bytes of blocks handed out, or waiting for another stream.
+    /// Bytes of blocks allocated or waiting for another stream.
     pub(crate) fn active(&self) -> u64 {
         self.current[2]
     }
 
-    /// What was ever freed of the blocks of one class.
+    /// Everything ever freed from the blocks of one class.
     pub(crate) fn freed(&self, class: Class) -> Freed {
         self.freed[class as usize]
     }
 
-    /// Whether a block of `size` bytes for a request of `requested` bytes stays below the arena's ceilings, so that the
-    /// other arenas need not be asked.
+    /// Whether a block of `size` bytes for a request of `requested` bytes stays below the arena's ceilings, so that the other arenas
+    /// are not needed.
     #[inline]
     pub(crate) fn has_room(&self, requested: u64, size: u64) -> bool {
         let [r, a, c] = self.current;
@@ -158,7 +158,7 @@ impl Tally {
             && c.saturating_add(size) <= self.ceiling[2]
     }
 
-    /// Counts a block of `size` bytes that is handed out for a request of `requested` bytes.
+    /// Counts a newly allocated block of `size` bytes for a request of `requested` bytes.
     #[inline]
     pub(crate) fn allocate(&mut self, requested: u64, size: u64) {
         self.current[0] += requested;
@@ -167,13 +167,13 @@ impl Tally {
         self.num_allocations += 1;
     }
 
-    /// Counts a block that was in place before the engine began, freed by its owner and still in use by another stream.
+    /// Counts a block that was on the device before the engine began, freed by its owner but still in use on another stream.
     pub(crate) fn start_pending(&mut self, requested: u64, size: u64) {
         self.current[0] += requested;
         self.current[2] += size;
     }
 
-    /// Counts a block whose owner gave it back.
+    /// Counts a block that its owner freed.
     #[inline]
     pub(crate) fn free_requested(&mut self, class: Class, size: u64) {
         self.current[1] -= size;
@@ -193,7 +193,7 @@ impl Tally {
     }
 }
 
-/// A number of bytes, segments or blocks over time. It changes under one lock, so that its peak is exact by itself.
+/// A number of bytes, segments or blocks over time. It changes under one lock, so its peak is exact.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     current: u64,
@@ -203,7 +203,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// The value now.
+    /// The current value.
     pub(crate) fn current(&self) -> u64 {
         self.current
     }
@@ -219,34 +219,33 @@ impl Meter {
         self.freed = self.freed.saturating_add(bytes);
     }
 
-    /// Adds what was in place before the engine began, and does not count as allocated.
+    /// Adds a value from before the engine began, which does not count as allocated.
     pub(crate) fn start(&mut self, bytes: u64) {
         self.current += bytes;
         self.high = self.high.max(self.current);
     }
 
-    /// The sum of all that was ever added.
+    /// Sum of everything ever added.
     pub(crate) fn allocated(&self) -> u64 {
         self.allocated
     }
 
-    /// The sum of all that was ever subtracted.
+    /// Sum of everything ever subtracted.
     pub(crate) fn freed(&self) -> u64 {
         self.freed
     }
 
-    /// The highest value since the beginning or the last [`reset_peak`](Self::reset_peak). For meters whose peaks no
-    /// [`Ledger`] keeps.
+    /// The highest value since the start or the last [`reset_peak`](Self::reset_peak). For meters whose peaks no [`Ledger`] keeps.
     pub(crate) fn peak(&self) -> u64 {
         self.high
     }
 
-    /// Begins the peak anew from the current value.
+    /// Resets the peak to the current value.
     pub(crate) fn reset_peak(&mut self) {
         self.high = self.current;
     }
 
-    /// Sets the current value to one that was read from the device, counting the difference as added or subtracted.
+    /// Sets the current value to one read from the device. Counts the difference as added or subtracted.
     pub(crate) fn observe(&mut self, value: u64) {
         match value.checked_sub(self.current) {
             Some(rise) => self.add(rise),
@@ -255,14 +254,14 @@ impl Meter {
     }
 }
 
-/// Names a scope in which peaks are watched.
+/// Identifies a scope that tracks peaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScopeKey(usize);
 
-/// The peaks of a device, and of each open scope.
+/// The peaks of a device and of each open scope.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// The highest sums of the arenas since the last fold.
+    /// Highest sums of the arenas since the last fold.
     high: [u64; ARENA_KINDS],
     peaks: Kinds,
     scopes: Vec<Option<Scope>>,
@@ -273,16 +272,16 @@ pub(crate) struct Ledger {
 struct Scope {
     peaks: Kinds,
     at_peak: AtPeak,
-    /// The id of the allocation in `at_peak`, or 0 where there is none; it can be read without a lock.
+    /// Id of the allocation in `at_peak`, or 0 if there is none. It can be read without a lock.
     highest: Arc<AtomicU64>,
 }
 
-/// One value of each kind.
+/// One value for each kind.
 type Kinds = [u64; ARENA_KINDS + 2];
 
 impl Ledger {
-    /// Makes room in `tallies[asking]` for `more` bytes of each kind, raises the highest sums where those bytes exceed
-    /// them, and divides what is left below the highest sums evenly among the arenas.
+    /// Makes room in `tallies[asking]` for `more` bytes of each kind. Raises the highest sums if these bytes exceed them, and divides
+    /// the rest below the highest sums evenly among the arenas.
     pub(crate) fn raise(&mut self, tallies: &mut [&mut Tally], asking: usize, more: [u64; ARENA_KINDS]) {
         for (kind, need) in more.into_iter().enumerate() {
             let sum = tallies.iter().map(|t| t.current[kind]).sum::<u64>() + need;
@@ -296,9 +295,9 @@ impl Ledger {
         }
     }
 
-    /// To be called after [`raise`](Self::raise), when the request was served as `allocation`: notes it in each scope whose
-    /// allocated bytes were never higher. No scope misses a new peak, for opening a scope lowers all ceilings to the
-    /// current values, so that a request which exceeds them comes through `raise`.
+    /// Records `allocation` in each scope whose allocated bytes were never higher. Call this after [`raise`](Self::raise), once the
+    /// request is served. No scope misses a new peak: opening a scope lowers all ceilings to the current values, so a request that
+    /// exceeds them goes through `raise`.
     pub(crate) fn note_highest(&mut self, tallies: &[&mut Tally], reserved: u64, allocation: u64) {
         let sum = |kind: usize| tallies.iter().map(|t| t.current[kind]).sum::<u64>();
         let allocated = sum(1);
@@ -315,24 +314,23 @@ impl Ledger {
         self.scopes.iter().any(Option::is_some)
     }
 
-    /// What was in use when a scope's allocated bytes were highest.
+    /// The bytes of each kind at the peak of a scope's allocated bytes.
     pub(crate) fn at_peak(&self, scope: ScopeKey) -> AtPeak {
         self.scopes.get(scope.0).and_then(Option::as_ref).map(|scope| scope.at_peak).unwrap_or_default()
     }
 
-    /// The id of the allocation with which a scope's allocated bytes reached their peak, or 0; it changes with the peak.
+    /// The id of the allocation that reached the peak of a scope's allocated bytes, or 0. It changes with the peak.
     pub(crate) fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
         self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| Arc::clone(&s.highest)).unwrap_or_default()
     }
 
-    /// The values that a scope begins with, right after a [`fold`](Self::fold).
+    /// The start values of a scope, right after a [`fold`](Self::fold).
     fn beginning(&self, reserved: u64) -> AtPeak {
         let [requested, allocated, active] = self.high;
         AtPeak { requested, allocated, active, reserved, allocation: None }
     }
 
-    /// Takes the highest values seen so far into the peaks of the device and of every open scope, and begins anew from
-    /// the current values.
+    /// Merges the highest values so far into the peaks of the device and of every open scope, then restarts from the current values.
     fn fold(&mut self, tallies: &mut [&mut Tally], reserved: &mut Meter, device_used: &mut Meter) {
         let [r, a, c] = self.high;
         let high = [r, a, c, reserved.high, device_used.high];
@@ -352,7 +350,7 @@ impl Ledger {
         device_used.high = device_used.current;
     }
 
-    /// Begins the device's peaks anew; scopes keep theirs.
+    /// Resets the device's peaks. Scopes keep theirs.
     pub(crate) fn reset_peaks(
         &mut self,
         t: &mut [&mut Tally],
@@ -363,7 +361,7 @@ impl Ledger {
         self.peaks = Kinds::default();
     }
 
-    /// Begins a scope: its peaks are those from here on.
+    /// Opens a scope, which tracks peaks from now on.
     pub(crate) fn open(
         &mut self,
         tallies: &mut [&mut Tally],
@@ -389,7 +387,7 @@ impl Ledger {
         device_used: &mut Meter,
     ) -> Peaks {
         self.fold(tallies, reserved, device_used);
-        // The current values count too, for nothing need have changed since the scope was opened.
+        // Include the current values, because nothing may have changed since the scope was opened.
         let now = [self.high[0], self.high[1], self.high[2], reserved.current, device_used.current];
         let seen = self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| s.peaks).unwrap_or_default();
         let [requested, allocated, active, reserved, device_used]: Kinds =
@@ -397,7 +395,7 @@ impl Ledger {
         Peaks { requested, allocated, active, reserved, device_used }
     }
 
-    /// Begins a scope anew, right after its [peaks](Self::scope) were read.
+    /// Restarts a scope, right after its [peaks](Self::scope) were read.
     pub(crate) fn restart(&mut self, scope: ScopeKey, reserved: u64) {
         let at_peak = self.beginning(reserved);
         if let Some(Some(scope)) = self.scopes.get_mut(scope.0) {
@@ -407,14 +405,14 @@ impl Ledger {
         }
     }
 
-    /// Ends a scope, whose key another may get.
+    /// Closes a scope. A new scope may reuse its key.
     pub(crate) fn close(&mut self, scope: ScopeKey) {
         if let Some(slot) = self.scopes.get_mut(scope.0) {
             *slot = None;
         }
     }
 
-    /// The five kinds over all arenas.
+    /// The five kinds of bytes over all arenas.
     pub(crate) fn statistics(
         &self,
         tallies: &[&mut Tally],

@@ -1,8 +1,8 @@
-//! What PyTorch's `memory_summary` tells, of the large and of the small pool too.
+//! PyTorch's `memory_summary`, also for the large and the small pool.
 //!
-//! To keep requests fast, an arena counts allocated bytes of both pools together and only freed bytes of each pool. The other
-//! numbers are computed here when the summary is asked for, from those counts and from the blocks in place. A number that
-//! cannot be computed in this way, such as the peak of one pool, is `None`.
+//! To keep requests fast, an arena counts allocated bytes of both pools together and only freed bytes of each pool. The other numbers
+//! are computed when the summary is requested, from these counters and from the existing blocks. A number that cannot be computed in
+//! this way, such as the peak of one pool, is `None`.
 
 use vramscope_trace::BlockState;
 
@@ -13,31 +13,30 @@ use crate::observer::Observer;
 use crate::policy::Class;
 use crate::statistics::{Freed, Meter, Stat};
 
-/// A [`Stat`] of which parts may not have been counted: bytes, or a number of blocks or segments. `None` is what was not
-/// counted.
+/// A [`Stat`] with parts that may not be counted: bytes, or a number of blocks or segments. `None` is not counted.
 #[derive(Debug, Clone, Copy)]
 pub struct PartialStat {
-    /// The value now.
+    /// Current value.
     pub current: u64,
-    /// The highest value since the beginning, or since peaks were reset.
+    /// Highest value since the start, or since the peaks were reset.
     pub peak: Option<u64>,
-    /// The sum of all that was ever added.
+    /// Sum of everything ever added.
     pub allocated: Option<u64>,
-    /// The sum of all that was ever subtracted.
+    /// Sum of everything ever subtracted.
     pub freed: Option<u64>,
 }
 
 impl PartialStat {
-    /// The value of what never happened: all numbers are 0.
+    /// The statistic of something that never happened: all values are 0.
     const NEVER: Self = Self { current: 0, peak: Some(0), allocated: Some(0), freed: Some(0) };
 
-    /// Where only the current value is known.
+    /// A statistic with only the current value.
     fn now(current: u64) -> Self {
         Self { current, peak: None, allocated: None, freed: None }
     }
 
-    /// From the current value and all that was ever freed. The peak is known only where nothing was freed: then it is the
-    /// current value.
+    /// A statistic from the current value and the sum ever freed. The peak is known only if nothing was freed: it is then the current
+    /// value.
     fn of(current: u64, freed: u64) -> Self {
         let peak = (freed == 0).then_some(current);
         Self { current, peak, allocated: Some(current.saturating_add(freed)), freed: Some(freed) }
@@ -48,8 +47,8 @@ impl PartialStat {
         let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         Self {
             current: self.current + other.current,
-            // Two peaks may be of different moments, and then their sum was never reached. They are of the same moment
-            // where one pool was never used, or where nothing was freed from either.
+            // The two peaks may come from different points in time; their sum was then never reached. They come from the same point if
+            // one pool was never used, or if nothing was freed from either.
             peak: match (self, other) {
                 (a, Self { allocated: Some(0), .. }) => a.peak,
                 (Self { allocated: Some(0), .. }, b) => b.peak,
@@ -84,14 +83,14 @@ impl From<&Meter> for PartialStat {
     }
 }
 
-/// One row group of PyTorch's `memory_summary`: a metric of both pools together, and of each.
+/// One row group of PyTorch's `memory_summary`: a metric of both pools together and of each pool.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Of both pools together.
+    /// Both pools together.
     pub all: PartialStat,
-    /// Of the pool of large blocks.
+    /// The pool of large blocks.
     pub large: PartialStat,
-    /// Of the pool of small blocks.
+    /// The pool of small blocks.
     pub small: PartialStat,
 }
 
@@ -100,8 +99,8 @@ impl Metric {
         Self { all: large.plus(small), large, small }
     }
 
-    /// From what is known of both pools together and of each. Where one pool was never used, the other's peak is the
-    /// common one.
+    /// Combines the statistics of both pools together and of each pool. If one pool was never used, the other pool's peak is the common
+    /// peak.
     fn of(all: PartialStat, mut large: PartialStat, mut small: PartialStat) -> Self {
         if small.allocated == Some(0) {
             large.peak = all.peak;
@@ -112,38 +111,38 @@ impl Metric {
     }
 }
 
-/// All that PyTorch's `memory_summary` shows, by PyTorch's names.
+/// The contents of PyTorch's `memory_summary`, by PyTorch's names.
 #[derive(Debug)]
 pub struct Summary {
-    /// Requests that failed for want of memory.
+    /// Number of requests that failed with out of memory.
     pub num_ooms: u64,
-    /// Attempts after all cached blocks had been given back.
+    /// Number of attempts after all cached blocks were released.
     pub num_alloc_retries: u64,
-    /// Bytes handed out.
+    /// Allocated bytes.
     pub allocated_bytes: Metric,
-    /// Bytes handed out, or waiting for a stream.
+    /// Bytes allocated or waiting for a stream.
     pub active_bytes: Metric,
-    /// Bytes asked for, of active blocks.
+    /// Requested bytes of active blocks.
     pub requested_bytes: Metric,
     /// Bytes taken from the device.
     pub reserved_bytes: Metric,
-    /// Bytes of free blocks of split segments.
+    /// Bytes of free blocks in split segments.
     pub inactive_split_bytes: Metric,
-    /// The number of blocks handed out.
+    /// Number of allocated blocks.
     pub allocation: Metric,
-    /// The number of blocks handed out, or waiting for a stream.
+    /// Number of blocks allocated or waiting for a stream.
     pub active: Metric,
-    /// The number of segments taken from the device, without expandable ones.
+    /// Number of segments taken from the device, without expandable ones.
     pub segment: Metric,
-    /// The number of free blocks of split segments.
+    /// Number of free blocks in split segments.
     pub inactive_split: Metric,
-    /// The number of blocks too large to be split (`max_split_size`).
+    /// Number of blocks too large to be split (`max_split_size`).
     pub oversize_allocations: PartialStat,
-    /// The number of segments too large to be split (`max_split_size`).
+    /// Number of segments too large to be split (`max_split_size`).
     pub oversize_segments: PartialStat,
 }
 
-/// Sums over the blocks of one class that are in place now: bytes, and numbers of blocks.
+/// Sums over the current blocks of one class: bytes and numbers of blocks.
 #[derive(Default)]
 struct BlockTotals {
     requested: u64,
@@ -151,11 +150,10 @@ struct BlockTotals {
     active: u64,
     num_allocated: u64,
     num_active: u64,
-    /// Free blocks of split segments. Expandable segments are left out, as in PyTorch, because their whole pages can be
-    /// given back.
+    /// Free blocks of split segments. As in PyTorch, expandable segments are left out, because their whole pages can be released.
     split_bytes: u64,
     num_split: u64,
-    /// Blocks handed out that are too large to be split (`max_split_size`).
+    /// Allocated blocks that are too large to be split (`max_split_size`).
     num_oversize: u64,
 }
 
@@ -186,8 +184,8 @@ impl BlockTotals {
 }
 
 impl<O: Observer> Engine<O> {
-    /// What PyTorch's `memory_summary` shows. It visits every block with every lock held, so its time grows with the number
-    /// of blocks.
+    /// The contents of PyTorch's `memory_summary`. Visits every block with every lock held, so its time grows with the number of
+    /// blocks.
     pub fn summary(&self) -> Summary {
         let LockedEngine { ledger, mut arenas, .. } = self.lock_all();
         let accounts = self.core().refreshed_accounts();
@@ -206,7 +204,7 @@ impl<O: Observer> Engine<O> {
             both(&|b, f| PartialStat::of(b.requested, f.bytes[0])),
         ];
         let allocation = both(&|b, f| PartialStat::of(b.num_allocated, f.num_frees));
-        // A block that waits for a stream is counted among the freed ones, but is still active.
+        // A block that waits for a stream counts as freed but is still active.
         let actives = both(&|b, f| {
             PartialStat::of(b.num_active, f.num_frees.saturating_sub(b.num_active - b.num_allocated))
         });
@@ -219,7 +217,7 @@ impl<O: Observer> Engine<O> {
             }
         };
         let oversize_segments = PartialStat::from(accounts.oversize_segments());
-        // A block too large to be split lies in a segment too large to be split, or in an expandable one.
+        // A block too large to be split is in a segment too large to be split, or in an expandable segment.
         let never_oversize = policy.max_split_size.is_none()
             || (!policy.expandable_segments && oversize_segments.allocated == Some(0));
 
@@ -259,7 +257,7 @@ impl<O: Observer> Engine<O> {
     }
 }
 
-/// What was ever freed of the blocks of one class, summed over all arenas.
+/// Everything ever freed from the blocks of one class, summed over all arenas.
 fn freed_of<O: Observer>(arenas: &mut [LockedArena<'_, O>], class: Class) -> Freed {
     tallies(arenas).iter().fold(Freed::default(), |sum, tally| {
         let freed = tally.freed(class);

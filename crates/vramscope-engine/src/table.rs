@@ -1,4 +1,4 @@
-//! Arenas by pool and stream, found without a lock.
+//! Lock-free lookup of arenas by pool and stream.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,12 +6,12 @@ use crate::arena::Arena;
 use crate::arena_key::ArenaKey;
 use crate::observer::Observer;
 
-/// Places tried in one level before the next, larger one.
+/// Number of slots to probe in one level before the next, larger level.
 const PROBES: usize = 8;
 
-/// A hash table that only grows. A slot is written once, so that it is read without a lock, and an arena never moves. The number of
-/// slots in a level is a power of two, four times that of the level before. A key is looked for in the next level where all the
-/// slots that it may have in this one are taken.
+/// A hash table that only grows. A slot is written once, so reads need no lock, and an arena never moves. The number of slots in a
+/// level is a power of two, four times that of the previous level. If all slots that a key may have in one level are taken, the search
+/// continues in the next level.
 pub(crate) struct ArenaTable<O: Observer> {
     first: Level<O>,
 }
@@ -32,7 +32,7 @@ impl<O: Observer> ArenaTable<O> {
         Self { first: Level::with_slots(2 * PROBES) }
     }
 
-    /// The arena of `key`, made with `make` on first use.
+    /// The arena of `key`. The first use creates it with `make`.
     #[inline]
     pub(crate) fn get(&self, key: ArenaKey, make: impl Fn() -> Arc<Arena<O>>) -> &Arc<Arena<O>> {
         let hash = (key.hash() >> 8) as usize;
@@ -49,7 +49,7 @@ impl<O: Observer> ArenaTable<O> {
         }
     }
 
-    /// Every arena. Arenas that are there keep their order; new ones may come between them.
+    /// All arenas. Existing arenas keep their order; new ones may appear between them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena<O>>> {
         std::iter::successors(Some(&self.first), |level| level.next.get().map(Box::as_ref))
             .flat_map(|level| level.slots.iter().filter_map(OnceLock::get))

@@ -1,4 +1,4 @@
-//! [`VirtualDevice`]: a device of addresses without memory.
+//! [`VirtualDevice`]: a device with addresses but without memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -8,13 +8,13 @@ use vramscope_basics::lock;
 use crate::address_space::AddressSpace;
 use crate::device::{DEVICE_PAGE as PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
 
-/// Where addresses begin: below 2^47, as the CUDA driver's do.
+/// First address, below 2^47 like the addresses of the CUDA driver.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// A device that counts bytes and has no memory. It gives out the lowest addresses that are free, as the CUDA driver does. It is for
-/// replaying recordings, for tests, and for sizes that no machine at hand has.
+/// A device that counts bytes and has no memory. Like the CUDA driver, it returns the lowest free addresses. It serves replays, tests,
+/// and device sizes that the current machine does not have.
 ///
-/// Work on a stream is done at once, unless a test holds it back with [`set_busy`](Self::set_busy).
+/// Work on a stream completes at once, unless a test delays it with [`set_busy`](Self::set_busy).
 #[derive(Debug)]
 pub struct VirtualDevice {
     capacity: u64,
@@ -23,13 +23,13 @@ pub struct VirtualDevice {
 
 #[derive(Debug)]
 struct DeviceState {
-    /// Bytes that are taken, in whole pages.
+    /// Used bytes, in whole pages.
     used: u64,
     /// Allocations and reserved ranges: first address to size in whole pages.
     ranges: BTreeMap<u64, Range>,
     addresses: AddressSpace,
     busy: BTreeSet<u64>,
-    /// Events of streams that were busy when they were recorded.
+    /// Events of streams that were busy when the event was recorded.
     waiting: BTreeMap<EventId, u64>,
     events: u64,
 }
@@ -37,12 +37,12 @@ struct DeviceState {
 #[derive(Debug)]
 struct Range {
     size: u64,
-    /// The mapped parts of a reserved range: the size of each by its first address. `None` for an allocation.
+    /// Mapped parts of a reserved range: size by first address. `None` for an allocation.
     mapped: Option<BTreeMap<u64, u64>>,
 }
 
 impl VirtualDevice {
-    /// A device of `capacity` bytes. Each allocation takes whole pages of 2 MiB of it.
+    /// Creates a device of `capacity` bytes. Each allocation uses whole pages of 2 MiB.
     pub fn with_capacity(capacity: u64) -> Self {
         let state = DeviceState {
             used: 0,
@@ -55,15 +55,15 @@ impl VirtualDevice {
         Self { capacity, state: Mutex::new(state) }
     }
 
-    /// The same device, of which `bytes` are in use by others from the start.
+    /// Sets the `bytes` that other processes use from the start.
     #[must_use]
     pub fn with_used(self, bytes: u64) -> Self {
         lock(&self.state).used = bytes.min(self.capacity);
         self
     }
 
-    /// Holds back the work of `stream` where `busy`, and otherwise lets it finish. An event that is recorded meanwhile is done once
-    /// the work may finish, or once it is waited for.
+    /// Delays the work of `stream` if `busy` is true, otherwise lets it finish. An event recorded while the stream is busy completes
+    /// when the work may finish or when a caller waits for it.
     pub fn set_busy(&self, stream: u64, busy: bool) {
         let mut state = lock(&self.state);
         if busy {
@@ -80,7 +80,7 @@ fn whole_pages(size: u64) -> Result<u64, DeviceError> {
 }
 
 impl DeviceState {
-    /// Takes the lowest addresses that are free.
+    /// Takes the lowest free addresses.
     fn place(&mut self, size: u64, mapped: Option<BTreeMap<u64, u64>>) -> Result<u64, DeviceError> {
         let size = whole_pages(size)?;
         let address = self.addresses.take(size).ok_or(DeviceError::OutOfMemory { size })?;
@@ -94,7 +94,7 @@ impl DeviceState {
         }
     }
 
-    /// Counts `size` bytes as used, if there are as many.
+    /// Counts `size` bytes as used.
     fn take(&mut self, size: u64, capacity: u64) -> Result<(), DeviceError> {
         if size > capacity - self.used {
             return Err(DeviceError::OutOfMemory { size });
@@ -103,7 +103,7 @@ impl DeviceState {
         Ok(())
     }
 
-    /// The pieces mapped in the reserved range that holds `address`.
+    /// The mapped parts of the reserved range that contains `address`.
     fn mapped(&mut self, address: u64, size: u64) -> Result<&mut BTreeMap<u64, u64>, DeviceError> {
         let unknown = DeviceError::UnknownAddress { address, size };
         let (&start, range) = self.ranges.range_mut(..=address).next_back().ok_or_else(|| unknown.clone())?;
@@ -197,7 +197,7 @@ impl VirtualMemory for VirtualDevice {
         let mut state = lock(&self.state);
         let pieces = state.mapped(address, size)?;
         let end = address + size;
-        // Pages may have been mapped in other pieces than they are unmapped in.
+        // The mapped parts may differ from the ranges that are unmapped.
         let (mut first, mut covered) = (None, 0);
         for (&start, &length) in pieces.range(..end).rev() {
             if start + length <= address {

@@ -1,7 +1,6 @@
-//! Tables as Arrow arrays in memory, which other libraries read where they lie.
+//! Tables as Arrow arrays in memory, which other libraries read without copying.
 //!
-//! Numbers are 64 bits wide, times have a time zone (UTC), and a column of texts is a dictionary: each text is there once, and
-//! each row has its number.
+//! Numbers are 64 bits wide, times have the time zone UTC, and text columns are dictionaries, which store each text once.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,23 +21,23 @@ use crate::labels::Labels;
 use crate::tables::summary;
 use crate::tables::{Column, Kind, Sink, Table, Value, holders, rows_of};
 
-/// The most bytes of different texts in a table. A few bytes of a hostile file can refer to a stack of 64 KiB; known recordings
-/// have some megabytes.
+/// Limit on the bytes of distinct texts in a table. A few bytes of a hostile file can refer to a stack of 64 KiB; known recordings have
+/// some megabytes.
 const MOST_TEXT: usize = 1 << 30;
 
-/// The bytes of different texts after which a batch ends.
+/// Bytes of distinct texts after which a batch ends.
 const TEXT_OF_A_BATCH: usize = 8 << 20;
 
-/// The time zone of times, which are counted from the Unix epoch.
+/// The time zone of times, which count from the Unix epoch.
 const ZONE: &str = "UTC";
 
-/// How many rows are made between two looks at whether they are still wanted.
+/// Number of rows between two checks for cancellation.
 const ROWS_BETWEEN_LOOKS: usize = 4096;
 
-/// The table of some devices, one after the other, whose histories are of the trace of `names`.
+/// The table of some devices, one after the other. The histories must belong to the trace of `names`.
 ///
 /// # Errors
-/// [`ExportError::TooMuchText`] for texts without end, [`ExportError::Cancelled`] where the table is no longer wanted.
+/// [`ExportError::TooMuchText`] above the limit on texts, [`ExportError::Cancelled`] after cancellation.
 pub fn arrow_table<'h>(
     names: Names<'_>,
     histories: impl IntoIterator<Item = &'h History>,
@@ -53,24 +52,24 @@ pub fn arrow_table<'h>(
     Ok(whole.builder.batch()?)
 }
 
-/// The types of some columns of a table, by their places in [`Table::columns`].
+/// The types of some columns of a table, by their indices in [`Table::columns`].
 #[must_use]
 pub fn arrow_schema(table: Table, columns: &[usize]) -> SchemaRef {
     schema(table.columns(), columns)
 }
 
-/// The types of some columns of the table of summaries, by their places in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
+/// The types of some columns of the table of summaries, by their indices in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
 #[cfg(feature = "summaries")]
 #[must_use]
 pub fn arrow_summary_schema(columns: &[usize]) -> SchemaRef {
     schema(&summary::COLUMNS, columns)
 }
 
-/// The table of some devices in batches of about `rows` rows, with `columns` alone, by their places in [`Table::columns`]. What
-/// no column of these tells is not made. It ends early where `emit` has enough.
+/// The table of some devices in batches of about `rows` rows. It contains only `columns`, by their indices in [`Table::columns`]; values
+/// of other columns are not computed. It ends early if `emit` breaks.
 ///
 /// # Errors
-/// Where Arrow refuses what it is given.
+/// An error of the Arrow library.
 pub fn arrow_batches<'h>(
     names: Names<'_>,
     histories: impl IntoIterator<Item = &'h History>,
@@ -83,7 +82,7 @@ pub fn arrow_batches<'h>(
     for history in histories {
         match rows_of(names, history, table, &mut batches) {
             Ok(_) => {}
-            // `emit` has enough.
+            // `emit` has stopped.
             Err(ExportError::Cancelled) => return Ok(()),
             Err(e) => return Err(e),
         }
@@ -94,13 +93,13 @@ pub fn arrow_batches<'h>(
     }
 }
 
-/// Who holds the allocated bytes of some devices: a row for each group of `by`, those with most bytes first.
+/// The holders of the allocated bytes of some devices: one row per group of `by`, most bytes first.
 ///
-/// It is after event `at`, or at each device's peak of allocated bytes where that is `None`. The bytes of a device sum to what is
-/// allocated then.
+/// The state is the one after event `at`, or at each device's peak of allocated bytes if `at` is `None`. The bytes of a device sum to its
+/// allocated bytes at that event.
 ///
 /// # Errors
-/// As [`arrow_table`].
+/// As for [`arrow_table`].
 pub fn arrow_holders<'h>(
     names: Names<'_>,
     histories: impl IntoIterator<Item = &'h History>,
@@ -108,7 +107,7 @@ pub fn arrow_holders<'h>(
     by: By,
     cancel: &Cancel,
 ) -> Result<RecordBatch, ExportError> {
-    // All but what they are grouped by, which is known.
+    // All columns except the grouping key, which the caller knows.
     let all = holders::COLUMNS.iter().enumerate();
     let columns: Vec<usize> = all.filter(|(_, c)| c.name != "grouped_by").map(|(place, _)| place).collect();
     let mut whole = Whole { builder: Builder::new(names, &holders::COLUMNS, &columns), cancel };
@@ -118,10 +117,10 @@ pub fn arrow_holders<'h>(
     Ok(whole.builder.batch()?)
 }
 
-/// The table of summaries in one piece, with `columns` alone, by their places in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
+/// The table of summaries as one batch. It contains only `columns`, by their indices in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
 ///
 /// # Errors
-/// As [`arrow_table`].
+/// As for [`arrow_table`].
 #[cfg(feature = "summaries")]
 pub fn arrow_summaries(
     rows: &[vramscope_fleet::RankRow],
@@ -137,7 +136,7 @@ pub fn arrow_summaries(
     Ok(whole.builder.batch()?)
 }
 
-/// A table in one piece.
+/// A sink that collects one batch.
 struct Whole<'r> {
     builder: Builder<'r>,
     cancel: &'r Cancel,
@@ -160,7 +159,7 @@ impl Sink for Whole<'_> {
     }
 }
 
-/// A table in pieces, each given away as soon as it is there.
+/// A sink that emits batches as they fill.
 struct InBatches<'r, 'e> {
     builder: Builder<'r>,
     rows: usize,
@@ -193,11 +192,11 @@ impl Sink for InBatches<'_, '_> {
     }
 }
 
-/// The columns of a table under way.
+/// The columns of a table that is being built.
 struct Builder<'r> {
     labels: Labels<'r>,
     schema: SchemaRef,
-    /// For each column its place in a row.
+    /// Each column with its index in a row.
     columns: Vec<(usize, Values)>,
     /// The bytes of the texts of all columns.
     text_bytes: usize,
@@ -213,19 +212,19 @@ enum Values {
     Text(Texts),
 }
 
-/// The different texts of a column, and for each row the number of its text.
+/// The distinct texts of a column, and the number of the text of each row.
 #[derive(Default)]
 struct Texts {
     keys: Int32Builder,
     texts: StringBuilder,
-    /// The numbers of texts that were met before, and so are not made again.
+    /// The numbers of known values, whose texts are not built again.
     known: HashMap<Value<'static>, i32>,
-    /// The same by what they say: two values may read alike, and a dictionary has each text once.
+    /// The numbers of known texts. Two values may have the same text, and a dictionary stores each text once.
     by_text: HashMap<String, i32>,
 }
 
 impl Texts {
-    /// Adds a value, and returns how many bytes of text are new with it.
+    /// Adds a value, and returns the bytes of its text if the text is new.
     fn add(&mut self, value: Value<'_>, labels: &mut Labels<'_>) -> Result<usize, ExportError> {
         if value == Value::Null {
             self.keys.append_null();
@@ -267,7 +266,7 @@ impl Values {
         }
     }
 
-    /// What was added, after which there is nothing.
+    /// Returns the added values, and resets the builder.
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
         Ok(match self {
             Self::Signed(values) => Arc::new(values.finish()),
@@ -282,7 +281,7 @@ impl Values {
     }
 }
 
-/// The types of the columns in these places.
+/// The types of the columns at these indices.
 fn schema(columns: &[Column], places: &[usize]) -> SchemaRef {
     Arc::new(Schema::new(places.iter().map(|&place| field(&columns[place])).collect::<Vec<_>>()))
 }
@@ -300,7 +299,7 @@ fn field(column: &Column) -> Field {
 }
 
 impl<'r> Builder<'r> {
-    /// For the columns of a table in these places.
+    /// A builder for the columns of a table at these indices.
     fn new(names: Names<'r>, columns: &[Column], places: &[usize]) -> Self {
         Self {
             labels: Labels::new(names),
@@ -311,7 +310,7 @@ impl<'r> Builder<'r> {
         }
     }
 
-    /// Whether the column in this place is one of them.
+    /// Whether the column with this index is included.
     fn has(&self, column: usize) -> bool {
         self.columns.iter().any(|&(place, _)| place == column)
     }
@@ -338,7 +337,7 @@ impl<'r> Builder<'r> {
         Ok(())
     }
 
-    /// The rows that were added, after which there are none.
+    /// Returns the added rows, and resets the builder.
     fn batch(&mut self) -> Result<RecordBatch, ArrowError> {
         let arrays = self.columns.iter_mut().map(|(_, values)| values.finish()).collect::<Result<_, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
@@ -391,7 +390,7 @@ mod tests {
         assert!(of("device_free_bytes").is_null(1));
     }
 
-    /// As one table, whatever is asked for, and no further than is wanted.
+    /// Batches equal the whole table for any columns, and end after a break.
     #[test]
     fn batches_are_the_table_in_pieces() {
         let trace = testing::two_devices();
@@ -429,7 +428,7 @@ mod tests {
         }
     }
 
-    /// A value as it reads, whatever number it has in its dictionary.
+    /// A value as text, independent of its number in the dictionary.
     fn texts(array: &ArrayRef) -> String {
         match array.as_any_dictionary_opt() {
             _ if array.is_null(0) => "null".to_owned(),

@@ -1,7 +1,7 @@
-//! Tables as comma-separated values (RFC 4180): a header, empty fields for what is not known, `\n` at line ends.
+//! Tables as comma-separated values (RFC 4180): a header, empty fields for unknown values, `\n` as line end.
 //!
-//! Texts are written as they are, with two exceptions: line breaks and characters that control a terminal are written as `\u{a}`,
-//! and a text that a spreadsheet would take for a formula gets a `'` in front.
+//! Texts are written unchanged, with two exceptions: line breaks and characters that control a terminal are escaped as `\u{a}`, and a text
+//! that a spreadsheet would evaluate as a formula gets a `'` in front.
 
 use std::io::{self, BufWriter, Write};
 
@@ -14,7 +14,7 @@ use crate::source::Source;
 use crate::tables::{Column, Kind, Sink, Table, Value, rows};
 use crate::text_cache::TextCache;
 
-/// Writes a table; returns the number of rows, the header not counted.
+/// Writes a table; returns the number of rows without the header.
 pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Result<u64, ExportError> {
     let mut sink = Csv {
         out: csv::Writer::from_writer(BufWriter::new(out)),
@@ -29,7 +29,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Resul
     Ok(count)
 }
 
-/// The output's own error, by which the command recognises a reader that has closed the pipe.
+/// The error of the output, from which the command recognizes a closed pipe.
 fn broken(e: csv::Error) -> io::Error {
     match e.into_kind() {
         csv::ErrorKind::Io(e) => e,
@@ -116,12 +116,12 @@ mod tests {
         );
         assert_eq!(rows[2][19], "a;b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x' 12");
         assert_eq!(rows[2][22], "train.py:70 main;train.py:7 a,b\"\\<&>\\u{1b}[31m\\u{a}=1+1, 'x'_12");
-        // An out of memory has no address. In its place the recording has the bytes that the device had free.
+        // An out-of-memory event has no address. The recording stores the free bytes of the device in its place.
         assert_eq!(rows[6][3..7], ["oom", "", "1073741824", ""]);
         assert_eq!(rows[6][13], "4096");
     }
 
-    /// As a spreadsheet with commas, and one with semicolons, would split the lines.
+    /// Tests cells as split by spreadsheets at commas, and at semicolons.
     #[test]
     fn no_cell_is_a_formula() {
         let trace = testing::formulas();

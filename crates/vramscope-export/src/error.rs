@@ -13,23 +13,23 @@ pub enum ExportError {
     /// The Parquet writer refused.
     #[error("cannot write Parquet")]
     Parquet(#[from] ::parquet::errors::ParquetError),
-    /// No device has anything allocated at the moment, so that a flame graph has no flames.
-    #[error("nothing is allocated at this moment, so there is nothing to draw; choose another moment")]
+    /// No device has allocated bytes at the event, so a flame graph would be empty.
+    #[error("no memory is allocated at this event, so there is nothing to draw; choose another event")]
     NothingAllocated,
-    /// A table in memory would hold more texts than known recordings have: only a hostile one does.
+    /// A table in memory would have more text than the limit, which is above all known recordings.
     #[cfg(feature = "arrow")]
     #[error(
-        "the table has more than {most} bytes of different texts, more than a table in memory takes; export it as parquet or csv"
+        "the table has more than {most} bytes of distinct texts, which is too much for a table in memory; export it as parquet or csv"
     )]
     TooMuchText {
-        /// The most bytes.
+        /// The limit in bytes.
         most: usize,
     },
-    /// Nobody waits for the table any more.
+    /// The export was cancelled.
     #[cfg(feature = "arrow")]
     #[error("cancelled")]
     Cancelled,
-    /// The Arrow library refused what it was given.
+    /// The Arrow library returned an error.
     #[cfg(feature = "arrow")]
     #[error("cannot make an Arrow table")]
     Arrow(#[from] arrow_schema::ArrowError),

@@ -1,4 +1,4 @@
-//! A flame graph as SVG, made by `inferno` from the folded stacks.
+//! A flame graph as SVG, drawn by `inferno` from the folded stacks.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use crate::error::ExportError;
 use crate::folded;
 use crate::source::Source;
 
-/// Draws what is allocated at the moment, and returns the number of stacks.
+/// Draws the allocated bytes after event `at` (or at the peak), and returns the number of stacks.
 pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write) -> Result<u64, ExportError> {
     let mut stacks = Vec::new();
     let folded = folded::write(source, at, &mut stacks)?;
@@ -21,10 +21,10 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write)
         Some(event) => format!("Allocated bytes after event {event}"),
     };
     options.count_name = "bytes".to_owned();
-    // Colours do not depend on chance, so that the same recording always gives the same picture.
+    // Deterministic colors, so that the same recording always gives the same picture.
     options.deterministic = true;
-    // The picture is made in memory first, so that an error of `inferno` is not taken for one of the output. It is small, because
-    // frames that are too narrow to be seen are left out.
+    // The picture is built in memory first, to distinguish errors of `inferno` from errors of the output. It is small, because `inferno`
+    // leaves out frames that are too narrow to be visible.
     let mut svg = Vec::new();
     flamegraph::from_reader(&mut options, &stacks[..], &mut svg)?;
     out.write_all(&svg)?;

@@ -1,4 +1,4 @@
-//! Folded stacks, a line for each stack: `outermost;...;innermost bytes`, as flame graph tools read them.
+//! Folded stacks, one line per stack: `outermost;...;innermost bytes`, the input format of flame graph tools.
 
 use std::io::{BufWriter, Write};
 
@@ -8,17 +8,17 @@ use crate::error::ExportError;
 use crate::labels::{Labels, NO_STACK, one_frame};
 use crate::source::{Source, moment};
 
-/// The number of lines written, and the sum of the bytes in them.
+/// The number of written lines, and the sum of their bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Folded {
     pub(crate) lines: u64,
     pub(crate) bytes: u64,
 }
 
-/// Writes what is allocated at the moment.
+/// Writes the allocated bytes after event `at`, or at the peak.
 ///
-/// Memory that was live before recording stands under a frame of its own, as in the report's tree, and with
-/// several devices each has a frame of its own.
+/// Memory that was live before recording is under a separate root frame, as in the report's tree. With several devices, each device has a
+/// root frame.
 pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> Result<Folded, ExportError> {
     let mut out = BufWriter::new(out);
     let mut labels = Labels::new(source.names());
@@ -57,7 +57,7 @@ mod tests {
         let text = testing::text(&testing::two_devices(), Format::Folded);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
-        // 1000 and 2000 bytes live together, as blocks of 1024 and 2048.
+        // 1000 and 2000 bytes are live together, in blocks of 1024 and 2048.
         assert!(lines[0].starts_with("device 0;train.py:70 main;train.py:7 a,b\"\\<&>\\u{1b}[31m"), "{text}");
         assert!(lines[0].ends_with("'x'_12 3072"), "{text}");
         assert_eq!(lines[1], "device 1;train.py:70 main 512");

@@ -1,13 +1,13 @@
-//! [`Format`]: the formats, by name and by the end of file names.
+//! [`Format`]: the export formats, by name and by file name ending.
 
-/// A format of another tool.
+/// An export format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     /// The Trace Event Format of Chrome and Perfetto, as JSON.
     Chrome,
     /// A heap profile for pprof, gzipped.
     Pprof,
-    /// Folded stacks, one in each line.
+    /// Folded stacks, one per line.
     Folded,
     /// A flame graph as SVG.
     Flamegraph,
@@ -15,12 +15,12 @@ pub enum Format {
     Csv,
     /// A [table](crate::Table) as Apache Parquet.
     Parquet,
-    /// PyTorch's own snapshot, a pickle.
+    /// A PyTorch snapshot as pickle.
     Pickle,
 }
 
 impl Format {
-    /// Every format.
+    /// All formats.
     pub const ALL: [Self; 7] =
         [Self::Chrome, Self::Pprof, Self::Folded, Self::Flamegraph, Self::Csv, Self::Parquet, Self::Pickle];
 
@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// The extension of its files' names.
+    /// The ending of its file names.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Chrome => ".json",
@@ -50,23 +50,23 @@ impl Format {
         }
     }
 
-    /// The format whose extension `file_name` has, in upper or lower case.
+    /// The format with the ending of `file_name`, ignoring case.
     pub fn of_file_name(file_name: &str) -> Option<Self> {
         let name = file_name.to_ascii_lowercase();
         Self::ALL.into_iter().find(|f| name.ends_with(f.extension()))
     }
 
-    /// Whether it is binary, and so not fit for a terminal.
+    /// Whether the format is binary, and thus not fit for a terminal.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Pprof | Self::Parquet | Self::Pickle)
     }
 
-    /// Whether it shows what is live at one moment, which can be chosen.
+    /// Whether the format shows live allocations at one event, which can be chosen.
     pub fn shows_a_moment(self) -> bool {
         matches!(self, Self::Pprof | Self::Folded | Self::Flamegraph)
     }
 
-    /// Whether a file of this format holds one of the [tables](crate::Table).
+    /// Whether a file of this format contains one of the [tables](crate::Table).
     pub fn is_table(self) -> bool {
         matches!(self, Self::Csv | Self::Parquet)
     }

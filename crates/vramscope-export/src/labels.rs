@@ -1,4 +1,4 @@
-//! Labels: the names of frames and stacks as one line of text that no format takes for its own syntax.
+//! Labels: names of frames and stacks as one line of text that cannot break the syntax of any format.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -9,21 +9,21 @@ use vramscope_trace::{FrameId, PoolId, StackId, StringId};
 
 use crate::text_cache::TextCache;
 
-/// The most bytes of the label of a stack, and of any other text of an event. A few bytes of a hostile file can refer to a stack
-/// whose label would take gigabytes; those of known recordings are far shorter.
+/// Limit on the bytes of a stack's label, and of any other text of an event. A few bytes of a hostile file can refer to a stack whose label
+/// would take gigabytes; labels of known recordings are far shorter.
 pub const LONGEST_STACK: usize = 64 << 10;
 
-/// The most bytes of the label of a frame.
+/// Limit on the bytes of a frame's label.
 pub const LONGEST_FRAME: usize = 1 << 10;
 
 /// The label of allocations without a stack.
 pub(crate) const NO_STACK: &str = "(no stack)";
 
-/// The labels of one trace. Those of frames and stacks are made once, and cached as long as there is room.
+/// The labels of one trace. Labels of frames and stacks are cached.
 pub(crate) struct Labels<'r> {
     pub(crate) names: Names<'r>,
     frames: TextCache<FrameId>,
-    /// The frame that each stack is named by. It is cached, because it is found by visiting all of the stack's frames.
+    /// The frame that names each stack. It is cached, because finding it visits all frames of the stack.
     own_frames: HashMap<StackId, Option<FrameId>>,
     users_stacks: TextCache<StackId>,
 }
@@ -33,7 +33,7 @@ impl<'r> Labels<'r> {
         Self { names, frames: TextCache::new(), own_frames: HashMap::new(), users_stacks: TextCache::new() }
     }
 
-    /// A frame as the report names it, as one frame of a folded stack.
+    /// The label of a frame as in reports, valid as one frame of a folded stack.
     pub(crate) fn frame(&mut self, id: FrameId) -> Rc<str> {
         match self.frames.get(&id) {
             Some(text) => text,
@@ -41,7 +41,7 @@ impl<'r> Labels<'r> {
         }
     }
 
-    /// The frame that a stack is named by.
+    /// The label of the frame that names a stack.
     pub(crate) fn own_frame(&mut self, stack: Option<StackId>) -> Rc<str> {
         let Names { trace, frames } = self.names;
         let own = |id| *self.own_frames.entry(id).or_insert_with(|| frames.own_frame(trace, id));
@@ -51,7 +51,7 @@ impl<'r> Labels<'r> {
         }
     }
 
-    /// A text of the recording, on one line and of a bounded length.
+    /// A text of the recording, on one line and of bounded length.
     pub(crate) fn text(&self, id: StringId) -> String {
         let mut text = Shown::at_most(self.names.trace.strings.get(id), LONGEST_STACK).into();
         cut(&mut text, LONGEST_STACK);
@@ -64,7 +64,7 @@ impl<'r> Labels<'r> {
         self.join(frames.iter().copied(), frames.len())
     }
 
-    /// The user's frames of a stack in the same form; where it has none, the frame that it is named by.
+    /// The user's frames of a stack in the same form; if there are none, the frame that names the stack.
     pub(crate) fn users_stack(&mut self, stack: StackId) -> Rc<str> {
         if let Some(text) = self.users_stacks.get(&stack) {
             return text;
@@ -77,7 +77,7 @@ impl<'r> Labels<'r> {
         self.users_stacks.keep(stack, text)
     }
 
-    /// Joins `count` frames, which are given innermost first. Where there are too many, the outermost are only counted.
+    /// Joins `count` frames, given innermost first. If there are too many, the outermost ones are only counted.
     fn join(&mut self, innermost_first: impl Iterator<Item = FrameId>, count: usize) -> String {
         let mut kept: Vec<Rc<str>> = Vec::new();
         let mut bytes = 0;
@@ -103,8 +103,8 @@ impl<'r> Labels<'r> {
     }
 }
 
-/// `name` as one frame of a folded stack: on one line, without `;`, and not ending in a number, which readers
-/// would take for a count. Nearly every name stays as it is.
+/// Makes `name` valid as one frame of a folded stack: on one line, without `;`, and without a number at its end, which readers would
+/// interpret as a count. Nearly all names stay unchanged.
 pub(crate) fn one_frame(name: &str) -> String {
     let mut out: String = Shown::of(name)
         .chars()
@@ -124,13 +124,13 @@ pub(crate) fn one_frame(name: &str) -> String {
     let starts_like_a_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
     match name.rsplit_once(' ') {
         Some((before, last)) if starts_like_a_number(last) => format!("{before}_{last}"),
-        // Some readers take a line that begins with this for a comment.
+        // Some readers interpret a line that starts with `#` as a comment.
         _ if name.starts_with('#') => format!("_{name}"),
         _ => name.to_owned(),
     }
 }
 
-/// Shortens `text` to `most` bytes, at a character's end.
+/// Shortens `text` to `most` bytes, at a character boundary.
 fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         text.truncate(text.floor_char_boundary(most));
@@ -138,7 +138,7 @@ fn cut(text: &mut String, most: usize) {
     }
 }
 
-/// `0:0` for the default pool.
+/// A pool ID as text; `0:0` is the default pool.
 pub(crate) fn pool(pool: PoolId) -> String {
     format!("{}:{}", pool.0, pool.1)
 }

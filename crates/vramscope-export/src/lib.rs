@@ -1,7 +1,7 @@
-//! Writes recordings in the formats of other tools. Each format has a module, and the tables are in `tables/`.
+//! Exports recordings to the formats of other tools. Each format has a module; the tables are in `tables/`.
 //!
-//! Everything is written as a stream: little more memory is needed than for the analysis of one device. Names that come from the
-//! recording may be hostile; none can break the syntax of what is written.
+//! All formats are written as streams: an export needs little more memory than the analysis of one device. Names in a recording may be
+//! hostile; none can break the syntax of the output.
 //!
 //! ```
 //! use vramscope_analysis::Frames;
@@ -19,6 +19,12 @@
 //! assert_eq!(String::from_utf8(out).unwrap(), "train.py:3 step 1024\n");
 //! # Ok::<(), vramscope_export::ExportError>(())
 //! ```
+
+//!
+//! # Modules
+//! `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows of
+//! each table once; CSV and Parquet take them as a `Sink`. A profile is written as many small messages end to end, which protobuf defines
+//! to be one message. A Chrome trace has each stack once, in `stackFrames`.
 
 #[cfg(feature = "arrow")]
 mod arrow;
@@ -56,29 +62,29 @@ pub use tables::{Column, Kind, Table};
 #[cfg(feature = "summaries")]
 pub const SUMMARY_COLUMNS: &[Column] = &tables::summary::COLUMNS;
 
-/// What is written, where a format leaves a choice.
+/// Options of formats.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// The number of the event, from 0, after which the moment to be shown lies; `None` is the peak of allocated bytes of each
-    /// device. It matters to formats that [show a moment](Format::shows_a_moment).
+    /// Event index, from 0: the state after this event is exported. `None` exports the peak of allocated bytes of each device. It applies
+    /// to formats that [show one event](Format::shows_a_moment).
     pub at: Option<usize>,
     /// The table, for formats that [are tables](Format::is_table).
     pub table: Table,
 }
 
-/// How much was written.
+/// The size of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// The number of bytes.
     pub bytes: u64,
-    /// The number of rows of a table, of events of a Chrome trace or a pickle, of samples of a profile, or of stacks.
+    /// The number of rows of a table, events of a Chrome trace or a pickle, samples of a profile, or stacks.
     pub rows: u64,
 }
 
 /// Writes `source` to `out`.
 ///
 /// # Errors
-/// Where `out` fails, or a flame graph would be empty. What was written until then is an incomplete file.
+/// `out` fails, or a flame graph would be empty. The output is then an incomplete file.
 pub fn write(
     source: &Source<'_>,
     format: Format,
@@ -99,10 +105,10 @@ pub fn write(
     Ok(Written { bytes: out.bytes, rows })
 }
 
-/// Writes a table of one recording as a part of a dataset of many, in Parquet.
+/// Writes a table of one recording as a part of a dataset of several recordings, in Parquet.
 ///
 /// # Errors
-/// Where `out` fails. What was written until then is an incomplete file.
+/// `out` fails. The output is then an incomplete file.
 pub fn write_part(
     source: &Source<'_>,
     table: Table,
@@ -115,10 +121,10 @@ pub fn write_part(
     Ok(Written { bytes: out.bytes, rows })
 }
 
-/// Writes the row of a recording in the table of summaries as a part of a dataset of many, in Parquet.
+/// Writes the row of a recording in the table of summaries as a part of a dataset of several recordings, in Parquet.
 ///
 /// # Errors
-/// As [`write_part`].
+/// As for [`write_part`].
 #[cfg(feature = "summaries")]
 pub fn write_summary_part(
     row: &vramscope_fleet::RankRow,
@@ -130,7 +136,7 @@ pub fn write_summary_part(
     Ok(Written { bytes: out.bytes, rows })
 }
 
-/// A writer that counts the bytes it passes on.
+/// A writer that counts its bytes.
 struct CountingWriter<W> {
     out: W,
     bytes: u64,
@@ -148,7 +154,7 @@ impl<W: Write> Write for CountingWriter<W> {
     }
 }
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

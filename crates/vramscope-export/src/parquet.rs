@@ -1,4 +1,4 @@
-//! Tables as Apache Parquet: Zstandard, a dictionary for each column of text, row groups of a bounded size.
+//! Tables as Apache Parquet: Zstandard compression, a dictionary per text column, row groups of bounded size.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::source::Source;
 use crate::tables::summary;
 use crate::tables::{Column, Kind, Sink, Table, Value, rows};
 
-/// The most rows of a row group.
+/// Limit on the rows of a row group.
 const ROWS: usize = 1 << 16;
 
-/// The most bytes of distinct text in a row group.
+/// Limit on the bytes of distinct texts in a row group.
 const TEXT: usize = 32 << 20;
 
 /// Writes a table; returns the number of rows.
@@ -32,7 +32,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write + Send) -
     write_rows(table.name(), table.columns(), source.names(), out, |sink| rows(source, table, sink))
 }
 
-/// Writes a table with the columns of its part of a dataset before its own; returns the number of rows.
+/// Writes a table as a part of a dataset, with the part's columns first; returns the number of rows.
 pub(crate) fn write_part(
     source: &Source<'_>,
     table: Table,
@@ -57,7 +57,7 @@ pub(crate) fn write_summary_part(
     })
 }
 
-/// Writes rows behind the columns of a part.
+/// Writes rows with the columns of a part first.
 fn write_behind(
     part: &Part<'_>,
     name: &str,
@@ -72,7 +72,7 @@ fn write_behind(
     write_rows(name, &columns, names, out, |sink| rows(&mut Behind { before: &before, sink }))
 }
 
-/// Rows behind values that are the same in each of them.
+/// A sink that puts constant values in front of each row.
 struct Behind<'s> {
     before: &'s [Value<'s>],
     sink: &'s mut dyn Sink,
@@ -97,7 +97,7 @@ fn write_rows(
     let properties = WriterProperties::builder()
         .set_created_by(concat!("vramscope ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
-        // The texts of a row group fit into the dictionary of their column, so that each is written once.
+        // All texts of a row group fit into the dictionary of their column, so each is written once.
         .set_dictionary_page_size_limit(TEXT + (4 * ROWS) + (1 << 20))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .build();
@@ -116,7 +116,7 @@ fn write_rows(
     Ok(count)
 }
 
-/// A column's type in the file.
+/// The type of a column in the file.
 fn field(column: &Column) -> Result<Type, ParquetError> {
     let (physical, logical) = match column.kind {
         Kind::Signed => (Physical::INT64, Some(LogicalType::integer(64, true))),
@@ -136,9 +136,9 @@ struct Parquet<'r, W: Write + Send> {
     out: SerializedFileWriter<W>,
     labels: Labels<'r>,
     columns: Vec<Buffer>,
-    /// The number of rows in the buffers.
+    /// The number of buffered rows.
     rows: usize,
-    /// The bytes of distinct texts in the buffers.
+    /// The distinct texts in the buffers.
     texts: HashMap<Value<'static>, ByteArray>,
     shown: HashMap<String, ByteArray>,
     text_bytes: usize,
@@ -146,7 +146,7 @@ struct Parquet<'r, W: Write + Send> {
 
 /// The values of a column since the last row group.
 struct Buffer {
-    /// For each row of a column that may be empty, 1 where there is a value.
+    /// For an optional column: per row, 1 if there is a value.
     levels: Option<Vec<i16>>,
     values: Values,
 }
@@ -191,7 +191,7 @@ impl Buffer {
 }
 
 impl<W: Write + Send> Parquet<'_, W> {
-    /// A text, stored once in each row group.
+    /// A text, stored once per row group.
     fn text(&mut self, value: Value<'_>) -> ByteArray {
         let known = match value {
             Value::Shown(text) => self.shown.get(text),
@@ -242,7 +242,7 @@ impl<W: Write + Send> Sink for Parquet<'_, W> {
             }
             match (&mut buffer.values, value) {
                 (Values::Numbers(v), Value::Signed(n)) => v.push(n),
-                // The bits of an unsigned number are its value in the file.
+                // Parquet stores the bits of an unsigned number as a signed one.
                 (Values::Numbers(v), Value::Unsigned(n)) => v.push(n.cast_signed()),
                 (Values::Bools(v), Value::Bool(b)) => v.push(b),
                 (Values::Texts(v), _) => v.extend(text),
@@ -264,7 +264,7 @@ mod tests {
 
     use crate::{Format, Options, Table, testing};
 
-    /// pyarrow reads it too, in the tests of the command.
+    /// The tests of the command also read it with pyarrow.
     #[test]
     fn it_reads_back_with_its_types() {
         for table in Table::ALL {

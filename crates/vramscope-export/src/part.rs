@@ -1,17 +1,17 @@
-//! [`Part`]: what the rows of one recording have in common in a dataset of many.
+//! [`Part`]: the common columns of one recording's rows in a dataset.
 
 use crate::tables::{Column, Kind};
 
-/// A recording in a dataset of many, which is partitioned by rank: what the other columns of its rows say of it.
+/// A recording in a dataset that is partitioned by rank: the constant columns of its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'p> {
-    /// The host that it ran on, where it is known.
+    /// Its host, if known.
     pub host: Option<&'p str>,
     /// Its file.
     pub file: &'p str,
 }
 
 impl Part<'_> {
-    /// The columns that stand before those of a table.
+    /// The columns in front of a table's columns.
     pub const COLUMNS: [Column; 2] = [Column::maybe("host", Kind::Text), Column::always("file", Kind::Text)];
 }

@@ -1,4 +1,4 @@
-//! PyTorch's own snapshot, written by `vramscope-trace`.
+//! PyTorch snapshots, written by `vramscope-trace`.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::source::Source;
 
 /// Writes the recording, and returns the number of events.
 ///
-/// Where devices are left out, so are their segments and annotations, and pinned host memory.
+/// If devices are left out, so are their segments and annotations, and pinned host memory.
 pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportError> {
     let whole = source.trace;
     if source.devices.len() == whole.devices.len() {

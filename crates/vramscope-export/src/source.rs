@@ -1,4 +1,4 @@
-//! [`Source`]: what is exported.
+//! [`Source`]: the input of an export.
 
 use std::sync::Arc;
 
@@ -6,19 +6,19 @@ use vramscope_analysis::{Frames, History, Moment};
 use vramscope_report::Names;
 use vramscope_trace::{DeviceTrace, Trace};
 
-/// A recording, and which of its devices are exported.
+/// A recording, and the devices to export.
 #[derive(Debug, Clone)]
 pub struct Source<'r> {
-    /// The recording, as it was read.
+    /// The recording.
     pub trace: &'r Arc<Trace>,
-    /// Which of its frames are the user's own code.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
-    /// The positions of the devices in [`Trace::devices`].
+    /// The indices of the devices in [`Trace::devices`].
     pub devices: Vec<usize>,
 }
 
 impl<'r> Source<'r> {
-    /// The history of each device, one after the other, so that only one is in memory at a time.
+    /// The history of each device, lazily, so that only one is in memory at a time.
     pub(crate) fn histories(&self) -> impl Iterator<Item = History> + '_ {
         self.devices.iter().map(|&position| History::replayed(self.trace, position))
     }
@@ -32,7 +32,7 @@ impl<'r> Source<'r> {
     }
 }
 
-/// The moment that is exported: after event `at`, or at the peak of allocated bytes where that is `None`.
+/// The exported state: after event `at`, or at the peak of allocated bytes if `at` is `None`.
 pub(crate) fn moment(history: &History, at: Option<usize>) -> Moment {
     at.map_or_else(|| history.peaks().allocated.moment, Moment::after)
 }

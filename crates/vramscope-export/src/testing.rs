@@ -12,7 +12,7 @@ pub(crate) fn read(snapshot: &serde_json::Value) -> Arc<Trace> {
     formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
 }
 
-/// One live allocation with `depth` frames of the user's.
+/// One live allocation with `depth` frames of user code.
 pub(crate) fn deep_stack(depth: usize) -> Arc<Trace> {
     deep_stack_in("a.py", depth)
 }
@@ -24,7 +24,7 @@ fn deep_stack_in(file: &str, depth: usize) -> Arc<Trace> {
     read(&serde_json::json!({"segments": [], "device_traces": [[event]]}))
 }
 
-/// `count` live allocations of one stack with `depth` frames, none of them the user's.
+/// `count` live allocations of one stack with `depth` frames, none of them user code.
 pub(crate) fn deep_stack_of_many(depth: usize, count: u64) -> Arc<Trace> {
     let mut trace = deep_stack_in("a.cpp", depth);
     let events = &mut Arc::make_mut(&mut trace).devices[0].events;
@@ -33,7 +33,7 @@ pub(crate) fn deep_stack_of_many(depth: usize, count: u64) -> Arc<Trace> {
     trace
 }
 
-/// Two devices, one with hostile names, every kind of event and times, the other with a stack and no more.
+/// Two devices: one with hostile names, every kind of event and times, the other with one stack only.
 pub(crate) fn two_devices() -> Arc<Trace> {
     let hostile = "a;b\"\\<&>\u{1b}[31m\n=1+1, 'x' 12";
     let frames = serde_json::json!([
@@ -73,7 +73,7 @@ pub(crate) fn two_devices() -> Arc<Trace> {
     }))
 }
 
-/// Texts that a spreadsheet would calculate, and one that is a number.
+/// Texts that a spreadsheet would evaluate, and one that is a number.
 pub(crate) fn formulas() -> Arc<Trace> {
     let texts =
         ["=cmd|'/c calc'!A0", "+1+1", "-2+3", "@SUM(1)", "  =1", "\t=1", "\r=1", "a;=1+1", "a; +1", "-1.5"];
@@ -86,7 +86,7 @@ pub(crate) fn formulas() -> Arc<Trace> {
     read(&serde_json::json!({"segments": [], "device_traces": [events]}))
 }
 
-/// Exports `trace` whole.
+/// Exports all of `trace`.
 pub(crate) fn export(trace: &Arc<Trace>, format: Format, options: &Options) -> (Vec<u8>, Written) {
     let frames = Frames::of(trace);
     let source = Source { trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
@@ -96,7 +96,7 @@ pub(crate) fn export(trace: &Arc<Trace>, format: Format, options: &Options) -> (
     (out, written)
 }
 
-/// Exports `trace` whole, as text.
+/// Exports all of `trace` as text.
 pub(crate) fn text(trace: &Arc<Trace>, format: Format) -> String {
     String::from_utf8(export(trace, format, &Options::default()).0).unwrap()
 }

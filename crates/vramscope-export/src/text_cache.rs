@@ -1,17 +1,17 @@
-//! [`TextCache`]: texts that are needed again and again, in bounded memory.
+//! [`TextCache`]: a cache of texts in bounded memory.
 
 use std::hash::Hash;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
 
-/// The most bytes that a cache keeps.
+/// Limit on the bytes of a cache.
 const ROOM: usize = 32 << 20;
 
-/// The bytes that an entry takes in addition to its text, roughly.
+/// Approximate bytes of an entry in addition to its text.
 const OVERHEAD: usize = 64;
 
-/// Texts by key. When they take more than [`ROOM`], all are dropped at once, and are made again where they are needed.
+/// Texts by key. Above [`ROOM`] bytes, all entries are dropped at once and rebuilt on demand.
 pub(crate) struct TextCache<K> {
     texts: HashMap<K, Rc<str>>,
     bytes: usize,
@@ -22,12 +22,12 @@ impl<K: Hash + Eq> TextCache<K> {
         Self { texts: HashMap::new(), bytes: 0 }
     }
 
-    /// The text of `key`; `None` where it is not in the cache.
+    /// The text of `key`; `None` if it is not cached.
     pub(crate) fn get(&self, key: &K) -> Option<Rc<str>> {
         self.texts.get(key).cloned()
     }
 
-    /// Puts the text of `key` into the cache, and returns it.
+    /// Adds the text of `key`, and returns it.
     pub(crate) fn keep(&mut self, key: K, text: impl Into<Rc<str>>) -> Rc<str> {
         let text = text.into();
         self.bytes += text.len() + OVERHEAD;

@@ -1,11 +1,11 @@
 //! Files and folders that other users cannot redirect.
 //!
-//! A user who can write to a folder can put a link, a pipe or a device under any name in it, at any moment. So nothing here
-//! looks at a path first and opens it afterwards: folders are opened once ([`Dir`]), files are opened inside that folder without
-//! following links, and kind and owner are asked of what was opened.
+//! A user who can write to a folder can create a link, a pipe or a device under any name in it, at any time. A check of a path followed
+//! by an open of that path is therefore unsafe. Instead, this crate opens a folder once ([`Dir`]), opens files inside that folder
+//! without following links, and checks kind and owner of the open file.
 //!
-//! On systems other than Unix the functions have the same results, and work with paths: there, folders for temporary files belong
-//! to one user.
+//! On systems other than Unix, the functions have the same results but work with paths, because each user has a separate folder for
+//! temporary files.
 
 mod dir;
 mod log;
@@ -22,7 +22,7 @@ pub use open::open_regular;
 pub use private::PrivateFolder;
 pub use replace::{Replacement, Target, Unfinished};
 
-/// Whether both paths lead to one existing file, by device and inode: links and other names of a file count.
+/// Whether both paths lead to the same existing file. Compares device and inode, so links and hard links count.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     match (dir::identity(one), dir::identity(other)) {
         (Some(one), Some(other)) => one == other,
@@ -30,10 +30,10 @@ pub fn is_same_file(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// Creates a folder and those above it, where they are not there. Only this user can write to new ones.
+/// Creates a folder and its missing parents. Only this user can write to new folders.
 ///
 /// # Errors
-/// The system's own.
+/// Errors of the operating system.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! Files that are written from their beginning while a program runs, and are not replaced at the end.
+//! Files that a process writes while it runs, and does not replace at the end.
 
 use std::fs::File;
 use std::io;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::dir::{is_special, locate};
 
-/// Opens `path` for writing and leaves its contents: the caller locks it before it empties it. A regular file is created where there
-/// is none; links to it are followed. A pipe or a device is opened as it is.
+/// Opens `path` for writing and keeps its contents, so that the caller can lock the file before it truncates it. Follows links. Creates
+/// a regular file if none exists. Opens a pipe or a device as it is.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] where `path` is a link of another user's, who is not root; else the system's own.
+/// [`io::ErrorKind::PermissionDenied`] if `path` is a link owned by another user who is not root; otherwise errors of the operating system.
 pub fn open_log(path: &Path) -> io::Result<File> {
     let (dir, name) = locate(path)?;
     if is_special(path, &dir, &name) {

@@ -1,15 +1,15 @@
-//! Files that the user named, or that folders and patterns lead to.
+//! Files that the user names, directly or by folders and patterns.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// Opens the regular file that `path` leads to for reading; links are followed. What is no regular file is neither waited for nor read.
+/// Opens a regular file for reading. Follows links. Never waits for pipes and never reads from other special files.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] for what is no regular file; else the system's own.
+/// [`io::ErrorKind::InvalidInput`] if `path` does not lead to a regular file; otherwise errors of the operating system.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    // Asked first, because opening a device can act on it; asked again, because another file may stand there by then.
+    // Checked before the open, because opening a device can have effects. Checked again below, because the file may have been replaced.
     if !fs::metadata(path)?.is_file() {
         return Err(not_regular());
     }
@@ -17,7 +17,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
-/// Opens a pipe without waiting for its writer.
+/// Opens `path` for reading. Does not wait for the writer of a pipe.
 #[cfg(unix)]
 fn without_waiting(path: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};

@@ -1,12 +1,12 @@
-//! Temporary folders of one user.
+//! Temporary folders that only one user can access.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::Dir;
 
-/// A temporary folder under an unpredictable name, with mode 700 whatever the umask is. It is removed with all it holds when this
-/// value is dropped.
+/// A temporary folder with an unpredictable name and mode 700, whatever the umask is. Dropping this value removes the folder with its
+/// contents.
 #[derive(Debug)]
 pub struct PrivateFolder {
     path: PathBuf,
@@ -14,7 +14,7 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// A folder in the system's folder for temporary files, `TMPDIR`.
+    /// Creates a folder in the system's folder for temporary files (`TMPDIR`).
     ///
     /// # Errors
     /// As for [`new_in`](Self::new_in).
@@ -22,11 +22,11 @@ impl PrivateFolder {
         Self::new_in(&std::env::temp_dir(), prefix)
     }
 
-    /// A folder in `parent`. Its name begins with `prefix`.
+    /// Creates a folder in `parent` with a name that begins with `prefix`.
     ///
     /// # Errors
-    /// [`io::ErrorKind::PermissionDenied`] where other users could put another folder in its place, because they may write to
-    /// `parent` and it is not sticky, as `/tmp` is; else the system's own. The message names no path.
+    /// [`io::ErrorKind::PermissionDenied`] if other users could replace the folder, because they can write to `parent` and `parent` is
+    /// not sticky as `/tmp` is; otherwise errors of the operating system. The message does not include the path.
     pub fn new_in(parent: &Path, prefix: &str) -> io::Result<Self> {
         let parent = std::path::absolute(parent)?;
         let outer = Dir::open(&parent)?;
@@ -41,7 +41,7 @@ impl PrivateFolder {
         Ok(this)
     }
 
-    /// Its path, which is absolute.
+    /// The folder's absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! Replacing a file at once: it is as it was until the new one is whole and on the disk.
+//! Atomic replacement of a file: the old file stays until the new one is complete and on disk.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -9,32 +9,33 @@ use std::sync::Arc;
 use crate::Dir;
 use crate::dir::{is_special, locate, parent};
 
-/// The name of a file that is being written: `PREFIX`, 16 hexadecimal digits, `SUFFIX`.
+/// Temporary name of an unfinished file: `PREFIX`, 16 hexadecimal digits, `SUFFIX`.
 const PREFIX: &str = ".vramscope-";
 const SUFFIX: &str = ".part";
 
-/// Where output goes that the user named by a path.
+/// The destination of output to a path.
 #[derive(Debug)]
 pub enum Target {
-    /// A regular file, or none yet.
+    /// A regular file, which need not exist yet.
     Replacement(Replacement),
-    /// A pipe, a device or a file without a name, such as `/dev/stdout`: it is written to and stays.
+    /// A pipe, a device or a file without a name, such as `/dev/stdout`. It is written to in place.
     Special(File),
 }
 
 impl Target {
-    /// Opens `path` for writing. Links to a file are followed, and the file that they lead to is replaced; a link that leads nowhere is
-    /// replaced itself.
+    /// Opens `path` for writing. If `path` is a link to a file, that file is replaced. If it is a dangling link, the link is replaced.
     ///
     /// # Errors
-    /// [`io::ErrorKind::IsADirectory`] for a folder; [`io::ErrorKind::NotFound`] where there is no folder to write into;
-    /// [`io::ErrorKind::PermissionDenied`] where `path` is a link of another user's, who is not root; else the system's own.
+    /// - [`io::ErrorKind::IsADirectory`] for a folder
+    /// - [`io::ErrorKind::NotFound`] if the parent folder does not exist
+    /// - [`io::ErrorKind::PermissionDenied`] if `path` is a link owned by another user who is not root
+    /// - otherwise errors of the operating system
     pub fn open(path: &Path) -> io::Result<Self> {
         let before = fs::metadata(path).ok();
         if before.as_ref().is_some_and(fs::Metadata::is_dir) {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // A link that leads nowhere is replaced itself.
+        // A dangling link is replaced.
         let (dir, name) = if before.is_some() { locate(path)? } else { parent(path)? };
         if is_special(path, &dir, &name) {
             return Ok(Self::Special(File::options().write(true).open(path)?));
@@ -42,7 +43,7 @@ impl Target {
         Ok(Self::Replacement(Replacement::at(dir, name)?))
     }
 
-    /// The file to write into.
+    /// The file to write to.
     pub fn file(&self) -> &File {
         match self {
             Self::Replacement(new) => new.file(),
@@ -50,10 +51,10 @@ impl Target {
         }
     }
 
-    /// Puts a new file in its place, once it is on the disk.
+    /// Syncs the new file to disk and replaces the old one.
     ///
     /// # Errors
-    /// The system's own; the former file is then as it was.
+    /// Errors of the operating system. The old file is then unchanged.
     pub fn finish(self) -> io::Result<()> {
         match self {
             Self::Replacement(new) => new.finish(),
@@ -62,8 +63,8 @@ impl Target {
     }
 }
 
-/// A new file beside the one that it will replace. Dropped without [`finish`](Self::finish), it is removed, and the former file is
-/// as it was.
+/// A new file next to the file that it will replace. If it is dropped before [`finish`](Self::finish), the new file is removed and the
+/// old one is unchanged.
 #[derive(Debug)]
 pub struct Replacement {
     file: File,
@@ -72,7 +73,7 @@ pub struct Replacement {
     becomes: OsString,
 }
 
-/// The name that a file has while it is being written.
+/// The temporary name of an unfinished file.
 #[derive(Debug, Clone)]
 pub struct Unfinished {
     dir: Arc<Dir>,
@@ -86,18 +87,18 @@ impl PartialEq for Unfinished {
 }
 
 impl Unfinished {
-    /// Removes the file, where it still has that name.
+    /// Removes the unfinished file, if it still exists.
     pub fn remove(&self) {
         self.dir.remove_file(&self.name).ok();
     }
 }
 
 impl Replacement {
-    /// A file that will have the name `becomes` in `dir`. It gets the mode of the former one where that is this user's, else 666
-    /// less the umask.
+    /// Creates a file that will be renamed to `becomes` in `dir`. It gets the mode of the old file if this user owns that file,
+    /// otherwise mode 666 minus the umask.
     ///
     /// # Errors
-    /// Where no file can be created in the folder.
+    /// Errors of the operating system when the file cannot be created.
     pub fn at(dir: Dir, becomes: OsString) -> io::Result<Self> {
         let (name, file) = dir.create_unpredictable(PREFIX, SUFFIX, 0o666)?;
         #[cfg_attr(not(unix), expect(unused_variables, reason = "modes are those of Unix"))]
@@ -116,21 +117,21 @@ impl Replacement {
         &self.file
     }
 
-    /// The name that it has for now, for who removes it when a signal ends the process.
+    /// The temporary name, for signal handlers that remove the file.
     pub fn unfinished(&self) -> Unfinished {
         self.part.clone()
     }
 
-    /// Puts the file in its place, once it is on the disk.
+    /// Syncs the new file to disk and replaces the old one.
     ///
     /// # Errors
-    /// The system's own; the former file is then as it was.
+    /// Errors of the operating system. The old file is then unchanged.
     pub fn finish(mut self) -> io::Result<()> {
-        // A crash of the machine leaves the former file or the whole new one.
+        // After a crash of the machine, either the old file or the complete new file exists.
         self.file.sync_all()?;
         self.part.dir.rename(&self.part.name, &self.becomes)?;
         self.is_finished = true;
-        // The name, too. Not every file system can.
+        // Sync the rename, too. Some file systems do not support this.
         self.part.dir.sync().ok();
         Ok(())
     }
@@ -158,7 +159,7 @@ mod tests {
     fn replacement(path: &Path) -> Replacement {
         match Target::open(path).unwrap() {
             Target::Replacement(new) => new,
-            Target::Special(_) => panic!("{} is no special file", path.display()),
+            Target::Special(_) => panic!("{} is not a special file", path.display()),
         }
     }
 
@@ -227,7 +228,7 @@ mod tests {
             });
             match Target::open(&pipe).unwrap() {
                 Target::Special(mut out) => out.write_all(b"text").unwrap(),
-                Target::Replacement(_) => panic!("a pipe is no file"),
+                Target::Replacement(_) => panic!("a pipe is not a regular file"),
             }
             assert_eq!(reader.join().unwrap(), "text");
         });

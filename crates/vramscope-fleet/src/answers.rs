@@ -1,18 +1,18 @@
-//! What the forms of an answer are made from.
+//! The input of the output formats.
 
 use crate::budgets::Verdict;
 use crate::fleet::Fleet;
 
-/// A fleet, how its ranks were found, and how it stands to its budgets.
+/// A fleet, the source of its ranks, and the verdicts on its budgets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FleetAnswers<'f> {
-    /// The paths that were looked at, as they were given.
+    /// The searched paths, as they were given.
     pub paths: &'f [String],
-    /// Where the ranks were found, as what follows "ranks by".
+    /// How the ranks were found; completes "ranks by".
     pub rule: &'f str,
-    /// What was left out or could not be kept, a line each.
+    /// Notes about files that were left out and summaries that could not be cached, one line each.
     pub notes: &'f [String],
-    /// What all ranks say.
+    /// The combined ranks.
     pub fleet: &'f Fleet,
     /// The verdict on each budget.
     pub verdicts: &'f [Verdict],

@@ -1,4 +1,4 @@
-//! Budgets of a fleet: each kept, exceeded, or not known.
+//! Budgets of a fleet and their verdicts: kept, exceeded, or unknown.
 
 use serde::Serialize;
 use vramscope_basics::units::{bytes, counted};
@@ -6,25 +6,25 @@ use vramscope_basics::units::{bytes, counted};
 use crate::fleet::Fleet;
 use crate::numbers::ranks;
 
-/// What no rank may exceed.
+/// The limits of a fleet.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct Budgets {
-    /// The most allocated bytes at any moment, of each rank.
+    /// Limit on the peak of allocated bytes of each rank.
     pub max_peak: Option<u64>,
-    /// How far the highest peak may be above the mean, in percent of the mean.
+    /// Limit on the excess of the highest peak over the mean, in percent of the mean.
     pub max_imbalance_percent: Option<f64>,
 }
 
-/// How a fleet stands to a budget.
+/// The verdict on a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The budget, as the option is called.
+    /// The budget, named as its option.
     pub budget: &'static str,
-    /// Whether it is kept.
+    /// Whether the budget is kept.
     pub status: Status,
     /// Ranks that exceed it.
     pub ranks: Vec<u64>,
-    /// The same in a sentence.
+    /// The verdict in a sentence.
     pub text: String,
 }
 
@@ -32,11 +32,11 @@ pub struct Verdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It is.
+    /// The budget is kept.
     Kept,
-    /// It is exceeded.
+    /// The budget is exceeded.
     Exceeded,
-    /// The recordings do not tell.
+    /// The recordings cannot show it.
     Unknown,
 }
 
@@ -85,7 +85,7 @@ fn imbalance(fleet: &Fleet, limit: f64) -> Verdict {
                 ),
             )
         }
-        _ => (0.0, "nothing could be read".to_owned()),
+        _ => (0.0, "no recording could be read".to_owned()),
     };
     let limit_text = format!("--max-imbalance {limit}%");
     let (status, text) = match unknown(fleet) {
@@ -98,18 +98,18 @@ fn imbalance(fleet: &Fleet, limit: f64) -> Verdict {
     Verdict { budget: "max-imbalance", status, ranks: highest.into_iter().collect(), text }
 }
 
-/// Why a budget may be exceeded without that anything shows it.
+/// Ranks that may exceed a budget although no recording shows it, as a clause.
 fn unknown(fleet: &Fleet) -> Option<String> {
     let unread: Vec<u64> = fleet.unread.iter().map(|rank| rank.rank).collect();
     let reasons = [
-        (unread.as_slice(), "could not be read"),
-        (fleet.missing_ranks.as_slice(), "missing"),
-        (fleet.peaks_not_known.as_slice(), "whose beginning was not recorded"),
+        (unread.as_slice(), "that could not be read"),
+        (fleet.missing_ranks.as_slice(), "without a recording"),
+        (fleet.peaks_not_known.as_slice(), "recorded without the beginning"),
     ];
     let told: Vec<String> = reasons
         .into_iter()
         .filter(|(which, _)| !which.is_empty())
         .map(|(which, why)| format!("{} {why} ({})", counted(which.len() as u64, "rank"), ranks(which)))
         .collect();
-    (!told.is_empty()).then(|| format!("nobody knows of {}", told.join(", of ")))
+    (!told.is_empty()).then(|| format!("unknown for {}", told.join(", ")))
 }

@@ -1,5 +1,5 @@
-//! Bundles: the folders that a flight recorder leaves, one for each out of memory, with facts beside the recording. The folders are
-//! named after times and processes, and the facts tell the rank.
+//! Bundles: the folders that a flight recorder writes, one per out-of-memory failure, with facts next to the recording. Folder names
+//! contain times and process IDs; the facts contain the rank.
 
 use std::fs;
 use std::io::Read as _;
@@ -8,22 +8,22 @@ use std::path::Path;
 use serde_json::Value;
 use vramscope_files::open_regular;
 
-/// What a bundle calls its recording. There is none where the program recorded no history.
+/// File name of a bundle's recording. Missing if the program recorded no history.
 pub(crate) const SNAPSHOT: &str = "snapshot.pickle";
 
-/// What the process was: among the rest the variables of its environment.
+/// File name of the facts about the process, including its environment variables.
 const ENVIRONMENT: &str = "environment.json";
 
-/// What the bundle holds.
+/// File name of the list of contents.
 const MANIFEST: &str = "manifest.json";
 
-/// What else lies in a bundle and is called as a recording might be.
+/// Further files of a bundle whose names look like recordings.
 pub(crate) const FACTS: [&str; 4] = [ENVIRONMENT, MANIFEST, "metadata.json", "events.json"];
 
-/// The variables in which launchers tell a process its rank among all: torchrun, Open MPI, Slurm.
+/// Environment variables with the global rank of a process, set by torchrun, Open MPI and Slurm.
 const RANKS: [&str; 3] = ["RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"];
 
-/// The most bytes of facts that are read.
+/// Limit on the bytes of facts.
 const MOST: u64 = 1 << 20;
 
 /// Whether a folder is a bundle.
@@ -33,12 +33,12 @@ pub(crate) fn is_bundle(folder: &Path) -> bool {
         .all(|name| fs::metadata(folder.join(name)).is_ok_and(|file| file.is_file()))
 }
 
-/// The bundle that a recording lies in.
+/// The bundle that contains a recording.
 pub(crate) fn of(recording: &Path) -> Option<&Path> {
     recording.parent().filter(|folder| recording.ends_with(SNAPSHOT) && is_bundle(folder))
 }
 
-/// The rank of the process that left a bundle, as far as its facts tell.
+/// The rank of the process that wrote a bundle, if the facts contain it.
 pub(crate) fn rank(bundle: &Path) -> Option<u64> {
     let mut facts = Vec::new();
     open_regular(&bundle.join(ENVIRONMENT)).ok()?.take(MOST).read_to_end(&mut facts).ok()?;

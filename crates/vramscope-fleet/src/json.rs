@@ -1,4 +1,4 @@
-//! `vramscope fleet --json`.
+//! JSON of `vramscope fleet --json`.
 
 use serde::Serialize;
 
@@ -6,13 +6,13 @@ use crate::answers::FleetAnswers;
 use crate::budgets::{Status, Verdict};
 use crate::fleet::Fleet;
 
-/// `vramscope fleet --json`.
+/// The output of `vramscope fleet --json`.
 #[derive(Debug, Serialize)]
 pub struct FleetJson<'f> {
     paths: &'f [String],
     ranks_by: &'f str,
     notes: &'f [String],
-    /// Every budget is known to be kept; null where none was set.
+    /// Whether all budgets are kept; false if one is unknown; null if none was set.
     kept: Option<bool>,
     budgets: &'f [Verdict],
     #[serde(flatten)]
@@ -20,7 +20,7 @@ pub struct FleetJson<'f> {
 }
 
 impl<'f> FleetJson<'f> {
-    /// The answers as JSON.
+    /// The output for `answers`.
     #[must_use]
     pub fn new(answers: &FleetAnswers<'f>) -> Self {
         let FleetAnswers { paths, rule, notes, fleet, verdicts } = *answers;

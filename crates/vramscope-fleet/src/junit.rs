@@ -1,4 +1,4 @@
-//! Whether a fleet keeps its budgets, as JUnit XML: each is a test case.
+//! Verdicts on a fleet's budgets as JUnit XML: each is a test case.
 
 use std::io;
 
@@ -8,10 +8,10 @@ use vramscope_report::harmless_xml;
 use crate::answers::FleetAnswers;
 use crate::budgets::{Status, Verdict};
 
-/// The verdicts as JUnit XML: an exceeded budget is a failure, one that is not known to be kept an error.
+/// The verdicts as JUnit XML: an exceeded budget is a failure, an unknown one an error.
 ///
 /// # Errors
-/// What the library that writes XML complains of; nothing is known that would make it.
+/// Returns an error of the XML library. No input is known to cause one.
 pub fn fleet_junit(answers: &FleetAnswers<'_>) -> io::Result<String> {
     let mut suite = TestSuite::new("fleet");
     suite.add_test_cases(answers.verdicts.iter().map(case));
@@ -31,7 +31,7 @@ fn case(verdict: &Verdict) -> TestCase {
     let failed = match verdict.status {
         Status::Kept => None,
         Status::Exceeded => Some((NonSuccessKind::Failure, "exceeded")),
-        Status::Unknown => Some((NonSuccessKind::Error, "not known")),
+        Status::Unknown => Some((NonSuccessKind::Error, "unknown")),
     };
     let status = failed.map_or_else(TestCaseStatus::success, |(kind, ty)| {
         let mut status = TestCaseStatus::non_success(kind);

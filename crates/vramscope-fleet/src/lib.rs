@@ -1,9 +1,22 @@
-//! Recordings of all ranks of a job, as one answer: which ranks are different, and why.
+//! Combines the recordings of all ranks of a job: which ranks differ, and why.
 //!
 //! ```text
 //!   paths --> files --> ranks --> summaries --> Fleet --> text, JSON, JUnit
 //!      listing   naming     work, cache    pure
 //! ```
+
+//!
+//! # Modules
+//! - `listing`: paths to files. `naming`: files to ranks, with one rule for all names. Ranks recorded beside the files (`bundle`) take
+//!   precedence over names. `**` in a pattern follows no links to folders.
+//! - `work`: several recordings at once, largest first. A recording is in memory only while it is summarized.
+//! - `summary`: a few kilobytes of plain data with a version; the whole answer follows from summaries. `summarize` has no rule of its
+//!   own: it uses the analysis and the sentences of the report.
+//! - `cache`: summaries in the user's cache folder, by version of the recording. Nothing is written beside recordings, and files that
+//!   another user owns or can write to are not read.
+//! - `fleet`: a pure function of the rows. In `kinds`, ranks in the order of their peaks join the most similar kind, by its first rank.
+//!   Nothing depends on the order of files.
+//! - `told`: the main findings as sentences, for text and page. `place`: on this machine, or in a store.
 
 mod answers;
 mod budgets;
@@ -44,7 +57,7 @@ pub use text::fleet_text;
 pub use told::{Different, Told, different, kinds_of_ranks, told};
 pub use work::{RankFile, WorkOptions, summaries};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

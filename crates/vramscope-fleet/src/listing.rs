@@ -1,4 +1,4 @@
-//! The files that paths stand for: folders with what is in them, patterns of a shell, files.
+//! Finds the files for paths: folders with their contents, shell patterns, files.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
@@ -11,56 +11,56 @@ use crate::bundle;
 use crate::naming::Candidate;
 use crate::pattern::{self, MOST_FOLDERS, TooManyFolders};
 
-/// How the names of recordings end, in small letters. A file that is named itself may be called anything.
+/// Endings of the names of recordings, in lower case. A file that is given by name may have any name.
 const ENDINGS: [&str; 4] = ["pickle", "pkl", "json", "vramscope"];
 
-/// How names end that were compressed.
+/// Endings of compressed files.
 const COMPRESSED: [&str; 3] = ["gz", "zst", "zstd"];
 
-/// The files that were found, and what could not be looked at.
+/// The files that were found, and notes about others.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Listing {
-    /// Each file once, with what names tell of it.
+    /// Each file once, with the facts that its name and folder contain.
     pub files: Vec<(PathBuf, Candidate)>,
-    /// What could not be looked at, a line each.
+    /// Files and folders that could not be used, one line each.
     pub notes: Vec<String>,
 }
 
-/// The most notes of a listing; further ones are counted.
+/// Limit on the notes of a listing; further ones are only counted.
 const MOST_NOTES: usize = 20;
 
-/// Why there is no list of recordings.
+/// Why no recordings were listed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NoFiles {
-    /// The paths have no recording.
+    /// The paths contain no recording.
     #[error(
-        "no recording in {looked_at}: looked for files that end in {endings}, also with .gz or .zst; name others themselves"
+        "no recording in {looked_at}: searched for files that end in {endings}, optionally followed by .gz or .zst; give other files by name"
     )]
     None {
         /// The paths.
         looked_at: String,
-        /// The ends of names of recordings.
+        /// The endings of the names of recordings.
         endings: String,
     },
-    /// A pattern stands for more folders than are read.
-    #[error("{pattern}: matches more than {most} folders; name the folders of the recordings")]
+    /// A pattern matches more folders than the limit.
+    #[error("{pattern}: matches more than {most} folders; give the folders of the recordings instead")]
     TooMany {
         /// The pattern.
         pattern: String,
-        /// The most folders that are read for a pattern.
+        /// The limit on the folders of a pattern.
         most: usize,
     },
 }
 
 /// Finds the recordings in `paths`.
 ///
-/// A folder stands for all files in it and in its folders that are named like recordings; the folder of a flight recorder stands for its
-/// snapshot alone. A pattern such as `runs/*/rank*.pickle` stands for the paths that match it, and any other path for itself. Hidden
-/// files, links to folders, and pipes and devices are left out of folders; `**` in a pattern follows no links.
+/// A folder stands for all files in it and in its subfolders that are named like recordings; the folder of a flight recorder stands for
+/// its snapshot only. A pattern such as `runs/*/rank*.pickle` stands for the matching paths, and any other path for itself. Hidden files,
+/// links to folders, pipes and devices in folders are left out; `**` in a pattern follows no links.
 ///
 /// # Errors
-/// [`NoFiles`] where there is no recording, or where a pattern matches too many folders.
+/// [`NoFiles`] if there is no recording, or if a pattern matches too many folders.
 pub fn list(paths: &[PathBuf]) -> Result<Listing, NoFiles> {
     let mut search = Search::default();
     for path in paths {
@@ -79,18 +79,18 @@ pub fn list(paths: &[PathBuf]) -> Result<Listing, NoFiles> {
         return Err(NoFiles::None { looked_at: looked_at.join(", "), endings });
     }
     if more_notes > 0 {
-        listing.notes.push(format!("{more_notes} further files and folders are left out"));
+        listing.notes.push(format!("{more_notes} more files and folders are left out"));
     }
     Ok(listing)
 }
 
-/// A listing under way.
+/// A listing in progress.
 #[derive(Debug, Default)]
 struct Search {
     listing: Listing,
     /// Notes beyond the first [`MOST_NOTES`].
     more_notes: usize,
-    /// Folders that were listed: several matches of a pattern may lie in each other.
+    /// Folders that were listed: matches of a pattern may contain each other.
     listed: BTreeSet<PathBuf>,
 }
 
@@ -103,11 +103,11 @@ impl Search {
         }
     }
 
-    /// A file that a folder or a pattern leads to. A link that leads nowhere is kept, and reading it says so.
+    /// A file in a folder or a match of a pattern. A dangling link is kept, so that reading it reports the error.
     fn found(&mut self, path: PathBuf) {
         match fs::metadata(&path) {
             Ok(metadata) if !metadata.is_file() => {
-                self.note(format!("{}: is no regular file; it is left out", path.display()));
+                self.note(format!("{}: is not a regular file; it is left out", path.display()));
             }
             metadata => self.file(path, metadata.ok().as_ref()),
         }
@@ -124,7 +124,7 @@ impl Search {
     /// A path that does not exist: a pattern, or a mistake.
     fn pattern(&mut self, path: &Path) -> Result<(), NoFiles> {
         match path.to_str().and_then(|text| pattern::matches(text, MOST_FOLDERS)) {
-            None => self.note(format!("{}: there is no such file or folder", path.display())),
+            None => self.note(format!("{}: no such file or folder", path.display())),
             Some(Err(TooManyFolders)) => {
                 return Err(NoFiles::TooMany { pattern: path.display().to_string(), most: MOST_FOLDERS });
             }
@@ -147,7 +147,7 @@ impl Search {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(e) => {
-                return self.note(format!("{}: {e}; what is in it is left out", folder.display()));
+                return self.note(format!("{}: {e}; its contents are left out", folder.display()));
             }
         };
         for entry in entries.flatten() {
@@ -156,7 +156,7 @@ impl Search {
             if name.starts_with('.') {
                 continue;
             }
-            // A link to a folder may lead back to where it lies.
+            // Links to folders are skipped, because they may lead back to this folder.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.folder(&entry.path()),
                 Ok(_) if is_called_recording(&name) => self.found(entry.path()),
@@ -165,13 +165,13 @@ impl Search {
         }
     }
 
-    /// What a flight recorder left: the other files of it are no recordings.
+    /// The folder of a flight recorder: only its snapshot is a recording.
     fn bundle(&mut self, folder: &Path) {
         let snapshot = folder.join(bundle::SNAPSHOT);
         match fs::metadata(&snapshot) {
             Ok(_) => self.found(snapshot),
             Err(_) => self.note(format!(
-                "{}: no history was recorded there, so that there is no {}",
+                "{}: contains no {}, because no history was recorded",
                 folder.display(),
                 bundle::SNAPSHOT
             )),
@@ -179,7 +179,7 @@ impl Search {
     }
 }
 
-/// Whether a file is called like a recording, and not like what lies beside one in a bundle.
+/// Whether a file has the name of a recording, and not of another file in a bundle.
 #[must_use]
 pub fn is_called_recording(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
@@ -191,7 +191,7 @@ pub fn is_called_recording(name: &str) -> bool {
     plain.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
-/// When a file was last changed, in nanoseconds since the Unix epoch; 0 where nobody knows.
+/// The modification time in nanoseconds since the Unix epoch; 0 if unknown.
 pub(crate) fn modified_ns(metadata: &Metadata) -> i64 {
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     modified.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
@@ -242,7 +242,7 @@ mod tests {
         let left = list(&[at("dump_1"), at("dump_*")]).unwrap();
         assert_eq!(left.files.iter().map(|(_, file)| file.told).collect::<Vec<_>>(), [Some(4)]);
         let unrecorded = format!(
-            "{}: no history was recorded there, so that there is no snapshot.pickle",
+            "{}: contains no snapshot.pickle, because no history was recorded",
             at("dump_2").display()
         );
         assert_eq!(left.notes, [unrecorded]);
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(
             list(&[at("none*")]).unwrap_err().to_string(),
             format!(
-                "no recording in {}: looked for files that end in .pickle, .pkl, .json, .vramscope, also with .gz or .zst; name others themselves",
+                "no recording in {}: searched for files that end in .pickle, .pkl, .json, .vramscope, optionally followed by .gz or .zst; give other files by name",
                 at("none*").display()
             )
         );

@@ -1,15 +1,15 @@
-//! Lists of ranks, as people write them.
+//! Formats lists of ranks.
 
-/// Ranges in a list before it is cut.
+/// Limit on the ranges in a list.
 const MOST_RANGES: usize = 12;
 
-/// `rank 13`, `ranks 0-3, 7`: these numbers, which rise.
+/// `rank 13`, `ranks 0-3, 7`: these sorted numbers.
 pub(crate) fn ranks(numbers: &[u64]) -> String {
     let s = if numbers.len() == 1 { "" } else { "s" };
     format!("rank{s} {}", ranges(numbers))
 }
 
-/// `0-3, 7`; a long list ends with how many more there are.
+/// `0-3, 7`; a long list ends with the number of further ranks.
 pub(crate) fn ranges(numbers: &[u64]) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for &number in numbers {

@@ -1,30 +1,30 @@
-//! Patterns of a shell, as `runs/**/rank*.pickle`: the paths that match one.
+//! Finds the paths that match a shell pattern, as `runs/**/rank*.pickle`.
 //!
-//! `*`, `?` and `[...]` match within a name, `**` matches any number of folders. `**` does not follow links to folders, which could
-//! lead back to their own folder. Hidden files match only where the pattern has the dot.
+//! `*`, `?` and `[...]` match within a name; `**` matches any number of folders. `**` does not follow links to folders, because they may
+//! lead back to their folder. Hidden files match only if the pattern contains the dot.
 
 use std::fs;
 use std::path::{Component, MAIN_SEPARATOR_STR, Path, PathBuf, is_separator};
 
 use glob::{MatchOptions, Pattern};
 
-/// The most folders that are read for one pattern: 128 for each rank of a job of 4,096 ranks.
+/// Limit on the folders read for one pattern: 128 per rank of a job of 4,096 ranks.
 pub(crate) const MOST_FOLDERS: usize = 1 << 19;
 
-/// A part of a pattern between two separators.
+/// A component of a pattern.
 enum Part {
     /// A name without wildcards.
     Name(PathBuf),
     /// A name with wildcards.
     Wild(Pattern),
-    /// `**`: any number of folders, none included.
+    /// `**`: any number of folders, including zero.
     Folders,
 }
 
-/// The paths that match a pattern, sorted, each once; `None` where the text is no pattern.
+/// The paths that match a pattern, sorted, without duplicates; `None` if the text is not a pattern.
 ///
 /// # Errors
-/// [`TooManyFolders`] where more than `most_folders` folders would have to be read.
+/// [`TooManyFolders`] if more than `most_folders` folders would have to be read.
 pub(crate) fn matches(text: &str, most_folders: usize) -> Option<Result<Vec<PathBuf>, TooManyFolders>> {
     let parts = parts(text)?;
     let mut search = Search { found: Vec::new(), folders: 0, most_folders };
@@ -38,7 +38,7 @@ pub(crate) fn matches(text: &str, most_folders: usize) -> Option<Result<Vec<Path
     Some(searched.map(|()| found))
 }
 
-/// A pattern stands for more folders than are read.
+/// A pattern matches more folders than the limit.
 #[derive(Debug)]
 pub(crate) struct TooManyFolders;
 
@@ -64,13 +64,13 @@ fn parts(text: &str) -> Option<Vec<Part>> {
 
 struct Search {
     found: Vec<PathBuf>,
-    /// How many folders were read.
+    /// The number of folders read so far.
     folders: usize,
     most_folders: usize,
 }
 
 impl Search {
-    /// Finds what matches `parts` in `folder`; the empty path is the current folder.
+    /// Finds the paths that match `parts` in `folder`; the empty path is the current folder.
     fn below(&mut self, folder: &Path, parts: &[Part]) -> Result<(), TooManyFolders> {
         match parts {
             [] => self.found.push(folder.to_owned()),
@@ -106,7 +106,7 @@ impl Search {
         Ok(())
     }
 
-    /// The entries of a folder; none where it cannot be read.
+    /// The entries of a folder; empty if it cannot be read.
     fn entries(&mut self, folder: &Path) -> Result<Vec<fs::DirEntry>, TooManyFolders> {
         self.folders += 1;
         if self.folders > self.most_folders {
@@ -121,7 +121,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// The paths in `folder` that match, as relative names.
+    /// The matching paths relative to `folder`.
     fn names(folder: &Path, pattern: &str) -> Vec<String> {
         let found = matches(&format!("{}/{pattern}", folder.display()), MOST_FOLDERS).unwrap().unwrap();
         found.iter().map(|path| path.strip_prefix(folder).unwrap().display().to_string()).collect()
@@ -166,7 +166,7 @@ mod tests {
         fs::write(folder.path().join("rank0"), "").unwrap();
         assert_eq!(names(folder.path(), "**/rank*"), ["rank0"]);
         assert_eq!(names(folder.path(), "*/rank*"), ["one/rank0", "two/rank0"]);
-        // Each level of links doubles the folders to read.
+        // Each level of links doubles the number of folders.
         let deep = format!("{}/{}rank*", folder.path().display(), "*/".repeat(30));
         assert!(matches(&deep, 1000).unwrap().is_err());
     }

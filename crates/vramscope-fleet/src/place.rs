@@ -1,4 +1,4 @@
-//! [`Place`]: where a recording lies, on this machine or in a store that others read for us.
+//! [`Place`]: the location of a recording, on this machine or in a store.
 
 use std::fmt::{self, Debug, Display};
 use std::fs::File;
@@ -10,35 +10,35 @@ use vramscope_files::open_regular;
 use vramscope_trace::ReadError;
 use vramscope_trace::formats::{self, ReadOptions, Recording};
 
-/// Where a recording lies.
+/// The location of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// On this machine.
+    /// A path on this machine.
     Here(PathBuf),
-    /// In a store.
+    /// A file in a store.
     Stored(Stored),
 }
 
 /// A file in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
-    /// Its address, as `s3://bucket/run/rank3.pickle`.
+    /// Its URL, as `s3://bucket/run/rank3.pickle`.
     pub address: String,
-    /// Its bytes.
+    /// Its size in bytes.
     pub length: u64,
-    /// When it was last written, in nanoseconds since the Unix epoch.
+    /// Modification time in nanoseconds since the Unix epoch.
     pub modified_ns: i64,
-    /// What tells it from what had this address before, as the store says it.
+    /// The store's version of the file; it changes when the file is replaced.
     pub version: String,
 }
 
-/// Reads what lies in stores.
+/// Reads files from stores.
 pub trait Store: Debug + Sync {
-    /// The bytes of a file, as they arrive.
+    /// Streams the contents of a file.
     ///
     /// # Errors
-    /// In words where the store does not answer, or refuses.
+    /// A message if the store does not answer or refuses.
     fn open(&self, address: &str) -> Result<Box<dyn Read + Send>, String>;
 }
 
@@ -54,7 +54,7 @@ impl Display for Place {
 /// Reads a recording.
 ///
 /// # Errors
-/// In words: why it cannot be read.
+/// A message with the reason.
 pub fn read(place: &Place, options: ReadOptions, store: Option<&dyn Store>) -> Result<Recording, String> {
     match place {
         Place::Here(path) => {
@@ -67,30 +67,30 @@ pub fn read(place: &Place, options: ReadOptions, store: Option<&dyn Store>) -> R
     }
 }
 
-/// Opens a file of this machine.
+/// Opens a file on this machine.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     open_regular(path).map_err(|e| match e.kind() {
-        io::ErrorKind::InvalidInput => io::Error::other("is no regular file; name a recording"),
+        io::ErrorKind::InvalidInput => io::Error::other("is not a regular file; name a recording"),
         _ => e,
     })
 }
 
-/// Opens a file of a store.
+/// Opens a file in a store.
 pub(crate) fn open_stored(
     stored: &Stored,
     store: Option<&dyn Store>,
 ) -> Result<Box<dyn Read + Send>, String> {
-    store.ok_or_else(|| "lies in a store, which this program cannot read".to_owned())?.open(&stored.address)
+    store.ok_or_else(|| "is in a store, which this program cannot read".to_owned())?.open(&stored.address)
 }
 
 pub(crate) fn told(e: io::Error) -> String {
     e.to_string()
 }
 
-/// What the reader says, and what can be done about it.
+/// The error message, with advice.
 pub(crate) fn in_words(e: ReadError) -> String {
     match e {
-        ReadError::Expands { .. } => format!("{e}, or give --max-expanded"),
+        ReadError::Expands { .. } => format!("{e}, or raise --max-expanded"),
         _ => e.to_string(),
     }
 }

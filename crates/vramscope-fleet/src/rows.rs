@@ -1,4 +1,4 @@
-//! What is known of each rank: a row each, whatever became of its recording.
+//! One row per rank, even if its recording could not be read.
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
@@ -9,11 +9,11 @@ use crate::summary::RankSummary;
 /// A rank and its recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankRow {
-    /// Whose it is.
+    /// The rank.
     pub rank: Rank,
-    /// The file, as it was named.
+    /// The file, as it was given.
     pub file: String,
-    /// What it says, or why it could not be read, in words.
+    /// The summary, or the reason why the file could not be read.
     pub summary: Result<Box<RankSummary>, String>,
 }
 

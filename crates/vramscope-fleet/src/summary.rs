@@ -1,127 +1,126 @@
-//! What is kept of one recording: a few kilobytes of plain data, from which a fleet is answered without the recording.
+//! The summary of one recording: a few kilobytes of plain data. A fleet is computed from summaries alone.
 //!
-//! Names of fields are those of the JSON; sizes are bytes, times microseconds since the Unix epoch, and events are numbered
-//! from 0.
+//! Field names are the JSON keys. Sizes are in bytes, times in microseconds since the Unix epoch; events are numbered from 0.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of [`RankSummary`]: a summary of another one is made again.
+/// The version of [`RankSummary`]: cached summaries of other versions are recomputed.
 pub const VERSION: u32 = 1;
 
-/// What one recording says, of the device that used most where it has several.
+/// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankSummary {
-    /// The form of the file, as `pickle`.
+    /// The format of the file, as `pickle`.
     pub format: String,
     /// The device with the highest peak of allocated bytes.
     pub device: i64,
-    /// Further devices that the process used, which nothing here is of.
+    /// Further devices that the process used; this summary does not include them.
     pub other_devices: Vec<i64>,
-    /// Events recorded of the device.
+    /// The number of recorded events of the device.
     pub events: usize,
-    /// When the first of them happened, where recorded.
+    /// Time of the first event, if recorded.
     pub begin_us: Option<i64>,
-    /// When the last of them happened.
+    /// Time of the last event, if recorded.
     pub end_us: Option<i64>,
-    /// The highest allocated bytes.
+    /// The peak of allocated bytes.
     pub peak_allocated: PeakAt,
-    /// The highest reserved bytes.
+    /// The peak of reserved bytes.
     pub peak_reserved: PeakAt,
     /// Allocated bytes before the first event.
     pub preexisting_bytes: u64,
-    /// The first request that failed.
+    /// The first failed request.
     pub oom: Option<Oom>,
-    /// How many requests failed.
+    /// The number of failed requests.
     pub ooms: usize,
-    /// What the allocator could have of the device, as far as the recording shows it: where it first ran out of memory.
+    /// Device memory available to the allocator, inferred from the first out-of-memory failure.
     pub capacity_bytes: Option<u64>,
-    /// Who held the allocated bytes at their peak, by line.
+    /// Holders at the peak of allocated bytes, by line.
     pub lines: Holders,
-    /// The same by category.
+    /// Holders at that peak, by category.
     pub categories: Holders,
-    /// The same by the module that made it, without the modules inside it; empty where the recording knows no modules.
+    /// Holders at that peak, by allocating module without inner modules; empty if no modules are recorded.
     pub layers: Holders,
-    /// Lines whose allocations pile up, most bytes first.
+    /// Leaking lines, most bytes first.
     pub leaks: Vec<Leak>,
-    /// Lines beyond those in `leaks`.
+    /// The number of lines beyond those in `leaks`.
     pub more_leaks: usize,
-    /// What is reserved and free at the peak of allocated bytes; `None` where no request is known to tell it for.
+    /// Unused reserved memory at the peak of allocated bytes; `None` if no request is known.
     pub fragmentation_at_peak: Option<Unused>,
-    /// The same at the peak of reserved bytes, where it costs most.
+    /// Unused reserved memory at the peak of reserved bytes.
     pub fragmentation_at_most_reserved: Option<Unused>,
-    /// The steps of training or serving, where the program repeats itself.
+    /// The steps of training or serving, if the program repeats itself.
     pub steps: Option<StepsTold>,
     /// Allocated and reserved bytes over the run.
     pub course: Course,
-    /// The release of PyTorch, as far as its rules can be told.
+    /// The PyTorch release, inferred from the recording.
     pub release: String,
-    /// The settings of the allocator that held, by their keys in `PYTORCH_CUDA_ALLOC_CONF`; `None` where the recording names none.
+    /// The allocator settings in force, by their keys in `PYTORCH_CUDA_ALLOC_CONF`; `None` if none are recorded.
     pub settings: Option<BTreeMap<String, String>>,
-    /// Which program it was.
+    /// The recorded program.
     pub program: Program,
-    /// Allocated bytes are exact, and not partly inferred.
+    /// Whether allocated bytes are exact, and not partly inferred.
     pub is_exact: bool,
-    /// The oldest events were probably dropped: the peak may have been higher.
+    /// Whether the oldest events were probably dropped, so that the peak may have been higher.
     pub events_dropped: bool,
-    /// Why numbers may not be exact, a sentence each.
+    /// The limitations of the numbers, one sentence each.
     pub doubts: Vec<String>,
-    /// What of the file did not reach the answers, a line each.
+    /// Contents of the file that were not used, one line each.
     pub notices: Vec<String>,
 }
 
-/// The highest value of a counter, and where it was first so high.
+/// The peak of a counter, and its first occurrence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeakAt {
-    /// The highest value.
+    /// The peak.
     pub bytes: u64,
-    /// The last event before; `None` where nothing rose above the start.
+    /// The event index of the peak; `None` if nothing rose above the start.
     pub event: Option<usize>,
-    /// When that event happened, where recorded.
+    /// Time of that event, if recorded.
     pub time_us: Option<i64>,
 }
 
-/// A request that failed.
+/// A failed request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oom {
-    /// The number of the event.
+    /// The event index.
     pub event: usize,
-    /// When it happened, where recorded.
+    /// Time of the event, if recorded.
     pub time_us: Option<i64>,
-    /// What was asked for, after rounding.
+    /// The requested bytes, after rounding.
     pub requested_bytes: u64,
-    /// What the driver still had free.
+    /// Free device memory according to the driver.
     pub device_free_bytes: u64,
-    /// What was in allocated blocks.
+    /// Bytes in allocated blocks.
     pub allocated_bytes: u64,
-    /// What the allocator held.
+    /// Reserved bytes of the allocator.
     pub reserved_bytes: u64,
-    /// Free on the device and reserved without use together would have been enough.
+    /// Whether the free device memory and the unused reserved memory together would have been enough.
     pub enough_in_total: bool,
-    /// The device had room for it: a limit on reserved bytes stood in the way.
+    /// Whether the device had room for the request, and a limit on reserved bytes prevented it.
     pub at_limit: bool,
-    /// The line that asked.
+    /// The requesting line.
     pub line: Option<String>,
-    /// What the report says of it, in a sentence.
+    /// The verdict of the report, in a sentence.
     pub verdict: String,
     /// What to change, in sentences.
     pub remedy: Option<String>,
 }
 
-/// Groups of what was allocated, most bytes first; all of them together are exactly the bytes that were.
+/// Groups of allocations, most bytes first; their sum is exactly the allocated bytes.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holders {
     /// The groups with the most bytes.
     pub top: Vec<Held>,
-    /// All others together.
+    /// Bytes of all other groups together.
     pub rest_bytes: u64,
-    /// How many these are.
+    /// The number of these groups.
     pub rest_groups: usize,
 }
 
 impl Holders {
-    /// What a group that is not among the first holds at most.
+    /// Upper bound on the bytes of one group of the rest.
     pub fn most_of_rest(&self) -> u64 {
         let last = self.top.last().map_or(u64::MAX, |held| held.bytes);
         self.rest_bytes.min(last)
@@ -131,85 +130,85 @@ impl Holders {
 /// A group of allocations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// As the report names it.
+    /// Its name in reports.
     pub name: String,
-    /// What tells it from others in recordings of other hosts: of a line the whole path of its file, the line and the function.
-    /// `None` where the name does.
+    /// An identifier across recordings of different hosts: for a line, the path of its file, the line number and the function.
+    /// `None` if the name is the identifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// It was live before recording began.
+    /// Whether it was live before recording began.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preexisting: bool,
     /// Bytes of its blocks.
     pub bytes: u64,
-    /// How many blocks there are.
+    /// The number of its blocks.
     pub count: u64,
 }
 
 /// A line that is suspected of a leak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leak {
-    /// As the report names it.
+    /// Its name in reports.
     pub name: String,
-    /// As of [`Held::place`].
+    /// An identifier as [`Held::place`].
     pub place: Option<String>,
-    /// How many of its allocations were never freed.
+    /// The number of its allocations that were never freed.
     pub kept: u64,
-    /// Bytes of these.
+    /// Bytes of these allocations.
     pub kept_bytes: u64,
-    /// Bytes of these that a step adds, on average; `None` where no steps are known.
+    /// Average bytes of these per step; `None` if no steps are known.
     pub bytes_a_step: Option<u64>,
 }
 
-/// What is reserved and not in use at a moment.
+/// Reserved memory that is not in use at an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unused {
-    /// The last event before that moment.
+    /// The event index; `None` before the first event.
     pub event: Option<usize>,
-    /// What the allocator held.
+    /// Reserved bytes of the allocator.
     pub reserved_bytes: u64,
-    /// Lost inside of blocks to rounding.
+    /// Bytes lost to rounding inside blocks.
     pub internal_bytes: u64,
-    /// Between blocks: reserved and free.
+    /// Bytes between blocks: reserved and free.
     pub external_bytes: u64,
-    /// Part of it in whole segments, which go back to the device when needed.
+    /// The part of `external_bytes` in whole segments, which the allocator can release when needed.
     pub whole_segments_bytes: u64,
-    /// Part of it that one more of the run's largest requests cannot use.
+    /// The part of `external_bytes` that one more of the run's largest requests cannot use.
     pub unusable_bytes: u64,
 }
 
 /// The steps of a program that repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepsTold {
-    /// How many there are.
+    /// The number of steps.
     pub count: usize,
-    /// How long the typical one took, in microseconds, where times are recorded.
+    /// Duration of the typical step in microseconds, if times are recorded.
     pub typical_us: Option<i64>,
-    /// The highest allocated bytes in the typical one.
+    /// The peak of allocated bytes in the typical step.
     pub typical_peak_bytes: u64,
 }
 
-/// The highest values over equal parts of the run.
+/// Peaks over equal parts of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Course {
-    /// What is cut into equal parts.
+    /// The axis that is divided into equal parts.
     pub over: Over,
-    /// The highest allocated bytes in each; [`CELLS`] of them.
+    /// The peak of allocated bytes in each of the [`CELLS`] parts.
     pub allocated_bytes: Vec<u64>,
-    /// The highest reserved bytes in each.
+    /// The peak of reserved bytes in each part.
     pub reserved_bytes: Vec<u64>,
 }
 
-/// How many parts a [`Course`] has.
+/// The number of parts of a [`Course`].
 pub const CELLS: usize = 128;
 
-/// Which part `at` lies in, of those from 0 to `all`.
+/// The part that contains `at`, for positions from 0 to `all`.
 pub(crate) fn cell(at: u64, all: u64) -> usize {
     (u128::from(at) * CELLS as u128 / (u128::from(all) + 1)) as usize
 }
 
 impl RankSummary {
-    /// The part of its [`Course`] in which it first ran out of memory; `None` where it did not, or where nobody knows when.
+    /// The part of its [`Course`] with the first out-of-memory failure; `None` without a failure, or if its time is unknown.
     #[must_use]
     pub fn oom_cell(&self) -> Option<usize> {
         let oom = self.oom.as_ref()?;
@@ -224,7 +223,7 @@ impl RankSummary {
     }
 }
 
-/// What a [`Course`] is cut along.
+/// The axis of a [`Course`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
@@ -234,16 +233,16 @@ pub enum Over {
     Events,
 }
 
-/// Which program a recording is of, as its own lines tell.
+/// The program of a recording, identified by its user lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// How many lines of the user's code are in its stacks.
+    /// The number of lines of user code in its stacks.
     pub lines: usize,
-    /// The smallest hashes of these lines, rising: where two programs share a good part of their lines, they share some of these.
+    /// The smallest hashes of these lines, sorted: programs that share many lines also share some of these hashes.
     pub sketch: Vec<u64>,
-    /// The same of its functions, which stay where an edit moves lines.
+    /// Hashes of its functions, which stay the same if an edit moves lines.
     pub functions: Vec<u64>,
-    /// The names of some files of it, those with most lines first.
+    /// The names of some of its files, most lines first.
     pub files: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The answer as text: who is different and why comes first, then a section for each question.
+//! The text of a fleet: which ranks differ and why comes first, then one section per topic.
 
 use jiff::Timestamp;
 use vramscope_basics::units::{bytes, count, counted, duration};
@@ -10,13 +10,13 @@ use crate::fleet::{Fleet, Imbalance, Kind, Relation, Spread};
 use crate::numbers::{ranges, ranks};
 use crate::told::{Told, capital, group, named, shown, signed, told, words_of};
 
-/// Rows of a list before it is cut.
+/// Limit on the rows of a list.
 const ROWS: usize = 10;
 
-/// Columns in which a line of code can still be told.
+/// Least width in columns for a line of code.
 const LEAST_ROOM: usize = 12;
 
-/// The answers as text with ANSI styles, in lines of at most `width` columns.
+/// The text with ANSI styles, in lines of at most `width` columns.
 #[must_use]
 pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
     let mut out = String::new();
@@ -48,7 +48,7 @@ struct Page<'f, 'o> {
 }
 
 impl Page<'_, '_> {
-    /// A name in a sentence, in half a line.
+    /// A name for a sentence, in half a line.
     fn named(&self, name: &str) -> String {
         named(name, self.lines.width / 2)
     }
@@ -57,7 +57,7 @@ impl Page<'_, '_> {
         self.lines.words(indent, text);
     }
 
-    /// What went wrong, who is different and why, in a sentence each.
+    /// One sentence per problem and per unusual kind.
     fn verdicts(&mut self) {
         for Told { text, is_good, .. } in told(self.fleet, self.lines.width / 2) {
             self.lines.styled_words(if is_good { GOOD } else { BAD }, &text);
@@ -73,7 +73,7 @@ impl Page<'_, '_> {
             let (style, word) = match verdict.status {
                 Status::Kept => (GOOD, "kept"),
                 Status::Exceeded => (BAD, "exceeded"),
-                Status::Unknown => (BAD, "not known"),
+                Status::Unknown => (BAD, "unknown"),
             };
             self.lines.styled_words(style, &format!("  {word}: {}", verdict.text));
         }
@@ -106,8 +106,8 @@ impl Page<'_, '_> {
             return;
         }
         let text = match kinds.len() {
-            1 => "One kind: all ranks hold the same at their peaks, but for 3%".to_owned(),
-            n => format!("{} kinds: ranks that hold the same at their peaks, but for 3%", count(n as u64)),
+            1 => "All ranks match at their peaks (within 3%)".to_owned(),
+            n => format!("{} kinds: ranks of a kind match at their peaks (within 3%)", count(n as u64)),
         };
         self.lines.heading(&text);
         for (number, kind) in kinds.iter().enumerate().take(2 * ROWS) {
@@ -135,8 +135,7 @@ impl Page<'_, '_> {
             .take(3)
             .chain(kind.categories.iter().map(|d| (d, words_of(d))).take(1))
         {
-            let was =
-                if differs.other_bytes == 0 { "not there".to_owned() } else { bytes(differs.other_bytes) };
+            let was = if differs.other_bytes == 0 { "none".to_owned() } else { bytes(differs.other_bytes) };
             let was = format!("kind {}: {was}", other + 1);
             let label = fit(&name, room.saturating_sub(was.len() + 2));
             self.lines.line(format!("       {:>12}  {label}  {DIM}{was}{DIM:#}", signed(differs.by())));
@@ -171,21 +170,20 @@ impl Page<'_, '_> {
     fn out_of_memory(&mut self) {
         let ooms = &self.fleet.out_of_memory;
         let Some(first) = ooms.first() else { return };
-        self.lines
-            .heading(&format!("Out of memory: {}, in order of time", counted(ooms.len() as u64, "rank")));
+        self.lines.heading(&format!("Out of memory: {}, sorted by time", counted(ooms.len() as u64, "rank")));
         if let Some(time) = first.oom.time_us.and_then(|us| Timestamp::from_microsecond(us).ok()) {
-            self.words(2, &format!("The first at {time:.3}, by the clock of its host."));
+            self.words(2, &format!("The first at {time:.3}, according to the clock of its host."));
         }
         for of in ooms.iter().take(ROWS) {
             let when = match of.after_first_us {
-                None => "time not known".to_owned(),
-                Some(_) if of.rank == first.rank => "the first".to_owned(),
+                None => "time unknown".to_owned(),
+                Some(_) if of.rank == first.rank => "first".to_owned(),
                 Some(us) => format!("+{}", duration(us)),
             };
             let (asked, free) = (bytes(of.oom.requested_bytes), bytes(of.oom.device_free_bytes));
             let rank = format!("rank {}", of.rank);
-            let text = format!("{when:>14}  {BOLD}{rank}{BOLD:#}  asked for {asked}, {free} was free");
-            let used = 16 + rank.len() + "  asked for ,  was free at ".len() + asked.len() + free.len();
+            let text = format!("{when:>14}  {BOLD}{rank}{BOLD:#}  requested {asked}, {free} was free");
+            let used = 16 + rank.len() + "  requested ,  was free at ".len() + asked.len() + free.len();
             let room = self.lines.width.saturating_sub(used);
             let line = of.oom.line.as_deref().filter(|_| room >= LEAST_ROOM);
             let line = line.map(|line| format!(" at {}", fit(&shown(line), room))).unwrap_or_default();
@@ -212,11 +210,12 @@ impl Page<'_, '_> {
             let line = fit(&shown(&leak.name), self.lines.width.saturating_sub(16));
             self.lines.line(format!("  {:>11}  {BOLD}{line}{BOLD:#}", bytes(leak.kept_bytes)));
             let where_ = match leak.ranks.as_slice() {
-                [_] => format!("on {} alone", ranks(&leak.ranks)),
+                [_] => format!("only on {}", ranks(&leak.ranks)),
                 _ if leak.is_everywhere => format!("on every rank, most on rank {}", leak.worst_rank),
-                several => format!("on {} alone, most on rank {}", ranks(several), leak.worst_rank),
+                several => format!("only on {}, most on rank {}", ranks(several), leak.worst_rank),
             };
-            let step = leak.bytes_a_step.map(|step| format!(", {} a step", bytes(step))).unwrap_or_default();
+            let step =
+                leak.bytes_a_step.map(|step| format!(", {} per step", bytes(step))).unwrap_or_default();
             self.words(15, &format!("{where_}{step}"));
         }
         let more = leaks.len().saturating_sub(ROWS);
@@ -227,13 +226,13 @@ impl Page<'_, '_> {
 
     fn fragmentation(&mut self) {
         let Some(unused) = &self.fleet.fragmentation else { return };
-        self.lines.heading("Fragmentation, where most is reserved");
+        self.lines.heading("Fragmentation at the peak of reserved bytes");
         let of = |of: &crate::fleet::UnusedOfRank| {
             format!("{} of {} ({:.1}%)", bytes(of.unusable_bytes), bytes(of.reserved_bytes), of.percent)
         };
         let median = if unused.ranks > 2 { ", the median" } else { "" };
         let text = format!(
-            "The run's largest request could not use {} on rank {}{median}, and {} on rank {}, which has most.",
+            "The largest request of the run could not use {} on rank {}{median}, and {} on rank {}, the most of all ranks.",
             of(&unused.median),
             unused.median.rank,
             of(&unused.highest),
@@ -247,7 +246,7 @@ impl Page<'_, '_> {
 
     fn card(&mut self) {
         let Some(card) = self.fleet.card else { return };
-        self.lines.heading("The largest rank against the card");
+        self.lines.heading("The largest rank compared with the GPU");
         let (reserved, capacity) = (bytes(card.peak_reserved_bytes), bytes(card.capacity_bytes));
         let left = match u64::try_from(card.headroom_bytes) {
             Ok(left) => format!("{} was left", bytes(left)),
@@ -256,7 +255,7 @@ impl Page<'_, '_> {
         let text = match card.shown_by_rank {
             None => format!("Rank {} reserved {reserved} of {capacity}: {left}.", card.rank),
             Some(shown_by) => format!(
-                "Rank {} reserved {reserved}. On the card of rank {shown_by}, which ran out of memory, the allocator could have {capacity}: {left}.",
+                "Rank {} reserved {reserved}. On the GPU of rank {shown_by}, which ran out of memory, {capacity} was available to the allocator: {left}.",
                 card.rank
             ),
         };
@@ -269,7 +268,7 @@ impl Page<'_, '_> {
         if named.iter().all(|(_, several)| several.is_empty()) && mixed.programs.is_empty() {
             return;
         }
-        self.lines.heading("Not the same on all ranks");
+        self.lines.heading("Differences between ranks");
         let mut rows = Vec::new();
         for (what, several) in named {
             for of in several.iter().take(ROWS) {
@@ -283,7 +282,7 @@ impl Page<'_, '_> {
         }
         for of in mixed.programs.iter().take(ROWS) {
             let relation = match of.relation {
-                Relation::Same => "program of most",
+                Relation::Same => "program of most ranks",
                 Relation::OtherVersion => "another version of it",
                 Relation::Other => "another program",
             };
@@ -313,19 +312,22 @@ impl Page<'_, '_> {
     fn trust(&mut self) {
         let fleet = self.fleet;
         let doubts = [
-            (&fleet.peaks_not_known, "the beginning was not recorded, and the peak may have been higher"),
-            (&fleet.not_exact, "sizes are partly inferred; `vramscope report` of one says why"),
-            (&fleet.several_devices, "several devices were used; this is of the one with the highest peak"),
+            (&fleet.peaks_not_known, "the beginning was not recorded, so the peak may have been higher"),
+            (&fleet.not_exact, "sizes are partly inferred; `vramscope report` of the recording shows why"),
+            (
+                &fleet.several_devices,
+                "several devices were used; only the one with the highest peak is included",
+            ),
         ];
         if doubts.iter().all(|(those, _)| those.is_empty()) {
             return;
         }
-        self.lines.heading("How far to trust these numbers");
+        self.lines.heading("Limitations of these numbers");
         for (those, why) in doubts {
             if !those.is_empty() {
                 let who =
                     if those.len() == fleet.read_count { "every rank".to_owned() } else { ranks(those) };
-                self.words(2, &format!("Of {who} {why}."));
+                self.words(2, &format!("On {who}, {why}."));
             }
         }
     }
@@ -345,7 +347,7 @@ mod tests {
     use crate::rows::RankRow;
     use crate::summarize::summarize;
 
-    /// A fleet of every kind of trouble, with names that are long.
+    /// A fleet with every kind of problem and long names.
     fn fleet() -> Fleet {
         let folder = tempfile::tempdir().unwrap();
         let plan = Plan::new(16, 3);
@@ -407,7 +409,7 @@ mod tests {
                 "Out of memory: 2",
                 "Leak suspects: 1",
                 "Not read: 3",
-                "Not the same",
+                "Differences between",
             ] {
                 assert!(text.contains(&format!("\n{heading}")), "{heading}: {text}");
             }

@@ -1,4 +1,4 @@
-//! What is told first of a fleet: what went wrong, who is different and why, in sentences. Text and page tell the same ones.
+//! The most important sentences about a fleet: problems, and unusual ranks with the reasons. Text and page show the same ones.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use vramscope_report::{Shown, fit};
 use crate::fleet::{Differs, Fleet, Kind, LeakOfFleet, OomOfRank, Relation};
 use crate::numbers::ranks;
 
-/// The most kinds that have a sentence each.
+/// Limit on the kinds with a sentence each.
 const MOST_KINDS: usize = 10;
 
-/// The most leaks that have one.
+/// Limit on the leaks with a sentence each.
 const MOST_LEAKS: usize = 3;
 
 /// A sentence about a fleet.
@@ -20,11 +20,11 @@ const MOST_LEAKS: usize = 3;
 pub struct Told {
     /// The sentence.
     pub text: String,
-    /// It says that all is well.
+    /// Whether it states that all is well.
     pub is_good: bool,
 }
 
-/// What is told first, most pressing first; a name of a line or a file takes at most `room` columns.
+/// The sentences, most urgent first. The name of a line or file takes at most `room` columns.
 #[must_use]
 pub fn told(fleet: &Fleet, room: usize) -> Vec<Told> {
     let mut said = Vec::new();
@@ -33,7 +33,7 @@ pub fn told(fleet: &Fleet, room: usize) -> Vec<Told> {
     said.extend(unusual().take(MOST_KINDS).map(|kind| unlike(fleet, kind, room)));
     let more: usize = unusual().skip(MOST_KINDS).map(|kind| kind.ranks.len()).sum();
     if more > 0 {
-        said.push(format!("{} further ranks are unlike the others, too.", count(more as u64)));
+        said.push(format!("{} more ranks differ from the others.", count(more as u64)));
     }
     said.extend(fleet.leaks.iter().take(MOST_LEAKS).map(|leak| suspected(leak, room)));
     if !fleet.unread.is_empty() {
@@ -42,7 +42,7 @@ pub fn told(fleet: &Fleet, room: usize) -> Vec<Told> {
     }
     if !fleet.missing_ranks.is_empty() {
         let is = if fleet.missing_ranks.len() == 1 { "is" } else { "are" };
-        said.push(format!("{} {is} missing: there is no file.", capital(&ranks(&fleet.missing_ranks))));
+        said.push(format!("{} {is} missing: there is no recording.", capital(&ranks(&fleet.missing_ranks))));
     }
     if said.is_empty() {
         return vec![Told { text: all_is_well(fleet), is_good: true }];
@@ -50,19 +50,19 @@ pub fn told(fleet: &Fleet, room: usize) -> Vec<Told> {
     said.into_iter().map(|text| Told { text, is_good: false }).collect()
 }
 
-/// A rank that is worth a look.
+/// A rank with a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Different {
     /// Its number.
     pub rank: u64,
-    /// The usual rank to see it beside.
+    /// A usual rank to compare it with.
     pub beside: Option<u64>,
-    /// Why, in a sentence each.
+    /// The reasons, one sentence each.
     pub reasons: Vec<String>,
 }
 
-/// The ranks that are worth a look, those that ran out of memory first: of ranks that are unlike the others in the same way the one in the
-/// middle, and of a leak the rank that kept most. Names take at most `room` columns.
+/// The ranks with problems, out-of-memory failures first. An unusual kind is represented by its median rank, a leak by the rank that
+/// retained the most bytes. Names take at most `room` columns.
 #[must_use]
 pub fn different(fleet: &Fleet, room: usize) -> Vec<Different> {
     let is_alone = fleet.out_of_memory.len() == 1;
@@ -78,7 +78,7 @@ pub fn different(fleet: &Fleet, room: usize) -> Vec<Different> {
         let place = *places.entry(rank).or_insert(found.len());
         if place == found.len() {
             let usual = kind_of.get(&rank).and_then(|&kind| fleet.usual_kind(kind));
-            // Of a rank that is the example of its own kind, the largest other kind.
+            // For an example rank, the largest other kind.
             let beside = usual.into_iter().chain(&fleet.kinds).find(|kind| kind.example_rank != rank);
             found.push(Different { rank, beside: beside.map(|kind| kind.example_rank), reasons: Vec::new() });
         }
@@ -87,41 +87,41 @@ pub fn different(fleet: &Fleet, room: usize) -> Vec<Different> {
     found
 }
 
-/// Each rank that could be read, with the position of its kind.
+/// Each rank that could be read, with the index of its kind.
 pub fn kinds_of_ranks(fleet: &Fleet) -> impl Iterator<Item = (u64, usize)> {
     let kinds = fleet.kinds.iter().enumerate();
     kinds.flat_map(|(position, kind)| kind.ranks.iter().map(move |&rank| (rank, position)))
 }
 
-/// A name out of a recording or of a file, harmless.
+/// A name from a recording or a file, made safe to print.
 pub(crate) fn shown(text: &str) -> String {
     Shown::of(text).into()
 }
 
-/// A name in a sentence, in so many columns.
+/// A name for a sentence, in at most `room` columns.
 pub(crate) fn named(name: &str, room: usize) -> String {
     fit(&shown(name), room)
 }
 
-/// `+1.62 GiB`, `-1.62 GiB`.
+/// A signed size: `+1.62 GiB`, `-1.62 GiB`.
 pub(crate) fn signed(bytes_more: i128) -> String {
     let sign = if bytes_more < 0 { "-" } else { "+" };
     let size = u64::try_from(bytes_more.unsigned_abs()).unwrap_or(u64::MAX);
     format!("{sign}{}", bytes(size))
 }
 
-/// `Rank 13`, at the beginning of a sentence.
+/// A text with its first letter in upper case, as `Rank 13`.
 pub(crate) fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// `activation`, `optimizer state`.
+/// A category, as `optimizer state`.
 pub(crate) fn words_of(category: &Differs) -> String {
     shown(&category.name).replace('_', " ")
 }
 
-/// The group or the host whose ranks are exactly those of a kind.
+/// The group or host that has exactly the ranks of a kind.
 pub(crate) fn group(fleet: &Fleet, kind: &Kind) -> Option<String> {
     let groups = fleet.imbalances.iter().flat_map(|imbalances| &imbalances.groups);
     let group = groups.clone().find(|group| group.ranks == kind.ranks);
@@ -135,10 +135,13 @@ pub(crate) fn group(fleet: &Fleet, kind: &Kind) -> Option<String> {
 fn all_is_well(fleet: &Fleet) -> String {
     let peak = fleet.peak_allocated.map_or(0, |spread| spread.highest.bytes);
     let kinds = fleet.kinds.len();
-    let alike =
-        if kinds < 2 { "all alike".to_owned() } else { format!("of {kinds} kinds, each of many ranks") };
+    let alike = if kinds < 2 {
+        "which all match".to_owned()
+    } else {
+        format!("of {kinds} kinds with many ranks each")
+    };
     format!(
-        "Nothing failed and nothing looks like a leak on {}, {alike}; the highest peak is {}.",
+        "No request failed and no leak is suspected on {}, {alike}; the highest peak is {}.",
         counted(fleet.read_count as u64, "rank"),
         bytes(peak)
     )
@@ -146,10 +149,10 @@ fn all_is_well(fleet: &Fleet) -> String {
 
 fn suspected(leak: &LeakOfFleet, room: usize) -> String {
     let where_ = if leak.is_everywhere { "every rank".to_owned() } else { ranks(&leak.ranks) };
-    format!("Leak suspected on {where_}: {} kept {}.", named(&leak.name, room), bytes(leak.kept_bytes))
+    format!("Leak suspected on {where_}: {} retained {}.", named(&leak.name, room), bytes(leak.kept_bytes))
 }
 
-/// That a rank ran out of memory, and when, where others did, too.
+/// States that a rank ran out of memory, and its time relative to other failures.
 fn failed(oom: &OomOfRank, is_alone: bool) -> String {
     let when = match oom.after_first_us {
         Some(0) if !is_alone => ", the first".to_owned(),
@@ -157,25 +160,25 @@ fn failed(oom: &OomOfRank, is_alone: bool) -> String {
         _ => String::new(),
     };
     let (asked, free) = (bytes(oom.oom.requested_bytes), bytes(oom.oom.device_free_bytes));
-    format!("Rank {} ran out of memory{when}: it asked for {asked}, and {free} was free.", oom.rank)
+    format!("Rank {} ran out of memory{when}: it requested {asked}, and {free} was free.", oom.rank)
 }
 
-/// How a kind differs from those that are usual, in a sentence.
+/// The difference between a kind and the usual kinds, in a sentence.
 fn unlike(fleet: &Fleet, kind: &Kind, room: usize) -> String {
     let who = capital(&ranks(&kind.ranks));
     let group = group(fleet, kind).map(|group| format!(" ({group})")).unwrap_or_default();
-    let (verb, peaks) = if kind.ranks.len() == 1 { ("is", "peaks") } else { ("are", "peak") };
+    let (verb, peaks) = if kind.ranks.len() == 1 { ("differs", "peaks") } else { ("differ", "peak") };
     if let Some(program) = program(fleet, kind, room) {
-        return format!("{who}{group} {verb} unlike the others: {program}.");
+        return format!("{who}{group} {verb} from the others: {program}.");
     }
     let other = kind.compared_with.and_then(|other| fleet.kinds.get(other));
-    let Some(other) = other else { return format!("{who}{group} {verb} unlike the others.") };
+    let Some(other) = other else { return format!("{who}{group} {verb} from the others.") };
     let more = i128::from(kind.peak_allocated_bytes) - i128::from(other.peak_allocated_bytes);
     let percent = more as f64 * 100.0 / (other.peak_allocated_bytes.max(1)) as f64;
     let others = if fleet.kinds.iter().filter(|kind| kind.is_usual).count() == 1 {
         "the others".to_owned()
     } else {
-        format!("{} and their kind", ranks(&[other.example_rank]))
+        format!("{} and similar ranks", ranks(&[other.example_rank]))
     };
     let why = match (kind.lines.first(), kind.categories.first()) {
         (Some(line), Some(category)) => {
@@ -192,12 +195,12 @@ fn unlike(fleet: &Fleet, kind: &Kind, room: usize) -> String {
         (None, None) => String::new(),
     };
     format!(
-        "{who}{group} {peaks} at {}, {percent:+.1}% against {others}{why}.",
+        "{who}{group} {peaks} at {}, {percent:+.1}% compared with {others}{why}.",
         bytes(kind.peak_allocated_bytes)
     )
 }
 
-/// The program of a kind, where it is not that of most.
+/// The program of a kind, if it differs from that of most ranks.
 fn program(fleet: &Fleet, kind: &Kind, room: usize) -> Option<String> {
     let programs = &fleet.mixed.programs;
     let of = programs.iter().find(|program| program.ranks.contains(&kind.example_rank))?;
@@ -209,7 +212,7 @@ fn program(fleet: &Fleet, kind: &Kind, room: usize) -> Option<String> {
     }
 }
 
-/// Who ran out of memory first, and who then, in a sentence.
+/// The first ranks that ran out of memory, in a sentence.
 fn first_out_of_memory(fleet: &Fleet) -> Option<String> {
     let first = fleet.out_of_memory.first()?;
     let Some(second) = fleet.out_of_memory.get(1) else {
@@ -220,7 +223,7 @@ fn first_out_of_memory(fleet: &Fleet) -> Option<String> {
         (Some(_), Some(later)) => {
             write!(text, "rank {} first, rank {} {} later", first.rank, second.rank, duration(later))
         }
-        _ => write!(text, "rank {}, rank {}, at times that are not known", first.rank, second.rank),
+        _ => write!(text, "rank {}, rank {}, at unknown times", first.rank, second.rank),
     };
     let more = fleet.out_of_memory.len() - 2;
     if more > 0 {

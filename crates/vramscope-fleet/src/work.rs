@@ -1,4 +1,4 @@
-//! From files to summaries: several recordings at once, none longer in memory than it takes to summarize it.
+//! Makes summaries of files: several recordings in parallel, each in memory only while it is summarized.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,40 +23,40 @@ use crate::summary::RankSummary;
 /// The recording of a rank.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankFile {
-    /// Whose it is.
+    /// The rank.
     pub rank: Rank,
-    /// Where it lies.
+    /// The location.
     pub place: Place,
-    /// How large it is, in bytes: the largest are read first.
+    /// Its size in bytes; the largest files are read first.
     pub length: u64,
 }
 
-/// How summaries are made.
+/// Options for making summaries.
 #[derive(Debug, Clone, Copy)]
 pub struct WorkOptions {
-    /// How many recordings are read at a time; 0 is one for each core.
+    /// Number of recordings read in parallel; 0 is the number of cores.
     pub jobs: usize,
-    /// Whether summaries are kept in the user's cache folder, and taken from there.
+    /// Whether summaries are read from and written to the user's cache folder.
     pub cache: bool,
-    /// How recordings are read.
+    /// Options for reading recordings.
     pub reading: ReadOptions,
-    /// How the reader does what summaries advise.
+    /// How the reader follows the summaries' advice.
     pub advice: Advice,
-    /// Who reads what lies in stores.
+    /// The reader of stores, if there is one.
     pub store: Option<&'static dyn Store>,
 }
 
-/// How long a summary may be in memory alone: whoever ends the work loses so much of it.
+/// Interval of saving summaries, and thus the most work that is lost at an abort.
 const SAVED_EVERY: Duration = Duration::from_secs(10);
 
-/// How often progress is told.
+/// Interval of progress reports.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
 
-/// A summary that was made of a file, with what it is kept under.
+/// The summary of a file, with its version for the cache.
 type Made = Result<(RankSummary, Option<FileVersion>), String>;
 
-/// The summaries of all files, a row each, in their order, and notes on what could not be kept. `progress` is called with the bytes that
-/// are read and the bytes that are to be read.
+/// Returns the summaries of all files in their order, one row each, and notes about summaries that could not be cached. `progress` is
+/// called with the bytes read so far and the total bytes to read.
 pub fn summaries(
     files: &[RankFile],
     options: &WorkOptions,
@@ -119,11 +119,11 @@ pub fn summaries(
 /// The caches of all folders and stores.
 #[derive(Debug)]
 struct Caches {
-    /// The user's folder, or why there is none.
+    /// The cache folder, or the reason why there is none.
     home: Result<Home, String>,
-    /// By the folder as the user named it, or by the address before the last `/`.
+    /// By folder as the user gave it, or by URL up to the last `/`.
     open: BTreeMap<PathBuf, Cache>,
-    /// Why a file with summaries is not used: the first reason.
+    /// The first reason why a cache file is not used.
     refused: Option<String>,
 }
 
@@ -132,7 +132,7 @@ impl Caches {
         Self { home: Home::open(), open: BTreeMap::new(), refused: None }
     }
 
-    /// The cache of a recording, and its name there; `None` without a cache.
+    /// The cache of a recording, and its name in the cache; `None` without a cache.
     fn of(&mut self, place: &Place) -> Option<(&mut Cache, String)> {
         let home = self.home.as_ref().ok()?;
         let (folder, name) = match place {
@@ -153,7 +153,7 @@ impl Caches {
         Some((self.open.get_mut(&folder)?, name))
     }
 
-    /// The summary of a recording, where it is kept.
+    /// The cached summary of a recording.
     fn known(&mut self, place: &Place) -> Option<RankSummary> {
         let version = match place {
             Place::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
@@ -181,27 +181,27 @@ impl Caches {
         let (any, failed) = self.save();
         let home = match &self.home {
             Ok(home) => home,
-            Err(why) => return vec![format!("summaries are not kept: {why}; {WITHOUT}")],
+            Err(why) => return vec![format!("summaries are not cached: {why}; {WITHOUT}")],
         };
         if any {
             home.forget_old();
         }
-        let failed =
-            failed.map(|e| format!("summaries cannot be kept in {}: {e}; {WITHOUT}", home.path().display()));
+        let failed = failed
+            .map(|e| format!("summaries cannot be cached in {}: {e}; {WITHOUT}", home.path().display()));
         self.refused.into_iter().chain(failed).collect()
     }
 }
 
-/// The consequence, in notes.
-const WITHOUT: &str = "asking again reads the recordings again";
+/// The consequence of a missing cache, for notes.
+const WITHOUT: &str = "the next run reads the recordings again";
 
-/// The folder of a file, and its name in it.
+/// The folder of a file, and its name in the folder.
 fn split(path: &Path) -> (PathBuf, String) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     (folder.to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Reads a recording and summarizes it; `done` counts the bytes that were read.
+/// Reads a recording and summarizes it; adds the bytes read to `done`.
 fn make(place: &Place, options: &WorkOptions, done: &AtomicU64) -> Made {
     let mut before = 0;
     let mut progress = |bytes: u64| {
@@ -219,7 +219,7 @@ fn make(place: &Place, options: &WorkOptions, done: &AtomicU64) -> Made {
     let file = open(path).map_err(told)?;
     let version = FileVersion::of(&file.metadata().map_err(told)?);
     let recording = read_with(options.reading, &file, &mut progress).map_err(in_words)?;
-    // Somebody may have written to it meanwhile.
+    // The file may have changed meanwhile.
     let is_same = file.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == version);
     Ok((summarize(&recording, &options.advice)?, is_same.then_some(version)))
 }

@@ -1,27 +1,28 @@
-//! Who may ask a server on this machine.
+//! [`Guard`]: which requests a local server accepts.
 //!
-//! Other programs and web pages on the machine reach a local server. A page of another site cannot lie about `Origin`,
-//! and one that points its own name at 127.0.0.1 (DNS rebinding) still sends that name as `Host`.
+//! Other processes and web pages on the same machine can reach a local server. A page of another site cannot forge `Origin`. A page
+//! that points its host name at 127.0.0.1 (DNS rebinding) still sends that name as `Host`.
 
 use std::net::IpAddr;
 
 use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::http::uri::Authority;
 
-/// Which questions are answered.
+/// Which requests a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guard {
-    /// Those of the server's own page: they name it `127.0.0.1` or `localhost` with its port, and come from no other page.
+    /// Requests of the server's own page: `Host` is `127.0.0.1` or `localhost` with the server's port, and the request comes from no
+    /// other page.
     OwnPage {
         /// The server's port.
         port: u16,
     },
-    /// Those of programs: they name the server by a number or as `localhost`, or do not name it.
+    /// Requests of programs: `Host` is an IP address or `localhost`, or is missing.
     Programs,
 }
 
 impl Guard {
-    /// Whether a question with these headers is answered.
+    /// Whether the server accepts a request with these headers.
     pub fn admits(self, headers: &HeaderMap) -> bool {
         match self {
             Self::OwnPage { port } => is_of_own_page(headers, port),

@@ -1,8 +1,8 @@
-//! HTTP/1 connections, bounded in number and in time, and who may ask.
+//! HTTP/1 server with limits on the number and the duration of connections, and a check of who sends requests.
 //!
-//! The crate `hyper` reads requests and writes answers, but does not bound the number of connections. Here, a new connection
-//! always finds a place: where all are taken, one of the others is closed, in the order that [`Places`] describes. So a client that
-//! only connects, or sends its request a byte at a time, keeps nobody else waiting.
+//! The crate `hyper` reads requests and writes responses, but does not limit the number of connections. This crate accepts every new
+//! connection: at the limit, it closes another connection in the order that [`Places`] describes. So a client that only connects, or
+//! sends its request one byte at a time, does not block other clients.
 
 mod guard;
 mod places;
@@ -22,22 +22,22 @@ use tokio::time::{sleep, timeout};
 pub use guard::Guard;
 pub use places::{Place, Places};
 
-/// The bounds on connections.
+/// Limits on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most connections at a time.
+    /// Maximum number of open connections.
     pub connections: usize,
-    /// How long the head of a request may take to arrive, and how long a connection may wait for its next request.
+    /// Maximum time until the head of a request has arrived, and maximum time that a connection may wait for its next request.
     pub head: Duration,
-    /// The most bytes of a head; at least 8 KiB.
+    /// Maximum size of a request's head in bytes; at least 8 KiB.
     pub longest_head: usize,
-    /// How long a connection may last in all; `None` is as long as it is used.
+    /// Maximum duration of a connection; `None` is unlimited.
     pub whole: Option<Duration>,
     /// Whether a connection may send more than one request.
     pub keep_alive: bool,
 }
 
-/// Accepts connections, and answers each with the service that `answering` makes for its place, until the future is dropped or its
+/// Accepts connections and serves each with the service that `answering` creates for its place. Runs until the future is dropped or its
 /// runtime ends.
 pub async fn serve<S, B>(listener: TcpListener, limits: Limits, answering: impl Fn(Place) -> S)
 where
@@ -47,7 +47,7 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// How long to wait after a connection could not be accepted, as when the process has too many open files.
+    /// Pause after a failed accept, for example when the process has too many open files.
     const PAUSE: Duration = Duration::from_millis(100);
     let places = Places::new(limits.connections);
     let mut http = http1::Builder::new();
@@ -63,7 +63,7 @@ where
         let whole = limits.whole;
         let held = place.clone();
         let task = tokio::spawn(async move {
-            // An error is ignored: the client may have closed the connection.
+            // Ignore errors: the client may have closed the connection.
             match whole {
                 Some(whole) => drop(timeout(whole, connection).await),
                 None => drop(connection.await),

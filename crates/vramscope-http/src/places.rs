@@ -1,14 +1,14 @@
-//! [`Places`]: which connections are open, and which one is closed for a new one.
+//! [`Places`]: the open connections, and which one to close for a new one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 
-/// A bounded number of places for connections.
+/// A limited number of places for connections.
 ///
-/// A new connection always gets one. Where all are taken, another connection is closed for it: of those that have sent no request
-/// worth an answer, the one that has been so for the longest; if there is none, of those that wait for their next request; else of
-/// those that are being answered.
+/// A new connection always gets a place. If all places are taken, another connection is closed, in this order: connections without an
+/// accepted request, connections that wait for their next request, connections with a request in progress. Within each group, the
+/// connection that has been in this state longest is closed.
 #[derive(Debug, Clone)]
 pub struct Places {
     table: Arc<Mutex<Table>>,
@@ -17,7 +17,7 @@ pub struct Places {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Counts changes, so that an earlier one has a lower number.
+    /// Number of changes so far; an earlier change has a lower number.
     clock: u64,
     connections: Vec<OpenConnection>,
 }
@@ -26,24 +26,24 @@ struct Table {
 struct OpenConnection {
     number: u64,
     standing: Standing,
-    /// When it came to that standing, by the table's clock.
+    /// The table's clock when the connection entered this state.
     since: u64,
     /// Closes the connection.
     end: Option<AbortHandle>,
 }
 
-/// What a connection is doing: the lowest one loses its place first.
+/// State of a connection. Connections in the lowest state are closed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
-    /// It has sent no request that was worth an answer.
+    /// No accepted request yet.
     New,
-    /// It was answered, and may send another request.
+    /// The last request is answered; another one may follow.
     Waiting,
-    /// It is being answered.
+    /// A request is in progress.
     Answering,
 }
 
-/// A connection's place, given back when the last of its clones is dropped.
+/// A connection's place. It becomes free when its last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Place(Arc<PlaceGuard>);
 
@@ -54,13 +54,13 @@ struct PlaceGuard {
 }
 
 impl Places {
-    /// Room for `most` connections, at least one.
+    /// Creates `most` places, at least one.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { table: Arc::default(), most: most.max(1) }
     }
 
-    /// A place for a new connection. Where none is free, another connection is closed.
+    /// Takes a place for a new connection. Closes another connection if no place is free.
     #[must_use]
     pub fn take(&self) -> Place {
         let mut table = lock(&self.table);
@@ -78,17 +78,17 @@ impl Places {
 }
 
 impl Place {
-    /// Says that the connection has sent a request that is worth an answer.
+    /// Records that the connection has sent an accepted request.
     pub fn asks(&self) {
         self.stands(Standing::Answering);
     }
 
-    /// Says that the request is answered, and that another may come.
+    /// Records that the request is answered and another one may follow.
     pub fn is_answered(&self) {
         self.stands(Standing::Waiting);
     }
 
-    /// Sets the task of this connection, which is aborted when the place is given to another.
+    /// Sets the task of this connection. It is aborted when a new connection takes the place.
     pub(crate) fn is_ended_by(&self, task: AbortHandle) {
         let mut table = lock(&self.0.table);
         match table.connections.iter_mut().find(|t| t.number == self.0.number) {
@@ -127,7 +127,7 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 mod tests {
     use super::*;
 
-    /// The numbers of those that have a place, as they came.
+    /// The numbers of the open connections, in order of arrival.
     fn numbers(places: &Places) -> Vec<u64> {
         let mut numbers: Vec<u64> = lock(&places.table).connections.iter().map(|t| t.number).collect();
         numbers.sort_unstable();
@@ -149,7 +149,7 @@ mod tests {
         last.asks();
         let other = places.take();
         assert_eq!(numbers(&places), [newest.0.number, last.0.number, other.0.number]);
-        // Those that were ended may still say that they are there.
+        // A closed connection may still report its state.
         drop((stranger, waiting));
         answered.is_answered();
         assert_eq!(numbers(&places).len(), 3);

@@ -1,4 +1,4 @@
-//! The attribute of the crate `vramscope`, which documents it: `vramscope::profile`.
+//! The attribute macro `#[profile]`. The crate `vramscope` re-exports and documents it as `vramscope::profile`.
 
 mod profile;
 

@@ -1,4 +1,4 @@
-//! `#[profile]`: a function whose body is called through a profiler.
+//! Expansion of `#[profile]`: calls the body of a function through a profiler.
 
 mod arguments;
 mod refused;
@@ -16,7 +16,7 @@ use syn::{
 
 use arguments::Arguments;
 
-/// The function, measured; or as it was, with an error beside it, so that one mistake gives one error.
+/// Returns the profiled function. On an error, returns the unchanged item and the error, so that one mistake gives one error.
 pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let expanded = refused::function(item.clone())
         .and_then(|function| syn::parse2(arguments).map(|arguments| measured(&arguments, function)));
@@ -29,7 +29,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
 fn measured(arguments: &Arguments, mut function: ItemFn) -> TokenStream {
     let inputs = Inputs::of(&mut function);
     let ItemFn { sig, block, .. } = &function;
-    // Its own names cannot be mixed up with those of the function.
+    // Hygienic names, which cannot collide with names in the function.
     let here = Span::mixed_site();
     let root = arguments.root();
     let [profiler, value] = ["profiler", "value"].map(|name| Ident::new(name, here));
@@ -62,7 +62,7 @@ fn measured(arguments: &Arguments, mut function: ItemFn) -> TokenStream {
     };
     let statements = &block.stmts;
     let body = if sig.asyncness.is_some() {
-        // A block that is a future cannot say what it returns; a `return` that is never reached does.
+        // An `async` block has no place for a return type; a `return` that is never reached fixes its type.
         quote_spanned! { here =>
             #attribute::future(#profiler, #name, async move {
                 #[allow(unreachable_code, clippy::diverging_sub_expression, clippy::let_unit_value)]
@@ -89,11 +89,11 @@ fn measured(arguments: &Arguments, mut function: ItemFn) -> TokenStream {
     function.into_token_stream()
 }
 
-/// What a function was given, moved to where its body is: what it drops of it counts.
+/// Moves the function's arguments into the closure or future, so that the profiler also measures what their drop frees.
 struct Inputs(Vec<TokenStream>);
 
 impl Inputs {
-    /// Arguments that are patterns are given names.
+    /// Collects the arguments. An argument with a pattern gets a name, and the body destructures it.
     fn of(function: &mut ItemFn) -> Self {
         let mut moved = Vec::new();
         let mut taken_apart = Vec::new();
@@ -128,7 +128,7 @@ impl Inputs {
             let conditions = conditions(attributes);
             moved.push(quote_spanned! { Span::mixed_site() => #(#conditions)* let _ = &#name; });
         }
-        // What is named first is dropped last of what the body was given; of arguments that is the first, too.
+        // The body drops its captures in reverse order of their first mention, as a function does with its arguments.
         moved.extend(taken_apart);
         Self(moved)
     }
@@ -140,19 +140,19 @@ impl ToTokens for Inputs {
     }
 }
 
-/// Whether an argument is there at all.
+/// The `cfg` attributes of an argument.
 fn conditions(attributes: &[Attribute]) -> Vec<&Attribute> {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect()
 }
 
-/// A type as a closure may give it: `impl Trait` is found by the compiler.
+/// The return type of a closure: replaces `impl Trait` by `_`, which the compiler infers.
 fn nameable(returned: &Type) -> Type {
     struct Named;
     impl VisitMut for Named {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             match ty {
                 Type::ImplTrait(_) => *ty = parse_quote_spanned! { ty.span() => _ },
-                // What stands in there cannot be left out.
+                // The compiler cannot infer the types inside a function pointer.
                 Type::FnPtr(_) => {}
                 _ => visit_mut::visit_type_mut(self, ty),
             }

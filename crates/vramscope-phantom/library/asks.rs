@@ -1,6 +1,7 @@
-//! Calls that ask how much memory a device has or has free: a program may size itself by the answer.
+//! Counts the program's queries for total or free device memory: a program may size its work by the result.
 //!
-//! PyTorch's own libraries ask, too: for the text of an out of memory, and to choose workspaces. Those calls are not counted.
+//! PyTorch's own libraries query memory too, for the text of an out-of-memory error and to choose workspaces. Those calls are
+//! not counted.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -8,10 +9,10 @@ use crate::machine::machine;
 use crate::state::Noticed;
 use crate::{python, sys};
 
-/// Functions of PyTorch in Python that ask on behalf of the program, through libraries that otherwise ask for themselves.
+/// Python functions of PyTorch that query memory for the program, through libraries that otherwise query for themselves.
 const ASKS_FOR_THE_PROGRAM: [&str; 2] = ["mem_get_info", "get_memory_info"];
 
-/// Counts a call that asks for memory of a device, where it is the program's.
+/// Counts a memory query if the program made it.
 pub(crate) fn notice() {
     let library = caller();
     let is_pytorchs = library.as_deref().is_some_and(is_of_pytorch)
@@ -29,15 +30,15 @@ pub(crate) fn notice() {
     }
 }
 
-/// Counts a call for all properties of a device, of which the memory is one. Where Python runs, native code asks for them to
-/// choose kernels, and what Python reads of them is counted by [`vramscope_phantom_memory_asked`].
+/// Counts a query for all properties of a device, which include its memory. With Python loaded, native code queries the
+/// properties to choose kernels; [`vramscope_phantom_memory_asked`] counts Python's reads of them.
 pub(crate) fn notice_properties() {
     if !python::is_loaded() {
         notice();
     }
 }
 
-/// The recorder's hook: the program read PyTorch's `total_memory` of a device, which PyTorch asked for long before.
+/// Called by the recorder when the program reads PyTorch's `total_memory` of a device, which PyTorch queried earlier.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn vramscope_phantom_memory_asked() {
     if let Some(line) = python::calling_line() {
@@ -45,13 +46,13 @@ pub(crate) extern "C" fn vramscope_phantom_memory_asked() {
     }
 }
 
-/// A library of PyTorch's which asks for itself. Those that serve Python are left out: there the program asks.
+/// Whether a library of PyTorch queries memory for itself. Libraries that serve Python do not: there, the program queries.
 fn is_of_pytorch(library: &str) -> bool {
     (library.starts_with("libc10") || library.starts_with("libtorch"))
         && !library.starts_with("libtorch_python")
 }
 
-/// The file name of the loaded object that called this library: the first on the stack beyond this library itself.
+/// The file name of the loaded object that called this library: the first object on the stack outside this library.
 fn caller() -> Option<String> {
     let mut found = None;
     // SAFETY: `visit` gets a pointer to `found`, which lives until the walk returns.
@@ -62,25 +63,25 @@ fn caller() -> Option<String> {
 extern "C" fn visit(context: *mut c_void, found: *mut c_void) -> c_int {
     const GO_ON: c_int = 0;
     const STOP: c_int = 4;
-    // SAFETY: the walk hands in the context of a frame.
+    // SAFETY: the walk passes the context of a frame.
     let at = unsafe { sys::_Unwind_GetIP(context) };
     let Some((base, name)) = object_at(at) else { return GO_ON };
     if object_at(visit as *const () as usize).is_some_and(|(own, _)| own == base) {
         return GO_ON;
     }
-    // SAFETY: `caller` hands in a pointer to an `Option<String>` of its own.
+    // SAFETY: `caller` passes a pointer to its own `Option<String>`.
     unsafe { *found.cast::<Option<String>>() = Some(name) };
     STOP
 }
 
-/// The loaded object that an address lies in: where it begins, and the name of its file.
+/// The loaded object that contains an address: its base address and its file name.
 fn object_at(address: usize) -> Option<(usize, String)> {
     let mut info = sys::AddressInfo::default();
-    // SAFETY: dladdr takes any address, and fills the structure where it lies in an object.
+    // SAFETY: dladdr takes any address, and fills the structure if an object contains it.
     if unsafe { sys::dladdr(address as *const c_void, &raw mut info) } == 0 || info.object_name.is_null() {
         return None;
     }
-    // SAFETY: dladdr gives a text that ends with a zero, and lasts as long as the object is loaded.
+    // SAFETY: dladdr returns a zero-terminated text that lives while the object is loaded.
     let path = unsafe { CStr::from_ptr(info.object_name) }.to_string_lossy();
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     Some((info.object_base as usize, name))

@@ -1,4 +1,4 @@
-//! What all rows of the table have in common.
+//! Helpers shared by all rows of the function table.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -10,11 +10,11 @@ use crate::status::{Answer, Library, Refusal};
 use crate::threads::use_current_device;
 
 thread_local! {
-    /// What `cudaGetLastError` says: the runtime's last refusal on this thread.
+    /// The runtime's last refusal on this thread, for `cudaGetLastError`.
     static LAST_ERROR: Cell<c_int> = const { Cell::new(0) };
 }
 
-/// The library's number for what a call came to.
+/// Converts the result of a call to the library's status code.
 pub(crate) fn finish(library: Library, answer: Answer) -> c_int {
     let code = answer.map_or_else(|refusal| library.code(refusal), |()| 0);
     if code != 0 && library == Library::Runtime {
@@ -23,7 +23,7 @@ pub(crate) fn finish(library: Library, answer: Answer) -> c_int {
     code
 }
 
-/// The runtime's last error on this thread; there is none any more.
+/// Returns and clears the runtime's last error on this thread.
 pub(crate) fn take_last_error() -> c_int {
     LAST_ERROR.replace(0)
 }
@@ -33,11 +33,11 @@ pub(crate) fn last_error() -> c_int {
     LAST_ERROR.get()
 }
 
-/// Launches of this process.
+/// Launches by this process.
 static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The stream that this thread last gave to a library: PyTorch gives one before each call.
+    /// The stream that this thread last set on a library. PyTorch sets one before each call.
     static LIBRARY_STREAM: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -47,27 +47,27 @@ pub(crate) fn set_library_stream(_handle: usize, stream: usize) -> Answer {
     Ok(())
 }
 
-/// Work that a library asks for.
+/// A launch by a library, on the stream set for it.
 pub(crate) fn launched_by_library() -> c_int {
     launched(LIBRARY_STREAM.get())
 }
 
-/// Work for a device: it is counted, and that is all.
+/// Counts a launch; nothing is executed.
 pub(crate) fn launched(stream: usize) -> c_int {
     crate::graphs::add_work(stream);
     LAUNCHES.fetch_add(1, Ordering::Relaxed);
-    // The launch itself cannot fail for want of memory here.
+    // A launch itself never runs out of memory here.
     use_current_device().ok();
     machine().count(Counter::Launches);
     0
 }
 
-/// How much work this process asked for until now.
+/// The number of launches by this process so far.
 pub(crate) fn launches() -> u64 {
     LAUNCHES.load(Ordering::Relaxed)
 }
 
-/// A call that the phantom knows and does not do.
+/// Refuses a call that the phantom knows but does not implement.
 pub(crate) fn refused(library: Library, name: &'static str) -> c_int {
     machine().notice(Noticed::Refused, name);
     finish(library, Err(Refusal::NotSupported))

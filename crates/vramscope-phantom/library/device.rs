@@ -1,4 +1,4 @@
-//! What a device says of itself.
+//! Properties and attributes of a device.
 
 use std::ffi::{c_char, c_int};
 
@@ -33,7 +33,7 @@ pub(crate) fn total_memory(bytes: Out<usize>, device: c_int) -> Answer {
     bytes.set(machine().fact(device, Fact::TotalBytes) as usize)
 }
 
-/// 16 bytes that no other phantom GPU of the machine has.
+/// 16 bytes, unique among the phantom GPUs of the machine.
 pub(crate) fn uuid_bytes(device: usize) -> [u8; 16] {
     let mut bytes = *b"vramscopephantom";
     bytes[15] = device as u8;
@@ -44,12 +44,12 @@ pub(crate) fn uuid(uuid: Out<u8>, device: c_int) -> Answer {
     uuid.set_bytes(&uuid_bytes(machine().device(device)?))
 }
 
-/// The device's place on the bus, as `domain:bus:device.function`.
+/// The PCI address of the device, as `domain:bus:device.function`.
 pub(crate) fn bus_id(device: usize) -> String {
     format!("0000:{:02X}:00.0", bus_number(device))
 }
 
-/// The number of the device's bus.
+/// The PCI bus number of the device.
 pub(crate) fn bus_number(device: usize) -> i32 {
     device as i32 + 1
 }
@@ -75,7 +75,7 @@ pub(crate) fn stream_priorities(least: Out<c_int>, greatest: Out<c_int>) -> Answ
     Ok(())
 }
 
-/// What a limit is; none of them limits anything here.
+/// A device limit. The phantom enforces none.
 pub(crate) fn limit(value: Out<usize>, _which: c_int) -> Answer {
     value.set(8 << 20)
 }
@@ -88,12 +88,12 @@ pub(crate) fn runtime_version(version: Out<c_int>) -> Answer {
     version.set(version::runtime())
 }
 
-/// `cudaDeviceGetAttribute`, `cuDeviceGetAttribute`: both number attributes alike.
+/// `cudaDeviceGetAttribute` and `cuDeviceGetAttribute`: both use the same numbers.
 pub(crate) fn attribute(value: Out<c_int>, which: c_int, device: c_int) -> Answer {
     value.set(attribute_of(machine().device(device)?, which))
 }
 
-/// An attribute by its number in cuda.h. What is not listed is 0: most attributes say whether the device can do something.
+/// An attribute by its number in cuda.h. Unlisted attributes are 0: most say whether the device supports a feature.
 fn attribute_of(device: usize, which: c_int) -> c_int {
     let fact = |fact| machine().fact(device, fact) as c_int;
     let capability = fact(Fact::ComputeCapability);
@@ -108,7 +108,7 @@ fn attribute_of(device: usize, which: c_int) -> c_int {
         10 => 32,
         11 => c_int::MAX,
         12 | 82 => 65536,
-        // Kilohertz of the cores, and of the memory.
+        // Clock rates of the cores and of the memory, in kilohertz.
         13 => 1_500_000,
         36 => 2_600_000,
         14 => 512,
@@ -126,11 +126,11 @@ fn attribute_of(device: usize, which: c_int) -> c_int {
         76 => capability % 10,
         78..=80 | 83 => 1,
         81 => fact(Fact::SharedPerMultiprocessor),
-        // Concurrent managed access, preemption, host pointers as they are, cooperative launches.
+        // Concurrent managed access, compute preemption, host pointers usable as they are, cooperative launches.
         89..=91 | 95 | 96 => 1,
         97 => fact(Fact::SharedPerBlock),
         98 | 99 => 1,
-        // Virtual memory management, and handles that are file descriptors.
+        // Virtual memory management, and handles as file descriptors.
         102 | 103 => 1,
         106 => fact(Fact::BlocksPerMultiprocessor),
         108 => fact(Fact::L2Bytes) * 5 / 8,
@@ -146,8 +146,8 @@ fn attribute_of(device: usize, which: c_int) -> c_int {
     }
 }
 
-/// Where the fields of `cudaDeviceProp` are that have another place in CUDA 12 than in CUDA 13; driver_types.h. Fields
-/// before `multiProcessorCount` are where they are in both.
+/// Byte offsets of the fields of `cudaDeviceProp` that differ between CUDA 12 and CUDA 13 (driver_types.h). Fields before
+/// `multiProcessorCount` have the same offset in both.
 struct Places {
     size: usize,
     multiprocessors: usize,
@@ -252,7 +252,7 @@ fn properties_of(device: usize, places: &Places) -> Vec<u8> {
     wide(places.most_shared_per_block, fact(Fact::SharedPerBlock));
     wide(places.reserved_shared_per_block, 1 << 10);
     let mut int = |at: usize, value: i32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    // Registers, threads of a warp and of a block, and the most of each dimension.
+    // Registers; threads of a warp and of a block; the maximum of each dimension.
     for (at, value) in [(304, 65536), (308, 32), (320, 1024), (324, 1024), (328, 1024), (332, 64)] {
         int(at, value);
     }
@@ -287,7 +287,7 @@ fn properties_of(device: usize, places: &Places) -> Vec<u8> {
     bytes
 }
 
-/// `cudaPointerAttributes`: 24 bytes of fields in every release, and room for more since CUDA 13.
+/// `cudaPointerGetAttributes`: 24 bytes of fields in every release, with spare room since CUDA 13.
 pub(crate) fn pointer_attributes(out: Out<u8>, address: u64) -> Answer {
     const UNREGISTERED: i32 = 0;
     const HOST: i32 = 1;
@@ -307,7 +307,7 @@ pub(crate) fn pointer_attributes(out: Out<u8>, address: u64) -> Answer {
     out.set_bytes(&bytes)
 }
 
-/// `cuPointerGetAttribute`, of the attributes that PyTorch, NCCL and CuPy ask for; cuda.h numbers them.
+/// `cuPointerGetAttribute`, for the attributes that PyTorch, NCCL and CuPy query. Numbers are those of cuda.h.
 pub(crate) fn pointer_attribute(out: Out<u8>, which: c_int, address: u64) -> Answer {
     let device = crate::memory::space::device_of(address);
     let on_host = crate::memory::host::is_reachable(address);
@@ -315,13 +315,13 @@ pub(crate) fn pointer_attribute(out: Out<u8>, which: c_int, address: u64) -> Ans
         return Err(Refusal::InvalidValue);
     }
     match which {
-        // The context; where the memory is: on the host (1) or on a device (2).
+        // The context, then the kind of memory: host (1) or device (2).
         1 => out.set_bytes(&crate::handles::CONTEXTS.of(device.unwrap_or(0)).to_le_bytes()),
         2 => out.set_bytes(&if device.is_some() { 2u32 } else { 1 }.to_le_bytes()),
-        // The address on the device, and on the host.
+        // The device address, then the host address.
         3 => out.set_bytes(&address.to_le_bytes()),
         4 if device.is_none() => out.set_bytes(&address.to_le_bytes()),
-        // Whether it is managed; the device; an id of the buffer.
+        // Whether the memory is managed, the device, and a buffer id.
         8 => out.set_bytes(&0u32.to_le_bytes()),
         9 => out.set_bytes(&device.and_then(|d| machine().ordinal(d)).unwrap_or(0).to_le_bytes()),
         7 => out.set_bytes(&address.to_le_bytes()),

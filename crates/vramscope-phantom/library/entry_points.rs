@@ -1,4 +1,4 @@
-//! Functions that programs look up by name.
+//! Lookup of functions by name.
 
 use std::ffi::{c_char, c_int};
 
@@ -7,16 +7,16 @@ use crate::status::{Answer, Library, Refusal};
 use crate::table;
 use crate::unknown;
 
-/// Whether a name was found: `cudaDriverEntryPointQueryResult`, `CUdriverProcAddressQueryResult`.
+/// The function was found: `cudaDriverEntryPointQueryResult`, `CUdriverProcAddressQueryResult`.
 const FOUND: c_int = 0;
 
-/// The driver's function of a name. Programs give the name without the number of its revision: the newest is meant.
+/// The driver's function for a name. Programs omit the revision suffix, so this returns the newest revision.
 fn driver_function(name: &str) -> usize {
     let newest = ["_v4", "_v3", "_v2", ""].into_iter().find_map(|revision| {
         let row = table::find(&format!("{name}{revision}"))?;
         (row.library == Library::Driver).then(|| row.address())
     });
-    // Who looks a name up may call it without asking whether it was found.
+    // Callers may use the function without checking the status, so unknown names get a stand-in.
     newest.unwrap_or_else(|| unknown::stand_in(name))
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn driver_entry_point(
     function.set(driver_function(text(name).ok_or(Refusal::InvalidValue)?))
 }
 
-/// `cudaGetDriverEntryPoint` of CUDA 12, which has no version.
+/// `cudaGetDriverEntryPoint` of CUDA 12, which takes no version.
 pub(crate) fn driver_entry_point_unversioned(
     name: *const c_char,
     function: Out<usize>,
@@ -52,7 +52,7 @@ pub(crate) fn proc_address(
     driver_entry_point(name, function, version as u32, flags, status)
 }
 
-/// `cuGetProcAddress` of before CUDA 12.
+/// `cuGetProcAddress` before CUDA 12.
 pub(crate) fn proc_address_v1(
     name: *const c_char,
     function: Out<usize>,
@@ -62,7 +62,7 @@ pub(crate) fn proc_address_v1(
     function.set(driver_function(text(name).ok_or(Refusal::InvalidValue)?))
 }
 
-/// `cuGetExportTable`: private tables with which NVIDIA's own runtime asks the driver to prove itself. There are none here.
+/// `cuGetExportTable`: private tables through which NVIDIA's own runtime verifies the driver. The phantom has none.
 pub(crate) fn export_table(table: Out<usize>, _id: usize) -> Answer {
     crate::unknown::say_that_a_runtime_is_linked_statically();
     table.set_if_wanted(0);

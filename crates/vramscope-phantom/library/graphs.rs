@@ -1,5 +1,5 @@
-//! What is captured into graphs. Work is not kept, but which work waits for which is: PyTorch's allocator looks at that to use
-//! memory again while something is captured.
+//! Stream capture into graphs. The phantom keeps the dependencies between nodes, not the work itself: PyTorch's allocator reads
+//! the dependencies to reuse memory during a capture.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
@@ -12,33 +12,33 @@ use crate::out::Out;
 use crate::status::{Answer, Refusal};
 use crate::version;
 
-/// A stream that is being captured.
+/// A captured stream.
 #[derive(Debug, Clone)]
 struct Captured {
-    /// The capture's own number.
+    /// Unique id of the capture.
     id: u64,
-    /// The graph that it becomes.
+    /// The graph under construction.
     graph: usize,
     /// Whether the capture began on this stream.
     is_origin: bool,
-    /// Nodes that the stream's next work waits for.
+    /// Nodes that the stream's next work depends on.
     last: Vec<usize>,
 }
 
-/// What an event stands for that was recorded in a capture: who waits for it waits for these nodes.
+/// The state of an event that was recorded during a capture. Streams that wait for it depend on its nodes.
 #[derive(Debug, Clone)]
 pub(crate) struct Point(Captured);
 
 #[derive(Default)]
 struct Graph {
     nodes: Vec<usize>,
-    /// Graphs inside of conditional nodes. The caller keeps the lists' addresses.
+    /// Graphs inside conditional nodes. The caller keeps the addresses of the lists.
     bodies: Vec<Box<[usize]>>,
-    /// References to the caller's objects: handles, each once for each reference.
+    /// Handles of the caller's objects: one entry per reference.
     objects: Vec<usize>,
 }
 
-/// An object of the caller's that lives as long as a graph refers to it.
+/// An object of the caller that lives while a graph refers to it.
 struct UserObject {
     references: usize,
     destroy: extern "C" fn(*mut c_void),
@@ -48,13 +48,13 @@ struct UserObject {
 
 #[derive(Default)]
 struct Graphs {
-    /// Streams that are being captured.
+    /// Streams under capture.
     captured: HashMap<usize, Captured>,
-    /// Graphs, and those made ready to be launched, which have no nodes.
+    /// Graphs, and instantiated graphs (which have no nodes).
     graphs: HashMap<usize, Graph>,
-    /// What each node waits for.
+    /// The dependencies of each node.
     dependencies: HashMap<usize, Vec<usize>>,
-    /// What kind of node each is that is no kernel: `cudaGraphNodeType`.
+    /// `cudaGraphNodeType` of each node that is not a kernel.
     kinds: HashMap<usize, c_int>,
     objects: HashMap<usize, UserObject>,
     last_id: u64,
@@ -62,7 +62,7 @@ struct Graphs {
 
 static GRAPHS: LazyLock<Mutex<Graphs>> = LazyLock::new(Mutex::default);
 
-/// How many streams are being captured: mostly none, which launches find out without the lock.
+/// The number of streams under capture. Usually 0, so launches can check it without the lock.
 static CAPTURED: AtomicUsize = AtomicUsize::new(0);
 
 impl Graphs {
@@ -87,7 +87,7 @@ impl Graphs {
         CAPTURED.store(self.captured.len(), Ordering::Release);
     }
 
-    /// Ends references to an object; what is to be called when they were the last.
+    /// Drops references to an object. Returns the object if they were the last.
     fn let_go(&mut self, object: usize, references: usize) -> Option<UserObject> {
         let known = self.objects.get_mut(&object)?;
         known.references = known.references.saturating_sub(references);
@@ -95,7 +95,7 @@ impl Graphs {
     }
 }
 
-/// Work on a stream: a node, where the stream is captured.
+/// Adds a node for work on a stream, if the stream is captured.
 pub(crate) fn add_work(stream: usize) {
     if CAPTURED.load(Ordering::Acquire) == 0 {
         return;
@@ -114,12 +114,12 @@ pub(crate) fn is_any_captured() -> bool {
     !lock(&GRAPHS).captured.is_empty()
 }
 
-/// Where a captured stream is now.
+/// The current position of a captured stream.
 pub(crate) fn point(stream: usize) -> Option<Point> {
     lock(&GRAPHS).captured.get(&stream).cloned().map(Point)
 }
 
-/// A stream waits for a point of a capture, and becomes part of it.
+/// Makes a stream wait for a point of a capture; the stream joins the capture.
 pub(crate) fn wait(stream: usize, point: &Point) {
     let mut graphs = lock(&GRAPHS);
     if !graphs.captured.values().any(|captured| captured.id == point.0.id) {
@@ -144,7 +144,7 @@ pub(crate) fn begin_capture(stream: usize, _mode: c_int) -> Answer {
     lock(&GRAPHS).begin(stream, new_handle(), Vec::new())
 }
 
-/// `cudaStreamBeginCaptureToGraph`: further nodes for a graph, after some that it has.
+/// `cudaStreamBeginCaptureToGraph`: captures into an existing graph, after some of its nodes.
 pub(crate) fn begin_capture_to(
     stream: usize,
     graph: usize,
@@ -162,7 +162,7 @@ pub(crate) fn end_capture(stream: usize, graph: Out<usize>) -> Answer {
     graphs.captured.retain(|_, captured| captured.id != id);
     graphs.count_captured();
     graphs.graphs.entry(ended).or_default();
-    // Who captured into a graph of its own knows it.
+    // Callers that captured into their own graph pass null.
     graph.set_if_wanted(ended);
     Ok(())
 }
@@ -171,7 +171,7 @@ pub(crate) fn is_capturing(stream: usize, status: Out<c_int>) -> Answer {
     status.set(if is_captured(stream) { ACTIVE } else { 0 })
 }
 
-/// `cudaStreamGetCaptureInfo` of CUDA 12: a status and an id; of CUDA 13: what `_v2` and `_v3` said before, too.
+/// `cudaStreamGetCaptureInfo`. CUDA 12 returns a status and an id; CUDA 13 returns the fields of `_v2` and `_v3` as well.
 pub(crate) fn capture_info(
     stream: usize,
     status: Out<c_int>,
@@ -215,7 +215,7 @@ pub(crate) fn capture_info_v3(
     if let Some(captured) = captured {
         id.set_if_wanted(captured.id);
         graph.set_if_wanted(captured.graph);
-        // The list is good until the stream gets further work.
+        // The list stays valid until the stream gets more work.
         last.set_if_wanted(captured.last.as_ptr() as usize);
         edges.set_if_wanted(0);
         count.set_if_wanted(captured.last.len());
@@ -223,7 +223,8 @@ pub(crate) fn capture_info_v3(
     Ok(())
 }
 
-/// `cudaStreamUpdateCaptureDependencies`: what the stream's next work waits for. CUDA 12 has no argument for edges.
+/// `cudaStreamUpdateCaptureDependencies`: sets or extends the dependencies of the stream's next work. CUDA 12 has no argument
+/// for edges.
 pub(crate) fn update_last(
     stream: usize,
     nodes: *const usize,
@@ -231,7 +232,7 @@ pub(crate) fn update_last(
     count_or_flags: usize,
     flags: u32,
 ) -> Answer {
-    /// `cudaStreamSetCaptureDependencies`: these instead of the others.
+    /// `cudaStreamSetCaptureDependencies`: replace the dependencies.
     const INSTEAD: u32 = 1;
     let (count, flags) = match version::runtime() {
         13_000.. => (count_or_flags, flags),
@@ -246,14 +247,14 @@ pub(crate) fn update_last(
     Ok(())
 }
 
-/// How a thread's calls are watched while something is captured: nothing is forbidden, and the last mode is given back.
+/// Swaps the thread's capture mode. The phantom forbids no calls during a capture, and always returns mode 0.
 pub(crate) fn exchange_capture_mode(mode: Out<c_int>) -> Answer {
     mode.set(0)
 }
 
 // ---- graphs ----
 
-/// `cudaGraphInstantiate` and its siblings. What is made ready refers to the caller's objects, too.
+/// `cudaGraphInstantiate` and its siblings. The instantiated graph holds references to the caller's objects, too.
 pub(crate) fn instantiate(executable: Out<usize>, graph: usize) -> Answer {
     let mut graphs = lock(&GRAPHS);
     let objects = graphs.graphs.get(&graph).map(|graph| graph.objects.clone()).unwrap_or_default();
@@ -279,13 +280,13 @@ pub(crate) fn destroy(graph: usize) -> Answer {
     Ok(())
 }
 
-/// A graph's nodes, or how many there are.
+/// Writes the nodes of a graph, or only their number.
 pub(crate) fn nodes_of(graph: usize, nodes: *mut usize, count: Out<usize>) -> Answer {
     let graphs = lock(&GRAPHS);
     put_list(graphs.graphs.get(&graph).map_or(&[], |graph| &graph.nodes), nodes, count)
 }
 
-/// `cudaGraphNodeGetDependencies`: what a node waits for. CUDA 12 has no argument for edges.
+/// `cudaGraphNodeGetDependencies`: the dependencies of a node. CUDA 12 has no argument for edges.
 pub(crate) fn dependencies_of(
     node: usize,
     nodes: *mut usize,
@@ -297,7 +298,7 @@ pub(crate) fn dependencies_of(
     put_list(graphs.dependencies.get(&node).ok_or(Refusal::InvalidValue)?, nodes, count)
 }
 
-/// The part of `cudaGraphNodeParams` that conditional nodes have; driver_types.h.
+/// The fields of `cudaGraphNodeParams` for conditional nodes (driver_types.h).
 #[repr(C)]
 pub(crate) struct NodeParameters {
     kind: c_int,
@@ -308,7 +309,7 @@ pub(crate) struct NodeParameters {
     bodies: *const usize,
 }
 
-/// `cudaGraphAddNode` of CUDA 13. A conditional node has graphs inside, which the caller fills.
+/// `cudaGraphAddNode` of CUDA 13. A conditional node contains graphs, which the caller fills.
 pub(crate) fn add_node(
     node: Out<usize>,
     graph: usize,
@@ -321,7 +322,7 @@ pub(crate) fn add_node(
     const CONDITIONAL: c_int = 13;
     let mut graphs = lock(&GRAPHS);
     let new = graphs.add_node(graph, list(after, count));
-    // SAFETY: the caller hands in a pointer to such parameters, or none.
+    // SAFETY: the caller passes a pointer to parameters, or null.
     if let Some(parameters) = unsafe { parameters.as_mut() } {
         graphs.kinds.insert(new, parameters.kind);
         if parameters.kind == CONDITIONAL {
@@ -343,12 +344,12 @@ pub(crate) fn add_empty_node(node: Out<usize>, graph: usize, after: *const usize
     node.set(new)
 }
 
-/// `cudaGraphNodeGetType`: kernels are 0.
+/// `cudaGraphNodeGetType`: 0 for kernels.
 pub(crate) fn kind_of(node: usize, kind: Out<c_int>) -> Answer {
     kind.set(lock(&GRAPHS).kinds.get(&node).copied().unwrap_or(0))
 }
 
-/// A picture of a graph, which is an empty one.
+/// `cudaGraphDebugDotPrint`: writes an empty graph.
 pub(crate) fn draw(_graph: usize, path: *const c_char, _flags: u32) -> Answer {
     let path = crate::out::text(path).ok_or(Refusal::InvalidValue)?;
     std::fs::write(path, "digraph {}\n").map_err(|_| Refusal::InvalidValue)
@@ -390,7 +391,7 @@ pub(crate) fn release_object(object: usize, references: u32) -> Answer {
     Ok(())
 }
 
-/// `cudaGraphRetainUserObject`: a graph refers to an object. The caller may hand its own references over.
+/// `cudaGraphRetainUserObject`: a graph takes references to an object. The caller may transfer its own references.
 pub(crate) fn refer_to_object(graph: usize, object: usize, references: u32, flags: u32) -> Answer {
     /// `cudaGraphUserObjectMove`.
     const MOVE: u32 = 1;
@@ -404,24 +405,24 @@ pub(crate) fn refer_to_object(graph: usize, object: usize, references: u32, flag
     Ok(())
 }
 
-// ---- lists of the caller's ----
+// ---- the caller's lists ----
 
 fn list(nodes: *const usize, count: usize) -> Vec<usize> {
     if nodes.is_null() || count == 0 {
         return Vec::new();
     }
-    // SAFETY: the caller hands in so many handles.
+    // SAFETY: the caller passes `count` handles.
     unsafe { std::slice::from_raw_parts(nodes, count) }.to_vec()
 }
 
-/// Writes as many as the caller has room for; without a place for them, how many there are.
+/// Writes as many handles as fit in the caller's buffer. Without a buffer, writes only the number of handles.
 fn put_list(found: &[usize], nodes: *mut usize, count: Out<usize>) -> Answer {
     if nodes.is_null() {
         return count.set(found.len());
     }
     let room = count.get()?;
     for i in 0..room {
-        // SAFETY: the caller has room for so many handles. Those beyond the last are null.
+        // SAFETY: the caller has room for `room` handles; the unused ones become null.
         unsafe { nodes.add(i).write(found.get(i).copied().unwrap_or(0)) };
     }
     count.set(room.min(found.len()))
@@ -433,7 +434,7 @@ mod tests {
 
     use super::*;
 
-    /// What the next work on a stream waits for.
+    /// The dependencies of the next work on a stream.
     fn last(stream: usize) -> Vec<usize> {
         lock(&GRAPHS).captured[&stream].last.clone()
     }
@@ -459,7 +460,7 @@ mod tests {
         wait(main, &point(side).unwrap());
         add_work(main);
         assert_eq!(waits_for(last(main)[0]), [second, beside].concat());
-        // The side is part of the capture, which began elsewhere.
+        // The side stream joined a capture that began on another stream, so it cannot end the capture.
         let mut graph = 0;
         assert_eq!(end_capture(side, Out::to(&mut graph)), Err(Refusal::IllegalState));
         assert!(end_capture(main, Out::to(&mut graph)).is_ok());
@@ -484,7 +485,7 @@ mod tests {
         }
         let (graph, mut object, mut executable) = (new_handle(), 0, 0);
         assert!(create_object(Out::to(&mut object), 7, end, 1).is_ok());
-        // The caller's own reference becomes the graph's.
+        // The graph takes over the caller's reference.
         assert!(refer_to_object(graph, object, 1, 1).is_ok());
         assert!(instantiate(Out::to(&mut executable), graph).is_ok());
         assert!(destroy(graph).is_ok());

@@ -1,4 +1,4 @@
-//! Objects of the libraries, which programs know by numbers that stand for them.
+//! Handles: the numbers by which programs refer to objects of the libraries.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,14 +7,13 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 use crate::machine::{lock, machine};
 use crate::status::Refusal;
 
-/// A number that stands for an object of a library: no other object of this process has it. It looks like an address, which
-/// some callers test.
+/// A handle that is unique in this process. It looks like an address, because some callers check that.
 pub(crate) fn new_handle() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0x5000_0000_0000);
     NEXT.fetch_add(64, Ordering::Relaxed)
 }
 
-/// All objects of one kind in this process, by their handles.
+/// All objects of one kind in this process, by handle.
 pub(crate) struct Objects<T>(LazyLock<Mutex<HashMap<usize, T>>>);
 
 impl<T> Objects<T> {
@@ -26,19 +25,19 @@ impl<T> Objects<T> {
         lock(&self.0)
     }
 
-    /// Adds an object; its handle.
+    /// Adds an object and returns its handle.
     pub(crate) fn add(&self, object: T) -> usize {
         let handle = new_handle();
         self.put(handle, object);
         handle
     }
 
-    /// What stands behind a handle of the caller's from now on.
+    /// Sets the object behind a handle of the caller.
     pub(crate) fn put(&self, handle: usize, object: T) {
         self.lock().insert(handle, object);
     }
 
-    /// Asks the object behind a handle, or changes it.
+    /// Reads or changes the object behind a handle.
     pub(crate) fn with<R>(&self, handle: usize, ask: impl FnOnce(&mut T) -> R) -> Result<R, Refusal> {
         self.lock().get_mut(&handle).map(ask).ok_or(Refusal::InvalidHandle)
     }
@@ -48,7 +47,7 @@ impl<T> Objects<T> {
     }
 }
 
-/// Handles of what each device has one of: the device's number behind a mark, so that they are not null.
+/// Handles of objects that exist once per device: an offset plus the device index, so that no handle is null.
 pub(crate) struct OnePerDevice {
     mark: usize,
 }

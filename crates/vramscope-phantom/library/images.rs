@@ -1,5 +1,5 @@
-//! The machine code that comes with kernels, and which of it a device takes: a kernel without code for a device does not run
-//! there, and libraries choose by the architecture that the code was made for.
+//! The machine code of kernels, and the image that a device runs. A kernel without code for a device does not run there, and
+//! libraries choose kernels by the architecture of the code.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -12,25 +12,25 @@ use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
 
-/// Kernels in one form.
+/// One image of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Image {
-    /// Machine code for an architecture, as `10 * major + minor`: later minor versions run it, too.
+    /// Machine code for an architecture, as `10 * major + minor`. Later minor versions run it, too.
     Cubin(u32),
-    /// PTX, which the driver compiles for the architecture and all later ones.
+    /// PTX, which the driver compiles for its architecture and all later ones.
     Ptx(u32),
 }
 
-/// What a device makes of a binary.
+/// The image that a device chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chosen {
-    /// The architecture that the code was written for, and the one that it runs as; `10 * major + minor`.
+    /// The architecture that the code was written for, and the architecture of the machine code, both as `10 * major + minor`.
     pub(crate) ptx: u32,
     pub(crate) binary: u32,
 }
 
-/// Of machine code of the device's major version the latest that is not later than the device, else the latest PTX: CUDA's programming
-/// guide, on compatibility of binaries and of PTX.
+/// Chooses the latest machine code of the device's major version that is not later than the device, or else the latest PTX
+/// (CUDA programming guide: binary and PTX compatibility).
 fn choose(images: &[Image], device: u32) -> Option<Chosen> {
     let of = |wanted: fn(&Image) -> Option<u32>| images.iter().filter_map(wanted);
     let cubins = of(|image| if let Image::Cubin(arch) = image { Some(*arch) } else { None });
@@ -42,15 +42,15 @@ fn choose(images: &[Image], device: u32) -> Option<Chosen> {
         .or_else(|| ptx.max().map(|arch| Chosen { ptx: arch, binary: device }))
 }
 
-/// A fat binary: what `nvcc` puts into a library for its kernels, several images of each.
+/// A fat binary: the kernels that `nvcc` embeds in a library, with several images of each.
 struct FatBinary {
-    /// Where its structure is in memory; as long as it is registered it stays there.
+    /// Address of its structure, which stays valid while the binary is registered.
     at: usize,
     images: OnceLock<Vec<Image>>,
 }
 
 impl FatBinary {
-    /// Its images, read when they are first asked for: most kernels of a library never run.
+    /// The images, read on first use: most kernels of a library never run.
     fn images(&self) -> &[Image] {
         self.images.get_or_init(|| read_images(self.at).unwrap_or_default())
     }
@@ -66,17 +66,17 @@ struct Wrapper {
 
 const WRAPPER: u32 = 0x4662_43b1;
 
-/// How the data begins: this, a version and the header's length of 16 bits each, and the bytes after it.
+/// Magic number of the data. A version and the header length (16 bits each) and the length of the rest follow it.
 const DATA: u32 = 0xba55_ed50;
 
-/// The images of a fat binary; `None` where it is of no kind that is known.
+/// The images of a fat binary. `None` for an unknown format.
 fn read_images(at: usize) -> Option<Vec<Image>> {
-    // SAFETY: the program registered this address as that of such a structure, and it says so itself.
+    // SAFETY: the program registered this address as a wrapper structure; the magic number confirms it.
     let wrapper = unsafe { (at as *const Wrapper).as_ref()? };
     if wrapper.magic != WRAPPER || wrapper.data.is_null() {
         return None;
     }
-    // SAFETY: the structure points to data that begin with 16 bytes of header, which say how much follows.
+    // SAFETY: the structure points to data with a header of 16 bytes, which holds the length of the rest.
     let header = unsafe { std::slice::from_raw_parts(wrapper.data, 16) };
     if number(header, 0, 4)? != DATA.into() {
         return None;
@@ -86,7 +86,7 @@ fn read_images(at: usize) -> Option<Vec<Image>> {
     let data = unsafe { std::slice::from_raw_parts(wrapper.data, header.checked_add(body)? as usize) };
     let mut rest = data.get(header as usize..)?;
     let mut images = Vec::new();
-    // Each image has a header: its kind and the header's own length, the bytes of the image, at 28 the architecture.
+    // Each image has a header: its kind, the header's length, the length of the image and, at offset 28, the architecture.
     while let (Some(kind), Some(header), Some(size)) =
         (number(rest, 0, 2), number(rest, 4, 4), number(rest, 8, 8))
     {
@@ -101,26 +101,26 @@ fn read_images(at: usize) -> Option<Vec<Image>> {
     Some(images)
 }
 
-/// A number of `length` bytes, the lowest first.
+/// A little-endian number of `length` bytes.
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
     Some(bytes.get(at..at + length)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
 }
 
 #[derive(Default)]
 struct Registered {
-    /// By the handle that registering gave.
+    /// By the handle that the registration returned.
     binaries: HashMap<usize, &'static FatBinary>,
-    /// Kernels, by the address of the function that stands for one in the program.
+    /// Kernels, by the address of their stub function in the program.
     kernels: HashMap<usize, &'static FatBinary>,
 }
 
 static REGISTERED: LazyLock<Mutex<Registered>> = LazyLock::new(Mutex::default);
 
-/// `__cudaRegisterFatBinary`: a program or a library brings its kernels.
+/// `__cudaRegisterFatBinary`: a program or library registers its kernels.
 pub(crate) fn register_binary(binary: *const c_void) -> usize {
     crate::unknown::look_at_new_objects();
     let handle = new_handle();
-    // Some 500 of PyTorch's, which are never taken back.
+    // PyTorch registers about 500, and never unregisters them.
     let binary = Box::leak(Box::new(FatBinary { at: binary as usize, images: OnceLock::new() }));
     lock(&REGISTERED).binaries.insert(handle, binary);
     handle
@@ -134,10 +134,10 @@ pub(crate) fn register_kernel(binary: usize, function: usize) {
     }
 }
 
-/// What a device makes of a kernel. Kernels of which nothing is known are taken to be made for it.
+/// The image that a device chooses for a kernel. Unknown kernels count as compiled for the device.
 ///
 /// # Errors
-/// Where no image of it runs there.
+/// Returns `NoKernelImage` if no image of the kernel runs on the device.
 pub(crate) fn chosen(function: usize, device: usize) -> Result<Chosen, Refusal> {
     let capability = machine().fact(device, Fact::ComputeCapability) as u32;
     let binary = lock(&REGISTERED).kernels.get(&function).copied();
@@ -148,10 +148,10 @@ pub(crate) fn chosen(function: usize, device: usize) -> Result<Chosen, Refusal> 
     choose(images, capability).ok_or(Refusal::NoKernelImage)
 }
 
-/// Whether a kernel runs on the device that calls on this thread mean.
+/// Checks that a kernel runs on this thread's current device.
 ///
 /// # Errors
-/// Where no image of it runs there.
+/// Returns `NoKernelImage` if no image of the kernel runs on the device.
 pub(crate) fn runs(function: usize) -> Answer {
     chosen(function, current_device()?).map(drop)
 }
@@ -170,7 +170,7 @@ mod tests {
         // PTX of an earlier architecture is compiled for a later one.
         assert_eq!(chosen(120), Some((90, 120)));
         assert_eq!(chosen(75), None);
-        // Tegra runs nothing of its siblings, and they nothing of it.
+        // Tegra (87) and the desktop architectures do not run each other's machine code.
         assert_eq!(chosen(87), None);
         assert_eq!(choose(&[Image::Cubin(87), Image::Ptx(80)], 87), Some(Chosen { ptx: 87, binary: 87 }));
         assert_eq!(choose(&[Image::Cubin(87)], 89), None);

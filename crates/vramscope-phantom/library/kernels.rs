@@ -1,4 +1,4 @@
-//! Kernels: they are registered, asked about and launched, and compute nothing.
+//! Kernels: registration, attributes and launches. They compute nothing.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
 
-/// Registrations say names and nothing that matters here.
+/// Ignores a registration: its names do not matter here.
 pub(crate) fn ignore() {}
 
 /// `__cudaInitModule`.
@@ -29,17 +29,17 @@ pub(crate) fn module_is_ready() -> u8 {
 pub(crate) struct Dim3([u32; 3]);
 
 thread_local! {
-    /// What the launch that comes next on this thread was configured with: its sizes, and its stream.
+    /// The configuration of the next launch on this thread: grid, block, shared memory and stream.
     static CONFIGURED: Cell<(Dim3, Dim3, usize, usize)> = const { Cell::new((Dim3([1; 3]), Dim3([1; 3]), 0, 0)) };
 }
 
-/// `__cudaPushCallConfiguration`: 0 lets the launch go on.
+/// `__cudaPushCallConfiguration`: 0 lets the launch proceed.
 pub(crate) fn push_configuration(grid: Dim3, block: Dim3, shared: usize, stream: usize) -> u32 {
     CONFIGURED.set((grid, block, shared, stream));
     0
 }
 
-/// `__cudaPopCallConfiguration`: the launch that follows takes its arguments from here.
+/// `__cudaPopCallConfiguration`: the next launch takes its arguments from here.
 pub(crate) fn pop_configuration(
     grid: Out<Dim3>,
     block: Out<Dim3>,
@@ -67,7 +67,7 @@ pub(crate) fn launch(
     Ok(())
 }
 
-/// `cudaLaunchConfig_t`, `CUlaunchConfig`. The driver's has 4 bytes for the shared memory, and 4 that are not used.
+/// `cudaLaunchConfig_t` and `CUlaunchConfig`. The driver's has 4 bytes for the shared memory, and 4 unused bytes.
 #[repr(C)]
 pub(crate) struct Configuration {
     grid: Dim3,
@@ -83,7 +83,7 @@ pub(crate) fn launch_configured(
     _arguments: usize,
 ) -> Answer {
     images::runs(function)?;
-    // SAFETY: the caller hands in a pointer to a configuration, or none.
+    // SAFETY: the caller passes a pointer to a configuration, or null.
     let configuration = unsafe { configuration.as_ref() }.ok_or(Refusal::InvalidValue)?;
     launched(configuration.stream);
     Ok(())
@@ -95,7 +95,7 @@ pub(crate) fn launch_configured_by_driver(configuration: *const Configuration, f
 }
 
 /// `cuLaunchKernel`.
-#[allow(clippy::too_many_arguments, reason = "the driver's own")]
+#[allow(clippy::too_many_arguments, reason = "the driver's signature")]
 pub(crate) fn launch_by_driver(
     _function: usize,
     _grid_x: u32,
@@ -122,17 +122,17 @@ pub(crate) fn launch_on_default_stream() -> Answer {
     Ok(())
 }
 
-/// `__cudaGetKernel`, `cudaGetFuncBySymbol`: a kernel's handle is as good as any.
+/// `__cudaGetKernel`, `cudaGetFuncBySymbol`: the function's address serves as the handle.
 pub(crate) fn kernel(handle: Out<usize>, function: usize) -> Answer {
     handle.set(function)
 }
 
-/// `cudaFuncGetAttributes`: a kernel that asks for little.
+/// `cudaFuncGetAttributes`: a kernel with modest requirements.
 pub(crate) fn attributes(out: Out<u8>, function: usize) -> Answer {
     let chosen = images::chosen(function, current_device()?)?;
     let mut bytes = [0u8; 144];
     let mut int = |at: usize, value: i32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
-    // driver_types.h: threads of a block, registers, versions of the two kinds of code, shared memory that may be asked for.
+    // driver_types.h: threads per block, registers, PTX and binary version, available shared memory.
     for (at, value) in
         [(24, 1024), (28, 32), (32, chosen.ptx as i32), (36, chosen.binary as i32), (44, 48 << 10), (48, -1)]
     {
@@ -141,7 +141,7 @@ pub(crate) fn attributes(out: Out<u8>, function: usize) -> Answer {
     out.set_bytes(&bytes)
 }
 
-/// `cuFuncGetAttribute`, by the numbers of cuda.h.
+/// `cuFuncGetAttribute`, with the numbers of cuda.h.
 pub(crate) fn driver_attribute(value: Out<c_int>, which: c_int, _function: usize) -> Answer {
     let capability = machine().fact(current_device()?, Fact::ComputeCapability) as c_int;
     value.set(match which {
@@ -153,7 +153,7 @@ pub(crate) fn driver_attribute(value: Out<c_int>, which: c_int, _function: usize
     })
 }
 
-/// Blocks of a kernel that one multiprocessor holds, by its threads alone.
+/// Blocks of a kernel that fit on one multiprocessor, limited by threads only.
 pub(crate) fn occupancy(blocks: Out<c_int>, _function: usize, block_size: c_int, _shared: usize) -> Answer {
     let device = current_device()?;
     let threads = machine().fact(device, Fact::ThreadsPerMultiprocessor) as c_int;
@@ -171,14 +171,14 @@ pub(crate) fn occupancy_with_flags(
     occupancy(blocks, function, block_size, shared)
 }
 
-/// `cudaOccupancyMaxPotentialBlockSize` is a template of the header; `cuOccupancyMaxPotentialBlockSize` is a call.
+/// `cuOccupancyMaxPotentialBlockSize`. The runtime's counterpart is a template in a header, not a call.
 pub(crate) fn best_block_size(grid: Out<c_int>, block: Out<c_int>) -> Answer {
     let device = current_device()?;
     grid.set(machine().fact(device, Fact::Multiprocessors) as c_int * 2)?;
     block.set(1024)
 }
 
-/// Device memory of a global variable: a piece for each, so that writing to it harms nothing.
+/// Device memory of a global variable. Each variable has its own piece, so writes to it do no harm.
 pub(crate) fn symbol_address(address: Out<u64>, symbol: usize) -> Answer {
     static VARIABLES: LazyLock<Mutex<HashMap<(usize, usize), u64>>> = LazyLock::new(Mutex::default);
     let device = current_device()?;
@@ -186,7 +186,7 @@ pub(crate) fn symbol_address(address: Out<u64>, symbol: usize) -> Answer {
     let at = match variables.get(&(device, symbol)) {
         Some(&at) => at,
         None => {
-            // Its bytes are part of what the context takes.
+            // Its bytes are part of the context's.
             let at = lock(memory::of(device))
                 .space
                 .take(memory::PIECE, memory::PIECE)
@@ -212,7 +212,7 @@ pub(crate) fn function_of(function: Out<usize>, _module: usize, _name: usize) ->
     function.set(new_handle())
 }
 
-/// `cuLinkComplete`: what linking made is empty, and never read.
+/// `cuLinkComplete`: returns an empty image, which is never read.
 pub(crate) fn linked(_state: usize, image: Out<usize>, size: Out<usize>) -> Answer {
     static EMPTY: [u8; 1] = [0];
     image.set(EMPTY.as_ptr() as usize)?;

@@ -1,8 +1,37 @@
-//! The phantom GPU: a shared library that answers for NVIDIA's driver, runtime and libraries, on a GPU that is a byte counter.
+//! The phantom GPU: a shared library that implements NVIDIA's driver, runtime and libraries on a GPU that only counts bytes.
 //!
-//! A program that is started with it (`LD_PRELOAD`) allocates, copies and launches as it would on a GPU. What is allocated is
-//! counted, copies are copied, and kernels compute nothing. `table/` lists every call.
-#![allow(unsafe_code, reason = "functions of C, called with the caller's pointers")]
+//! A program that preloads it (`LD_PRELOAD`) allocates, copies and launches as on a real GPU. The library counts allocations
+//! and performs copies; kernels compute nothing. `table/` lists every call.
+#![allow(unsafe_code, reason = "C functions, called with the caller's pointers")]
+
+//!
+//! # Modules
+//! ```text
+//!   command: run.rs makes a folder            program: its calls to CUDA
+//!      |                                         |
+//!      v                                         v
+//!   src/state.rs  <---- one mapped file ---->  library/: table/ has every call
+//!   (GPUs, bytes by process, notices)            memory/, streams, kernels, dnn/, nccl, nvml
+//! ```
+//!
+//! - `table`: every call, one file for each NVIDIA library. The macro `calls!` makes the exported functions and the rows that lookups by
+//!   name find. Nothing else is exported, except the recorder's hook in `asks`. `status` has the status codes of each library.
+//! - `machine`: the GPUs of the run, and this process among its processes. One atomic addition takes bytes and stays below the card's
+//!   size. The next process that looks frees the bytes of killed processes.
+//! - `memory`: a device's addresses, lowest gap first, in pieces of 2 MiB; virtual memory; pools. `copies` keeps values that the host
+//!   wrote, and returns zeros for the rest. `file_pages` finds the file behind mapped host memory, which is read again instead of kept.
+//! - `asks`: counts programs that query free or total memory. The caller on the stack identifies PyTorch's own queries.
+//! - `handles`: objects by number. `images`: machine code of kernels; a kernel without code for the card does not run. `graphs`: captured
+//!   work as nodes with dependencies, which PyTorch's allocator walks to reuse memory. `version`: the versions of the program's
+//!   libraries, from which layouts and signatures of CUDA follow.
+//! - `nccl`: `collectives` decides which rank sends what, `messages` carries it through files in the run's folder, read when a copy needs
+//!   it. `barriers` has waiting operations, `buffers` the model of NCCL's bytes. In a pretended world (`phantom run --world-size`), one
+//!   rank answers for all; the Python part is the command's `ranks.py`.
+//! - `python`: the Python line that reads a value that a kernel would have computed (`memory/reads.rs`), using CPython's functions.
+//! - `unknown`: unknown functions get a stand-in that reports them, both for lookups by name and for newly loaded objects (`objects`).
+//!
+//! The library uses only Rust's standard library, so `build.rs` compiles it with one call of the compiler. Its unit tests are a test
+//! target of the crate.
 
 #[path = "../src/architecture.rs"]
 mod architecture;

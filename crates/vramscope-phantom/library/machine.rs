@@ -1,4 +1,4 @@
-//! The machine that this process sees: its GPUs, shared with all processes of the run, and the place this process has in it.
+//! The machine as this process sees it: the GPUs, shared by all processes of the run, and this process's slot.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -13,25 +13,25 @@ use crate::state::{Counter, DEVICES, Fact, NAME_BYTES, Noticed, PROCESSES, Purpo
 use crate::status::{Answer, Refusal};
 use crate::{python, sys, visible};
 
-/// Where the run's state is: the command sets it for its child, and everything that child starts.
+/// Environment variable with the path of the run's state. The command sets it for its child process, which passes it on.
 const STATE: &str = "VRAMSCOPE_PHANTOM_STATE";
 
-/// The GPUs, and this process.
+/// The GPUs, and this process's part in them.
 pub(crate) struct Machine {
     pub(crate) state: State<'static>,
-    /// This process's place among those of the run; [`PROCESSES`] while it has none.
+    /// This process's slot among those of the run; [`PROCESSES`] before it takes one.
     place: AtomicUsize,
-    /// Which devices have this process's context.
+    /// Whether this process has a context on each device.
     contexts: [AtomicBool; DEVICES],
-    /// The process that is counted as one with a context.
+    /// The process id that was last counted as having a context.
     counted: AtomicU64,
-    /// The devices that the program may see, in the order of its numbers for them.
+    /// The devices that the program may see, in the order of its ordinals.
     visible: Vec<usize>,
 }
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
-/// The machine. It is looked up when the first call arrives.
+/// The machine, opened on the first call.
 pub(crate) fn machine() -> &'static Machine {
     MACHINE.get_or_init(|| {
         let state = open_state();
@@ -46,40 +46,40 @@ pub(crate) fn machine() -> &'static Machine {
     })
 }
 
-/// A lock, also after a thread that held it panicked.
+/// Locks a mutex, even after a thread panicked while holding it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One line on stderr.
+/// Writes one line to stderr.
 pub(crate) fn say(line: &str) {
-    // Who has closed stderr does not want to know.
+    // A closed stderr is not an error.
     let _ = writeln!(std::io::stderr(), "vramscope phantom: {line}");
 }
 
 impl Machine {
-    /// How many devices the program may see.
+    /// The number of devices that the program may see.
     pub(crate) fn devices(&self) -> usize {
         self.visible.len()
     }
 
-    /// The device behind a number of the program's.
+    /// The device with an ordinal of the program.
     pub(crate) fn device(&self, ordinal: i32) -> Result<usize, Refusal> {
         let ordinal = usize::try_from(ordinal).map_err(|_| Refusal::InvalidDevice)?;
         self.visible.get(ordinal).copied().ok_or(Refusal::InvalidDevice)
     }
 
-    /// The program's number for a device, where it may see it.
+    /// The program's ordinal of a device, if the program may see it.
     pub(crate) fn ordinal(&self, device: usize) -> Option<i32> {
         self.visible.iter().position(|&visible| visible == device).map(|ordinal| ordinal as i32)
     }
 
-    /// A device of the machine by its own number, as NVML counts: it shows all.
+    /// A device by its number in the machine, as NVML counts: NVML shows all devices.
     pub(crate) fn any_device(&self, number: u32) -> Result<usize, Refusal> {
         usize::try_from(number).ok().filter(|&d| d < self.state.devices()).ok_or(Refusal::InvalidDevice)
     }
 
-    /// A fact about a device that there is.
+    /// A fact about an existing device.
     pub(crate) fn fact(&self, device: usize, fact: Fact) -> u64 {
         self.state.fact(device, fact).load(Ordering::Relaxed)
     }
@@ -88,27 +88,25 @@ impl Machine {
         self.state.counter(counter).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Remembers a name; of a call without an answer it says so the first time.
+    /// Records a name. On the first record of an unknown or refused call, prints a line.
     pub(crate) fn notice(&self, what: Noticed, name: &str) {
         if self.state.notice(what, name) {
             say(&match what {
-                Noticed::Unknown => format!(
-                    "{name}: this call is not known here; the program is told that it is not supported"
-                ),
-                Noticed::Refused => format!(
-                    "{name}: a phantom GPU does not do this; the program is told that it is not supported"
-                ),
+                Noticed::Unknown => format!("{name}: unknown call; it returns \"not supported\""),
+                Noticed::Refused => {
+                    format!("{name}: a phantom GPU does not support this call; it returns \"not supported\"")
+                }
                 Noticed::Read | Noticed::AskedMemory | Noticed::Unrecorded => return,
             });
         }
     }
 
-    /// Remembers a line of the program.
+    /// Records a line of the program.
     pub(crate) fn notice_line(&self, what: Noticed, line: &str) {
         self.notice(what, end_of(line));
     }
 
-    /// Makes this process's context on a device, where it has none yet.
+    /// Creates this process's context on a device, if it has none yet.
     pub(crate) fn need_context(&self, device: usize) -> Answer {
         let is_first = !self.has_any_context();
         if self.contexts[device].swap(true, Ordering::AcqRel) {
@@ -143,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// Takes bytes of a device.
+    /// Takes bytes of a device for this process.
     pub(crate) fn take(&self, device: usize, purpose: Purpose, bytes: u64) -> Answer {
         let place = self.place();
         let taken = self.try_take(device, bytes) || (self.bury_the_dead() && self.try_take(device, bytes));
@@ -173,7 +171,7 @@ impl Machine {
         taken.is_ok()
     }
 
-    /// Gives bytes of a device back.
+    /// Returns bytes to a device.
     pub(crate) fn give_back(&self, device: usize, purpose: Purpose, bytes: u64) {
         self.state.held(self.place(), device, purpose).fetch_sub(bytes, Ordering::Relaxed);
         self.give_back_to(device, purpose, bytes);
@@ -186,7 +184,7 @@ impl Machine {
         }
     }
 
-    /// This process's place, taken at the first need.
+    /// This process's slot, taken on first use.
     fn place(&self) -> usize {
         let place = self.place.load(Ordering::Acquire);
         if place < PROCESSES && self.state.process_id(place).load(Ordering::Relaxed) == own_id() {
@@ -202,14 +200,15 @@ impl Machine {
             self.bury_the_dead();
             (0..PROCESSES).find(free)
         });
-        // More processes than there are places share the last one: their bytes count, and nobody tells them apart.
+        // If there are more processes than slots, the surplus processes share the last slot: their bytes count, but cannot be
+        // told apart.
         let place = taken.unwrap_or(PROCESSES - 1);
         self.state.process_start(place).store(start_of(id).unwrap_or(0), Ordering::Release);
         self.place.store(place, Ordering::Release);
         place
     }
 
-    /// Ends what processes held that are gone. True where there was something.
+    /// Frees the bytes of processes that no longer run. True if there were any.
     pub(crate) fn bury_the_dead(&self) -> bool {
         let mut any = false;
         for place in 0..PROCESSES {
@@ -224,9 +223,9 @@ impl Machine {
         any
     }
 
-    /// Ends what the process of a place held.
+    /// Frees the bytes of a slot's process.
     fn empty_place(&self, place: usize, id: u64) -> bool {
-        // One process alone does it.
+        // Only one process may do this at a time.
         const EMPTYING: u64 = u64::MAX;
         let slot = self.state.process_id(place);
         if slot.compare_exchange(id, EMPTYING, Ordering::AcqRel, Ordering::Relaxed).is_err() {
@@ -245,7 +244,7 @@ impl Machine {
         any
     }
 
-    /// The processes on a device, with their bytes.
+    /// The processes with memory on a device, and their bytes.
     pub(crate) fn processes_on(&self, device: usize) -> Vec<(u32, u64)> {
         self.bury_the_dead();
         let held = |place: usize| {
@@ -262,7 +261,7 @@ impl Machine {
     }
 }
 
-/// The end of a line's name, from a folder on, where all of it has no room.
+/// The end of a line's name that fits [`NAME_BYTES`], cut at a folder.
 fn end_of(line: &str) -> &str {
     if line.len() <= NAME_BYTES {
         return line;
@@ -272,7 +271,7 @@ fn end_of(line: &str) -> &str {
     tail.split_once('/').map_or(tail, |(_, rest)| rest)
 }
 
-/// Leaves the machine when the process ends.
+/// Releases this process's slot at exit.
 extern "C" fn leave() {
     let Some(machine) = MACHINE.get() else { return };
     let place = machine.place.load(Ordering::Acquire);
@@ -294,19 +293,19 @@ pub(crate) fn is_running(id: u64) -> bool {
     start_of(id).is_some()
 }
 
-/// The file of the run's state, in the run's folder.
+/// The path of the run's state file, which lies in the run's folder.
 pub(crate) fn state_path() -> Option<OsString> {
     std::env::var_os(STATE)
 }
 
-/// The run's state. Where nobody set a run up there are no GPUs.
+/// Opens the run's state. Without a run, the machine has no GPUs.
 fn open_state() -> State<'static> {
     let Some(path) = state_path() else {
         say("there are no GPUs: start the program with `vramscope phantom run`");
         return State::begin(own_words(), 0, None);
     };
     map(&path).unwrap_or_else(|| {
-        say(&format!("{} is no state of a run: there are no GPUs", path.display()));
+        say(&format!("{}: not the state of a phantom run; there are no GPUs", path.display()));
         State::begin(own_words(), 0, None)
     })
 }
@@ -315,26 +314,26 @@ fn own_words() -> &'static [AtomicU64] {
     Vec::leak((0..WORDS).map(|_| AtomicU64::new(0)).collect())
 }
 
-/// Opens a file of the run's folder: a link is not followed, and a new file is this user's alone.
+/// Options to open a file in the run's folder: they do not follow links, and create files that only this user can access.
 pub(crate) fn no_follow() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600).custom_flags(sys::O_NOFOLLOW);
     options
 }
 
-/// The state in a file, shared with all who map it.
+/// The state in a file, shared by all processes that map it.
 fn map(path: &OsStr) -> Option<State<'static>> {
     let file = no_follow().read(true).write(true).open(path).ok()?;
     State::new(map_words(&file, WORDS)?)
 }
 
-/// The words of a file that has so many, shared with all who map it.
+/// Maps a file of exactly `words` words, shared by all processes that map it. `None` for any other size.
 pub(crate) fn map_words(file: &File, words: usize) -> Option<&'static [AtomicU64]> {
     let length = words * size_of::<u64>();
     if file.metadata().ok()?.len() != length as u64 {
         return None;
     }
-    // SAFETY: a new mapping, of a file that is as long.
+    // SAFETY: a new mapping of a file with this length.
     let at = unsafe {
         sys::mmap(
             std::ptr::null_mut(),
@@ -348,6 +347,6 @@ pub(crate) fn map_words(file: &File, words: usize) -> Option<&'static [AtomicU64
     if at.addr() == usize::MAX {
         return None;
     }
-    // SAFETY: the mapping is as long, aligned to a page, never unmapped, and only ever accessed atomically.
+    // SAFETY: the mapping has this length, is page-aligned, never unmapped, and only ever accessed atomically.
     Some(unsafe { std::slice::from_raw_parts(at.cast::<AtomicU64>(), words) })
 }

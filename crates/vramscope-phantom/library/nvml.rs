@@ -1,4 +1,4 @@
-//! NVML: the machine's GPUs as a monitor sees them.
+//! NVML: the machine's GPUs, as monitors see them.
 
 use std::ffi::{c_char, c_int};
 
@@ -22,7 +22,7 @@ pub(crate) fn by_index(index: u32, handle: Out<usize>) -> Answer {
     handle.set(NVML_DEVICES.of(machine().any_device(index)?))
 }
 
-/// NVML writes 8 digits of the domain, CUDA 4: both are understood.
+/// NVML writes 8 digits of the PCI domain, CUDA 4. Both are accepted.
 pub(crate) fn by_bus_id(id: *const c_char, handle: Out<usize>) -> Answer {
     let id = text(id).ok_or(Refusal::InvalidValue)?;
     find(handle, |device| id.len() >= 12 && id[id.len() - 12..].eq_ignore_ascii_case(&bus_id(device)))
@@ -79,7 +79,7 @@ pub(crate) fn pci_info(handle: usize, info: Out<PciInfo>) -> Answer {
     })
 }
 
-/// Bytes of memory: all, free, used.
+/// Bytes of memory: total, free, used.
 fn memory_of(handle: usize) -> Result<[u64; 3], Refusal> {
     let device = NVML_DEVICES.device(handle)?;
     asks::notice();
@@ -92,13 +92,13 @@ pub(crate) fn memory(handle: usize, out: Out<[u64; 3]>) -> Answer {
     out.set(memory_of(handle)?)
 }
 
-/// `nvmlMemory_v2_t`: its version, all, what the system keeps, free, used.
+/// `nvmlMemory_v2_t`: its version, then total, reserved for the system, free and used bytes.
 pub(crate) fn memory_v2(handle: usize, out: Out<[u64; 5]>) -> Answer {
     let [total, free, used] = memory_of(handle)?;
     out.set([0x0200_0028, total, 0, free, used])
 }
 
-/// The beginning of `nvmlGpuFabricInfo_v2_t`: the caller says the version.
+/// The first fields of `nvmlGpuFabricInfo_v2_t`. The caller sets the version.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct FabricInfo {
@@ -109,13 +109,13 @@ pub(crate) struct FabricInfo {
     state: u8,
 }
 
-/// The GPU belongs to no fabric of GPUs of several machines (`NVML_GPU_FABRIC_STATE_NOT_SUPPORTED`).
+/// Reports a GPU outside any multi-node fabric (`NVML_GPU_FABRIC_STATE_NOT_SUPPORTED`).
 pub(crate) fn fabric(handle: usize, info: Out<FabricInfo>) -> Answer {
     NVML_DEVICES.device(handle)?;
     info.set(FabricInfo { cluster: [0; 16], status: 0, clique: 0, state: 0, ..info.get()? })
 }
 
-/// Nothing is computed.
+/// Always 0: the phantom computes nothing.
 pub(crate) fn utilization(handle: usize, rates: Out<[u32; 2]>) -> Answer {
     NVML_DEVICES.device(handle)?;
     rates.set([0, 0])
@@ -127,7 +127,7 @@ pub(crate) fn capability(handle: usize, major: Out<c_int>, minor: Out<c_int>) ->
     minor.set(capability % 10)
 }
 
-/// Writes as many entries as the caller has room for, and how many there are.
+/// Writes the entries and their number. Fails if the caller's buffer is too small.
 fn list<const WORDS: usize>(
     handle: usize,
     count: Out<u32>,
@@ -144,23 +144,23 @@ fn list<const WORDS: usize>(
         return Err(Refusal::InvalidValue);
     }
     for (i, &(id, bytes)) in processes.iter().enumerate() {
-        // SAFETY: the caller has `room` entries there, which are no fewer.
+        // SAFETY: the caller has `room` entries there, at least as many as there are processes.
         unsafe { entries.add(i).write_unaligned(entry(id, bytes)) };
     }
     Ok(())
 }
 
-/// `nvmlProcessInfo_v1_t`: the process's id, and its bytes.
+/// `nvmlProcessInfo_v1_t`: process id and bytes.
 pub(crate) fn processes_v1(handle: usize, count: Out<u32>, entries: *mut [u64; 2]) -> Answer {
     list(handle, count, entries, |id, bytes| [u64::from(id), bytes])
 }
 
-/// `nvmlProcessInfo_t`: the process's id, its bytes, and two instances of a partitioned GPU: none.
+/// `nvmlProcessInfo_t`: process id, bytes, and two MIG instance ids, which are unset.
 pub(crate) fn processes(handle: usize, count: Out<u32>, entries: *mut [u64; 3]) -> Answer {
     list(handle, count, entries, |id, bytes| [u64::from(id), bytes, u64::MAX])
 }
 
-/// No processes of this kind.
+/// Reports no processes.
 pub(crate) fn none(handle: usize, count: Out<u32>) -> Answer {
     NVML_DEVICES.device(handle)?;
     count.set(0)

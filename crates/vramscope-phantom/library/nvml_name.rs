@@ -1,5 +1,4 @@
-//! A library without anything of its own: whoever opens `libnvidia-ml.so.1` finds the functions of the phantom's library, which
-//! this one is linked to.
+//! An empty library named `libnvidia-ml.so.1`. Programs that open it find the functions of the phantom library, which it links.
 #![no_std]
 
 #[panic_handler]

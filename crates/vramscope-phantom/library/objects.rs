@@ -1,4 +1,4 @@
-//! The shared objects of this process, and which functions they are linked to.
+//! The shared objects of this process, and the functions that they link to.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
@@ -11,13 +11,13 @@ use crate::sys::{self, ObjectInfo, ProgramHeader};
 pub(crate) struct Object {
     base: usize,
     name: String,
-    /// Where its dynamic section is.
+    /// Address of its dynamic section.
     dynamic: usize,
-    /// Where its addresses of functions are read-only, and how many bytes: they were written before.
+    /// Start and length in bytes of its relocated read-only section, which contains function addresses.
     read_only: (usize, usize),
 }
 
-/// An entry of a table of relocations, with its addend (elf.h).
+/// An entry of a relocation table, with its addend (elf.h).
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Relocation {
@@ -26,7 +26,7 @@ struct Relocation {
     addend: i64,
 }
 
-/// An entry of a table of symbols: `Elf64_Sym`.
+/// An entry of a symbol table: `Elf64_Sym`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Symbol {
@@ -38,15 +38,15 @@ struct Symbol {
     size: u64,
 }
 
-/// Kinds of relocations that hold the address of a function: of the table of addresses, and of calls (elf.h).
+/// Relocation types that hold a function's address: in the global offset table, and for calls (elf.h).
 const ADDRESSES: [u32; 2] = if cfg!(target_arch = "aarch64") { [1025, 1026] } else { [6, 7] };
 
 /// `PT_DYNAMIC` and `PT_GNU_RELRO`.
 const DYNAMIC: u32 = 2;
 const READ_ONLY: u32 = 0x6474_e552;
 
-/// Entries of the dynamic section (elf.h): the tables of strings, of symbols, of relocations and of those for calls, and the
-/// bytes of the last two.
+/// Tags in the dynamic section (elf.h): the tables of strings, symbols, relocations and call relocations, and the sizes of the
+/// last two in bytes.
 const STRINGS: u64 = 5;
 const SYMBOLS: u64 = 6;
 const RELOCATIONS: u64 = 7;
@@ -54,27 +54,27 @@ const RELOCATIONS_SIZE: u64 = 8;
 const CALLS: u64 = 23;
 const CALLS_SIZE: u64 = 2;
 
-/// Which objects were seen: by where they are.
+/// Base addresses of the objects that were already visited.
 static SEEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// Where the first object is loaded from whose file's name begins like this.
+/// The path of the first loaded object whose file name starts with `start`.
 pub(crate) fn path_of(start: &str) -> Option<String> {
     all().into_iter().map(|object| object.name).find(|path| file_of(path).starts_with(start))
 }
 
-/// The name of a path's file.
+/// The file name of a path.
 fn file_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or_default()
 }
 
 fn all() -> Vec<Object> {
     let mut objects: Vec<Object> = Vec::new();
-    // SAFETY: the callback takes the list behind `data`.
+    // SAFETY: `data` points to the list that the callback expects.
     unsafe { sys::dl_iterate_phdr(collect, (&raw mut objects).cast()) };
     objects
 }
 
-/// Calls `look` with each object that was loaded since the last time.
+/// Calls `look` for each object that was loaded since the last call.
 pub(crate) fn each_new(mut look: impl FnMut(&Object)) {
     static LOADED: Mutex<u64> = Mutex::new(0);
     let mut loaded = lock(&LOADED);
@@ -92,10 +92,10 @@ pub(crate) fn each_new(mut look: impl FnMut(&Object)) {
     }
 }
 
-/// How many objects were loaded since the program began.
+/// The number of objects loaded since the program began.
 fn how_many_loaded() -> u64 {
     extern "C" fn first(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c_int {
-        // SAFETY: the loader hands in its description of an object, and `data` is the number below.
+        // SAFETY: the loader passes its description of an object, and `data` is the number below.
         unsafe { data.cast::<u64>().write((*info).loaded) };
         1
     }
@@ -106,9 +106,9 @@ fn how_many_loaded() -> u64 {
 }
 
 extern "C" fn collect(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c_int {
-    // SAFETY: the loader hands in its description of an object, and `data` is the list of `all`.
+    // SAFETY: the loader passes its description of an object, and `data` is the list of `all`.
     let (info, objects) = unsafe { (&*info, &mut *data.cast::<Vec<Object>>()) };
-    // SAFETY: the loader's description says where so many headers are.
+    // SAFETY: the loader's description holds the address and the number of headers.
     let headers = unsafe { std::slice::from_raw_parts(info.headers, info.header_count.into()) };
     let of = |kind: u32| headers.iter().find(|header: &&ProgramHeader| header.kind == kind);
     // SAFETY: a text that ends with a zero.
@@ -129,12 +129,12 @@ extern "C" fn collect(info: *const ObjectInfo, _: usize, data: *mut c_void) -> c
 }
 
 impl Object {
-    /// NVIDIA made it, by its name.
+    /// Whether NVIDIA made the object, judged by its name.
     pub(crate) fn is_nvidias(&self) -> bool {
         ["libcu", "libnv", "libnccl"].iter().any(|start| file_of(&self.name).starts_with(start))
     }
 
-    /// The number that the dynamic section has for `tag`; 0 for none.
+    /// The value of `tag` in the dynamic section; 0 if it is missing.
     fn entry(&self, tag: u64) -> usize {
         let mut at = self.dynamic as *const [u64; 2];
         loop {
@@ -150,7 +150,7 @@ impl Object {
         }
     }
 
-    /// An address in the dynamic section. The loader makes most of them absolute.
+    /// An address from the dynamic section. The loader makes most of them absolute.
     fn address(&self, tag: u64) -> usize {
         match self.entry(tag) {
             0 => 0,
@@ -159,7 +159,7 @@ impl Object {
         }
     }
 
-    /// Has the object call something else in place of each undefined function that `instead` knows a place for.
+    /// Replaces each undefined function of the object for which `instead` returns an address.
     pub(crate) fn redirect(&self, instead: impl Fn(&str) -> Option<usize>) {
         let (symbols, strings) = (self.address(SYMBOLS), self.address(STRINGS));
         if symbols == 0 || strings == 0 {
@@ -168,7 +168,7 @@ impl Object {
         let tables = [(RELOCATIONS, RELOCATIONS_SIZE), (CALLS, CALLS_SIZE)];
         for (table, size) in tables.map(|(table, size)| (self.address(table), self.entry(size))) {
             for i in 0..if table == 0 { 0 } else { size / size_of::<Relocation>() } {
-                // SAFETY: the object's own tables, which the loader has read before.
+                // SAFETY: the object's own tables, which the loader already read.
                 let relocation = unsafe { (table as *const Relocation).add(i).read_unaligned() };
                 if !ADDRESSES.contains(&(relocation.info as u32)) {
                     continue;
@@ -189,7 +189,7 @@ impl Object {
         }
     }
 
-    /// Writes an address into the object's table of them.
+    /// Writes a function's address into the object's table.
     fn write(&self, at: usize, function: usize) {
         let (start, length) = self.read_only;
         let is_read_only = (start..start + length).contains(&at);
@@ -201,7 +201,7 @@ impl Object {
         if is_read_only {
             protect(sys::PROT_READ | sys::PROT_WRITE);
         }
-        // SAFETY: a place for the address of a function, which is writable now.
+        // SAFETY: an entry for a function's address, which is writable now.
         unsafe { (at as *mut usize).write(function) };
         if is_read_only {
             protect(sys::PROT_READ);

@@ -1,13 +1,13 @@
-//! Places in the caller's memory that a call fills.
+//! Output parameters: places in the caller's memory that a call fills.
 
 use crate::status::{Answer, Refusal};
 
-/// Where the caller wants a value.
+/// A pointer to the caller's place for a value; may be null.
 #[repr(transparent)]
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// A place that the caller handed in.
+    /// The place behind the caller's pointer.
     pub(crate) fn to(place: *mut T) -> Self {
         Self(place)
     }
@@ -17,7 +17,7 @@ impl<T> Out<T> {
         Self(std::ptr::null_mut())
     }
 
-    /// Writes the value, wherever the pointer is not null.
+    /// Writes the value. Fails for a null pointer.
     pub(crate) fn set(&self, value: T) -> Answer {
         if self.0.is_null() {
             return Err(Refusal::InvalidValue);
@@ -26,7 +26,7 @@ impl<T> Out<T> {
         Ok(())
     }
 
-    /// Writes the value where the caller wants it: a null pointer says that it does not.
+    /// Writes the value, unless the pointer is null.
     pub(crate) fn set_if_wanted(&self, value: T) {
         if !self.0.is_null() {
             self.write(value);
@@ -34,22 +34,22 @@ impl<T> Out<T> {
     }
 
     fn write(&self, value: T) {
-        // SAFETY: the caller of a C function hands in a pointer to a value of this type, and it is not null.
+        // SAFETY: the caller of a C function passes a pointer to a value of this type, and it is not null.
         unsafe { self.0.write_unaligned(value) }
     }
 
-    /// What is there: some calls say how much room they have.
+    /// Reads the current value, for example the size of the caller's buffer.
     pub(crate) fn get(&self) -> Result<T, Refusal>
     where
         T: Copy,
     {
-        // SAFETY: the caller of a C function hands in a pointer to a value of this type.
+        // SAFETY: the caller of a C function passes a pointer to a value of this type.
         if self.0.is_null() { Err(Refusal::InvalidValue) } else { Ok(unsafe { self.0.read_unaligned() }) }
     }
 }
 
 impl Out<u8> {
-    /// Writes text and the zero that ends it, cut to the `length` bytes that the caller has.
+    /// Writes text and a terminating zero, truncated to the caller's `length` bytes.
     pub(crate) fn set_text(self, text: &str, length: usize) -> Answer {
         if self.0.is_null() || length == 0 {
             return Err(Refusal::InvalidValue);
@@ -63,22 +63,22 @@ impl Out<u8> {
         Ok(())
     }
 
-    /// Fills `bytes.len()` bytes.
+    /// Copies all of `bytes` to the caller's place.
     pub(crate) fn set_bytes(self, bytes: &[u8]) -> Answer {
         if self.0.is_null() {
             return Err(Refusal::InvalidValue);
         }
-        // SAFETY: the caller has a structure of that size there.
+        // SAFETY: the caller passes a structure of that size.
         unsafe { self.0.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
 }
 
-/// A text of the caller's that ends with a zero; `None` for a null pointer or what is not UTF-8.
+/// The caller's zero-terminated text. `None` for a null pointer or invalid UTF-8.
 pub(crate) fn text<'a>(pointer: *const std::ffi::c_char) -> Option<&'a str> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: the caller of a C function hands in a text that ends with a zero.
+    // SAFETY: the caller of a C function passes a zero-terminated text.
     unsafe { std::ffi::CStr::from_ptr(pointer) }.to_str().ok()
 }

@@ -1,5 +1,5 @@
-//! The line of the Python program that called, where a program is one of Python's. CPython's own interface says it, looked up
-//! by name: a program may have no Python in it.
+//! Finds the calling line of a Python program through CPython's C API. The functions are looked up by name, because a program
+//! may have no Python.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::MAIN_SEPARATOR;
@@ -7,10 +7,10 @@ use std::sync::LazyLock;
 
 use crate::sys;
 
-/// An object of Python's.
+/// A Python object.
 type Object = *mut c_void;
 
-/// CPython's functions, as `Python.h` declares them since 3.9.
+/// CPython's functions, as `Python.h` has declared them since 3.9.
 struct Python {
     own_state: extern "C" fn() -> Object,
     ensure: extern "C" fn() -> c_int,
@@ -21,7 +21,7 @@ struct Python {
     line: extern "C" fn(Object) -> c_int,
     attribute: extern "C" fn(Object, *const c_char) -> Object,
     text: extern "C" fn(Object) -> *const c_char,
-    /// `sys.flags`, borrowed.
+    /// Returns a borrowed reference.
     sys_object: extern "C" fn(*const c_char) -> Object,
     is_true: extern "C" fn(Object) -> c_int,
     hold: extern "C" fn(Object),
@@ -30,9 +30,9 @@ struct Python {
 
 static PYTHON: LazyLock<Option<Python>> = LazyLock::new(Python::of_this_process);
 
-/// CPython's function of a name, as the type that the caller wants.
+/// CPython's function with a name, as the caller's function type.
 fn function<F>(name: &CStr) -> Option<F> {
-    // SAFETY: a text that ends with a zero; a null library means all that are loaded.
+    // SAFETY: the name is zero-terminated; a null library means all loaded libraries.
     let found = unsafe { sys::dlsym(std::ptr::null_mut(), name.as_ptr()) };
     // SAFETY: `Python` gives CPython's function of each name the signature that it has in every release since 3.9.
     (!found.is_null()).then(|| unsafe { std::mem::transmute_copy(&found) })
@@ -57,7 +57,7 @@ impl Python {
         })
     }
 
-    /// The innermost line of a file that was not installed, or else the innermost of all. Python's lock is held.
+    /// The innermost line in a file that was not installed, or else the innermost line of all. The GIL must be held.
     fn line_of_program(&self) -> Option<String> {
         let mut frame = (self.frame)();
         if frame.is_null() {
@@ -84,12 +84,12 @@ impl Python {
         innermost
     }
 
-    /// The file of the code that a frame runs.
+    /// The file name of a frame's code.
     fn file(&self, frame: Object) -> Option<String> {
         self.of_code(frame, c"co_filename")
     }
 
-    /// A text of the code that a frame runs.
+    /// A text attribute of a frame's code.
     fn of_code(&self, frame: Object, attribute: &CStr) -> Option<String> {
         let code = (self.code)(frame);
         let name = (self.attribute)(code, attribute.as_ptr());
@@ -98,14 +98,14 @@ impl Python {
             return None;
         }
         let text = (self.text)(name);
-        // SAFETY: Python's text of a name that is held ends with a zero.
+        // SAFETY: the text is zero-terminated and lives while the name is held.
         let found = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned());
         (self.drop)(name);
         found
     }
 
-    /// Runs `ask` with Python's lock. `None` on a thread that Python does not know: it would have to be made known first, for a lock
-    /// that its starter may hold.
+    /// Runs `ask` with the GIL held. `None` on a thread unknown to Python: registering the thread needs the GIL, which the
+    /// thread's creator may hold.
     fn locked<T>(&self, ask: impl FnOnce(&Self) -> T) -> Option<T> {
         if (self.own_state)().is_null() {
             return None;
@@ -117,7 +117,7 @@ impl Python {
     }
 }
 
-/// A file that came with Python or a package, or that is none.
+/// Whether a file belongs to Python or to an installed package, or is not a file.
 fn is_installed(file: &str) -> bool {
     ["/site-packages/", "/dist-packages/", "/lib/python", "/vramscope-phantom-"]
         .iter()
@@ -125,7 +125,7 @@ fn is_installed(file: &str) -> bool {
         || file.starts_with('<')
 }
 
-/// A line of a file, from the folder in which the program runs.
+/// A file and line, relative to the current directory.
 fn place(file: &str, line: c_int) -> String {
     let folder = std::env::current_dir().unwrap_or_default();
     let file = file
@@ -139,7 +139,7 @@ pub(crate) fn is_loaded() -> bool {
     PYTHON.is_some()
 }
 
-/// The line of the program that this thread runs. `None` where it runs no Python, as PyTorch's own threads do.
+/// The program's line that this thread runs. `None` without a Python frame, as on PyTorch's own threads.
 pub(crate) fn calling_line() -> Option<String> {
     PYTHON.as_ref()?.locked(Python::line_of_program)?
 }
@@ -153,8 +153,8 @@ pub(crate) fn innermost_function() -> Option<String> {
     PYTHON.as_ref()?.locked(of_frame)?
 }
 
-/// The settings of this process's interpreter under which it imports no `sitecustomize` of the environment, by their names in
-/// `sys.flags`.
+/// The set flags of this process's interpreter (by their names in `sys.flags`) that prevent it from importing the environment's
+/// `sitecustomize`.
 pub(crate) fn settings_without_site() -> Vec<&'static str> {
     const SETTINGS: [(&CStr, &str); 3] =
         [(c"isolated", "isolated"), (c"no_site", "no_site"), (c"ignore_environment", "ignore_environment")];

@@ -1,41 +1,41 @@
-//! Why a call did not succeed, and the number that each library has for it.
+//! The reasons for which a call fails, and each library's status code for them.
 
 use std::ffi::c_int;
 
-/// Why a call did not succeed.
+/// Why a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// An argument means nothing here, such as a null pointer.
+    /// An argument is invalid, such as a null pointer.
     InvalidValue,
     /// No device memory is left.
     OutOfMemory,
-    /// There is no device at all.
+    /// The machine has no device.
     NoDevice,
-    /// There is no such device.
+    /// The device does not exist.
     InvalidDevice,
-    /// A handle is none that was given out.
+    /// The handle is unknown.
     InvalidHandle,
-    /// Nobody set it up.
+    /// A required initialization is missing.
     NotInitialized,
-    /// There is no such name.
+    /// The name is unknown.
     NotFound,
-    /// What is asked about has not happened yet.
+    /// The result is not available yet.
     NotReady,
     /// A kernel has no code for the device.
     NoKernelImage,
-    /// The phantom does not do this.
+    /// The phantom does not implement this call.
     NotSupported,
     /// The caller's buffer is too small.
     InsufficientSize,
-    /// The stream is not being captured as it would have to be.
+    /// The stream's capture state does not permit the call.
     IllegalState,
-    /// While a stream is captured the host cannot wait for it.
+    /// The host cannot wait for a stream during its capture.
     Capturing,
 }
 
 pub(crate) type Answer = Result<(), Refusal>;
 
-/// The libraries that the phantom answers for.
+/// The libraries that the phantom implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Library {
     Driver,
@@ -54,11 +54,11 @@ pub(crate) enum Library {
 }
 
 impl Library {
-    /// The number for a refusal, by the library's own header.
+    /// The status code for a refusal, from the library's own header.
     pub(crate) fn code(self, refusal: Refusal) -> c_int {
         use Refusal::*;
         match self {
-            // cuda.h and driver_types.h share these.
+            // cuda.h and driver_types.h share these codes.
             Self::Driver | Self::Runtime => match refusal {
                 InvalidValue | InsufficientSize => 1,
                 OutOfMemory => 2,

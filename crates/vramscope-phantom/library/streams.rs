@@ -1,4 +1,4 @@
-//! Streams and events. Everything is done at once, so that nobody waits.
+//! Streams and events. All work completes immediately, so waits return at once, except at barriers between ranks.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -17,15 +17,15 @@ use crate::threads::use_current_device;
 #[derive(Clone)]
 struct Event {
     recorded: Option<Instant>,
-    /// Where in a capture it was recorded: streams that wait for it are captured, too.
+    /// The capture position at which it was recorded. Streams that wait for it join the capture.
     captured: Option<Point>,
-    /// What all ranks have to come to before it happens.
+    /// All ranks must reach this barrier before the event completes.
     barrier: Option<Arc<Barrier>>,
 }
 
 #[derive(Default)]
 struct Streams {
-    /// The priority of each stream that was made.
+    /// The priority of each created stream.
     priorities: HashMap<usize, c_int>,
     events: HashMap<usize, Event>,
 }
@@ -55,12 +55,12 @@ pub(crate) fn priority(stream: usize, priority: Out<c_int>) -> Answer {
     priority.set(lock(&STREAMS).priorities.get(&stream).copied().unwrap_or(0))
 }
 
-/// `cuStreamGetFlags`, `cuStreamGetCtx` ...: nothing distinguishes streams.
+/// `cuStreamGetFlags` and similar calls: all streams have the same properties.
 pub(crate) fn flags(_stream: usize, flags: Out<u32>) -> Answer {
     flags.set(0)
 }
 
-/// Waits for the device, which is done.
+/// Waits for the device, whose work is complete except at barriers.
 pub(crate) fn synchronize() -> Answer {
     if graphs::is_any_captured() {
         return Err(Refusal::Capturing);
@@ -69,7 +69,7 @@ pub(crate) fn synchronize() -> Answer {
     Ok(())
 }
 
-/// Waits for a stream, which is done.
+/// Waits for a stream, whose work is complete except at barriers.
 pub(crate) fn synchronize_stream(stream: usize) -> Answer {
     if graphs::is_captured(stream) {
         return Err(Refusal::Capturing);
@@ -78,13 +78,13 @@ pub(crate) fn synchronize_stream(stream: usize) -> Answer {
     Ok(())
 }
 
-/// Waits for other ranks, where work stands behind a barrier; all else is done.
+/// Waits for other ranks at outstanding barriers. All other work is complete.
 fn wait() {
     wait_for_barriers();
     at_synchronization();
 }
 
-/// Work of the host that waits for a stream: it is done at once.
+/// Calls a host function that waits for a stream: it runs immediately.
 pub(crate) fn host_function(
     _stream: usize,
     function: extern "C" fn(*mut c_void),
@@ -135,7 +135,7 @@ pub(crate) fn record_with_flags(event: usize, stream: usize, _flags: u32) -> Ans
     record(event, stream)
 }
 
-/// An event that was recorded has happened, but for barriers.
+/// Whether an event completed. A recorded event is complete unless it waits for a barrier.
 pub(crate) fn query_event(event: usize) -> Answer {
     let streams = lock(&STREAMS);
     let event = streams.events.get(&event).ok_or(Refusal::InvalidHandle)?;
@@ -162,7 +162,7 @@ pub(crate) fn elapsed(milliseconds: Out<f32>, start: usize, end: usize) -> Answe
     milliseconds.set(end.saturating_duration_since(start).as_secs_f32() * 1e3)
 }
 
-/// A stream waits for an event. In a capture the stream becomes part of it.
+/// Makes a stream wait for an event. During a capture, the stream joins it.
 pub(crate) fn wait_event(stream: usize, event: usize, _flags: u32) -> Answer {
     let captured = lock(&STREAMS).events.get(&event).ok_or(Refusal::InvalidHandle)?.captured.clone();
     if let Some(point) = captured {

@@ -1,9 +1,9 @@
-//! The few functions of the C library that Rust's own does not offer. The library stands on no crate, so that one call of
-//! the compiler builds it.
+//! The few functions of the C library that Rust's standard library does not offer. The phantom library depends on no crate, so
+//! that one call of the compiler builds it.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// `O_NOFOLLOW` of Linux: opening fails where the last name is a link.
+/// `O_NOFOLLOW` of Linux: opening fails if the last path component is a link.
 pub(crate) const O_NOFOLLOW: c_int = if cfg!(target_arch = "x86_64") { 0o400_000 } else { 0o100_000 };
 pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
@@ -20,12 +20,12 @@ pub(crate) const RTLD_NOLOAD: c_int = 4;
 /// `struct dl_phdr_info`.
 #[repr(C)]
 pub(crate) struct ObjectInfo {
-    /// What is added to addresses in the object's file.
+    /// Offset between addresses in the object's file and in memory.
     pub(crate) base: usize,
     pub(crate) name: *const c_char,
     pub(crate) headers: *const ProgramHeader,
     pub(crate) header_count: u16,
-    /// How many objects were loaded since the program began.
+    /// Number of objects loaded since the program began.
     pub(crate) loaded: u64,
 }
 
@@ -71,8 +71,8 @@ impl Default for AddressInfo {
 
 unsafe extern "C" {
     pub(crate) fn dladdr(address: *const c_void, info: *mut AddressInfo) -> c_int;
-    /// Calls `visit` for each frame of this thread's stack, the innermost first, until it returns something other than 0. Rust's
-    /// standard library links the unwinder.
+    /// Calls `visit` for each frame of this thread's stack, innermost first, until it returns nonzero. Rust's standard library
+    /// links the unwinder.
     pub(crate) fn _Unwind_Backtrace(
         visit: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
         data: *mut c_void,

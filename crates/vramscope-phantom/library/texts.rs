@@ -1,11 +1,11 @@
-//! What libraries say in words.
+//! Error texts of the libraries.
 
 use std::ffi::{c_char, c_int};
 
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
-/// Errors of the runtime and the driver: number, the runtime's name, the driver's name, and words for both.
+/// Errors of the runtime and the driver: code, the runtime's name, the driver's name, and the text for both.
 const ERRORS: &[(c_int, &str, &str, &str)] = &[
     (0, "cudaSuccess\0", "CUDA_SUCCESS\0", "no error\0"),
     (1, "cudaErrorInvalidValue\0", "CUDA_ERROR_INVALID_VALUE\0", "invalid argument\0"),
@@ -61,7 +61,7 @@ pub(crate) fn driver_error_string(code: c_int, out: Out<*const c_char>) -> Answe
     out.set(pointer(error(code).ok_or(Refusal::InvalidValue)?.3))
 }
 
-/// What other libraries say of a status.
+/// The text of a status code, for the other libraries.
 pub(crate) fn status_string(code: c_int) -> *const c_char {
     pointer(match code {
         0 => "success\0",
@@ -69,12 +69,12 @@ pub(crate) fn status_string(code: c_int) -> *const c_char {
     })
 }
 
-/// What NCCL says of its last error.
+/// `ncclGetLastError`: no text.
 pub(crate) fn no_words(_communicator: usize) -> *const c_char {
     pointer("\0")
 }
 
-/// NVML's own words.
+/// NVML's error texts.
 pub(crate) fn nvml_string(code: c_int) -> *const c_char {
     pointer(match code {
         0 => "The operation was successful\0",

@@ -12,35 +12,35 @@ use crate::status::{Answer, Refusal};
 
 thread_local! {
     static DEVICE: Cell<c_int> = const { Cell::new(0) };
-    /// Contexts that were current before others were pushed, as devices.
+    /// The devices of contexts that were current before others were pushed; -1 for no context.
     static PUSHED: RefCell<Vec<c_int>> = const { RefCell::new(Vec::new()) };
-    /// Whether the driver has a current context here: the runtime makes one when it is used.
+    /// Whether this thread has a current driver context. Using the runtime makes one current.
     static HAS_CONTEXT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How often the program retained each device's context, and did not release it.
+/// How often the program retained each device's context without releasing it.
 static RETAINED: [AtomicU32; DEVICES] = [const { AtomicU32::new(0) }; DEVICES];
 
-/// The devices whose context the runtime retained for itself, which it does until the process ends.
+/// The devices whose context the runtime retained. It keeps them until the process ends.
 static KEPT: [AtomicBool; DEVICES] = [const { AtomicBool::new(false) }; DEVICES];
 
-/// The device that calls on this thread mean.
+/// This thread's current device.
 pub(crate) fn current_device() -> Result<usize, Refusal> {
     machine().device(DEVICE.get())
 }
 
-/// The device that calls on this thread mean, with its context: the runtime makes it current.
+/// This thread's current device. Creates its context if needed and makes it current, as the runtime does.
 pub(crate) fn use_current_device() -> Result<usize, Refusal> {
     let device = current_device()?;
     machine().need_context(device)?;
-    // Without a context of the driver's it is the runtime that asks.
+    // Without a current driver context, the runtime made this call.
     if !HAS_CONTEXT.replace(true) {
         KEPT[device].store(true, Ordering::Relaxed);
     }
     Ok(device)
 }
 
-/// `cudaSetDevice`, which makes the context as well since CUDA 12.
+/// `cudaSetDevice`. Since CUDA 12, it also creates the context.
 pub(crate) fn set_device(device: c_int) -> Answer {
     KEPT[machine().device(device)?].store(true, Ordering::Relaxed);
     DEVICE.set(device);
@@ -59,7 +59,7 @@ pub(crate) fn retain_primary(context: Out<usize>, device: c_int) -> Answer {
     Ok(())
 }
 
-/// The last release ends the context, and with it what the context took of the device.
+/// The last release ends the context and frees its bytes on the device.
 pub(crate) fn release_primary(device: c_int) -> Answer {
     let device = machine().device(device)?;
     let before = RETAINED[device]
@@ -93,12 +93,12 @@ pub(crate) fn set_context(context: usize) -> Answer {
     Ok(())
 }
 
-/// `cuStreamGetCtx`: streams are used in the context that is current.
+/// `cuStreamGetCtx`: streams belong to the current context.
 pub(crate) fn context_of_stream(_stream: usize, context: Out<usize>) -> Answer {
     context.set(CONTEXTS.of(use_current_device()?))
 }
 
-/// `cuCtxCreate`: the device's own context stands for it, too.
+/// `cuCtxCreate`: returns the device's primary context.
 pub(crate) fn create_context(context: Out<usize>, _flags: u32, device: c_int) -> Answer {
     retain_primary(context, device)?;
     set_device(device)

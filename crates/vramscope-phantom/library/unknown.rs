@@ -1,8 +1,8 @@
-//! Calls that no row of the table answers. A program must not crash on them, and its user must learn their names.
+//! Calls that are missing in the function table. They must not crash a program, and its user must learn their names.
 //!
-//! Who looks a function up by a name that is not known gets a stand-in. What programs are linked to is found when they
-//! register their kernels: each name that is NVIDIA's and that the loader would take from NVIDIA's own libraries, which
-//! refuse to work without their driver, gets a stand-in too.
+//! A lookup of an unknown name returns a stand-in. Linked functions are handled when a program registers its kernels: each
+//! missing name with NVIDIA's prefixes gets a stand-in too. Otherwise the loader would take it from NVIDIA's own libraries,
+//! which fail without their driver.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -16,10 +16,10 @@ use crate::state::Noticed;
 use crate::status::{Library, Refusal};
 use crate::table;
 
-/// How many names can have a stand-in.
+/// The maximum number of names with a stand-in.
 const MOST: usize = 1024;
 
-/// Names, in order of their stand-ins.
+/// Names, in the order of their stand-ins.
 static NAMES: LazyLock<Mutex<Names>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ struct Names {
     numbers: HashMap<String, usize>,
 }
 
-/// A function for a name that no row has: it says the name, and that it is not supported.
+/// A function for an unknown name. It reports the name and returns "not supported".
 pub(crate) fn stand_in(name: &str) -> usize {
     let names = &mut *lock(&NAMES);
     let number = match names.numbers.get(name) {
@@ -38,7 +38,7 @@ pub(crate) fn stand_in(name: &str) -> usize {
             names.numbers.insert(name.to_owned(), names.names.len() - 1);
             names.names.len() - 1
         }
-        // The last one stands for all further names.
+        // The last stand-in serves all further names.
         None => MOST - 1,
     };
     STAND_INS[number / 32][number % 32] as usize
@@ -50,7 +50,7 @@ extern "C" fn met<const NUMBER: usize>() -> c_int {
     finish(library_of(&name), Err(Refusal::NotSupported))
 }
 
-/// The library that a name is of, by how it begins.
+/// The library of a name, by its prefix.
 fn library_of(name: &str) -> Library {
     PREFIXES
         .iter()
@@ -58,7 +58,7 @@ fn library_of(name: &str) -> Library {
         .map_or(Library::Driver, |&(_, library)| library)
 }
 
-/// How names begin, and whose they are.
+/// Prefixes of names, with their libraries.
 const PREFIXES: [(&str, Library); 14] = [
     ("cuda", Library::Runtime),
     ("__cuda", Library::Runtime),
@@ -83,7 +83,7 @@ macro_rules! row_of_stand_ins {
     ($row:expr; $($n:literal)*) => { [$(met::<{ $row * 32 + $n }>),*] };
 }
 
-/// All stand-ins, each a function of its own: a function in C does not know by which name it was called.
+/// All stand-ins, one function each: a C function does not know the name under which it was called.
 macro_rules! stand_ins {
     ($($row:literal)*) => {
         [$(row_of_stand_ins!($row; 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)),*]
@@ -93,10 +93,10 @@ macro_rules! stand_ins {
 static STAND_INS: [[StandIn; 32]; MOST / 32] =
     stand_ins!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
 
-/// Gives stand-ins to what newly loaded objects are linked to and the table does not have.
+/// Redirects the links of newly loaded objects to stand-ins, for NVIDIA's functions that the table lacks.
 pub(crate) fn look_at_new_objects() {
     objects::each_new(|object| {
-        // NVIDIA's own libraries may call each other: nothing of them runs.
+        // NVIDIA's own libraries may call each other: their code never runs.
         if !object.is_nvidias() {
             object.redirect(|name| {
                 let is_theirs = PREFIXES.iter().any(|(prefix, _)| name.starts_with(prefix));
@@ -106,13 +106,13 @@ pub(crate) fn look_at_new_objects() {
     });
 }
 
-/// Says once that a program brings NVIDIA's runtime itself.
+/// Reports once that a program contains NVIDIA's runtime, statically linked.
 pub(crate) fn say_that_a_runtime_is_linked_statically() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         say(
-            "a library in this program brings NVIDIA's runtime linked into itself (CuPy's wheels do), which accepts no driver \
-             but NVIDIA's: it cannot run on a phantom GPU",
+            "a library in this program statically links NVIDIA's runtime (CuPy's wheels do), which accepts only \
+             NVIDIA's driver: it cannot run on a phantom GPU",
         );
     }
 }

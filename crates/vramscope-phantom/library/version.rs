@@ -1,5 +1,5 @@
-//! Versions of the libraries that the phantom answers for: they are those that the program brings. NVIDIA's libraries are
-//! loaded with PyTorch though nothing of them runs, and say their versions where there is no GPU.
+//! Versions of the implemented libraries: the phantom reports the versions of the program's own libraries. PyTorch loads
+//! NVIDIA's libraries although the phantom replaces them, and they report their versions without a GPU.
 
 use std::ffi::{CStr, CString, c_int};
 use std::sync::OnceLock;
@@ -8,15 +8,15 @@ use crate::machine::machine;
 use crate::objects;
 use crate::sys;
 
-/// The versions where a program brings no libraries: those that came with PyTorch 2.11.
+/// Versions for a program without its own libraries: those that ship with PyTorch 2.11.
 const CUDA: usize = 13_000;
 const CUBLAS: usize = 130_100;
 const CUDNN: usize = 91_900;
 const NCCL: usize = 22_809;
 
-/// A library's version, once it is known.
+/// A library's version, cached once it is known.
 struct Version {
-    /// How the library's file begins, the function that says its version, and how it says it.
+    /// The prefix of the library's file name, its version function, and how that function returns the version.
     library: &'static str,
     function: &'static CStr,
     says: Says,
@@ -24,11 +24,11 @@ struct Version {
     known: OnceLock<usize>,
 }
 
-/// How a function says a version.
+/// How a version function returns the version.
 enum Says {
-    /// It returns the version.
+    /// As its return value.
     Returned,
-    /// It returns a status, and writes the version to where its argument points.
+    /// Through a pointer argument; the return value is a status.
     Written,
 }
 
@@ -41,14 +41,14 @@ impl Version {
         if let Some(&version) = self.known.get() {
             return version;
         }
-        // Without the library yet the answer may change.
+        // While the library is not loaded, do not cache: the version may change.
         self.ask().map_or(self.otherwise, |version| *self.known.get_or_init(|| version))
     }
 
-    /// What the program's own library says.
+    /// Calls the version function of the program's own library.
     fn ask(&self) -> Option<usize> {
         let path = CString::new(objects::path_of(self.library)?).ok()?;
-        // SAFETY: the path ends with a zero, and nothing is loaded that is not loaded already.
+        // SAFETY: the path ends with a zero, and RTLD_NOLOAD loads nothing.
         let library = unsafe { sys::dlopen(path.as_ptr(), sys::RTLD_NOW | sys::RTLD_NOLOAD) };
         if library.is_null() {
             return None;
@@ -75,13 +75,13 @@ impl Version {
     }
 }
 
-/// The CUDA runtime's version, as `1000 * major + 10 * minor`: which CUDA the program was made for.
+/// The CUDA runtime's version, as `1000 * major + 10 * minor`: the CUDA release that the program was built for.
 pub(crate) fn runtime() -> c_int {
     static RUNTIME: Version = Version::new("libcudart.so.", c"cudaRuntimeGetVersion", Says::Written, CUDA);
     RUNTIME.get() as c_int
 }
 
-/// cuBLAS and cuBLASLt: they have the same version.
+/// The version of cuBLAS and cuBLASLt, which is always the same.
 pub(crate) fn cublas() -> usize {
     static CUBLAS_LT: Version =
         Version::new("libcublasLt.so.", c"cublasLtGetVersion", Says::Returned, CUBLAS);
@@ -93,7 +93,7 @@ pub(crate) fn cudnn() -> usize {
     LIBRARY.get()
 }
 
-/// The runtime that cuDNN was made with.
+/// The runtime version that cuDNN was built with.
 pub(crate) fn cudnn_runtime() -> usize {
     static LIBRARY: Version = Version::new("libcudnn.so.", c"cudnnGetCudartVersion", Says::Returned, CUDA);
     LIBRARY.get()
@@ -104,7 +104,7 @@ pub(crate) fn nccl() -> c_int {
     LIBRARY.get() as c_int
 }
 
-/// The driver's version: as new as the run says, else as the runtime.
+/// The driver's version: the run's setting, or else the runtime's version.
 pub(crate) fn driver() -> c_int {
     match machine().state.cuda_version() {
         0 => runtime(),

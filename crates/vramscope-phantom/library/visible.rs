@@ -1,11 +1,11 @@
-//! The devices that CUDA_VISIBLE_DEVICES lets a program see. The driver and the runtime read it; NVML does not.
+//! The devices that CUDA_VISIBLE_DEVICES exposes to a program. The driver and the runtime respect it; NVML does not.
 
 use crate::nvml::uuid_of;
 
-/// The devices, by their numbers in the machine, in the order in which the program counts them.
+/// The visible devices, by their numbers in the machine, in the order of the program's ordinals.
 ///
-/// What is listed counts up to the first entry that is no device: a number, or the beginning of a UUID that no other device
-/// has. Who lists a device twice sees none.
+/// The list ends at the first invalid entry. An entry is a number or an unambiguous prefix of a UUID. A list with a duplicate
+/// exposes no device.
 pub(crate) fn devices(all: usize, listed: Option<&str>) -> Vec<usize> {
     let Some(listed) = listed else { return (0..all).collect() };
     let found: Vec<usize> = listed.split(',').map_while(|entry| device(all, entry.trim())).collect();
@@ -38,7 +38,7 @@ mod tests {
             ("0,0", vec![]),
             (&uuid, vec![2]),
             ("GPU-", vec![]),
-            // All phantom GPUs have this beginning.
+            // This prefix is the same for all phantom GPUs.
             (&uuid[..10], vec![]),
             ("nonsense", vec![]),
         ] {

@@ -1,10 +1,10 @@
-"""Run out of memory for one planted cause, and say how many bytes of it there are.
+"""Run out of memory for one planted cause, and print the number of its bytes.
 
     causes.py CASE [mended]
 
-The device is the one of CASES, and settings of the allocator come from the environment. Each case fails for its cause alone, prints the
-cause and its bytes as JSON, counted from what was planted or from PyTorch's counters, and ends. `mended` leaves the cause out where
-that is a change of the program. Where nothing fails, it prints the peak of reserved bytes.
+CASES defines the device and the allocator settings of each case; the settings come from the environment. Each case fails for its own
+cause only. It prints the cause and its bytes as JSON, from the planted sizes or from PyTorch's counters, and ends. With `mended`, cases
+that a program change can fix run without the cause. If nothing fails, it prints the peak of reserved bytes.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import sys
 import torch
 
 MIB = 1 << 20
-# By case: MiB of the device, MiB of a context, settings of the allocator.
+# For each case: MiB of the device, MiB of a context, allocator settings.
 CASES = {
     "rounding": (1024, 64, "roundup_power2_divisions:2"),
     "other_size_class": (1024, 64, ""),
@@ -49,7 +49,7 @@ def unused():
 
 
 def segments_with_holes(count):
-    """So many segments of 64 MiB, in each a block of 6 MiB that stays, and one of 58 MiB in front of it."""
+    """Make `count` segments of 64 MiB, each with a block of 58 MiB and then a block of 6 MiB; return both lists."""
     holes, kept = [], []
     for _ in range(count):
         whole = block(64)
@@ -61,12 +61,13 @@ def segments_with_holes(count):
 
 def rounding(kept):
     kept.extend(block(33) for _ in range(19))
-    # Each block of 33 MiB becomes one of 48; the last request is a multiple of the step, for only its rounded size is recorded.
+    # Each block of 33 MiB is rounded to 48. The last request is a multiple of the step, because only its rounded size is
+    # recorded.
     return 96, inside
 
 
 def other_size_class(kept):
-    # Two blocks of 700 KiB to a segment of 2 MiB.
+    # A segment of 2 MiB holds two blocks of 700 KiB.
     kept.extend(block(700 / 1024) for _ in range(900))
     return 100, lambda: 450 * (2048 - 1400) * 1024
 
@@ -93,7 +94,7 @@ def idle_stream(kept):
 
 
 def pending(kept, is_mended):
-    # While a graph is captured, blocks that other streams use wait until the capture ends.
+    # During a capture, freed blocks that other streams used are pending until the capture ends.
     main, capturing, other = torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()
     kept.append(block(400))
     shared = block(300)
@@ -131,7 +132,7 @@ def limit(kept, is_mended):
 def max_split_size(kept):
     large = [block(40) for _ in range(23)]
     large.clear()
-    # Each of them has a segment of 40 MiB for itself, where the rest of 18 MiB would serve the requests that come.
+    # Each block gets its own segment of 40 MiB. Without the setting, the remaining 18 MiB would serve the next requests.
     kept.extend(block(22) for _ in range(23))
     kept.extend(block(18) for _ in range(2))
     return 18, inside
@@ -141,7 +142,8 @@ def garbage_collection(kept):
     kept.append(block(640))
     cached = block(300)
     del cached
-    # The segment of 2 MiB for this request has the cached one given back; the next then takes one of 20 MiB instead of a part of it.
+    # This request needs a segment of 2 MiB, so the collector frees the cached segment. The next request then takes a new
+    # segment of 20 MiB instead of a part of the cached one.
     kept.append(block(1 / 1024))
     kept.append(block(4))
     return 296, lambda: 16 * MIB
@@ -160,7 +162,7 @@ def hold_memory(mib, ready, done):
 
 def outside(kept, is_mended):
     if not is_mended:
-        # A process of its own; the start method that imports nothing of this one's state.
+        # A separate process, forked so that it does not import this module again.
         start = multiprocessing.get_context("fork")
         ready, done = start.Event(), start.Event()
         holder = start.Process(target=hold_memory, args=(2560, ready, done), daemon=True)
@@ -174,7 +176,7 @@ def outside(kept, is_mended):
 def size(kept):
     kept.append(block(700))
     free = torch.cuda.mem_get_info()[0]
-    # What the allocator has and could have is 960 MiB here.
+    # The allocator can have 960 MiB in total here.
     return 400, lambda: 400 * MIB - free
 
 

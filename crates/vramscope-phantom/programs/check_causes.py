@@ -1,9 +1,9 @@
-"""Hold what `report` says of an out of memory against what was planted (causes.py), and its advice against another run.
+"""Check the out-of-memory causes of `report` against the planted ones (causes.py), and its advice against another run.
 
     check_causes.py --vramscope target/debug/vramscope --python PYTHON [CASE ...]
 
-The first cause and its bytes must be those that the program counted, the first sentence must name the bytes, and the program changed as
-advised must fit, with the promised peak of reserved bytes. Prints a row for each case, and ends with 1 where one does not hold.
+The first cause and its bytes must match the program's counts, and the first sentence must name the bytes. The program, changed as
+advised, must fit with the predicted peak of reserved bytes. Prints one row per case, and exits with 1 if a case fails.
 """
 
 import argparse
@@ -18,7 +18,7 @@ sys.path.insert(0, str(PROGRAMS))
 
 
 def cases():
-    """CASES of causes.py, which imports torch: read without running it."""
+    """CASES of causes.py, parsed without importing the module, because it imports torch."""
     import ast
 
     for node in ast.parse((PROGRAMS / "causes.py").read_text()).body:
@@ -28,7 +28,7 @@ def cases():
 
 
 def shown(count):
-    """Bytes as the report writes them."""
+    """Bytes in the report's format."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if count >= unit:
             return f"{count / unit:.2f} {name}"
@@ -45,7 +45,7 @@ class Check:
         return done.stdout
 
     def run(self, case, memory, context, conf, *options):
-        """What the program said, and its recording."""
+        """The program's result, and the path of its recording."""
         recording = f"{self.folder}/{case}.pickle"
         device = ["--memory", f"{memory}", "--context", f"{context}MiB"]
         settings = ["--conf", conf] if conf else []
@@ -56,7 +56,7 @@ class Check:
         return said[-1], recording
 
     def check(self, case, memory, context, conf):
-        """The row of a case, and what does not hold."""
+        """The row of a case, and its failed checks."""
         wrong = []
         said, recording = self.run(case, f"{memory}MiB", context, conf)
         if "cause" not in said:
@@ -68,24 +68,24 @@ class Check:
         sentence = " ".join(sentences[: 1 + next(i for i, line in enumerate(sentences) if line.endswith("."))])
         cause = device["ooms"][0]["causes"][0]
         if (cause["cause"], cause["bytes"]) != (said["cause"], said["bytes"]):
-            wrong.append(f"planted {said}, and the report has {cause}")
+            wrong.append(f"planted {said}, but the report has {cause}")
         if not cause["decisive"] or not first or shown(said["bytes"]) not in sentence:
             wrong.append(f"the first sentence is {sentence!r}")
         advice, promised, change = self.advice(device)
         if change is None:
-            wrong.append("nothing is advised")
+            wrong.append("the report has no advice")
             return [case, shown(said["bytes"]), sentence, advice, "", ""], wrong
         after, _ = self.run(
             case, change.get("memory", f"{memory}MiB"), context, change.get("conf", conf), *change.get("options", [])
         )
         measured = after.get("peak_reserved_bytes")
         if measured != promised:
-            wrong.append(f"{advice} promises {promised}, and there is {after}")
+            wrong.append(f"{advice} predicts {promised}, but the run gives {after}")
         return [case, shown(said["bytes"]), sentence, advice, shown(promised), shown(measured or 0)], wrong
 
     @staticmethod
     def advice(device):
-        """What is advised in words, the promised peak, and how to run with it."""
+        """The advice in words, the predicted peak, and the options to run with it."""
         if device["remedy"] is not None:
             remedy = device["remedy"]
             change = {"options": ["mended"]}
@@ -116,7 +116,7 @@ def main():
             print(" | ".join(row), flush=True)
             for text in wrong:
                 print(f"  WRONG: {text}", flush=True)
-    print(f"{failed} cases do not hold" if failed else "every cause is named with its bytes, and every advice holds")
+    print(f"{failed} cases fail" if failed else "every cause has the right bytes, and every advice works")
     sys.exit(failed > 0)
 
 

@@ -1,8 +1,8 @@
-"""Run programs of several processes on phantom GPUs and hold what the command says against what PyTorch counts.
+"""Run programs with several processes on phantom GPUs, and check the command's answers against PyTorch's counters.
 
     check_ranks.py --vramscope target/debug/vramscope --python PYTHON [--only NAME]
 
-A line a check says whether it holds. Ends with 1 where one does not.
+Prints one line per check, and exits with 1 if a check fails.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import tempfile
 FOLDER = pathlib.Path(__file__).parent
 WAYS = ["ddp", "fsdp2", "tensor", "pipeline", "objects"]
 SECONDS = 300
-# What one rank of 70 billion parameters may take of the host, in bytes.
+# Limit on the host memory of one rank of 70 billion parameters, in bytes.
 HOST_BYTES = 2e9
 
 
@@ -45,7 +45,7 @@ def main():
 
 
 def run(arguments, options, command):
-    """The exit code, what the command answers, and what the program prints."""
+    """The exit code, the command's JSON answer, and the program's output."""
     command = [arguments.vramscope, "phantom", "run", "--json", "--once", *options, "--", arguments.python, *command]
     with tempfile.TemporaryDirectory() as marks:
         environment = {**os.environ, "MARKS": marks, "OMP_NUM_THREADS": "1"}
@@ -56,7 +56,7 @@ def run(arguments, options, command):
 
 
 def said(text):
-    """The JSON objects in what a program printed. Ranks may print on the same line."""
+    """The JSON objects in a program's output. Ranks may print on the same line."""
     decoder, found, at = json.JSONDecoder(), [], text.find("{")
     while at >= 0:
         try:
@@ -94,7 +94,7 @@ def on_ranks(arguments, way, ranks):
     assert answer["gpus"][answer["fullest_gpu"]]["peak_bytes"] == fullest
     assert answer["fullest_rank"] == answer["fullest_gpu"], answer["fullest_rank"]
     unknown = [call["name"] for call in answer["unanswered"]]
-    assert not unknown, f"no answer to {unknown}"
+    assert not unknown, f"unanswered calls: {unknown}"
     peaks = [rank["peak_allocated"] for rank in counted]
     if way in ("fsdp2", "tensor"):
         assert len(set(peaks)) == 1, f"peaks differ: {peaks}"
@@ -103,7 +103,7 @@ def on_ranks(arguments, way, ranks):
 
 
 def alone(arguments, way):
-    """One rank alone takes what it takes among the others."""
+    """A single pretended rank has the same memory use as in a real world."""
     options = ["--world-size", "8", "--rank", "3"]
     code, answer, text = run(arguments, options, [FOLDER / "ranks.py", way])
     assert code == 0, last_line_of_error(text)
@@ -114,8 +114,8 @@ def alone(arguments, way):
     code, _, text = run(arguments, ["--gpus", "8"], torchrun(8, way))
     assert code == 0, last_line_of_error(text)
     among = said(text)[3]
-    assert pretended == among, f"{pretended}, and among the others {among}"
-    return f"holds; {pretended['peak_allocated']:,} bytes, as among the others"
+    assert pretended == among, f"{pretended} alone, but {among} among real ranks"
+    return f"holds; {pretended['peak_allocated']:,} bytes, as among real ranks"
 
 
 def too_many(arguments):
@@ -128,7 +128,7 @@ def large(arguments):
     assert code == 0, last_line_of_error(text)
     counted = json.loads(next(line for line in text.splitlines() if line.startswith('{"parameters"')))
     assert counted["parameters"] > 70e9 and counted["most_host_bytes"] < HOST_BYTES, counted
-    # A share of parameters, their gradients and two moments, in single precision.
+    # The rank's share of the parameters, their gradients and two moments, in single precision.
     assert counted["peak_allocated"] > 4 * 4 * counted["parameters"] / 64, counted
     assert answer["processes"][0]["devices"][0]["peak_allocated_bytes"] == counted["peak_allocated"]
     host, peak = counted["most_host_bytes"], counted["peak_allocated"]

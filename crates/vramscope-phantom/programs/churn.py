@@ -1,4 +1,4 @@
-"""Keep a live set that changes at random, of sizes from 512 bytes to 256 MiB: it fragments memory on purpose."""
+"""Keep a randomly changing live set, with sizes from 512 bytes to 256 MiB, to fragment memory on purpose."""
 
 import random
 
@@ -6,7 +6,7 @@ import torch
 
 import measure
 
-# A size is drawn between a power of two and the next one, and these are the exponents.
+# Exponents of two: each size is drawn between this power and the next.
 EXPONENTS = [9, 12, 16, 19, 20, 21, 22, 23, 24, 25, 26, 27]
 LIVE_BYTES = 6 << 30
 STEPS_PER_ITERATION = 400

@@ -1,8 +1,8 @@
-"""Train a transformer of 70 billion parameters, sharded over all ranks by FSDP2: what one rank takes, as one JSON object.
+"""Train a transformer of 70 billion parameters, sharded over all ranks by FSDP2; print one rank's memory use as a JSON object.
 
     vramscope phantom run --world-size 64 --rank 3 -- python fsdp2_70b.py
 
-The shapes are those of Llama 3 70B. The model is built on the meta device, so that no rank ever holds all of it.
+The shapes are those of Llama 3 70B. The model is built on the meta device, so no rank ever holds all of it.
 """
 
 import argparse
@@ -27,7 +27,7 @@ VOCABULARY = 128256
 
 
 def rotate(x, angles):
-    """Turn each pair of features of a head by the angle of its position."""
+    """Rotate each pair of a head's features by the angle of its position."""
     pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
     return torch.view_as_real(pairs * angles).flatten(-2).type_as(x)
 
@@ -114,7 +114,7 @@ def main():
         "parameters": parameters,
         "peak_allocated": torch.cuda.max_memory_allocated(),
         "peak_reserved": torch.cuda.max_memory_reserved(),
-        # The system counts it in units of 1024 bytes.
+        # The system counts in units of 1024 bytes.
         "most_host_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
     }
     print(json.dumps(said), flush=True)

@@ -1,4 +1,4 @@
-"""Generate tokens with a Llama of transformers, whose weights are random, and keep its cache of keys and values."""
+"""Generate tokens with a Llama model from transformers (random weights), and keep its key-value cache."""
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM

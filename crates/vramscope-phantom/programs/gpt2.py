@@ -1,4 +1,4 @@
-"""Train the smallest GPT-2 with AdamW on sequences whose length changes from step to step."""
+"""Train the smallest GPT-2 with AdamW on sequences whose length varies from step to step."""
 
 import math
 import random
@@ -21,7 +21,7 @@ LENGTHS = [128, 256, 384, 512]
 
 
 class Affine(nn.Module):
-    """A linear layer whose weight lies input by output."""
+    """A linear layer whose weight has the shape (input, output)."""
 
     def __init__(self, features_in, features_out):
         super().__init__()
@@ -35,12 +35,12 @@ class Affine(nn.Module):
 
 
 def gelu(x):
-    """GELU by its formula with tanh, as GPT-2 has it: every operation makes a tensor."""
+    """GELU with the tanh formula of GPT-2: every operation makes a tensor."""
     return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
 
 
 class KeyValueCache:
-    """Keys and values of the tokens so far, a pair a layer. A training step fills it once."""
+    """Keys and values of the tokens so far: a pair per layer. A training step fills it once."""
 
     def __init__(self):
         self.layers = []
@@ -104,7 +104,7 @@ class Block(nn.Module):
 
 
 class Body(nn.Module):
-    """Everything before the scores of the next token."""
+    """The model without the layer that scores the next token."""
 
     def __init__(self):
         super().__init__()
@@ -133,7 +133,7 @@ class Gpt2(nn.Module):
         self.scores.weight = self.body.tokens.weight
 
     def forward(self, ids):
-        """Return the loss, and with it the scores and the cache, which the caller may use or drop."""
+        """Return the loss, the scores and the cache. The caller may use or drop the last two."""
         cache = KeyValueCache()
         scores = self.scores(self.body(ids, cache))
         return next_token_loss(scores, ids), scores, cache

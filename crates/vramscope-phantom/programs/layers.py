@@ -1,4 +1,4 @@
-"""Trains so many linear layers of 4,096 by 4,096 for three steps with Adam: some 270 MB each."""
+"""Train a number of linear layers of 4,096 by 4,096 for three steps with Adam. Each takes about 270 MB."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Keep a tensor of every step, and with it the step's graph and input."""
+"""Keep a tensor of every step, and with it the step's autograd graph and input."""
 
 import torch
 from torch import nn

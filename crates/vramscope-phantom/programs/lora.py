@@ -1,4 +1,4 @@
-"""Train adapters of low rank (PEFT's LoRA) beside a GPT-2 of transformers, whose weights are random and stay as they are."""
+"""Train low-rank adapters (PEFT's LoRA) on a GPT-2 from transformers, whose random weights are frozen."""
 
 import torch
 from peft import LoraConfig, get_peft_model

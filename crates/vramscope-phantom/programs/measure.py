@@ -1,4 +1,4 @@
-"""Run a workload on the first GPU and print what PyTorch's allocator counted, as one JSON object."""
+"""Run a workload on the first GPU, and print the counters of PyTorch's allocator as one JSON object."""
 
 import argparse
 import json
@@ -20,7 +20,7 @@ COUNTERS = {
 
 
 def main(workload, iterations):
-    """Call `workload` with the number of iterations that the command line asks for."""
+    """Call `workload` with the number of iterations from the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--iterations", type=int, default=iterations)
     parser.add_argument(
@@ -28,12 +28,12 @@ def main(workload, iterations):
         type=int,
         metavar="ITERATIONS",
         default=0,
-        help="run the workload once before, for so many iterations, and record nothing of it",
+        help="first run the workload for this number of iterations, without recording it",
     )
     parser.add_argument(
         "--one-thread",
         action="store_true",
-        help="run backward passes on the thread that asks for them: cuBLAS then has one workspace, not two",
+        help="run backward passes on the calling thread, so that cuBLAS has one workspace instead of two",
     )
     parser.add_argument("--record", metavar="FILE", help="write a memory snapshot with the history of the run")
     arguments = parser.parse_args()
@@ -45,7 +45,7 @@ def main(workload, iterations):
         torch.cuda.memory._record_memory_history(stacks="python")
     out_of_memory = None
     try:
-        # What the workload returns stays until the counters are read.
+        # The workload's return value stays alive until the counters are read.
         kept = workload(arguments.iterations)
     except torch.OutOfMemoryError as error:
         out_of_memory = str(error)

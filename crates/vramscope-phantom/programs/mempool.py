@@ -1,4 +1,4 @@
-"""Allocate from a private pool and from the common one."""
+"""Allocate from a private pool and from the default pool."""
 
 import torch
 
@@ -13,7 +13,7 @@ def mempool(iterations):
         common = torch.empty(8 << 20, dtype=torch.uint8, device="cuda")
         small = torch.empty(4000, dtype=torch.uint8, device="cuda")
         del private
-    # Without its last user the pool would give its memory back.
+    # Without a reference, the pool would free its memory.
     return pool
 
 

@@ -1,4 +1,4 @@
-"""A small paged cache: weights of so many MiB, and pages that take nine tenths of what is free then, as servers of models do."""
+"""Allocate weights of the given MiB, and then pages in nine tenths of the free memory, as model servers do."""
 
 import sys
 

@@ -1,9 +1,9 @@
-"""Train a small transformer on all ranks in one way of sharing the work, check what a rank can know, and print what its allocator
-counted, as one JSON object a rank.
+"""Train a small transformer on all ranks with one kind of parallelism, check each rank's state, and print the counters of its
+allocator, as one JSON object per rank.
 
     torchrun --nproc-per-node 8 ranks.py {ddp,fsdp2,tensor,pipeline,objects}
 
-Every check is one that a GPU passes as well. With --pretended the program is one rank alone whose world does not exist.
+Every check also passes on real GPUs. With VRAMSCOPE_PRETEND_RANKS, the program is a single rank in a pretended world.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         normed = self.norm(x)
-        # As many heads as are on this rank.
+        # The number of heads depends on this rank's share of the weights.
         query, key, value = (
             part(normed).unflatten(-1, (-1, WIDTH // HEADS)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
@@ -65,7 +65,7 @@ def train(model, optimizer):
 
 
 def bytes_of(parameters):
-    """What the allocator counts for parameters: each its own block, in units of 512 bytes."""
+    """The allocator's bytes for parameters: each has its own block, rounded up to 512 bytes."""
     return sum(-(-p.numel() * p.element_size() // 512) * 512 for p in parameters)
 
 
@@ -74,7 +74,7 @@ def ddp():
     whole = bytes_of(model.parameters())
     model = nn.parallel.DistributedDataParallel(model, device_ids=[torch.cuda.current_device()])
     train(model, torch.optim.AdamW(model.parameters()))
-    # Parameters, two moments of AdamW, and the buckets of gradients.
+    # Parameters, AdamW's two moments, and the gradient buckets.
     assert torch.cuda.max_memory_allocated() >= 4 * whole
     return {"parameter_bytes": whole}
 
@@ -91,12 +91,12 @@ def fsdp2():
     model.to_empty(device="cuda")
     shards = [p.to_local() for p in model.parameters()]
     held = torch.cuda.memory_allocated()
-    # Dimensions that the ranks do not divide evenly are filled up.
+    # Dimensions that the ranks do not divide evenly are padded.
     assert bytes_of(shards) <= held <= whole / dist.get_world_size() + 512 * 2 * len(shards), held
     for parameter in model.parameters():
         nn.init.zeros_(parameter)
     train(model, torch.optim.AdamW(model.parameters()))
-    # Nobody ever holds all of the parameters and moments.
+    # No rank ever holds all parameters and moments.
     assert torch.cuda.max_memory_allocated() < 4 * whole
     return {"parameter_bytes": held}
 
@@ -128,7 +128,7 @@ def pipeline():
     schedule = Schedule1F1B(stage, n_microbatches=world, loss_fn=lambda output, target: (output - target).square().mean())
     shape = (BATCH * world, LENGTH, WIDTH)
     for _ in range(STEPS):
-        # The first stage is fed, and the last one compares.
+        # Only the first stage gets input, and only the last one computes a loss.
         fed = [torch.randn(shape, device="cuda")] if rank == 0 else []
         output = schedule.step(*fed, **({"target": torch.randn(shape, device="cuda")} if rank == world - 1 else {}))
         optimizer.step()
@@ -177,7 +177,7 @@ def objects():
     assert gathered == [r for r in ranks if r % 2 == rank % 2], gathered
     mesh = DeviceMesh("cuda", torch.arange(world).view(2, -1), mesh_dim_names=("outer", "inner"))
     assert mesh["outer"].size() == 2 and mesh.get_local_rank("outer") == rank // (world // 2)
-    # What one rank does before a barrier, the others see behind it.
+    # All ranks see the effect of an action before the barrier.
     mark = os.path.join(os.environ["MARKS"], "mark")
     if rank == 0:
         open(mark, "w").close()

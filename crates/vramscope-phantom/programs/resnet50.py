@@ -1,4 +1,4 @@
-"""Train ResNet-50 with momentum, without cuDNN, in the regions `forward`, `backward` and `optimizer`."""
+"""Train ResNet-50 with momentum, without cuDNN, in the annotated regions `forward`, `backward` and `optimizer`."""
 
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ CLASSES = 1000
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions and a shortcut around them."""
+    """Three convolutions and a shortcut."""
 
     def __init__(self, channels_in, channels, stride):
         super().__init__()
@@ -66,7 +66,7 @@ class ResNet50(nn.Module):
         self.classes = nn.Linear(2048, CLASSES)
 
     def forward(self, x):
-        # Each output takes the place of its input, so that only what the backward pass needs stays.
+        # Each output replaces its input, so only tensors that the backward pass needs stay alive.
         x = self.conv1(x)
         x = self.bn1(x)
         x = self.relu(x)

@@ -1,9 +1,9 @@
-"""Run the allocator of the installed PyTorch under each of its settings, and look whether the setting did what it says.
+"""Run the installed PyTorch's allocator under each of its settings, and check the setting's effect.
 
     vramscope phantom run --once -- python settings.py
 
-Each setting has a process of its own, and a line. The last line says that every setting does what it says, or how many do
-not: some run out of memory on purpose, which is what the command's exit code then tells.
+Each setting runs in its own process and prints one line. The last line says that every setting works, or counts the failures. Some
+settings run out of memory on purpose, and the exit code of `vramscope` reports that.
 """
 
 import os
@@ -46,7 +46,7 @@ def native():
 
 
 def asynchronous():
-    """The driver's pools: what is freed stays theirs until the cache is emptied."""
+    """The driver's pools keep freed memory until the cache is emptied."""
     expect("backend", torch.cuda.get_allocator_backend(), "cudaMallocAsync")
     kept = empty(100)
     del kept
@@ -68,7 +68,7 @@ def not_split():
 
 
 def rounded_without_splitting():
-    """But it is taken whole where the difference is small."""
+    """A freed block beyond the limit is used whole if the size difference is small."""
     empty(64)
     kept = empty(40)
     expect("reserved", reserved(), 64)
@@ -82,7 +82,7 @@ def rounded_to_quarters():
 
 
 def rounded_by_size():
-    """From 256 MiB not at all, from 512 to halves, and beyond the last size to eighths of powers of two."""
+    """No rounding from 256 MiB, halves from 512 MiB, and eighths of powers of two beyond the last size."""
     for size, should_be in ((300, 300), (700, 768), (2100, 2304)):
         kept = empty(size)
         expect(f"allocated for {size}", torch.cuda.memory_allocated() // MIB, should_be)
@@ -90,7 +90,7 @@ def rounded_by_size():
 
 
 def collects_garbage():
-    """Beyond half of what it may take, the process gives unused segments back without having run out."""
+    """Beyond half of its limit, the process frees unused segments before it runs out of memory."""
     total = torch.cuda.mem_get_info()[1]
     torch.cuda.set_per_process_memory_fraction(GIB / total)
     empty(300)
@@ -108,7 +108,7 @@ def half_of_the_gpu():
 
 
 def refused_beforehand():
-    """What cannot fit is refused before the driver is asked."""
+    """A request that cannot fit is refused without a call to the driver."""
     expect_out_of_memory(torch.cuda.mem_get_info()[1] * 2 // MIB)
     expect("rejections", torch.cuda.memory_stats()["num_oom_rejections"], 1)
 
@@ -120,7 +120,7 @@ def large_segments():
 
 
 def expands():
-    """One segment grows, and what was freed of it is used for a larger request."""
+    """One segment grows, and its freed memory serves a larger request."""
     first, second = empty(30), empty(40)
     del first, second
     kept = empty(75)
@@ -130,7 +130,7 @@ def expands():
 
 
 def expands_in_reserve():
-    """A single request does not fit into a segment that has less addresses."""
+    """A single request does not fit into a segment with a smaller address reservation."""
     expands()
     if "expandable_segments_reserve" not in expect_out_of_memory(1200):
         sys.exit("the error does not name the setting")
@@ -147,7 +147,7 @@ def lets_other_threads_allocate():
 
 
 def pinned():
-    """Memory of the host that the GPU reaches: it is that, and is used again."""
+    """Host memory that the GPU can access is pinned, and reused after it is freed."""
     there = pinned_and_copied()
     address = there.data_ptr()
     del there
@@ -156,7 +156,7 @@ def pinned():
 
 
 def pinned_in_background():
-    """A thread finds out later what can be used again. PyTorch 2.6 lets it run on while the process ends, and it crashes."""
+    """A thread finds reusable memory later. In PyTorch 2.6 the thread outlives the interpreter and crashes, hence `os._exit`."""
     pinned_and_copied()
     os._exit(0)
 
@@ -173,7 +173,7 @@ def pinned_and_copied():
 
 
 def pinned_in_a_segment():
-    """Small requests lie in one segment that was pinned at the beginning."""
+    """Small requests share one segment that was pinned at startup."""
     first, second = (empty(1, device="cpu", pin_memory=True) for _ in range(2))
     distance = abs(first.data_ptr() - second.data_ptr())
     expect("distance", distance < 64 * MIB, True)
@@ -195,7 +195,7 @@ def pinned_without_cache():
 
 
 def used_again_in_capture():
-    """Memory that another stream used is used again in the same capture, once its work was waited for."""
+    """Memory that another stream used is reused within a capture, after the capture waited for that stream's work."""
     side = torch.cuda.Stream()
     with torch.cuda.graph(torch.cuda.CUDAGraph()):
         main = torch.cuda.current_stream()
@@ -211,7 +211,7 @@ def used_again_in_capture():
     del kept
 
 
-# The release that has a setting first, the setting, and what it does.
+# The first release with a setting, the setting, and the check of its effect.
 SETTINGS = [
     ("2.6", "backend:native", native),
     ("2.6", "backend:cudaMallocAsync", asynchronous),
@@ -250,7 +250,7 @@ def main():
         done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
         failed += done.returncode != 0
         last = (done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1]
-        print(f"{setting}: {'as it says' if done.returncode == 0 else last}", flush=True)
+        print(f"{setting}: {'works' if done.returncode == 0 else last}", flush=True)
     sys.exit(f"{failed} settings do not do what they say") if failed else print("every setting does what it says")
 
 

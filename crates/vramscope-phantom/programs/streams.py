@@ -1,4 +1,4 @@
-"""Make tensors of random sizes on three streams, and tell the allocator of some that another stream uses them."""
+"""Make tensors of random sizes on three streams, and record for some of them that another stream uses them."""
 
 import random
 

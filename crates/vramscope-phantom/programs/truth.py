@@ -1,17 +1,17 @@
-"""Run the workloads of this folder on phantom GPUs and compare PyTorch's counters with those of recorded runs.
+"""Run the workloads of this folder on phantom GPUs, and compare PyTorch's counters with those of recorded runs.
 
     truth.py TRUTH --run 'vramscope phantom run --once --gpus {gpus} --memory {memory} --context {context} --'
 
-TRUTH is a file of JSON objects, one a line and one a run: which workload, under which settings, on which device, and
-what PyTorch's allocator counted. --run is the command that a program is started with; {gpus} becomes the number of
-GPUs, {memory} the bytes of each, and {context} the bytes that a process takes of it before it allocates.
+TRUTH is a file with one JSON object per line and run: the workload, its settings, its device, and the counters of PyTorch's
+allocator. --run is the command prefix for a program; {gpus} is replaced by the number of GPUs, {memory} by the bytes of each, and
+{context} by the bytes of a process before its first allocation.
 
-The runs of the PyTorch release that --python has are repeated, and the others are passed over. A line a run says
-whether every counter is equal, or else what each one is and what it should be. Ends with 1 where any differs.
+Only runs of the PyTorch release of --python are repeated. Each run prints one line: `equal`, or every counter that differs with its
+expected value. Exits with 1 if any run differs.
 
-The recorded runs had one cuBLAS handle for all threads and devices, and no cuBLASLt, other than a GPU has. So programs run
-with --one-thread and DISABLE_ADDMM_CUDA_LT=1, which makes stock PyTorch take the same memory on the first device, whose
-counters these are. A second device has a workspace of its own, which the recorded runs lack.
+Unlike a GPU, the recorded runs had one cuBLAS handle for all threads and devices, and no cuBLASLt. So the programs run with
+--one-thread and DISABLE_ADDMM_CUDA_LT=1, which makes unmodified PyTorch take the same memory on the first device. The counters are
+those of the first device. A second device has its own workspace, which the recorded runs lack.
 """
 
 import argparse
@@ -35,8 +35,7 @@ COUNTERS = [
     "num_ooms",
     "allocations",
 ]
-# An error's text is compared up to these words. What follows depends on whether PyTorch finds NVML, and the recorded runs had
-# none.
+# Error texts are compared up to these words. The rest depends on whether PyTorch finds NVML, which the recorded runs lacked.
 LAST_WORDS = " is free."
 GPUS = {"two_gpus": 2}
 SECONDS = 120
@@ -45,7 +44,7 @@ SECONDS = 120
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("truth", type=pathlib.Path)
-    parser.add_argument("--run", required=True, help="what to put before a program's command")
+    parser.add_argument("--run", required=True, help="prefix of a program's command")
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--only", default="", help="only the runs whose name contains this")
     arguments = parser.parse_args()
@@ -70,7 +69,7 @@ def release_of(python):
 
 
 def compare(run, arguments):
-    """Repeat a run; every counter that differs, in words."""
+    """Repeat a run; return every counter that differs, in words."""
     try:
         counted = repeat(run, arguments)
     except RuntimeError as error:
@@ -85,7 +84,7 @@ def compare(run, arguments):
 
 
 def repeat(run, arguments):
-    """What the allocator counts in the workload of this run, under its settings and on its device."""
+    """The counters of the run's workload, under its settings and on its device."""
     words = {
         "gpus": GPUS.get(run["name"], 1),
         "memory": run["device_capacity"],
@@ -100,11 +99,11 @@ def repeat(run, arguments):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"still runs after {SECONDS} seconds") from None
-    # The command ends with 1 where a program does not fit.
+    # The command exits with 1 if a program does not fit.
     if done.returncode != 0 and not (done.returncode == 1 and run["oom"]):
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         raise RuntimeError(f"ended with {done.returncode}: {last}")
-    # Other programs that the command starts may print as well, but the counters come last.
+    # Other programs of the command may print as well; the counters come last.
     return next(json.loads(line) for line in reversed(done.stdout.splitlines()) if line.startswith("{"))
 
 

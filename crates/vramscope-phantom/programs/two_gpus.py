@@ -1,4 +1,4 @@
-"""Train a model whose first half is on one GPU and whose second half is on another."""
+"""Train a model with its first half on one GPU and its second half on another."""
 
 import torch
 from torch import nn

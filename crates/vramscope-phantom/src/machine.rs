@@ -1,4 +1,4 @@
-//! The machine that a program sees, and what became of it.
+//! The GPUs that a program sees, and the report about a run on them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,29 +7,29 @@ use crate::state::{Counter, Fact, Noticed, State};
 /// A GPU as a program sees it. Sizes are in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhantomGpu {
-    /// The driver's name for it, such as `NVIDIA H100 80GB HBM3`; at most 63 bytes are kept.
+    /// The driver's name for the GPU, such as `NVIDIA H100 80GB HBM3`. Longer names are cut after 63 bytes.
     pub name: String,
-    /// Its memory as the driver reports it.
+    /// The memory that the driver reports, in bytes.
     pub total_bytes: u64,
-    /// What a process's context takes of it.
+    /// Bytes that the context of a process takes.
     pub context_bytes: u64,
-    /// Ten times the major number of its compute capability, and the minor: 90 is 9.0.
+    /// The compute capability as `10 * major + minor`: 90 is 9.0.
     pub compute_capability: u32,
-    /// Its streaming multiprocessors.
+    /// The number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Threads that one of them holds.
+    /// The maximum number of threads on a multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Blocks that one of them holds.
+    /// The maximum number of blocks on a multiprocessor.
     pub blocks_per_multiprocessor: u32,
-    /// Shared memory of one of them.
+    /// Bytes of shared memory on a multiprocessor.
     pub shared_per_multiprocessor_bytes: u64,
-    /// Shared memory that a block may ask for.
+    /// The maximum number of bytes of shared memory per block.
     pub shared_per_block_bytes: u64,
-    /// The second cache.
+    /// Bytes of the L2 cache.
     pub l2_bytes: u64,
-    /// Bits of the memory's bus.
+    /// Width of the memory bus, in bits.
     pub bus_bits: u32,
-    /// It has no memory of its own, but the host's.
+    /// Whether the GPU shares the host's memory.
     pub is_integrated: bool,
 }
 
@@ -54,90 +54,92 @@ impl PhantomGpu {
     }
 }
 
-/// How much of a GPU was held, by all processes together, in bytes.
+/// Memory of a GPU in use by all processes together, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuUse {
-    /// All of it.
+    /// The GPU's memory.
     pub total_bytes: u64,
-    /// What a process's context takes.
+    /// The context of one process.
     pub context_bytes: u64,
-    /// Held now.
+    /// In use now.
     pub used_bytes: u64,
-    /// The most that was held at any time.
+    /// The peak use.
     pub peak_bytes: u64,
-    /// The most that NCCL's communicators held at any time, by a model.
+    /// The peak use by NCCL's communicators, by a model.
     pub peak_communication_bytes: u64,
 }
 
-/// What was counted over all processes.
+/// Counts over all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Kernels and operations of libraries that were asked for. None computed anything.
+    /// Launches of kernels and of library operations. None computes anything.
     pub launches: u64,
-    /// Copies of at most 8 bytes from a GPU to the host of what a kernel would have computed: of `.item()`, or of how many
-    /// elements `nonzero` found. A program that branches on them may go another way than on a GPU.
+    /// Copies of at most 8 bytes from a GPU to the host that a kernel would have computed: for example by `.item()`, or the
+    /// number of elements that `nonzero` found. A program that branches on them may behave differently on a GPU.
     pub values_read: u64,
-    /// Larger such copies.
+    /// Larger copies of computed data from a GPU to the host.
     pub results_read: u64,
-    /// Operations of NCCL; they returned at once.
+    /// NCCL operations. They return at once.
     pub collectives: u64,
     /// Requests for device memory that failed.
     pub out_of_memory: u64,
-    /// Processes that ended without giving back what they held: killed, mostly.
+    /// Processes that ended without freeing their device memory, mostly because they were killed.
     pub killed: u64,
-    /// Processes that made a context on any GPU, those that ended included.
+    /// Processes that ever made a context on any GPU.
     pub processes: u64,
 }
 
-/// A call that the phantom did not answer as a GPU would.
+/// A call that the phantom could not execute as a GPU would.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unanswered {
-    /// The function.
+    /// The name of the function.
     pub name: String,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// The phantom knows it and does not do it; else it does not know it.
+    /// True if the phantom knows the call but does not implement it; false if the call is unknown.
     pub is_refused: bool,
 }
 
-/// A line of a Python program where it read from a GPU what a kernel would have computed.
+/// A line of a Python program that read data from a GPU that a kernel would have computed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadAt {
-    /// The file, from the folder in which the program ran, and the line.
+    /// The file, relative to the folder in which the program ran, and the line number.
     pub line: String,
-    /// How often.
+    /// The number of reads.
     pub reads: u64,
 }
 
-/// Where a program asked how much memory a GPU has or has free.
+/// A place in a program that queried a GPU's total or free memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedAt {
-    /// The Python file, from the folder in which the program ran, and the line; where no Python ran, the library that called.
+    /// The Python file, relative to the folder in which the program ran, and the line number. Without Python, the library that
+    /// called.
     pub line: String,
-    /// How often.
+    /// The number of queries.
     pub calls: u64,
 }
 
-/// What became of the machine until now.
+/// A report about the machine so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineReport {
-    /// Each GPU.
+    /// The memory use of each GPU.
     pub gpus: Vec<GpuUse>,
-    /// What was counted.
+    /// Counts over all processes.
     pub counts: Counts,
-    /// Calls without an answer, in the order in which they were first met.
+    /// Calls that the phantom could not execute, in the order of their first call.
     pub unanswered: Vec<Unanswered>,
-    /// Where the program read what a kernel would have computed, in the order in which these lines were first met.
+    /// Lines that read data that a kernel would have computed, in the order of their first read.
     pub read_at: Vec<ReadAt>,
-    /// Where the program asked how much memory a GPU has or has free (`cudaMemGetInfo`, NVML, PyTorch's `total_memory`), in the order of
-    /// the first call. Calls of PyTorch's allocator are left out. A program that asked may size itself by the answer.
+    /// Lines that queried a GPU's total or free memory (`cudaMemGetInfo`, NVML, PyTorch's `total_memory`), in the order of
+    /// their first query. Queries by PyTorch's allocator are excluded. A program may size its work by the result.
     pub asked_memory_at: Vec<AskedAt>,
-    /// Settings of Python interpreters (`isolated`, `no_site`, `ignore_environment`) under which they import no `sitecustomize`.
+    /// Flags of Python interpreters (`isolated`, `no_site`, `ignore_environment`) that prevented them from importing
+    /// `sitecustomize`.
     pub unrecorded: Vec<String>,
 }
 
 impl MachineReport {
-    /// What the words of a run's file say; `None` where they are none.
+    /// The report from the words of a run's state file. `None` if they are not a state.
     pub(crate) fn of(words: &[AtomicU64]) -> Option<Self> {
         let state = State::new(words)?;
         let gpu = |device: usize| {

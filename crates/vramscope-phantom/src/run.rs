@@ -1,4 +1,4 @@
-//! A machine with phantom GPUs on disk: the libraries, and the state that all processes share.
+//! The files of a machine with phantom GPUs: the libraries, and the state that all processes share.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,75 +10,76 @@ use vramscope_files::PrivateFolder;
 use crate::machine::{MachineReport, PhantomGpu};
 use crate::state::{DEVICES, State, WORDS};
 
-/// The phantom's library; empty where there is none for this system.
+/// The phantom library; empty on systems without one.
 const DRIVER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda.so.1"));
 
-/// Names of files in a run's folder: the phantom's library, and the state that all processes share.
+/// Names of files in a run's folder: the phantom library, and the shared state.
 const LIBRARY: &str = "libcuda.so.1";
 const STATE: &str = "state";
 
-/// The library that lends it NVML's name.
+/// The library with NVML's name, which links the phantom library.
 const NVML: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libnvidia-ml.so.1"));
 
-/// Why there is no phantom GPU.
+/// Why a phantom GPU cannot be created or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhantomError {
-    /// The library works with glibc's loader.
-    #[error("phantom GPUs are for Linux with glibc, on x86-64 and aarch64")]
+    /// The system is not supported: the library needs glibc's loader.
+    #[error("phantom GPUs need Linux with glibc, on x86-64 or aarch64")]
     NoLibrary,
     /// No GPU, or too many.
     #[error("a machine has 1 to {DEVICES} phantom GPUs, not {0}")]
     Devices(usize),
     /// The folder cannot be written.
-    #[error("no folder for the phantom's files in {}: {}", folder.display(), in_words(why))]
+    #[error("cannot create a folder for the phantom's files in {}: {}", folder.display(), in_words(why))]
     Folder {
-        /// Where it was to be.
+        /// The parent folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The system's error.
         why: io::Error,
     },
-    /// The loader takes a space or a colon in a path for its end.
-    #[error("{} holds a space or a colon, which LD_PRELOAD cannot name: set TMPDIR to a folder without", .0.display())]
+    /// The folder's path contains a space or a colon, which separate the entries of LD_PRELOAD.
+    #[error("{}: LD_PRELOAD accepts no space or colon in a path; set TMPDIR to a folder without them", .0.display())]
     FolderName(PathBuf),
-    /// The state is gone or is none.
-    #[error("{}: is no state of a run", .0.display())]
+    /// The state file is missing or invalid.
+    #[error("{}: not the state of a phantom run", .0.display())]
     State(PathBuf),
 }
 
-/// What is wrong with a folder, and what to do.
+/// An error about a folder, and how to fix it.
 fn in_words(why: &io::Error) -> String {
     match why.get_ref() {
-        Some(why) => format!("{why}; set TMPDIR to one that only you can write to"),
-        None => format!("{}; set TMPDIR to one that can be written", why.kind()),
+        Some(why) => format!("{why}; set TMPDIR to a folder that only you can write to"),
+        None => format!("{}; set TMPDIR to a writable folder", why.kind()),
     }
 }
 
-/// How a machine answers.
+/// Options of a machine.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct PhantomOptions {
-    /// Fill what programs read from a GPU with numbers made from this seed, instead of zeros.
+    /// Seed for random values in place of the zeros that a program reads from a GPU.
     pub random_values: Option<u64>,
-    /// The newest CUDA that the driver serves, as `1000 * major + 10 * minor`; by default what the program was made for.
+    /// The newest CUDA release that the driver supports, as `1000 * major + 10 * minor`. By default, the program's own release.
     pub cuda_version: Option<u32>,
-    /// The other ranks of every communicator of NCCL are pretended: they say what the one says that there is.
+    /// Pretend the other ranks of every NCCL communicator: they repeat the messages of the one real rank.
     pub pretend_ranks: bool,
-    /// Keep no contents of copies to a GPU of more than 64 KiB: they read as zeros, and take no memory of the host.
+    /// Discard the contents of copies to a GPU of more than 64 KiB. They read as zeros, and take no host memory.
     pub no_contents: bool,
 }
 
-/// A machine with phantom GPUs. It lasts as long as this value; processes that still run then keep what they have.
+/// A machine with phantom GPUs. Dropping it removes its files; running processes keep their GPUs.
 #[derive(Debug)]
 pub struct PhantomRun {
     folder: PrivateFolder,
 }
 
 impl PhantomRun {
-    /// Makes a machine with these GPUs.
+    /// Creates a machine with these GPUs.
     ///
     /// # Errors
-    /// Where this system has no phantom, or the machine no folder for its files; for no GPU and for more than 16.
+    /// Fails if the system has no phantom library, if the folder for the machine's files cannot be created, and unless there
+    /// are 1 to 16 GPUs.
     pub fn new(gpus: &[PhantomGpu], options: PhantomOptions) -> Result<Self, PhantomError> {
         if DRIVER.is_empty() {
             return Err(PhantomError::NoLibrary);
@@ -101,7 +102,7 @@ impl PhantomRun {
         let dir = self.folder.dir();
         dir.write_new(LIBRARY.as_ref(), DRIVER)?;
         dir.write_new("libnvidia-ml.so.1".as_ref(), NVML)?;
-        // What links to the driver by its plain name, as Triton does.
+        // Some programs, such as Triton, link to the driver by its plain name.
         #[cfg(unix)]
         std::os::unix::fs::symlink(LIBRARY, self.path("libcuda.so"))?;
         let words: Vec<AtomicU64> = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
@@ -130,12 +131,12 @@ impl PhantomRun {
         self.path(STATE)
     }
 
-    /// The folder of the machine's files. More may be put there, and goes with it.
+    /// The folder of the machine's files. It is removed with the machine, including any files added to it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Variables of the environment with which a program finds these GPUs; they stand before what this process's own hold.
+    /// Environment variables with which a program finds these GPUs. Path lists keep this process's own entries at the end.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         vec![
             ("VRAMSCOPE_PHANTOM_STATE", self.state().into()),
@@ -145,18 +146,18 @@ impl PhantomRun {
         ]
     }
 
-    /// What became of the machine until now.
+    /// A report about the machine so far.
     ///
     /// # Errors
-    /// Where its state cannot be read any more.
+    /// Fails if its state cannot be read any more.
     pub fn report(&self) -> Result<MachineReport, PhantomError> {
         MachineReport::of(&self.words()?).ok_or_else(|| PhantomError::State(self.state()))
     }
 
-    /// The processes that hold memory of these GPUs now, by their ids.
+    /// The ids of the processes that hold memory of these GPUs now.
     ///
     /// # Errors
-    /// Where the machine's state cannot be read any more.
+    /// Fails if the machine's state cannot be read any more.
     pub fn processes(&self) -> Result<Vec<u32>, PhantomError> {
         let words = self.words()?;
         State::new(&words).map(|state| state.running()).ok_or_else(|| PhantomError::State(self.state()))
@@ -169,7 +170,7 @@ impl PhantomRun {
     }
 }
 
-/// A list of paths for a variable of the environment: `first`, and then what this process's own variable holds.
+/// A path list for an environment variable: `first`, then this process's own value of the variable.
 pub fn with_first(first: &Path, variable: &str) -> OsString {
     let mut paths = first.as_os_str().to_owned();
     if let Some(rest) = std::env::var_os(variable).filter(|rest| !rest.is_empty()) {

@@ -1,29 +1,28 @@
-//! What all processes on a machine's phantom GPUs share: the GPUs themselves, who holds how much of them, and what was
-//! noticed on the way. It is a file of 64-bit words, so that nothing is lost when a process dies, and so that the command
-//! reads it with ordinary reads.
+//! The state that all processes on phantom GPUs share: the GPUs, the memory held by each process, and the calls to report. It
+//! is a file of 64-bit words, so that it survives the death of a process, and so that the command reads it with ordinary reads.
 //!
-//! The phantom's library compiles this file too: it is the one thing that both sides agree on.
+//! The phantom library compiles this file too: it is the only format that both sides share.
 
-#![allow(dead_code, reason = "each of the two sides uses its part")]
+#![allow(dead_code, reason = "the library and the command each use a part")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The first word of the file: its kind and version.
+/// The first word of the file: the format and its version.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"phantom1");
 
-/// Most GPUs of one machine.
+/// The maximum number of GPUs.
 pub(crate) const DEVICES: usize = 16;
 
-/// Most processes that hold memory at the same time.
+/// The maximum number of processes with memory at the same time.
 pub(crate) const PROCESSES: usize = 256;
 
-/// Most names of calls that are remembered.
+/// The maximum number of recorded names.
 pub(crate) const CALLS: usize = 512;
 
-/// Words of a text: 64 bytes, filled up with zeros.
+/// Words per text: 64 bytes, padded with zeros.
 const TEXT: usize = 8;
 
-/// So many bytes of a name are kept.
+/// The maximum number of bytes of a name.
 pub(crate) const NAME_BYTES: usize = 8 * TEXT;
 
 const HEADER: usize = 0;
@@ -37,98 +36,98 @@ const PROCESS_WORDS: usize = 2 + DEVICES * Purpose::ALL.len();
 const CALL: usize = PROCESS + PROCESSES * PROCESS_WORDS;
 const CALL_WORDS: usize = 2 + TEXT;
 
-/// Words of the whole file.
+/// The size of the file, in words.
 pub(crate) const WORDS: usize = CALL + CALLS * CALL_WORDS;
 
-/// What device memory is held for.
+/// The purpose of device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// What the program took: for PyTorch, the segments of its allocator.
+    /// Memory that the program allocated: for PyTorch, the segments of its allocator.
     Memory,
-    /// The CUDA context of the process, by the GPU's profile.
+    /// The CUDA context of the process, with the size in the GPU's profile.
     Context,
-    /// What NCCL takes for a communicator, by a model.
+    /// NCCL's memory for a communicator, by a model.
     Communication,
 }
 
 impl Purpose {
-    /// Every purpose, in order of its number.
+    /// Every purpose, in the order of the numbers.
     pub(crate) const ALL: [Self; 3] = [Self::Memory, Self::Context, Self::Communication];
 }
 
-/// What is counted over all processes.
+/// Counters over all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counter {
-    /// Kernels and operations of libraries that were asked for, and computed nothing.
+    /// Launches of kernels and of library operations, which compute nothing.
     Launches,
-    /// Copies of at most [`VALUE_BYTES`] from a device to the host of what a kernel would have computed: a program may
-    /// branch on them.
+    /// Copies of at most [`VALUE_BYTES`] from a device to the host that a kernel would have computed. A program may branch on
+    /// them.
     ValuesRead,
-    /// Larger such copies.
+    /// Larger copies of computed data.
     ResultsRead,
-    /// Operations of NCCL that returned at once.
+    /// NCCL operations. They return at once.
     Collectives,
     /// Requests for device memory that failed.
     OutOfMemory,
-    /// Processes that ended without giving back what they held: killed, mostly.
+    /// Processes that ended without freeing their memory, mostly because they were killed.
     Killed,
     /// Processes that made a context on any device.
     Processes,
 }
 
-/// A copy of at most so many bytes is kept always: shapes, counts and pickled objects, which programs branch on.
+/// Copies up to this size are always kept: shapes, counts and pickled objects, on which programs branch.
 pub(crate) const KEPT_BYTES: u64 = 64 << 10;
 
-/// So many bytes are one value: of `.item()`, or the number of elements that `nonzero` found.
+/// The maximum size of a single value: of `.item()`, or the number of elements that `nonzero` found.
 pub(crate) const VALUE_BYTES: usize = 8;
 
 /// A fact about a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fact {
-    /// Bytes of memory as the driver reports them.
+    /// Memory that the driver reports, in bytes.
     TotalBytes,
-    /// Bytes that a process's context takes.
+    /// Bytes of a process's context.
     ContextBytes,
-    /// Bytes held now, by all processes.
+    /// Bytes in use by all processes now.
     UsedBytes,
-    /// The most bytes that were ever held.
+    /// The peak of the bytes in use.
     PeakBytes,
-    /// The compute capability: 10 times the major number, and the minor.
+    /// The compute capability, as `10 * major + minor`.
     ComputeCapability,
-    /// Streaming multiprocessors.
+    /// The number of streaming multiprocessors.
     Multiprocessors,
-    /// Threads that one of them can hold.
+    /// The maximum number of threads on a multiprocessor.
     ThreadsPerMultiprocessor,
-    /// Blocks that one of them can hold.
+    /// The maximum number of blocks on a multiprocessor.
     BlocksPerMultiprocessor,
-    /// Bytes of shared memory that one of them has.
+    /// Bytes of shared memory on a multiprocessor.
     SharedPerMultiprocessor,
-    /// Bytes of shared memory that a block may ask for.
+    /// The maximum number of bytes of shared memory per block.
     SharedPerBlock,
-    /// Bytes of the second cache.
+    /// Bytes of the L2 cache.
     L2Bytes,
-    /// Bits of the memory's bus.
+    /// Width of the memory bus, in bits.
     BusBits,
-    /// 1 where it shares the host's memory.
+    /// 1 if the GPU shares the host's memory.
     Integrated,
-    /// Bytes that communicators hold now.
+    /// Bytes in use by communicators now.
     CommunicationBytes,
-    /// The most bytes that communicators ever held.
+    /// The peak of the bytes in use by communicators.
     PeakCommunicationBytes,
 }
 
-/// What the user is to learn of by name.
+/// Events that are reported to the user by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Noticed {
-    /// A call of which the table has no such name.
+    /// A call that the function table lacks.
     Unknown,
-    /// A call that the table refuses.
+    /// A call that the function table refuses.
     Refused,
-    /// A line of a Python program where it read what a kernel would have computed.
+    /// A line of a Python program that read data that a kernel would have computed.
     Read,
-    /// A line, or a library, that asked how much memory a device has or has free.
+    /// A line or library that queried a device's total or free memory.
     AskedMemory,
-    /// A setting of a Python interpreter under which it imports no `sitecustomize`.
+    /// A flag of a Python interpreter that prevents it from importing `sitecustomize`.
     Unrecorded,
 }
 
@@ -137,12 +136,12 @@ pub(crate) enum Noticed {
 pub(crate) struct State<'a>(&'a [AtomicU64]);
 
 impl<'a> State<'a> {
-    /// A state in `words`; `None` where they are none.
+    /// The state in `words`. `None` if they are not a state.
     pub(crate) fn new(words: &'a [AtomicU64]) -> Option<Self> {
         (words.len() == WORDS && words[HEADER].load(Ordering::Relaxed) == MAGIC).then_some(Self(words))
     }
 
-    /// Makes a state of `words`, of which there are [`WORDS`], all 0; without devices.
+    /// Initializes a state without devices in `words`, which must be [`WORDS`] zeros.
     pub(crate) fn begin(words: &'a [AtomicU64], cuda_version: u64, random_values: Option<u64>) -> Self {
         let state = Self(words);
         state.0[HEADER + 2].store(cuda_version, Ordering::Relaxed);
@@ -151,7 +150,7 @@ impl<'a> State<'a> {
         state
     }
 
-    /// Adds a GPU. Further ones than [`DEVICES`] are left out.
+    /// Adds a GPU. GPUs beyond [`DEVICES`] are dropped.
     pub(crate) fn add_device(&self, name: &str, facts: &[(Fact, u64)]) {
         let device = self.devices();
         if device < DEVICES {
@@ -161,32 +160,32 @@ impl<'a> State<'a> {
         }
     }
 
-    /// How many GPUs there are.
+    /// The number of GPUs.
     pub(crate) fn devices(&self) -> usize {
         (self.0[HEADER + 1].load(Ordering::Acquire) as usize).min(DEVICES)
     }
 
-    /// The newest CUDA that the driver serves, as `1000 * major + 10 * minor`; 0 for whatever the program was made for.
+    /// The newest CUDA release that the driver supports, as `1000 * major + 10 * minor`; 0 for the program's own release.
     pub(crate) fn cuda_version(&self) -> u64 {
         self.0[HEADER + 2].load(Ordering::Relaxed)
     }
 
-    /// The seed of random values; `None` where values are zeros.
+    /// The seed of random values. `None` if values read as zeros.
     pub(crate) fn random_values(&self) -> Option<u64> {
         self.0[HEADER + 3].load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Pretends that every communicator has its other ranks.
+    /// Pretends the other ranks of every communicator.
     pub(crate) fn pretend_ranks(&self) {
         self.0[HEADER + 4].store(1, Ordering::Relaxed);
     }
 
-    /// The other ranks of every communicator are pretended: this one is alone.
+    /// Whether the other ranks of every communicator are pretended.
     pub(crate) fn is_pretended(&self) -> bool {
         self.0[HEADER + 4].load(Ordering::Relaxed) != 0
     }
 
-    /// Keeps no contents of copies to devices beyond [`KEPT_BYTES`].
+    /// Discards the contents of copies to devices beyond [`KEPT_BYTES`].
     pub(crate) fn keep_no_contents(&self) {
         self.0[HEADER + 5].store(1, Ordering::Relaxed);
     }
@@ -196,27 +195,27 @@ impl<'a> State<'a> {
         self.0[HEADER + 5].load(Ordering::Relaxed) == 0
     }
 
-    /// A fact about device number `device`, which there is.
+    /// A fact about an existing device.
     pub(crate) fn fact(&self, device: usize, fact: Fact) -> &'a AtomicU64 {
         &self.0[DEVICE + device * DEVICE_WORDS + fact as usize]
     }
 
-    /// The name of device number `device`, which there is.
+    /// The name of an existing device.
     pub(crate) fn name(&self, device: usize) -> String {
         self.text(DEVICE + device * DEVICE_WORDS + 32)
     }
 
-    /// What was counted.
+    /// The value of a counter.
     pub(crate) fn counter(&self, counter: Counter) -> &'a AtomicU64 {
         &self.0[COUNTERS + counter as usize]
     }
 
-    /// The process in a place: its id, 0 for none.
+    /// The id of the process in a slot; 0 for a free slot.
     pub(crate) fn process_id(&self, place: usize) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS]
     }
 
-    /// When the process in a place began, in clock ticks since the machine did: ids are used again.
+    /// The start time of the process in a slot, in clock ticks since the machine booted. It distinguishes reused ids.
     pub(crate) fn process_start(&self, place: usize) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS + 1]
     }
@@ -231,7 +230,7 @@ impl<'a> State<'a> {
         (0..PROCESSES).filter_map(process).collect()
     }
 
-    /// How many processes ended without giving back what they hold, and are not counted in [`Counter::Killed`] yet.
+    /// The number of processes that ended without freeing their memory, and that [`Counter::Killed`] does not count yet.
     pub(crate) fn dead(&self) -> usize {
         let is_dead = |&place: &usize| {
             let id = self.process_id(place).load(Ordering::Acquire);
@@ -241,12 +240,12 @@ impl<'a> State<'a> {
         (0..PROCESSES).filter(is_dead).count()
     }
 
-    /// Bytes of a device that the process in a place holds for a purpose.
+    /// Bytes of a device that the process in a slot holds for a purpose.
     pub(crate) fn held(&self, place: usize, device: usize, purpose: Purpose) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS + 2 + device * Purpose::ALL.len() + purpose as usize]
     }
 
-    /// Remembers that a name was met. True the first time.
+    /// Records an occurrence of a name. True the first time.
     pub(crate) fn notice(&self, what: Noticed, name: &str) -> bool {
         let wanted = text_words(name);
         for place in 0..CALLS {
@@ -259,7 +258,7 @@ impl<'a> State<'a> {
                 kind.store(what as u64 + 1, Ordering::Release);
                 return true;
             }
-            // Another thread may be writing the name: it is there in no time.
+            // Another thread may be writing the name; it finishes shortly.
             while kind.load(Ordering::Acquire) == CLAIMED {
                 std::hint::spin_loop();
             }
@@ -271,7 +270,7 @@ impl<'a> State<'a> {
         false
     }
 
-    /// The names that were met, with how often each was, in the order of the first time.
+    /// The recorded names with their counts, in the order of their first occurrence.
     pub(crate) fn noticed(&self) -> Vec<(Noticed, String, u64)> {
         let call = |place: usize| {
             let at = CALL + place * CALL_WORDS;
@@ -309,15 +308,15 @@ impl<'a> State<'a> {
     }
 }
 
-/// When a process began, in clock ticks since the machine did; `None` where there is no such process.
+/// The start time of a process, in clock ticks since the machine booted. `None` if it does not run.
 pub(crate) fn start_of(id: u64) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in parentheses, may hold spaces and parentheses. The state follows; a zombie holds nothing any more.
+    // The name, in parentheses, may contain spaces and parentheses. The process state follows. A zombie holds no memory.
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     (fields.next()? != "Z").then(|| fields.nth(18)?.parse().ok()).flatten()
 }
 
-/// The kind of a call whose name is being written.
+/// Marks an entry whose name is being written.
 const CLAIMED: u64 = u64::MAX;
 
 /// The first 64 bytes of a text.

@@ -1,4 +1,4 @@
-//! Programs in C on phantom GPUs: calls that are not known, memory that processes share, ranks, devices that may be seen.
+//! C programs on phantom GPUs: unknown calls, memory shared by processes, ranks, visible devices.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -29,7 +29,7 @@ fn machine(gpus: usize, total_bytes: u64, options: PhantomOptions) -> PhantomRun
     PhantomRun::new(&vec![gpu; gpus], options).unwrap()
 }
 
-/// Compiles a program of C in `folder` that is linked to a library `libcudart.so` there with these functions.
+/// Compiles a C program in `folder`, linked to a `libfake.so` with the functions of `library`.
 fn compile(folder: &Path, library: &str, program: &str, link: &[&str]) {
     std::fs::write(folder.join("library.c"), library).unwrap();
     std::fs::write(folder.join("program.c"), program).unwrap();
@@ -62,10 +62,10 @@ fn a_linked_function_that_is_not_known_says_so() {
         compile(folder.path(), LIBRARY, PROGRAM, &[link]);
         let run = run();
         let output = Command::new(folder.path().join("program")).envs(run.environment()).output().unwrap();
-        // cudaErrorNotSupported and CUDNN_STATUS_NOT_SUPPORTED; what is nobody's of NVIDIA's is left alone.
+        // cudaErrorNotSupported and CUDNN_STATUS_NOT_SUPPORTED. Functions of other vendors stay as they are.
         assert_eq!(String::from_utf8_lossy(&output.stdout), "801 801 3000 7\n", "{link}: {output:?}");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(said.matches("cudaFrobnicate: this call is not known here").count(), 1, "{said}");
+        assert_eq!(said.matches("cudaFrobnicate: unknown call").count(), 1, "{said}");
         let unanswered = run.report().unwrap().unanswered;
         let calls: Vec<(&str, u64, bool)> =
             unanswered.iter().map(|call| (call.name.as_str(), call.calls, call.is_refused)).collect();
@@ -73,7 +73,7 @@ fn a_linked_function_that_is_not_known_says_so() {
     }
 }
 
-/// Every function that the driver is asked for by name can be called.
+/// A lookup by name always returns a callable function.
 #[test]
 fn a_name_that_is_looked_up_and_not_known_can_be_called() {
     let program = r#"#include <stdio.h>
@@ -96,7 +96,7 @@ int main() {
     assert_eq!(run.report().unwrap().unanswered[0].name, "cuFrobnicate");
 }
 
-/// Bytes of a process that was killed come back when the next one looks.
+/// The memory of a killed process is freed when the next process needs it.
 #[test]
 fn what_a_killed_process_held_comes_back() {
     let program = r#"#include <signal.h>
@@ -123,7 +123,7 @@ int cudaMemGetInfo(unsigned long *a, unsigned long *b) { return 1; }";
         let output = command.args(arguments).envs(run.environment()).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    // 1024 MiB, 100 of them for the context.
+    // 1024 MiB, of which the context takes 100.
     assert_eq!(start(&["900", "killed"]), "0 24\n");
     assert_eq!(run.report().unwrap().gpus[0].used_bytes, 1000 << 20);
     assert_eq!(start(&["925"]), "2 924\n");
@@ -133,7 +133,7 @@ int cudaMemGetInfo(unsigned long *a, unsigned long *b) { return 1; }";
     assert_eq!((report.counts.killed, report.counts.out_of_memory), (1, 1));
 }
 
-/// Functions that programs are linked to, and which the phantom answers.
+/// Functions that the programs link, and that the phantom implements.
 const CUDA: &str = "typedef struct { char bytes[128]; } id;
 int cudaSetDevice(int a) { return 1; } int cudaGetDeviceCount(int *a) { return 1; } int cudaGetDevice(int *a) { return 1; }
 int cudaDeviceGetPCIBusId(char *a, int b, int c) { return 1; } int nvmlDeviceGetCount_v2(unsigned *a) { return 1; }
@@ -149,7 +149,7 @@ int ncclSend(void *a, long b, int c, int d, void *e, void *f) { return 1; }
 int ncclRecv(void *a, long b, int c, int d, void *e, void *f) { return 1; }
 int ncclCommDestroy(void *a) { return 1; }";
 
-/// `program RANK RANKS FILE`: each rank says 10 and its number, the first one makes the id, which lies in FILE.
+/// `program RANK RANKS FILE`: each rank sends 10 plus its number. The first one writes the id to FILE.
 const RANK: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -231,7 +231,7 @@ fn ranks_hear_what_the_host_of_another_says() {
     let report = run.report().unwrap();
     assert_eq!(report.counts.collectives, 4 * 6);
     for gpu in report.gpus {
-        // A context and communicators of 4 and 2 ranks, which were given back.
+        // A context and communicators of 4 and 2 ranks, which were destroyed.
         assert!(gpu.peak_communication_bytes > 512 << 20, "{gpu:?}");
         assert!(gpu.peak_bytes > gpu.peak_communication_bytes + (100 << 20), "{gpu:?}");
         assert_eq!(gpu.used_bytes, 0);
@@ -248,7 +248,7 @@ fn pretended_ranks_say_what_the_one_says() {
     let mut command = Command::new(folder.path().join("program"));
     command.args(["3", "4"]).arg(folder.path().join("id")).arg("alone").envs(run.environment());
     let output = command.output().unwrap();
-    // Nobody is behind a send.
+    // A pretended rank sends nothing.
     let expected = "sum 52\nall 13 13 13 13\nsecond 13\nnext 0\nhalf 4 3\nhalf 13 13 13 13\n";
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{output:?}");
 }
@@ -286,7 +286,7 @@ int main() {
     }
 }
 
-/// `cudaMemGetInfo` is counted with the program that called it. NVML is not, where the process has no context: that is a monitor.
+/// `cudaMemGetInfo` is counted, with the calling program. NVML in a process without a context is not: that is a monitor.
 #[test]
 fn a_program_that_asks_how_much_is_free_is_noticed() {
     let library = "int cudaMemGetInfo(unsigned long *a, unsigned long *b) { return 1; }
@@ -315,7 +315,8 @@ int main(int count, char **arguments) {
     assert_eq!(start(&["cuda"]), [("program".to_owned(), 2)]);
 }
 
-/// Copies `MIB` of zeros, then a byte in each page, then reads back: it prints the growth of its memory in MiB, and what it read.
+/// Copies zeros, then one nonzero byte per page, then reads back. Prints whether its memory grew, and the comparison of the
+/// bytes.
 const COPIES: &str = r#"#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -377,7 +378,7 @@ fn contents_that_a_file_has_and_zeros_take_no_memory() {
         let said = String::from_utf8_lossy(&output.stdout);
         let said: Vec<&str> = said.lines().collect();
         let signs = said.iter().map(|line| match line.rsplit_once(" -") {
-            // A comparison is negative, by whatever number.
+            // `memcmp` may return any negative number.
             Some((what, _)) => format!("{what} -1"),
             None => (*line).to_owned(),
         });

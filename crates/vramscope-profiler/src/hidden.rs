@@ -1,11 +1,11 @@
-//! Device memory in use that the pool did not reserve, classified by how it changes over time.
+//! Device memory in use that the pool did not reserve, classified by its change over time.
 
 use serde::Serialize;
 
 use crate::monitor::Sample;
 use crate::source::Reading;
 
-/// Device memory in use outside of the pool over some samples, classified (gpumemprof's gap analysis).
+/// Device memory in use outside the pool over several samples, classified (gpumemprof's gap analysis).
 ///
 /// ```
 /// use vramscope_profiler::{HiddenKind, HiddenMemory, HiddenOptions, Reading, Sample, Tick};
@@ -27,27 +27,27 @@ use crate::source::Reading;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct HiddenMemory {
-    /// The number of samples that were used: those that know what is reserved, what is in use on the device, and its size.
+    /// Number of used samples: those with reserved bytes, device used bytes and the device's size.
     pub samples: usize,
-    /// The least that was hidden, in bytes: so much was there all the time.
+    /// Lowest hidden memory in bytes, which was present all the time.
     pub constant_bytes: u64,
-    /// The most that was hidden, in bytes.
+    /// Highest hidden memory in bytes.
     pub highest_bytes: u64,
-    /// The kinds that were found, the most severe first. It is empty where there are fewer than three samples, or where no sample
-    /// has as much as [`least_ratio`](HiddenOptions::least_ratio) of the device hidden.
+    /// The findings, the most severe first. Empty for fewer than three samples, or if no sample reaches
+    /// [`least_ratio`](HiddenOptions::least_ratio) of the device.
     pub findings: Vec<HiddenFinding>,
 }
 
-/// The thresholds from which on a kind of hidden memory is reported.
+/// The thresholds for reporting hidden memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HiddenOptions {
     /// The fraction of the device that must be hidden in at least one sample, from 0 to 1.
     pub least_ratio: f64,
-    /// Standard deviations above the mean from which on a sample is a spike.
+    /// A sample is a spike from this many standard deviations above the mean.
     pub spike_deviations: f64,
-    /// How well a rising line must fit all samples to be a drift: its R squared, from 0 to 1.
+    /// The minimum R squared, from 0 to 1, of a rising line through all samples to count as a drift.
     pub drift_r_squared: f64,
-    /// The fraction of reserved memory that is not allocated, on average, from which on it is reported, from 0 to 1.
+    /// The average fraction of reserved but not allocated memory that is reported, from 0 to 1.
     pub fragmentation_ratio: f64,
 }
 
@@ -58,70 +58,70 @@ impl Default for HiddenOptions {
     }
 }
 
-/// A kind of hidden memory that was found.
+/// A finding about hidden memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct HiddenFinding {
-    /// The kind, and the numbers that show it.
+    /// The kind and its measures.
     #[serde(flatten)]
     pub kind: HiddenKind,
-    /// How severe it is.
+    /// The severity.
     pub severity: HiddenSeverity,
-    /// How certain the finding is, from 0 to 1, by gpumemprof's formulas.
+    /// The confidence from 0 to 1, by gpumemprof's formulas.
     pub confidence: f64,
 }
 
-/// The kinds of hidden memory, with the numbers that show them.
+/// The kinds of hidden memory, with their measures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "classification")]
 pub enum HiddenKind {
-    /// It is there all the time: contexts, libraries' workspaces, other processes.
+    /// Present all the time: contexts, libraries' workspaces, other processes.
     Constant,
-    /// It rises steadily (`persistent_drift`): something outside of the pool leaks, or other processes grow.
+    /// Rises steadily (`persistent_drift`): something outside the pool leaks, or other processes grow.
     #[serde(rename = "persistent_drift")]
     Drift {
-        /// The slope of the line that fits best.
+        /// Slope of the best-fitting line.
         bytes_per_second: f64,
-        /// How well the line fits, from 0 to 1, where 1 is exactly.
+        /// R squared of the line, from 0 to 1, where 1 is an exact fit.
         r_squared: f64,
     },
-    /// It comes and goes (`transient_spike`): a workspace that is taken for a call.
+    /// Temporary (`transient_spike`): a workspace that is allocated for one call.
     #[serde(rename = "transient_spike")]
     Spike {
-        /// The number of samples that lie above the threshold.
+        /// Number of samples above the threshold.
         samples: usize,
-        /// How far the highest lies above the mean, in standard deviations.
+        /// Distance of the highest sample from the mean, in standard deviations.
         deviations: f64,
-        /// When the highest was taken, in microseconds since the Unix epoch.
+        /// Time of the highest sample, in microseconds since the Unix epoch.
         time_us: i64,
     },
-    /// The pool itself holds much that nobody uses (`fragmentation_like`): it is not hidden, but it is why the device
-    /// looks full. Mostly it is cache that `free_cache` gives back.
+    /// The pool reserves much unused memory (`fragmentation_like`). It is not hidden, but it makes the device look full. Most of it is
+    /// usually cache that `free_cache` releases.
     #[serde(rename = "fragmentation_like")]
     Fragmentation {
-        /// The fraction of reserved memory that was not allocated, on average.
+        /// Average fraction of reserved memory that was not allocated.
         average_ratio: f64,
-        /// The highest such fraction.
+        /// Highest fraction of reserved memory that was not allocated.
         highest_ratio: f64,
     },
 }
 
-/// How severe a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HiddenSeverity {
-    /// Nothing to worry about.
+    /// No action needed.
     Info,
-    /// Something to look at.
+    /// Worth checking.
     Warning,
     /// The program may soon fail.
     Critical,
 }
 
-/// What is computed from one sample.
+/// Values computed from one sample.
 #[derive(Clone, Copy)]
 struct HiddenSample {
     time_us: i64,
-    /// Bytes in use on the device that the pool did not reserve.
+    /// Device bytes in use that the pool did not reserve.
     hidden: u64,
     /// `hidden` as a fraction of the device.
     ratio: f64,
@@ -148,8 +148,7 @@ impl HiddenSample {
 }
 
 impl HiddenMemory {
-    /// Classifies the hidden memory of samples in the order of time, as
-    /// [`MemoryTracker::samples`](crate::MemoryTracker::samples) returns them.
+    /// Classifies the hidden memory of samples in time order, as returned by [`MemoryTracker::samples`](crate::MemoryTracker::samples).
     pub fn of(samples: &[Sample], options: HiddenOptions) -> Self {
         let samples: Vec<HiddenSample> = samples.iter().filter_map(HiddenSample::of).collect();
         let constant_bytes = samples.iter().map(|s| s.hidden).min().unwrap_or(0);
@@ -185,14 +184,14 @@ fn constant(samples: &[HiddenSample], least_ratio: f64) -> Option<HiddenFinding>
     })
 }
 
-/// A spike, where samples lie more than `least` standard deviations (with n - 1) above the mean.
+/// Finds a spike: samples more than `least` standard deviations (with n - 1) above the mean.
 fn spike(samples: &[HiddenSample], least: f64) -> Option<HiddenFinding> {
     let average = mean(samples.iter().map(|s| s.hidden as f64));
     let squares: f64 = samples.iter().map(|s| (s.hidden as f64 - average).powi(2)).sum();
     let deviation = (squares / (samples.len() as f64 - 1.0)).sqrt();
     let above = |s: &HiddenSample| (s.hidden as f64 - average) / deviation;
     let spikes = samples.iter().filter(|s| deviation > 0.0 && above(s) > least).count();
-    // Searched from the end, so that the first of several that are equally high is taken.
+    // Search from the end, so that the first of several equally high samples is taken.
     let highest = samples.iter().rev().max_by_key(|s| s.hidden).filter(|_| spikes > 0)?;
     let deviations = above(highest);
     Some(HiddenFinding {
@@ -202,7 +201,7 @@ fn spike(samples: &[HiddenSample], least: f64) -> Option<HiddenFinding> {
     })
 }
 
-/// A drift, where the line that fits best by least squares rises and fits well.
+/// Finds a drift: the least-squares line rises and fits well.
 fn drift(samples: &[HiddenSample], least: f64) -> Option<HiddenFinding> {
     let first = samples.first().filter(|_| samples.len() >= 5)?.time_us;
     let time = |s: &HiddenSample| s.time_us.saturating_sub(first) as f64 / 1e6;
@@ -212,7 +211,7 @@ fn drift(samples: &[HiddenSample], least: f64) -> Option<HiddenFinding> {
         let (x, y) = (time(s) - middle, s.hidden as f64 - average);
         (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
     }
-    // There is no rising line where all samples have the same time or the same value.
+    // Samples with the same time or the same value have no rising line.
     if xx <= 0.0 || yy <= 0.0 || xy <= 0.0 {
         return None;
     }
@@ -242,7 +241,7 @@ mod tests {
 
     const TOTAL: u64 = 1000;
 
-    /// One a second: hidden, allocated and reserved.
+    /// One sample per second: hidden, allocated and reserved.
     fn of(looks: &[(u64, u64, u64)]) -> HiddenMemory {
         let sample = |(second, &(hidden, allocated, reserved)): (usize, &(u64, u64, u64))| {
             let now = Reading {
@@ -269,13 +268,13 @@ mod tests {
         assert_eq!((found.constant_bytes, found.highest_bytes, found.samples), (80, 80, 10));
         let [one] = &found.findings[..] else { panic!("{found:?}") };
         assert_eq!((one.kind, one.severity), (HiddenKind::Constant, HiddenSeverity::Info));
-        // Less than 5 % of the device, or too few samples, is nothing.
+        // Less than 5 % of the device or too few samples give no finding.
         assert_eq!(hidden(&[49; 10]).findings, []);
         assert_eq!(hidden(&[500, 500]).findings, []);
         assert_eq!(HiddenMemory::of(&[], HiddenOptions::default()), HiddenMemory::default());
     }
 
-    /// The numbers of gpumemprof's formulas, worked out by hand.
+    /// The numbers of gpumemprof's formulas, computed by hand.
     #[test]
     fn what_comes_and_goes_is_a_spike() {
         let mut values = [0; 10];
@@ -288,7 +287,7 @@ mod tests {
         assert!((deviations - 2.846).abs() < 0.001, "{deviations}");
         assert_eq!(one.severity, HiddenSeverity::Warning);
         assert!((one.confidence - 0.474).abs() < 0.001, "{}", one.confidence);
-        // One of a hundred is far above.
+        // One spike in a hundred samples is far above the mean.
         let mut values = [0; 100];
         values[50] = 600;
         assert_eq!(hidden(&values).findings[0].severity, HiddenSeverity::Critical);
@@ -301,10 +300,10 @@ mod tests {
         let HiddenKind::Drift { bytes_per_second, r_squared } = one.kind else { panic!("{one:?}") };
         assert!((bytes_per_second - 10.0).abs() < 1e-9 && (r_squared - 1.0).abs() < 1e-9, "{one:?}");
         assert_eq!(one.severity, HiddenSeverity::Critical);
-        // What falls is none, nor are four samples.
+        // Falling values are not a drift, and neither are four samples.
         assert_eq!(hidden(&[70, 60, 50, 40, 30, 20, 10]).findings, []);
         assert_eq!(hidden(&[20, 40, 60, 80]).findings, []);
-        // Seven samples whose line explains 0.69 of what there is.
+        // Seven samples with an R squared of 0.69.
         let found = hidden(&[0, 20, 0, 40, 80, 40, 80]);
         let HiddenKind::Drift { r_squared, .. } = found.findings[0].kind else { panic!("{found:?}") };
         assert!((0.6..0.85).contains(&r_squared), "{r_squared}");
@@ -320,7 +319,7 @@ mod tests {
         };
         assert!((average_ratio - 0.4).abs() < 1e-9 && (highest_ratio - 0.6).abs() < 1e-9, "{frag:?}");
         assert_eq!(constant.kind, HiddenKind::Constant);
-        // Not where nothing is hidden: then it is the pool's own affair.
+        // Without hidden memory there is no finding.
         assert_eq!(of(&[(0, 40, 100); 5]).findings, []);
     }
 
@@ -329,7 +328,7 @@ mod tests {
         let now = Reading { reserved: Some(1), device_used: Some(900), ..Reading::default() };
         let sample = Sample { time_us: 0, tick: Tick { now, high: now, high_is_exact: false }, missed: 0 };
         assert_eq!(HiddenMemory::of(&[sample; 9], HiddenOptions::default()), HiddenMemory::default());
-        // A clock that stands still makes no line.
+        // Samples at one time have no line.
         let now = Reading { device_total: Some(1000), ..now };
         let looks = (0..9).map(|i| {
             let now = Reading { device_used: Some(900 + i), ..now };

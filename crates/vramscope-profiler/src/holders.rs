@@ -1,4 +1,4 @@
-//! The stacks that allocated what is live.
+//! The stacks of live blocks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,9 +9,9 @@ use vramscope_allocator::{CapturedStack, SourceFrame, StackRecorder};
 use crate::source::{AllocationObserver, BlockEvent, LiveHolder, MemorySource, Observation};
 use vramscope_basics::lock;
 
-/// Counts the live blocks of a source by the stack that allocated them. Blocks that were live before it was made do not count.
+/// Counts the live blocks of a source by the stack that allocated them. Blocks from before its creation do not count.
 ///
-/// While it lives, a malloc takes about a microsecond longer: a stack is captured and a few tables are updated.
+/// While it is alive, a malloc takes about a microsecond longer: it captures a stack and updates a few tables.
 pub struct LiveStacks {
     shared: Arc<LiveObserver>,
     _observation: Observation,
@@ -29,7 +29,7 @@ struct LiveBlocks {
     by_stack: HashMap<Option<CapturedStack>, StackTotal>,
 }
 
-/// The sum of the live blocks of one stack.
+/// The totals of one stack's live blocks.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct StackTotal {
     pub(crate) bytes: u64,
@@ -37,19 +37,19 @@ pub(crate) struct StackTotal {
 }
 
 impl LiveStacks {
-    /// Begins to count the blocks of `source`; `None` where the source does not see allocations.
+    /// Starts counting the blocks of `source`; `None` if the source does not report allocations.
     pub fn of(source: &dyn MemorySource) -> Option<Self> {
         Self::with_stacks(source, StackRecorder::new())
     }
 
-    /// As [`of`](Self::of), with stacks captured by `stacks`, which may be those of another language.
+    /// Like [`of`](Self::of), with stacks captured by `stacks`, which may come from another language.
     pub fn with_stacks(source: &dyn MemorySource, stacks: StackRecorder) -> Option<Self> {
         let shared = Arc::new(LiveObserver { stacks: Arc::new(stacks), live: Mutex::default() });
         let observation = source.observe(Arc::clone(&shared) as _)?;
         Some(Self { shared, _observation: observation })
     }
 
-    /// The stacks that hold most bytes, at most `top` of them, with symbols looked up now: that may take seconds the first time.
+    /// Returns at most `top` stacks with the most live bytes. Resolves symbols, which may take seconds the first time.
     pub fn holders(&self, top: usize) -> Vec<LiveHolder> {
         if top == 0 {
             return Vec::new();
@@ -68,10 +68,10 @@ impl LiveStacks {
         holders
     }
 
-    /// As [`holders`](Self::holders), without symbols: by return addresses, of which optimised code has several for one line.
+    /// Like [`holders`](Self::holders), without symbols: by return addresses, of which optimized code may have several per line.
     pub(crate) fn held(&self, top: usize) -> Vec<(Option<CapturedStack>, StackTotal)> {
         if top == 0 {
-            // Answered without the lock, for which the program's allocations would have to wait.
+            // Return without taking the lock, which would delay the program's allocations.
             return Vec::new();
         }
         let mut held: Vec<_> = lock(&self.shared.live).by_stack.iter().map(|(s, h)| (*s, *h)).collect();
@@ -80,13 +80,13 @@ impl LiveStacks {
         held
     }
 
-    /// The recorder that looks up the symbols of the stacks.
+    /// Returns the recorder that resolves the stacks' symbols.
     pub(crate) fn stacks(&self) -> Arc<StackRecorder> {
         Arc::clone(&self.shared.stacks)
     }
 }
 
-/// The frames of a stack, each as `file:line function`. The first time may take seconds.
+/// Returns the frames of a stack, each as `file:line function`. The first call may take seconds.
 pub(crate) fn in_words(stacks: &StackRecorder, stack: CapturedStack) -> Vec<String> {
     let in_words = |frame: &SourceFrame| format!("{}:{} {}", frame.filename, frame.line, frame.name);
     stacks.frames(stack).iter().map(in_words).collect()

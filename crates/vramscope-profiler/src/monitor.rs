@@ -1,4 +1,4 @@
-//! [`Monitor`]: samples a source at intervals, on a thread of its own.
+//! [`Monitor`]: samples a source at intervals, on a separate thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use thiserror::Error;
 use crate::snapshot::now_us;
 use crate::source::{MemorySource, SourceError, Tick, Ticker};
 
-/// Takes a sample of a source at intervals, on a thread of its own, until it is stopped or dropped.
+/// Samples a source at intervals, on a separate thread, until it is stopped or dropped.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -32,55 +32,55 @@ use crate::source::{MemorySource, SourceError, Tick, Ticker};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The first sample is taken at once and the last when the monitor is stopped. In between, samples are taken at multiples of the
-/// interval from the start, however long each one takes. Where one takes longer than the interval, the samples missed are left
-/// out and counted. Nothing waits for the GPU, and several monitors of one source do not disturb each other.
+/// The first sample is taken immediately, and the last when the monitor is stopped. In between, samples are taken at multiples of the
+/// interval from the start, independent of how long each one takes. If a sample takes longer than the interval, the missed samples are
+/// skipped and counted. Nothing waits for the GPU, and several monitors of one source do not disturb each other.
 ///
-/// A process that is forked has no such thread: there, dropping the monitor does nothing.
+/// A forked process does not have the thread, so dropping the monitor there does nothing.
 pub struct Monitor {
     /// Dropped to stop the thread.
     running: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     interval: Duration,
-    /// The process that has the thread. A process forked from it does not have it.
+    /// The process that runs the thread. A forked process does not have the thread.
     process: u32,
 }
 
 /// One sample of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was taken, in microseconds since the Unix epoch.
+    /// The time of the sample, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// What was in use, and the highest values since the sample before.
+    /// The current values, and the peaks since the previous sample.
     pub tick: Tick,
-    /// How many samples were left out since the one before, because that took longer than the interval.
+    /// Number of skipped samples since the previous one, because it took longer than the interval.
     pub missed: u64,
 }
 
-/// Why a monitor did not start.
+/// The reason why a monitor did not start.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum MonitorError {
     /// The interval is shorter than a microsecond.
-    #[error("an interval of 0 s never passes; name one of at least a microsecond")]
+    #[error("the interval is shorter than a microsecond; set it to 1 microsecond or more")]
     NoInterval,
-    /// Monitoring runs already.
+    /// Monitoring is already running.
     #[error("monitoring runs already, every {} s; stop it first", interval.as_secs_f64())]
     Running {
-        /// The interval of the monitor that runs.
+        /// The interval of the running monitor.
         interval: Duration,
     },
-    /// The system gave no thread.
-    #[error("no thread to monitor on: {0}")]
+    /// The system cannot start a thread.
+    #[error("cannot start the monitor's thread: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl Monitor {
-    /// Takes a sample of `source` every `interval` and passes it to `on_sample`, on the monitor's thread. After the error
-    /// [`SourceError::Gone`] the monitor ends.
+    /// Samples `source` every `interval` and passes each sample to `on_sample`, on the monitor's thread. The monitor ends after the error
+    /// [`SourceError::Gone`].
     ///
     /// # Errors
-    /// Where the interval is shorter than a microsecond, or the system gives no thread.
+    /// The interval is shorter than a microsecond, or the system cannot start a thread.
     pub fn start(
         source: Arc<dyn MemorySource>,
         interval: Duration,
@@ -96,22 +96,22 @@ impl Monitor {
         Ok(Self { running: Some(running), thread: Some(thread), interval, process: std::process::id() })
     }
 
-    /// The time between two samples.
+    /// Returns the time between two samples.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// Whether the monitor has not ended by itself. It does where its source is gone or `on_sample` panicked.
+    /// Whether the monitor still runs. It ends by itself if its source has ended or `on_sample` panicked.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Whether it was started by this process, and not by one that this was forked from.
+    /// Whether this process started it, rather than a process that this one was forked from.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Takes a last sample and ends, without waiting for the interval.
+    /// Takes a last sample and stops, without waiting for the interval.
     pub fn stop(self) {
         drop(self);
     }
@@ -120,25 +120,25 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         if !self.is_of_this_process() {
-            // There is no thread to stop in this process. Its handles must not be dropped either: the channel's lock may be held for
-            // ever, and the system's number of the thread may mean another one.
+            // This process has no thread to stop. Its handles must not be dropped either: the channel's lock may be held forever, and the
+            // thread's system id may refer to another thread.
             std::mem::forget((self.running.take(), self.thread.take()));
             return;
         }
         drop(self.running.take());
         if let Some(thread) = self.thread.take().filter(|t| t.thread().id() != std::thread::current().id()) {
-            // A panic of the thread was reported by the panic hook already.
+            // The panic hook has already reported a panic of the thread.
             thread.join().ok();
         }
     }
 }
 
-/// Refuses an interval shorter than a microsecond.
+/// Rejects an interval shorter than a microsecond.
 pub(crate) fn check(interval: Duration) -> Result<(), MonitorError> {
     if interval < Duration::from_micros(1) { Err(MonitorError::NoInterval) } else { Ok(()) }
 }
 
-/// The first sample, which is taken before the thread runs, and what the thread goes on with.
+/// The first sample, taken before the thread runs, and the state that the thread continues with.
 struct FirstSample {
     sampler: Sampler,
     first: Result<Sample, SourceError>,
@@ -163,8 +163,7 @@ impl FirstSample {
 }
 
 impl Sampler {
-    /// Takes a sample; `missed` were left out before it. A panic of the source is returned as an error, for the next sample may
-    /// succeed.
+    /// Takes a sample after `missed` skipped ones. Returns a panic of the source as an error, because the next sample may succeed.
     fn sample(&mut self, missed: u64) -> Result<Sample, SourceError> {
         let tick = catch_unwind(AssertUnwindSafe(|| self.ticker.tick()));
         let tick = tick.unwrap_or_else(|_| Err(SourceError::Panicked(self.name.clone())))?;
@@ -172,7 +171,7 @@ impl Sampler {
     }
 }
 
-/// Takes samples until `wait`, which waits for the time it is given, returns false; then one more.
+/// Takes samples until `wait`, which waits for the given time, returns false; then takes one more.
 fn run(
     start: FirstSample,
     interval: Duration,
@@ -221,7 +220,7 @@ mod tests {
     fn every_interval_has_its_own_high_water_mark() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30).unwrap();
         let (monitor, samples) = start(&pool, Duration::from_millis(5));
-        // Each block lives far shorter than an interval.
+        // Each block lives much shorter than an interval.
         for mib in [7, 3] {
             drop(pool.malloc(mib << 20).unwrap());
             let seen = lock(&samples).len();
@@ -267,7 +266,7 @@ mod tests {
         }
     }
 
-    /// With a clock of its own: each look takes 2.5 intervals.
+    /// With a simulated clock: each sample takes 2.5 intervals.
     #[test]
     fn ticks_that_were_missed_are_counted() {
         let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();

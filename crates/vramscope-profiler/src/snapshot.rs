@@ -1,4 +1,4 @@
-//! [`MemorySnapshot`]: what was in use at one moment.
+//! [`MemorySnapshot`]: the memory use at one moment.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,67 +8,64 @@ use vramscope_allocator::SourceFrame;
 
 use crate::source::Reading;
 
-/// What was in use at one moment, in bytes: gpumemprof's `MemorySnapshot`. A number that the source does not know is `None`.
+/// The memory use at one moment, in bytes: gpumemprof's `MemorySnapshot`. A number that the source does not know is `None`.
 ///
-/// Serde writes and reads it in the form of gpumemprof's `to_dict()`, with `timestamp` in seconds and `stack_trace` in the form of
-/// Python's tracebacks. It has these keys in addition: `requested_memory`, `device_used_memory` and, where there is a stack,
-/// `stack_frames`.
+/// Serde reads and writes it in the format of gpumemprof's `to_dict()`, with `timestamp` in seconds and `stack_trace` in the format of
+/// Python's tracebacks. The keys `requested_memory`, `device_used_memory` and, if there is a stack, `stack_frames` are additional.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemorySnapshot {
-    /// When it was taken, in microseconds since the Unix epoch.
+    /// The time of the snapshot, in microseconds since the Unix epoch.
     pub timestamp_us: i64,
-    /// Bytes of blocks handed out.
+    /// Bytes of allocated blocks.
     pub allocated_memory: Option<u64>,
-    /// Bytes taken from the device.
+    /// Bytes allocated from the device.
     pub reserved_memory: Option<u64>,
-    /// The highest allocated bytes: in a snapshot of monitoring, since the one before; in one of a call, since the call began;
+    /// Peak of allocated bytes: in a snapshot of monitoring, since the previous one; in a snapshot of a call, since the call began;
     /// otherwise since the baseline.
     pub max_memory_allocated: Option<u64>,
-    /// The highest reserved bytes, over the same time.
+    /// Peak of reserved bytes, over the same time.
     pub max_memory_reserved: Option<u64>,
-    /// Bytes of blocks handed out, and of blocks that were freed and wait for another stream.
+    /// Allocated bytes, plus bytes of freed blocks that wait for another stream.
     pub active_memory: Option<u64>,
-    /// Cached: reserved and not active. In the snapshot of a peak, this is of the moment at which most was allocated, which a
-    /// pool knows.
+    /// Cached bytes: reserved but not active. In the snapshot of a peak, at the moment of peak allocated bytes, which a pool knows.
     pub inactive_memory: Option<u64>,
-    /// Bytes that callers asked for, of all active blocks.
+    /// Bytes that callers requested, over all active blocks.
     pub requested_memory: Option<u64>,
-    /// Bytes in use on the device by anyone.
+    /// Bytes used on the device by all processes.
     pub device_used_memory: Option<u64>,
-    /// The resident memory of this process on the host, where it is tracked, without what looking up the symbols of stacks took.
-    /// It may have been read up to 100 microseconds before, by a monitor up to 100 milliseconds.
+    /// Resident host memory of this process, if it is tracked, without the memory for stack symbols. The value may be up to 100
+    /// microseconds old, with a monitor up to 100 milliseconds.
     pub cpu_memory: Option<u64>,
-    /// The device's number; `None` where there is no device.
+    /// The device id; `None` without a device.
     pub device_id: Option<i32>,
-    /// Why it was taken.
+    /// The reason for the snapshot.
     pub operation: Operation,
-    /// The stack that called the profiler, innermost frame first, where stacks are collected. In the snapshot of a peak, the
-    /// stack of the allocation that reached it; `None` where the source does not know it, or where nothing rose above what was
-    /// allocated at the beginning.
+    /// The stack that called the profiler, innermost frame first, if stacks are collected. In the snapshot of a peak, the stack of the
+    /// allocation that reached it; `None` if the source does not know it, or if allocated bytes never exceeded their value at the start.
     pub stack_trace: Option<Arc<[SourceFrame]>>,
 }
 
-/// Why a snapshot was taken.
+/// The reason for a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// The state that later ones are compared with.
+    /// The state for later comparisons.
     Baseline,
     /// The call of this name begins.
     Before(Arc<str>),
-    /// The highest values during the call of this name, each at its own moment.
+    /// The peaks during the call of this name, each at its own moment.
     Peak(Arc<str>),
     /// The call of this name has ended.
     After(Arc<str>),
-    /// Monitoring takes one at each interval.
+    /// A regular snapshot of monitoring.
     Monitor,
-    /// The program asked for it.
+    /// The program requested it.
     Now,
-    /// The text of another writer, read from JSON; empty where there was none.
+    /// The text of another writer, read from JSON; empty if there was none.
     Other(Arc<str>),
 }
 
 impl fmt::Display for Operation {
-    /// gpumemprof's words: `baseline`, `before_step`, `peak_step`, `after_step`, `monitor`.
+    /// Formats gpumemprof's names: `baseline`, `before_step`, `peak_step`, `after_step`, `monitor`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Baseline => f.pad("baseline"),
@@ -83,7 +80,7 @@ impl fmt::Display for Operation {
 }
 
 impl MemorySnapshot {
-    /// A snapshot of the reading `now`, with the highest values `high`.
+    /// Creates a snapshot of the reading `now`, with the peaks `high`.
     pub(crate) fn new(
         operation: Operation,
         device_id: Option<i32>,
@@ -91,7 +88,7 @@ impl MemorySnapshot {
         now: &Reading,
         high: &Reading,
     ) -> Self {
-        // The highest values may each be of another moment, so that their difference means nothing.
+        // The peaks may be from different moments, so their difference has no meaning.
         let inactive = if matches!(operation, Operation::Peak(_)) { None } else { now.inactive() };
         Self {
             timestamp_us,
@@ -111,7 +108,7 @@ impl MemorySnapshot {
     }
 }
 
-/// Microseconds since the Unix epoch.
+/// Returns microseconds since the Unix epoch.
 pub(crate) fn now_us() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as i64)
 }

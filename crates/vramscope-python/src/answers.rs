@@ -1,4 +1,4 @@
-//! Answers as Python's own data: dictionaries with the keys of `--json`.
+//! Converts answers to Python data: dictionaries with the keys of `--json`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,20 +12,20 @@ use serde_json::value::RawValue;
 
 use crate::error::VramscopeError;
 
-/// An answer as JSON, in the order of its keys.
+/// Serializes an answer as JSON, with its keys in order.
 pub(crate) fn json(answer: &impl Serialize) -> Result<String, String> {
     serde_json::to_string(answer).map_err(|e| e.to_string())
 }
 
-/// JSON as dictionaries, lists, texts and numbers.
+/// Parses JSON into dictionaries, lists, texts and numbers.
 ///
-/// Python's own module would give the same, but takes longer to import than a large recording's facts to find.
+/// Python's own `json` module would give the same result, but its import takes longer than analyzing a large recording.
 pub(crate) fn loads<'py>(py: Python<'py>, json: &str) -> PyResult<Bound<'py, PyAny>> {
     let mut json = serde_json::Deserializer::from_str(json);
     PythonData(py).deserialize(&mut json).map_err(|e| VramscopeError::new_err(e.to_string()))
 }
 
-/// Makes Python's data of whatever comes.
+/// Builds Python data from deserialized values.
 #[derive(Clone, Copy)]
 struct PythonData<'py>(Python<'py>);
 
@@ -79,7 +79,7 @@ impl<'de, 'py> Visitor<'de> for PythonData<'py> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
         let dict = PyDict::new(self.0);
         while let Some(key) = entries.next_key::<String>()? {
-            // The same keys come in each row of a list.
+            // The rows of a list share their keys.
             let key = PyString::intern(self.0, &key);
             dict.set_item(key, entries.next_value_seed(self)?).map_err(A::Error::custom)?;
         }
@@ -87,12 +87,12 @@ impl<'de, 'py> Visitor<'de> for PythonData<'py> {
     }
 }
 
-/// What `report --json` says of one device, by key, each as JSON.
+/// The answers of `report --json` for one device: JSON by key.
 #[derive(Debug, Deserialize)]
 pub(crate) struct DeviceAnswers(HashMap<String, Box<RawValue>>);
 
 impl DeviceAnswers {
-    /// What `report --json` says of its only device.
+    /// Extracts the answers for the only device of a `report --json` document.
     pub(crate) fn of(report: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Report {
@@ -102,14 +102,14 @@ impl DeviceAnswers {
         Ok(device)
     }
 
-    /// The answer of this key.
+    /// The answer for a key.
     pub(crate) fn get<'py>(&self, py: Python<'py>, key: &str) -> PyResult<Bound<'py, PyAny>> {
         let answer = self.0.get(key).ok_or_else(|| PyKeyError::new_err(key.to_owned()))?;
         loads(py, answer.get())
     }
 }
 
-/// What went wrong beside what the user gave.
+/// An error that the user's arguments did not cause.
 pub(crate) fn failed(name: &str, why: impl std::fmt::Display) -> PyErr {
     VramscopeError::new_err(format!("{name}: {why}"))
 }

@@ -1,4 +1,4 @@
-//! Arguments of the package's functions: the error for a wrong one names the argument and what it takes.
+//! Parses arguments of the package's functions. An error names the argument and the accepted values.
 
 use std::any::type_name;
 
@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use vramscope_cli::words;
 
-/// How much of a wrong value an error shows, in characters.
+/// The maximum length of a value in an error, in characters.
 const MOST_SHOWN: usize = 40;
 
-/// Functions for `from_py_with`, each with the argument that it takes, a whole number.
+/// Defines functions for `from_py_with`: each parses the named argument as a whole number.
 macro_rules! whole_numbers {
     ($($function:ident, $argument:literal: $kind:ty;)*) => {$(
         pub(crate) fn $function(value: &Bound<'_, PyAny>) -> PyResult<$kind> {
@@ -19,7 +19,7 @@ macro_rules! whole_numbers {
     )*};
 }
 
-/// The same, where an argument may be None.
+/// Like `whole_numbers`, for arguments that may be None.
 macro_rules! whole_numbers_or_none {
     ($($function:ident, $argument:literal: $kind:ty;)*) => {$(
         pub(crate) fn $function(value: &Bound<'_, PyAny>) -> PyResult<Option<$kind>> {
@@ -46,12 +46,12 @@ whole_numbers_or_none! {
     top, "top": usize;
 }
 
-/// `capacity`: bytes as a number or as `24GiB`, or none.
+/// `capacity`: a number of bytes, a text such as `24GiB`, or None.
 pub(crate) fn capacity(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     optional(value, |value| size("capacity", value))
 }
 
-/// `overhead`: bytes as a number or as `600MiB`, or none.
+/// `overhead`: a number of bytes, a text such as `600MiB`, or None.
 pub(crate) fn overhead(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     optional(value, |value| size("overhead", value))
 }
@@ -71,7 +71,7 @@ fn size(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     }
 }
 
-/// A whole number that `T` can hold.
+/// Parses a whole number in the range of `T`.
 fn whole<T>(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<T>
 where
     T: for<'a, 'py> FromPyObject<'a, 'py, Error = PyErr>,
@@ -82,7 +82,7 @@ where
             return PyTypeError::new_err(format!("{argument} is a whole number, not {}", kind(value)));
         }
         if !error.is_instance_of::<PyOverflowError>(py) {
-            // The error of an object's own `__index__`.
+            // The object's `__index__` raised its own error.
             return error;
         }
         let is_unsigned = type_name::<T>().starts_with('u');
@@ -92,9 +92,9 @@ where
     })
 }
 
-/// A value as an error shows it.
+/// A value as text for an error.
 fn shown(value: &Bound<'_, PyAny>) -> String {
-    // Python writes no number of more than some thousand digits.
+    // Python refuses to format a number with more than a few thousand digits.
     let Ok(text) = value.repr() else { return "a number of too many digits".to_owned() };
     let text = text.to_string_lossy();
     match text.char_indices().nth(MOST_SHOWN) {

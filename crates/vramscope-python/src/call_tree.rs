@@ -1,4 +1,4 @@
-//! The stacks that were seen, as a tree: a node for each line with the same callers.
+//! The captured stacks as a tree: one node per line and callers.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,21 +7,21 @@ use pyo3::prelude::*;
 
 use crate::stacks::{self, Frame, Running};
 
-/// Code objects that are kept, so that their stacks are known by addresses. A program that compiles without end would otherwise keep
-/// what it compiles without end.
+/// Limit on the retained code objects, which allow lookups by address. Without a limit, a program that compiles code endlessly
+/// would never free it.
 const MOST_CODES: usize = 1 << 16;
 
-/// The number of a node; 0 is the root, which stands for all stacks.
+/// The index of a node; 0 is the root, the empty stack.
 pub(crate) type NodeId = u32;
 
-/// A line of the program, called as its parents say.
+/// A line of the program, called through the lines of its parents.
 pub(crate) struct Node {
     pub(crate) parent: NodeId,
-    /// The position of its [`Frame`].
+    /// Index of its [`Frame`].
     pub(crate) frame: u32,
 }
 
-/// The stacks that were seen. Parents stand before their children, and nodes in the order in which they were seen first.
+/// The captured stacks. Parents precede their children, and nodes are in the order of their first capture.
 #[derive(Default)]
 pub(crate) struct CallTree {
     known: Mutex<Known>,
@@ -29,27 +29,27 @@ pub(crate) struct CallTree {
 
 #[derive(Default)]
 struct Known {
-    /// Every node but the root; the first has number 1.
+    /// Every node except the root; the first has index 1.
     nodes: Vec<Node>,
     frames: Vec<Frame>,
     frame_numbers: HashMap<Frame, u32>,
-    /// The node of each line, by its parent.
+    /// The node of each line, by parent.
     by_frame: HashMap<(NodeId, u32), NodeId>,
-    /// The node of each position in a code object, by its parent: what is asked first.
+    /// The node of each position in a code object, by parent. Lookups try this first.
     by_code: HashMap<(NodeId, usize, i32), NodeId>,
-    /// The code objects in `by_code`, which keep their addresses as long as they are kept here.
+    /// The code objects in `by_code`. A retained code object keeps its address.
     codes: HashMap<usize, Py<PyAny>>,
-    /// The stack that was captured last, outermost first: most begin as the one before.
+    /// The stack of the last capture, outermost first. Most stacks share a prefix with the previous one.
     last: Vec<(usize, i32, NodeId)>,
-    /// Where frames are put, so that no memory is taken for each stack.
+    /// Reused buffer for frames, so that a capture allocates nothing.
     buffer: Vec<Running>,
 }
 
 impl CallTree {
-    /// The node of the innermost Python function that runs on this thread.
+    /// The node of the innermost Python function on this thread.
     ///
-    /// Python's code runs, if at all, while no lock is held: the garbage collector may call what calls this again. An exception that is
-    /// pending stays: memory is also freed while one unwinds.
+    /// No lock is held while Python code may run, because the garbage collector may call back into this function. A pending
+    /// exception stays pending: memory is also freed while one unwinds.
     pub(crate) fn capture(&self, py: Python<'_>) -> PyResult<NodeId> {
         stacks::without_pending_exception(py, || {
             let mut stack = std::mem::take(&mut self.lock().buffer);
@@ -66,21 +66,21 @@ impl CallTree {
                 Ok(node) => return Ok(node),
                 Err(num_known) => num_known,
             };
-            // Innermost first, as in `stack`.
+            // Innermost first, like `stack`.
             let new = &stack[..stack.len() - num_known];
             let frames = new.iter().map(|running| Frame::of(py, running)).collect::<PyResult<Vec<_>>>()?;
-            // Code objects that are no longer kept are dropped here, after the lock is gone.
+            // Drops forgotten code objects here, after the lock is released.
             let _forgotten = self.lock().add(py, stack, num_known, frames);
         }
     }
 
-    /// The node of a stack that somebody else captured, outermost frame first.
+    /// The node of a stack that another recorder captured, outermost frame first.
     pub(crate) fn node_of_frames(&self, stack: impl Iterator<Item = Frame>) -> NodeId {
         let mut known = self.lock();
         stack.fold(0, |parent, frame| known.child(parent, frame))
     }
 
-    /// What was seen so far: the nodes from number 1 on, and the frames.
+    /// Passes the nodes (from index 1) and the frames to `read`.
     pub(crate) fn with<T>(&self, read: impl FnOnce(&[Node], &[Frame]) -> T) -> T {
         let known = self.lock();
         read(&known.nodes, &known.frames)
@@ -92,7 +92,7 @@ impl CallTree {
 }
 
 impl Known {
-    /// The node of a stack, or how many of its outermost frames have nodes.
+    /// The node of a stack, or the number of its outermost frames that have nodes.
     fn find(&mut self, stack: &[Running]) -> Result<NodeId, usize> {
         let mut node = 0;
         let mut as_before = true;
@@ -117,8 +117,8 @@ impl Known {
         Ok(node)
     }
 
-    /// Adds the frames of a stack behind the `num_known` outermost ones; `frames` are theirs, innermost first. Returns the code objects
-    /// that are not kept any longer.
+    /// Adds the frames of a stack after its `num_known` outermost ones. `frames` are the new ones, innermost first. Returns the
+    /// code objects that are no longer retained.
     fn add(
         &mut self,
         py: Python<'_>,
@@ -133,7 +133,7 @@ impl Known {
             self.last.clear();
         }
         let outermost = &stack[stack.len() - num_known..];
-        // Where it was forgotten meanwhile, the caller begins again.
+        // If another thread cleared the nodes in the meantime, the caller tries again.
         let Ok(mut node) = self.find(outermost) else { return forgotten };
         for (running, frame) in stack[..frames.len()].iter().zip(frames).rev() {
             let parent = node;
@@ -145,7 +145,7 @@ impl Known {
         forgotten
     }
 
-    /// The node of a frame that the frame of `parent` called.
+    /// The node of a frame that was called by the frame of `parent`.
     fn child(&mut self, parent: NodeId, frame: Frame) -> NodeId {
         let frame = self.frame_number(frame);
         let next = self.nodes.len() as NodeId + 1;

@@ -1,4 +1,4 @@
-//! The command `vramscope`, as the package brings it.
+//! The `vramscope` command in the package.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use vramscope_cli::words;
 
-/// Runs the command with these arguments, the name of the program first, and returns its exit code. The command line's help and
+/// Runs the command with these arguments, which start with the program's name, and returns its exit code. Help and argument
 /// errors end the process.
 #[pyfunction]
 pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| vramscope_cli::run(arguments))
 }
 
-/// Whether the name of a file promises another format than that of a snapshot, which is a plain pickle.
+/// Whether a file's name implies a format other than a snapshot's plain pickle.
 #[pyfunction]
 pub(crate) fn names_another_format(file: PathBuf) -> bool {
     words::names_another_format(&file)

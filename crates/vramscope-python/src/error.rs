@@ -3,16 +3,16 @@
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 
-create_exception!(vramscope, VramscopeError, PyException, "What every exception of vramscope is.");
+create_exception!(vramscope, VramscopeError, PyException, "Base class of all exceptions of vramscope.");
 create_exception!(
     vramscope,
     ReadError,
     VramscopeError,
-    "A recording that cannot be read: what is wrong, and at which byte."
+    "A recording cannot be read. The message names the fault and its byte offset."
 );
 create_exception!(
     vramscope,
     OutOfMemoryError,
     VramscopeError,
-    "A request that a simulated pool or device has no room for, in CuPy's words."
+    "A simulated pool or device has no room for a request. The message is CuPy's."
 );

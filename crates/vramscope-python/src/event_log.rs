@@ -1,4 +1,4 @@
-//! A recording that is written while the program runs: events with their Python stacks.
+//! A recording that is written during the run: events with their Python stacks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,30 +14,30 @@ use vramscope::trace::{Action, PoolId, SegmentKind};
 
 use crate::call_tree::{CallTree, NodeId};
 
-/// How long events wait in memory before they are written: what a killed program loses.
+/// The maximum time that events wait in memory. A killed program loses them.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Bytes after which the thread that records an event writes what waits itself.
+/// Pending bytes at which the thread that records an event also writes.
 const MOST_WAITING: usize = 8 << 20;
 
-/// Bytes that may wait for a disk that takes nothing, before the recording is given up.
+/// Pending bytes at which a recording is abandoned because its disk accepts no writes.
 const MOST_UNWRITTEN: usize = 256 << 20;
 
 /// An event of the pool. Sizes are in bytes.
 pub(crate) struct PoolEvent {
     pub(crate) action: Action,
     pub(crate) device: i64,
-    /// The device address; of an out of memory the bytes that the device had free.
+    /// The device address; for an out-of-memory event, the device's free bytes.
     pub(crate) address: u64,
-    /// As the caller asked for it; of what is taken from the device, as it was taken.
+    /// The size that the caller requested; for device allocations, the reserved size.
     pub(crate) size: u64,
-    /// Of an allocation: the size of its block.
+    /// For an allocation: the size of its block.
     pub(crate) block_size: u64,
     /// The raw stream.
     pub(crate) stream: u64,
 }
 
-/// The file that events go to. In a process that is forked from the one that made it, nothing is recorded.
+/// The output file for events. A forked child process records nothing.
 pub(crate) struct EventLog {
     path: PathBuf,
     process: Process,
@@ -52,17 +52,17 @@ struct Shared {
 }
 
 struct LogFile {
-    /// `None` once it is closed or given up.
+    /// `None` after the log is closed or abandoned.
     log: Option<LogWriter<ExclusiveFile>>,
     error: Option<io::Error>,
-    /// The number of each line in the file, by the number of its frame.
+    /// The file's id of each frame's line, by frame index.
     sites: Vec<LogSite>,
-    /// The number of each stack in the file, by its node.
+    /// The file's id of each stack, by node.
     stacks: Vec<Option<LogStack>>,
 }
 
 impl EventLog {
-    /// Begins the file at `path` with the settings of `policy`.
+    /// Creates the file at `path`, with the settings of `policy`.
     pub(crate) fn create(path: &Path, policy: &Policy) -> io::Result<Self> {
         let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
         log.settings(&policy.settings());
@@ -80,22 +80,22 @@ impl EventLog {
         &self.path
     }
 
-    /// Whether this is the process that records. In another one, no lock of the recording may be taken.
+    /// Whether this process made the recording. Another process must not take its locks.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process.is_this()
     }
 
-    /// Where the program is, for events.
+    /// Captures the stack for an event.
     pub(crate) fn stack(&self, py: Python<'_>) -> Option<NodeId> {
         self.tree.capture(py).ok()
     }
 
-    /// Says that a device is recorded, even where nothing happens on it.
+    /// Records a device, even if it has no events.
     pub(crate) fn device(&self, device: i64) {
         self.with(|log, _| log.device(device));
     }
 
-    /// Adds events that happened now, at one place of the program.
+    /// Records events that happen now, with one stack.
     pub(crate) fn add(&self, events: &[PoolEvent], stack: Option<NodeId>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let time_us = i64::try_from(now.as_micros()).unwrap_or(i64::MAX);
@@ -132,7 +132,7 @@ impl EventLog {
         }
     }
 
-    /// Writes what waits, closes the file, and returns the error that kept something from being written.
+    /// Writes pending events, closes the file, and returns the error of a failed write, if any.
     pub(crate) fn close(&self) -> io::Result<()> {
         if !self.is_of_this_process() {
             return Ok(());
@@ -141,7 +141,7 @@ impl EventLog {
             let mut file = self.shared.lock();
             match file.log.take().map(LogWriter::finish) {
                 Some(Err(error)) => file.error = Some(error),
-                // What was in the way before was written in the end.
+                // The final write includes everything that failed before.
                 Some(Ok(_)) => file.error = None,
                 None => {}
             }
@@ -160,7 +160,7 @@ impl Drop for EventLog {
         if self.is_of_this_process() {
             self.close().ok();
         } else {
-            // The system's number in the handle may mean another thread in this process.
+            // The handle's system id may belong to another thread in this process.
             let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(thread.take());
         }
@@ -192,7 +192,7 @@ impl LogFile {
     }
 }
 
-/// What the file has of stacks.
+/// The stacks that are already in the file.
 struct Names<'a> {
     sites: &'a mut Vec<LogSite>,
     stacks: &'a mut Vec<Option<LogStack>>,

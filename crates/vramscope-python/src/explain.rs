@@ -1,4 +1,4 @@
-//! Why a program is out of memory, from the recording that it has just written.
+//! Explains why a program ran out of memory, from the recording that it just wrote.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use vramscope::trace::formats::{self, ReadOptions};
 
 use crate::error::{ReadError, VramscopeError};
 
-/// The last out of memory of a device, explained in at most 14 lines; none where the recording has none.
+/// Explains the last out-of-memory event of a device in at most 14 lines. None if the recording has no such event.
 #[pyfunction]
 pub(crate) fn explain_out_of_memory(py: Python<'_>, path: PathBuf, device: i64) -> PyResult<Option<String>> {
     py.detach(|| {

@@ -1,4 +1,4 @@
-//! Files that the package's Python writes (`python/vramscope/_files.py`).
+//! Output files for the package's Python code (`python/vramscope/_files.py`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use vramscope_files::Target;
 
-/// A file being written under another name, or a pipe or a device. `finish` puts a file in its place; without it, the former file is
-/// as it was.
+/// A file that is written under a temporary name, or a pipe or device. `finish` moves the file to its final path; until then, a
+/// former file stays unchanged.
 #[pyclass(module = "vramscope._native")]
 pub(crate) struct OutputFile {
     path: PathBuf,
@@ -23,7 +23,7 @@ impl OutputFile {
         Ok(Self { path, target: Some(target) })
     }
 
-    /// A descriptor of the file, open for writing, which the caller closes.
+    /// A writable descriptor of the file. The caller closes it.
     #[cfg(unix)]
     fn descriptor(&self) -> PyResult<i32> {
         use std::os::fd::IntoRawFd as _;
@@ -33,19 +33,19 @@ impl OutputFile {
         Ok(file.into_raw_fd())
     }
 
-    /// Puts the file in its place, once it is on the disk.
+    /// Flushes the file to disk and moves it to its final path.
     fn finish(&mut self, py: Python<'_>) -> PyResult<()> {
         let Some(target) = self.target.take() else { return Ok(()) };
         py.detach(|| target.finish()).map_err(|e| os_error(&self.path, &e))
     }
 
-    /// Removes the file, where it is not in its place.
+    /// Removes the temporary file, unless it was finished.
     fn discard(&mut self) {
         self.target = None;
     }
 }
 
-/// The error as Python has it, with its number, its words and the path.
+/// The error as a Python OSError, with its number, text and path.
 pub(crate) fn os_error(path: &Path, error: &io::Error) -> PyErr {
     let number = error.raw_os_error().unwrap_or(match error.kind() {
         io::ErrorKind::PermissionDenied => libc::EACCES,

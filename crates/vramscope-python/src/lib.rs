@@ -1,7 +1,50 @@
 //! The native part of the Python package `vramscope`, imported as `vramscope._native`.
 //!
-//! Python is only where Python is the interface (`python/vramscope`); what reads, counts and draws is here, and what
-//! it stands on is the facade `vramscope`.
+//! Python code only provides the interface (`python/vramscope`). Reading, counting and drawing happen here, on top of the
+//! facade `vramscope`.
+
+//!
+//! # Modules
+//! Recordings:
+//!
+//! - `recording` is `vramscope.Recording`; `open_recording` has the file and derived data, each computed once. Answers are those of
+//!   `--json`, converted to Python by `answers` without importing Python modules.
+//! - `work`: long work runs on a thread without the interpreter's lock, and Ctrl-C ends it. `table`: the columns of `vramscope-export`'s
+//!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`.
+//!
+//! PyTorch:
+//!
+//! ```text
+//!   python/vramscope/torch/_record.py: the active recording      _run.py: recording of a process (vramscope run)
+//!         |                    |                       |
+//!    _hooks.py          PyTorch's snapshot       explain.rs: an out of memory in 14 lines (report/text/brief.rs)
+//!         |                    |
+//!   purposes/mod.rs: hooks     |
+//!         |                    |
+//!      log.rs  -- clock.rs --> join.rs: matches notes about an address with its allocation at that time
+//!      steps.rs: when hooks rest ----> examples.rs: infers a step without hooks from an observed step
+//! ```
+//!
+//! - Every hook is native, records a few numbers and never raises. Lookups happen when the recording is written.
+//! - `_saved_tensors.py` and `_history.py` share PyTorch's single instances with the program: ours step aside and remove nothing.
+//! - `threads`: the position of each thread in the program. `backward`: the module whose node runs, from the module's last node.
+//!
+//! CuPy:
+//!
+//! ```text
+//!   line_profile.rs     pool_history.rs      virtual_pool.rs: the engine with CuPy's rules
+//!         |                   |
+//!         |             event_log.rs: a log, written four times a second
+//!         |                   |
+//!         +-- call_tree.rs ---+    stacks as a tree
+//!                  |
+//!             stacks.rs: the functions on this thread
+//! ```
+//!
+//! - `stacks` keeps code objects and positions, not frames: a frame keeps every array in its local variables alive.
+//! - `call_tree` compares a stack with the previous one, looks up differences by address, and asks Python for names only for new lines.
+//!   It holds no lock while Python code may run, because the garbage collector may call a hook.
+//! - `pool_history` wraps both ends of CuPy's pool. Each block has an object that dies with it, on any thread.
 
 mod answers;
 mod arguments;
@@ -28,7 +71,7 @@ mod work;
 
 use pyo3::prelude::*;
 
-/// What `python/vramscope` imports; `python/vramscope/_native.pyi` has its types.
+/// The exports that `python/vramscope` imports; `python/vramscope/_native.pyi` has their types.
 #[pymodule]
 mod _native {
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Memory by source line: what the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch` count and print.
+//! Memory by source line, for the `LineProfileHook`s of `vramscope.cupy` and `vramscope.torch`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,9 +10,9 @@ use vramscope_basics::units::cupy_bytes;
 use crate::call_tree::{CallTree, Node, NodeId};
 use crate::stacks::Frame;
 
-/// Bytes taken from the pool and bytes that the pool took from the device, by the Python lines that asked for them.
+/// Counts the bytes taken from the pool, and the bytes that the pool took from the device, by Python line.
 ///
-/// Its callbacks are those of CuPy's `MemoryHook`. Any other source of numbers calls `count`.
+/// Its callbacks are those of CuPy's `MemoryHook`. Other sources call `count`.
 #[pyclass(subclass, frozen, module = "vramscope._native")]
 pub(crate) struct LineProfile {
     tree: CallTree,
@@ -21,9 +21,9 @@ pub(crate) struct LineProfile {
 
 #[derive(Default)]
 struct Counted {
-    /// The number of levels that are printed, from the root on and with it; 0 is no bound.
+    /// The number of printed levels, including the root; 0 for no limit.
     max_depth: usize,
-    /// What the lines asked for themselves, without what they called, by node.
+    /// Bytes that each line requested itself, without its callees, by node.
     own: Vec<Bytes>,
 }
 
@@ -33,7 +33,7 @@ struct Bytes {
     acquired: u64,
 }
 
-/// A line of the report: its level, source file, line, function, used and acquired bytes. The first is the root.
+/// A line of the report: level, source file, line, function, used and acquired bytes. The first is the root.
 type Row = (usize, String, Option<u32>, String, u64, u64);
 
 impl Bytes {
@@ -45,14 +45,14 @@ impl Bytes {
 
 #[pymethods]
 impl LineProfile {
-    // What a subclass takes is its own business.
+    // Subclasses may take any arguments.
     #[new]
     #[pyo3(signature = (*_arguments, **_keywords))]
     fn new(_arguments: &Bound<'_, PyAny>, _keywords: Option<&Bound<'_, PyAny>>) -> Self {
         Self { tree: CallTree::default(), counted: Mutex::default() }
     }
 
-    /// Counts bytes for the line that runs, and for those that called it.
+    /// Counts bytes for the running line and its callers.
     #[pyo3(signature = (used_bytes=0, acquired_bytes=0))]
     fn count(&self, py: Python<'_>, used_bytes: u64, acquired_bytes: u64) -> PyResult<()> {
         let node = self.tree.capture(py)?;
@@ -60,8 +60,8 @@ impl LineProfile {
         Ok(())
     }
 
-    /// Counts the events of PyTorch's history from a time on, in microseconds since the Unix epoch: what was asked for as used, what
-    /// was taken from the device as acquired.
+    /// Counts the events of PyTorch's history since a time in microseconds since the Unix epoch. Requested bytes count as used,
+    /// and bytes taken from the device as acquired.
     fn count_history(&self, events: &Bound<'_, PyList>, since_us: i64) -> PyResult<()> {
         let py = events.py();
         for event in events.iter() {
@@ -92,7 +92,7 @@ impl LineProfile {
         Ok(())
     }
 
-    /// Counts the bytes of a request, as they are rounded.
+    /// Counts the rounded bytes of a request.
     fn malloc_preprocess(
         &self,
         py: Python<'_>,
@@ -104,7 +104,7 @@ impl LineProfile {
         self.count(py, mem_size, 0)
     }
 
-    /// Counts the bytes that the pool asks the device for.
+    /// Counts the bytes that the pool requests from the device.
     fn alloc_preprocess(&self, py: Python<'_>, device_id: &Bound<'_, PyAny>, mem_size: u64) -> PyResult<()> {
         let _ = device_id;
         self.count(py, 0, mem_size)
@@ -120,7 +120,7 @@ impl LineProfile {
         self.counted().max_depth = usize::try_from(max_depth).unwrap_or(0);
     }
 
-    /// Each line that counted bytes itself, with those bytes, whoever called it: most used bytes first.
+    /// Each line that counted bytes itself, with the sum over all callers, most used bytes first.
     fn _lines(&self) -> Vec<(String, Option<u32>, String, u64, u64)> {
         let own = self.counted().own.clone();
         self.tree.with(|nodes, frames| {
@@ -139,7 +139,7 @@ impl LineProfile {
         })
     }
 
-    /// The lines of the report, as CuPy writes them.
+    /// The lines of the report, in CuPy's format.
     fn _report(&self) -> Vec<String> {
         let line = |(depth, filename, line, name, used, acquired): Row| {
             let (used, acquired) = (cupy_bytes(used), cupy_bytes(acquired));
@@ -174,13 +174,13 @@ impl LineProfile {
 }
 
 fn rows(nodes: &[Node], frames: &[Frame], mut bytes: Vec<Bytes>, max_depth: usize) -> Vec<Row> {
-    // Stacks that were captured and not counted yet have no bytes.
+    // Captured stacks without counts have no bytes.
     bytes.resize(nodes.len() + 1, Bytes::default());
     let mut children: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.len() + 1];
     for (number, node) in (1..).zip(nodes) {
         children[node.parent as usize].push(number);
     }
-    // What a line called counts for it, too. Children stand behind their parents.
+    // A callee's bytes also count for its caller. Children follow their parents.
     for (number, node) in nodes.iter().enumerate().rev() {
         let called = bytes[number + 1];
         bytes[node.parent as usize].add(called);

@@ -1,4 +1,4 @@
-//! A Python program seen by `vramscope top`: its numbers and its holders come from functions of Python.
+//! Serves a Python program to `vramscope top`: Python functions supply its numbers and holders.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,29 +10,29 @@ use serde::de::DeserializeOwned;
 use vramscope::profiler::live::{self, LiveOptions};
 use vramscope::profiler::{Counts, LiveHolder, MemorySource, Reading, SourceError, SourceInfo, Tick, Ticker};
 
-/// What the function `read` of a source says.
+/// The result of a source's `read` function.
 #[derive(Debug, Default, Clone, Copy, Deserialize)]
 #[serde(default)]
 struct Said {
     now: Reading,
-    /// The highest bytes since somebody last reset them.
+    /// The peaks since their last reset.
     peak: Reading,
     counts: Option<Counts>,
     inactive_split_bytes: Option<u64>,
     releasable_bytes: Option<u64>,
 }
 
-/// A source whose numbers are those of a Python object.
+/// A memory source backed by a Python object.
 struct PythonSource {
     info: SourceInfo,
     source: Py<PyAny>,
     knows_holders: bool,
-    /// What was said last: a question is answered in parts.
+    /// The last result: `MemorySource` reads it in parts.
     last: Mutex<Said>,
 }
 
 impl PythonSource {
-    /// Calls a method of the source, whose answer is plain data.
+    /// Calls a method of the source that returns plain data.
     fn ask<T: DeserializeOwned>(&self, method: &str, arguments: Option<usize>) -> Result<T, SourceError> {
         let asked = Python::try_attach(|py| -> PyResult<String> {
             let answer = match arguments {
@@ -41,7 +41,7 @@ impl PythonSource {
             };
             py.import("json")?.call_method1("dumps", (answer,))?.extract()
         });
-        // The interpreter ends.
+        // The interpreter is shutting down.
         let said = asked.ok_or_else(|| SourceError::Gone(self.info.name.clone()))?;
         let answer = |why: String| SourceError::Answer { source_name: self.info.name.clone(), why };
         serde_json::from_str(&said.map_err(|e| answer(e.to_string()))?).map_err(|e| answer(e.to_string()))
@@ -79,7 +79,7 @@ impl MemorySource for PythonSource {
         match top {
             _ if !self.knows_holders => None,
             0 => Some(Vec::new()),
-            // A look that fails has no holders; the next one may.
+            // If the call fails, this sample has no holders; the next one may.
             _ => self.ask("holders", Some(top)).unwrap_or(None),
         }
     }
@@ -90,7 +90,7 @@ impl MemorySource for PythonSource {
     }
 }
 
-/// The highest values are those of the source, where they have risen since the last look; else what was looked at.
+/// Uses the source's peaks where they rose since the last sample, and otherwise the sampled values.
 struct PythonTicker {
     source: Arc<PythonSource>,
     peak: Reading,
@@ -112,7 +112,7 @@ impl Ticker for PythonTicker {
     }
 }
 
-/// Serves a source to `vramscope top` until it is closed. `vramscope.serve` makes it.
+/// Serves a source to `vramscope top` until it is closed. Created by `vramscope.serve`.
 #[pyclass(frozen, module = "vramscope")]
 pub(crate) struct LiveServer {
     server: Mutex<Option<live::LiveServer>>,
@@ -140,16 +140,16 @@ impl LiveServer {
         Ok(Self { path: server.path().to_owned(), server: Mutex::new(Some(server)) })
     }
 
-    /// Where the socket is.
+    /// The path of the socket.
     #[getter]
     fn path(&self) -> PathBuf {
         self.path.clone()
     }
 
-    /// Ends it.
+    /// Stops the server.
     fn close(&self, py: Python<'_>) {
         let server = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Its thread may be waiting for the interpreter.
+        // The server's thread may be waiting for the interpreter.
         py.detach(|| drop(server));
     }
 }

@@ -1,4 +1,4 @@
-//! A recording that was read, with what was found out about it, each once.
+//! A loaded recording with cached analysis results.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,7 +14,7 @@ use vramscope::viewer::{Library, OpenFile, Server};
 
 use crate::answers::{DeviceAnswers, json};
 
-/// How a Python program does what a report advises.
+/// The package's names for the actions that a report advises.
 pub(crate) const ADVICE: Advice = Advice {
     any_moment: "`at=EVENT`",
     replay: "`Recording.replay()`",
@@ -29,27 +29,27 @@ pub(crate) const ADVICE: Advice = Advice {
 /// Columns of a table in memory.
 pub(crate) type Columns = arrow_array::RecordBatch;
 
-/// Which groups of holders a table has.
+/// The grouping and the event of a table of holders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holders {
     pub(crate) at: Option<usize>,
     pub(crate) by: By,
 }
 
-/// A recording made ready for questions.
+/// A loaded recording with its analyses.
 #[derive(Debug)]
 pub(crate) struct OpenRecording {
-    /// The file's name, for people.
+    /// The file's name, for display.
     pub(crate) name: String,
     pub(crate) recording: Recording,
-    /// The file that it was read from.
+    /// The path of the file.
     pub(crate) file: Option<PathBuf>,
     frames: OnceLock<Frames>,
-    /// For each device, once somebody asks for it.
+    /// The history of each device, computed on first use.
     histories: Vec<OnceLock<Arc<History>>>,
     answers: Vec<OnceLock<Arc<DeviceAnswers>>>,
     tables: Mutex<HashMap<(&'static str, Option<i64>), Columns>>,
-    /// The address of its page, once it is shown.
+    /// The address of its page, once it is served.
     page: OnceLock<String>,
 }
 
@@ -76,12 +76,12 @@ impl OpenRecording {
         Names { trace: &self.recording.trace, frames: self.frames() }
     }
 
-    /// The numbers of the devices that were used.
+    /// The numbers of the used devices.
     pub(crate) fn used(&self) -> Vec<i64> {
         self.recording.trace.devices.iter().filter(|d| d.was_used()).map(|d| d.device).collect()
     }
 
-    /// The position of the device asked for, or of the only one that was used.
+    /// The position of the requested device, or of the only used device.
     pub(crate) fn position(&self, asked: Option<i64>) -> Result<usize, String> {
         let known = || self.recording.trace.devices.iter().map(|d| d.device);
         let used = self.used();
@@ -98,7 +98,7 @@ impl OpenRecording {
         })
     }
 
-    /// The positions of the device asked for, or of all.
+    /// The position of the requested device, or the positions of all devices.
     pub(crate) fn positions(&self, asked: Option<i64>) -> Result<Vec<usize>, String> {
         match asked {
             Some(_) => self.position(asked).map(|position| vec![position]),
@@ -106,7 +106,7 @@ impl OpenRecording {
         }
     }
 
-    /// Complains where no device of `positions` has an event of this number.
+    /// Fails unless a device of `positions` has an event with this index.
     pub(crate) fn check_event(&self, positions: &[usize], at: Option<usize>) -> Result<(), String> {
         let devices = positions.iter().map(|&position| &self.recording.trace.devices[position]);
         let longest = devices.map(|device| device.events.len()).max().unwrap_or(0);
@@ -119,7 +119,7 @@ impl OpenRecording {
         }
     }
 
-    /// The history of a device; `None` where it is no longer wanted.
+    /// The history of a device. `None` if the computation was cancelled.
     pub(crate) fn history(&self, position: usize, cancel: &Cancel) -> Option<Arc<History>> {
         if let Some(history) = self.histories[position].get() {
             return Some(Arc::clone(history));
@@ -128,7 +128,7 @@ impl OpenRecording {
         Some(Arc::clone(self.histories[position].get_or_init(|| history)))
     }
 
-    /// What the report answers about devices; `None` where it is no longer wanted.
+    /// The report's answers about devices. `None` if the computation was cancelled.
     pub(crate) fn summaries(
         &self,
         positions: &[usize],
@@ -150,7 +150,7 @@ impl OpenRecording {
         })
     }
 
-    /// What `report --json` says of a device; `None` where it is no longer wanted.
+    /// The answers of `report --json` for a device. `None` if the computation was cancelled.
     pub(crate) fn answers(
         &self,
         position: usize,
@@ -164,7 +164,7 @@ impl OpenRecording {
         Ok(Some(Arc::clone(self.answers[position].get_or_init(|| answers))))
     }
 
-    /// A table of the device asked for, or of all; made once.
+    /// A table of the requested device or of all devices, computed once.
     pub(crate) fn table(
         &self,
         table: Table,
@@ -178,14 +178,14 @@ impl OpenRecording {
         }
         let histories = self.histories_of(positions, cancel)?;
         let made = arrow_table(self.names(), histories.iter().map(AsRef::as_ref), table, cancel)?;
-        // Another thread may have been faster: then its table is everyone's.
+        // If another thread computed it first, all callers use that table.
         match self.tables().entry(key) {
             Entry::Occupied(first) => Ok(first.get().clone()),
             Entry::Vacant(place) => Ok(place.insert(made).clone()),
         }
     }
 
-    /// The table of holders.
+    /// Computes the table of holders.
     pub(crate) fn holders(
         &self,
         holders: Holders,
@@ -197,7 +197,7 @@ impl OpenRecording {
         arrow_holders(self.names(), histories, holders.at, holders.by, cancel)
     }
 
-    /// The address of its page, which is served from now on until the process ends.
+    /// The address of the page. From the first call on, the page is served until the process ends.
     pub(crate) fn url(&self) -> io::Result<String> {
         if let Some(url) = self.page.get() {
             return Ok(url.clone());

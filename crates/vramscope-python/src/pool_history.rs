@@ -1,8 +1,8 @@
-//! What CuPy's pool does, event by event: what `vramscope.cupy.record` records.
+//! Records the events of CuPy's pool, for `vramscope.cupy.record`.
 //!
-//! CuPy's hooks see requests of one thread, and miss what goes back to the device. So the pool's two ends are stood in for: what it
-//! asks for memory is [`PoolHistory::device_malloc`], and what programs ask is [`PoolHistory::malloc`]. Each hands out what
-//! CuPy made, with an object on it that dies when CuPy's does: on any thread, at the end of any variable.
+//! CuPy's hooks see the requests of one thread only, and miss frees to the device. So this module replaces both ends of the
+//! pool: [`PoolHistory::device_malloc`] is the pool's allocator, and [`PoolHistory::malloc`] serves the program. Both return
+//! CuPy's own objects with an attached object that is dropped together with CuPy's, on any thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,10 +17,10 @@ use vramscope::trace::{Action, formats};
 use crate::error::VramscopeError;
 use crate::event_log::{EventLog, PoolEvent};
 
-/// `cudaStreamPerThread`: each thread's own stream under one number.
+/// `cudaStreamPerThread`: one number for each thread's own stream.
 const STREAM_PER_THREAD: u64 = 2;
 
-/// The history of a pool of CuPy's, written to a file as it happens.
+/// The history of a CuPy pool, written to a file as it happens.
 #[pyclass(frozen, module = "vramscope._native")]
 pub(crate) struct PoolHistory {
     history: Arc<History>,
@@ -29,30 +29,30 @@ pub(crate) struct PoolHistory {
 struct History {
     log: EventLog,
     held: Mutex<Held>,
-    /// Gives the current stream, as a number.
+    /// Returns the current stream as a number.
     current_stream: Py<PyAny>,
-    /// Gives the bytes that the device has free.
+    /// Returns the free bytes of the device.
     device_free: Py<PyAny>,
 }
 
-/// What the pool has from the device, and programs from the pool, by device and address.
+/// The pool's live blocks, by device and address.
 #[derive(Default)]
 struct Held {
     blocks: BTreeMap<(i64, u64), HeldBlock>,
-    /// The last number that was given to a block.
+    /// The id of the last block.
     last_id: u64,
 }
 
 #[derive(Clone, Copy)]
 struct HeldBlock {
-    /// Tells it from others at the same address.
+    /// Distinguishes it from other blocks at the same address.
     id: u64,
     requested: u64,
     size: u64,
     stream: u64,
 }
 
-/// Lives as long as CuPy's `PooledMemory`.
+/// Dropped with CuPy's `PooledMemory`.
 #[pyclass(frozen)]
 struct Block {
     history: Arc<History>,
@@ -61,7 +61,7 @@ struct Block {
     id: u64,
 }
 
-/// Lives as long as the pool keeps memory that it has from the device.
+/// Dropped when the pool frees memory to the device.
 #[pyclass(frozen)]
 struct Segment {
     history: Arc<History>,
@@ -69,7 +69,7 @@ struct Segment {
     address: u64,
     size: u64,
     stream: u64,
-    /// What the allocator below the pool gave. It goes back to the device with this object.
+    /// The memory from the underlying allocator. Dropping it frees the memory to the device.
     _pointer: Py<PyAny>,
 }
 
@@ -82,12 +82,13 @@ impl PoolHistory {
         Ok(Self { history: Arc::new(history) })
     }
 
-    /// Says that a device is recorded, even where nothing happens on it.
+    /// Records a device, even if it has no events.
     fn device(&self, device: i64) {
         self.history.log.device(device);
     }
 
-    /// Asks `allocator` for `size` bytes of the device, and records what came of it. The pool is made with this as its allocator.
+    /// Requests `size` bytes of the device from `allocator`, and records the result. The pool uses this method as its
+    /// allocator.
     fn device_malloc<'py>(
         &self,
         py: Python<'py>,
@@ -110,7 +111,7 @@ impl PoolHistory {
         MEMORY_POINTER.import(py, "cupy.cuda.memory", "MemoryPointer")?.call1((memory, 0))
     }
 
-    /// Asks the pool for `size` bytes by its `malloc`, and records what came of it. This is what programs call.
+    /// Requests `size` bytes from the pool's `malloc`, and records the result. Programs call this method.
     fn malloc<'py>(
         &self,
         py: Python<'py>,
@@ -119,7 +120,7 @@ impl PoolHistory {
     ) -> PyResult<Bound<'py, PyAny>> {
         let pointer = malloc.call1((size,)).inspect_err(|error| self.history.out_of_memory(py, error))?;
         let address: u64 = pointer.getattr("ptr")?.extract()?;
-        // Requests of no bytes get no memory.
+        // Requests of 0 bytes get no memory.
         if address != 0 && self.history.log.is_of_this_process() {
             let device = pointer.getattr("device_id")?.extract()?;
             let memory = pointer.getattr("mem")?;
@@ -132,7 +133,8 @@ impl PoolHistory {
         Ok(pointer)
     }
 
-    /// Writes what waits and closes the file. With `pickle`, the recording is then written there as a snapshot, and the file removed.
+    /// Writes pending events and closes the file. With `pickle`, writes the recording to that path as a snapshot, and removes
+    /// the file.
     #[pyo3(signature = (pickle=None))]
     fn close(&self, py: Python<'_>, pickle: Option<PathBuf>) -> PyResult<()> {
         let log = &self.history.log;
@@ -159,14 +161,14 @@ impl History {
     fn stream(&self, py: Python<'_>) -> PyResult<u64> {
         let stream = self.current_stream.call0(py)?.extract(py)?;
         if stream == STREAM_PER_THREAD {
-            // As CuPy does, which has an arena for each thread then.
+            // CuPy also uses one arena per thread in this case.
             let thread: u64 = py.import("threading")?.call_method0("get_ident")?.extract()?;
             return Ok(thread.wrapping_neg());
         }
         Ok(stream)
     }
 
-    /// Records an allocation and returns the number of its block.
+    /// Records an allocation and returns the id of its block.
     fn allocated(
         &self,
         py: Python<'_>,
@@ -194,7 +196,7 @@ impl History {
         id
     }
 
-    /// Records the error of a request, where it is an out of memory. The error itself stays as it is.
+    /// Records an out-of-memory error of a request. The error itself stays unchanged.
     fn out_of_memory(&self, py: Python<'_>, error: &PyErr) {
         let record = || -> PyResult<()> {
             let size: u64 = error.value(py).getattr("_size")?.extract()?;
@@ -211,8 +213,8 @@ impl History {
 }
 
 impl Held {
-    /// Takes the blocks within these bytes out, and gives the events of their ends. There are some where a program gave memory back by
-    /// `mem.free()` and keeps the object.
+    /// Removes the blocks within this range and returns their free events. Such blocks exist if a program freed memory with
+    /// `mem.free()` but keeps the object.
     fn free_within(&mut self, device: i64, address: u64, size: u64) -> Vec<PoolEvent> {
         let end = address.saturating_add(size);
         let before = self.blocks.range((device, 0)..(device, address)).next_back();
@@ -228,7 +230,7 @@ impl Held {
     }
 }
 
-/// The two events of a block's end.
+/// The two events of a freed block.
 fn freed(device: i64, address: u64, block: HeldBlock) -> [PoolEvent; 2] {
     [Action::FreeRequested, Action::FreeCompleted].map(|action| {
         let HeldBlock { requested: size, stream, .. } = block;

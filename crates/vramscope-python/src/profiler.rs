@@ -1,5 +1,5 @@
-//! The rules that the Python profiler shares with the one for Rust: what keeps growing, what an error says of memory, which kind of
-//! memory lies outside of the pool, who is on a GPU, and what a file of results must hold.
+//! Rules that the Python profiler shares with the Rust profiler: detecting growth, out-of-memory messages, memory outside of
+//! the pool, processes on a GPU, and files of results.
 
 use pyo3::prelude::*;
 use vramscope::analysis;
@@ -11,28 +11,28 @@ use vramscope::report::write_json;
 
 use crate::error::{ReadError, VramscopeError};
 
-/// Whether a floor, the least of each point of a series and all that come later, keeps growing.
+/// Whether a series of floors keeps growing. A floor is the minimum of a point and all later points.
 #[pyfunction]
 pub(crate) fn keeps_growing(floor: Vec<u64>) -> bool {
     analysis::keeps_growing(&floor)
 }
 
-/// The words in the message of an error that show an out of memory, in small letters.
+/// The lowercase phrase of an error message that indicates an out-of-memory error, if any.
 #[pyfunction]
 pub(crate) fn out_of_memory_words(message: &str) -> Option<&'static str> {
     words(message)
 }
 
-/// One look at a device: microseconds since the Unix epoch, and the bytes allocated, free in segments in use where that is known,
-/// reserved, in use by anyone, and in all.
+/// One sample of a device: microseconds since the Unix epoch, then bytes: allocated, free within used segments (if known),
+/// reserved, used by all processes, total.
 type Look = (i64, u64, Option<u64>, u64, u64, u64);
 
-/// What device memory outside of the pool is, as JSON, of looks in the order of time.
+/// The kinds of device memory outside of the pool, as JSON, from samples in time order.
 #[pyfunction]
 pub(crate) fn hidden_memory(looks: Vec<Look>) -> PyResult<String> {
     let sample = |(time_us, allocated, split, reserved, used, total): Look| {
         let now = Reading {
-            // All of what is reserved that fragments do not take: whole segments that are cached go back to the device on demand.
+            // Everything reserved except fragments: whole cached segments go back to the device on demand.
             allocated: Some(split.map_or(allocated, |split| reserved.saturating_sub(split))),
             reserved: Some(reserved),
             device_used: Some(used),
@@ -47,7 +47,7 @@ pub(crate) fn hidden_memory(looks: Vec<Look>) -> PyResult<String> {
     Ok(String::from_utf8_lossy(&json).into_owned())
 }
 
-/// All GPUs with the processes on them, as NVML knows them, as JSON. The error says why it knows nothing.
+/// All GPUs with their processes from NVML, as JSON. The error says why NVML is not available.
 #[pyfunction]
 pub(crate) fn nvml_devices(py: Python<'_>) -> PyResult<String> {
     let found = py.detach(devices).map_err(|error| VramscopeError::new_err(error.to_string()))?;
@@ -56,7 +56,7 @@ pub(crate) fn nvml_devices(py: Python<'_>) -> PyResult<String> {
     Ok(String::from_utf8_lossy(&json).into_owned())
 }
 
-/// Checks that a text is what `save_results` writes; the error names the path of the first value that is wrong.
+/// Checks that a text has the format of `save_results`. The error names the path of the first wrong value.
 #[pyfunction]
 pub(crate) fn check_saved_results(json: &str) -> PyResult<()> {
     SavedResults::read(json.as_bytes()).map(drop).map_err(|error| ReadError::new_err(error.to_string()))

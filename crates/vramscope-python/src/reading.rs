@@ -1,4 +1,4 @@
-//! Reading what the user named.
+//! Reads recordings that the user names.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use vramscope::trace::formats::{ReadOptions, Recording, is_worth_a_thread, read_
 use crate::error;
 use crate::work::{Steps, work};
 
-/// Where a recording is.
+/// The source of a recording.
 #[derive(FromPyObject)]
 pub(crate) enum Origin {
     #[pyo3(transparent)]
@@ -23,7 +23,7 @@ pub(crate) enum Origin {
     File(PathBuf),
 }
 
-/// Bytes that come until they are no longer wanted.
+/// A reader that fails after a cancellation.
 struct Wanted<R> {
     stream: R,
     cancel: Cancel,
@@ -38,7 +38,7 @@ impl<R: Read> Read for Wanted<R> {
     }
 }
 
-/// Reads a recording; `name` is what errors call it.
+/// Reads a recording. `name` is its name in errors.
 pub(crate) fn read(
     py: Python<'_>,
     origin: Origin,
@@ -70,10 +70,10 @@ fn of_file(options: ReadOptions, file: &File, steps: &Steps) -> Result<Recording
     }
 }
 
-/// Opens a file, with Python's own errors.
+/// Opens a file. Failures raise Python's own errors.
 fn open(path: &PathBuf) -> PyResult<File> {
     let refused = |e: io::Error| match e.raw_os_error() {
-        // With the number, Python finds the class: FileNotFoundError, PermissionError ...
+        // From the error number, Python selects the class: FileNotFoundError, PermissionError ...
         Some(number) => {
             let text = e.to_string();
             let text = text.split(" (os error").next().unwrap_or_default().to_owned();
@@ -91,7 +91,7 @@ fn open(path: &PathBuf) -> PyResult<File> {
     Ok(file)
 }
 
-/// Adds what a Python program can do about `error`.
+/// Adds the remedy for a Python program to `error`.
 fn remedied(error: &ReadError) -> String {
     match error {
         ReadError::Expands { .. } => format!("{error}, or give a larger `max_expanded`"),

@@ -1,4 +1,4 @@
-//! `vramscope.Recording`: what the commands answer, for Python.
+//! `vramscope.Recording`: the answers of the commands, for Python.
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -29,24 +29,24 @@ use crate::reading::{self, Origin};
 use crate::table::Table;
 use crate::work::work;
 
-/// The largest page, in bytes, that is shown in a notebook, whose file it becomes a part of.
+/// The maximum size in bytes of a page in a notebook, which stores it in its file.
 const LARGEST_PAGE: usize = 24 << 20;
 
-/// What a question ends with that nobody waits for; whoever cancelled it has gone.
+/// The error of a cancelled computation. Its caller no longer waits for it.
 const CANCELLED: &str = "cancelled";
 
-/// A recording of GPU memory, as `vramscope.read` gives it.
+/// A recording of GPU memory, returned by `vramscope.read`.
 ///
-/// Answers have the keys of the command's `--json`; `vramscope.answers` has their types. Sizes are bytes, times microseconds
-/// since the Unix epoch, events are numbered from 0. `device` is needed where the recording has several devices that were used.
-/// Every method that takes long lets other threads run, and Ctrl-C ends it.
+/// Answers have the keys of the command's `--json`; `vramscope.answers` has their types. Sizes are bytes, times are
+/// microseconds since the Unix epoch, and events are numbered from 0. `device` is required if the recording has several used
+/// devices. Long-running methods release the interpreter, and Ctrl-C interrupts them.
 ///
-/// Each raises ValueError where what is asked for makes no sense, as a device that the recording does not have, and
-/// VramscopeError where it cannot be answered.
+/// Methods raise ValueError for invalid arguments, such as an unknown device, and VramscopeError if the question cannot be
+/// answered.
 #[pyclass(frozen, module = "vramscope")]
 pub(crate) struct Recording(Arc<OpenRecording>);
 
-/// Reads a recording from a file or from bytes. `name` is what errors and reports call it.
+/// Reads a recording from a file or from bytes. `name` is its name in errors and reports.
 #[pyfunction]
 #[pyo3(signature = (origin, name, max_expanded=None, progress=None))]
 pub(crate) fn read(
@@ -56,7 +56,7 @@ pub(crate) fn read(
     #[pyo3(from_py_with = arguments::max_expanded)] max_expanded: Option<u64>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Recording> {
-    // Absolute, for the program may change its folder.
+    // Absolute, because the program may change its current directory.
     let file = match &origin {
         Origin::File(path) => std::path::absolute(path).ok(),
         Origin::Bytes(_) => None,
@@ -67,35 +67,35 @@ pub(crate) fn read(
 
 #[pymethods]
 impl Recording {
-    /// The name of the file.
+    /// The file's name.
     #[getter]
     fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The numbers of the devices that were used.
+    /// The numbers of the used devices.
     #[getter]
     fn devices(&self) -> Vec<i64> {
         self.0.used()
     }
 
-    /// What did not reach the recording, a sentence each: keys without a known meaning, bytes that were cut off.
+    /// Information that was not loaded, one sentence each: unknown keys, truncated data.
     #[getter]
     fn notices(&self) -> Vec<String> {
         self.0.recording.notices.to_string().lines().map(str::to_owned).collect()
     }
 
-    /// The bare facts of the file, as `vramscope info --json`.
+    /// Basic facts about the file, as in `vramscope info --json`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.json(py, |open, _| {
             json(&InfoJson::new(&open.name, &open.recording, &Facts::of(&open.recording.trace)))
         })
     }
 
-    /// All answers, as `vramscope report --json`.
+    /// The full report, as in `vramscope report --json`.
     ///
-    /// `at` is the number of the event after which holders are told, instead of the peak of allocated bytes; `by` what they are
-    /// grouped by, as for `holders`, and by whole stacks where it is None; `top` limits lists of holders.
+    /// Holders are those after event `at`, or at the peak of allocated bytes by default. `by` is their grouping, as for
+    /// `holders`; None groups by whole stacks. `top` limits lists of holders.
     #[pyo3(signature = (*, device=None, at=None, by=None, top=None))]
     fn report<'py>(
         &self,
@@ -112,7 +112,7 @@ impl Recording {
         })
     }
 
-    /// The report in words, as `vramscope report` prints it, in lines of at most `width` columns, lists of at most `top` rows.
+    /// The report as text, as in `vramscope report`, in lines of at most `width` columns, with lists of at most `top` rows.
     #[pyo3(signature = (*, device=None, at=None, by=None, top=10, width=100))]
     fn text(
         &self,
@@ -131,8 +131,8 @@ impl Recording {
         })
     }
 
-    /// The highest bytes of each kind, each at its own moment: `peak_requested_bytes`, `peak_allocated_bytes`,
-    /// `peak_active_bytes`, `peak_reserved_bytes`, and when most was allocated: `peak_event`, `peak_time_us`.
+    /// The peak of each kind of bytes, each at its own moment: `peak_requested_bytes`, `peak_allocated_bytes`,
+    /// `peak_active_bytes`, `peak_reserved_bytes`; and the moment of the allocated peak: `peak_event`, `peak_time_us`.
     #[pyo3(signature = (*, device=None))]
     fn peaks<'py>(
         &self,
@@ -153,11 +153,11 @@ impl Recording {
         Ok(peaks)
     }
 
-    /// Who holds the allocated bytes, most first; the bytes sum to all that is allocated.
+    /// The holders of the allocated bytes, most bytes first. Their sum is all allocated bytes.
     ///
-    /// `by` is what they are grouped by: `"line"`, `"function"`, `"file"`, `"module"`, `"stack"`, `"pool"`, `"stream"` and what
-    /// else `vramscope report --by` takes. `at` is the number of the event after which it is told, instead of the peak of
-    /// allocated bytes; `top` how many groups.
+    /// `by` is the grouping: `"line"`, `"function"`, `"file"`, `"module"`, `"stack"`, `"pool"`, `"stream"`, and the other
+    /// values of `vramscope report --by`. The moment is after event `at`, or the peak of allocated bytes by default. `top`
+    /// limits the number of groups.
     #[pyo3(signature = (by="line", *, at=None, device=None, top=None))]
     fn holders<'py>(
         &self,
@@ -177,7 +177,7 @@ impl Recording {
         })
     }
 
-    /// Lines whose live allocations pile up over the run, most bytes first.
+    /// Lines whose live allocations accumulate over the run, most bytes first.
     #[pyo3(signature = (*, device=None))]
     fn leaks<'py>(
         &self,
@@ -187,8 +187,8 @@ impl Recording {
         self.answers(py, device)?.get(py, "leaks")
     }
 
-    /// The requests that failed for want of memory, the first 20: what was free, why none of it was usable, and who held the
-    /// rest.
+    /// The first 20 requests that failed with an out-of-memory error: the free memory, why it was not usable, and the holders
+    /// of the rest.
     #[pyo3(signature = (*, device=None))]
     fn ooms<'py>(
         &self,
@@ -198,7 +198,7 @@ impl Recording {
         self.answers(py, device)?.get(py, "ooms")
     }
 
-    /// What each annotated region of the program (`record_function`) needed.
+    /// The memory use of each annotated region of the program (`record_function`).
     #[pyo3(signature = (*, device=None))]
     fn regions<'py>(
         &self,
@@ -208,7 +208,7 @@ impl Recording {
         self.answers(py, device)?.get(py, "regions")
     }
 
-    /// Memory that is reserved and of no use: `at_peak` of allocated bytes, and `at_end`; None where nothing was recorded.
+    /// Reserved memory that is unusable: `at_peak` of allocated bytes, and `at_end`; None without recorded events.
     #[pyo3(signature = (*, device=None))]
     fn fragmentation<'py>(
         &self,
@@ -218,7 +218,7 @@ impl Recording {
         self.answers(py, device)?.get(py, "fragmentation")
     }
 
-    /// What was allocated over the whole run, by line, most bytes first.
+    /// Bytes allocated over the whole run, by line, most bytes first.
     #[pyo3(signature = (*, device=None))]
     fn churn<'py>(
         &self,
@@ -228,7 +228,7 @@ impl Recording {
         self.answers(py, device)?.get(py, "churn")
     }
 
-    /// How far the numbers can be trusted, and why not further.
+    /// The confidence in the numbers, and its limitations.
     #[pyo3(signature = (*, device=None))]
     fn quality<'py>(
         &self,
@@ -238,12 +238,12 @@ impl Recording {
         self.answers(py, device)?.get(py, "quality")
     }
 
-    /// Runs the recorded requests again, as `vramscope replay --json` of one device.
+    /// Replays the recorded requests, as in `vramscope replay --json` for one device.
     ///
-    /// `conf` are other settings, as for PYTORCH_CUDA_ALLOC_CONF; without them the recorded ones are compared with those that
-    /// often help. The device is of `capacity`, in bytes or as `"24GiB"`, or a `gpu` by its name, as `"a100-40gb"`; `overhead`
-    /// is what of it the allocator cannot have. `find_capacity` looks for the smallest device on which it fits. `torch` is the
-    /// release whose rules hold, as `"2.11"`, instead of the one that the recording shows.
+    /// `conf` are other settings, in the format of PYTORCH_CUDA_ALLOC_CONF. Without it, the recorded settings are compared with
+    /// settings that often help. The device has a `capacity`, in bytes or as `"24GiB"`, or is a `gpu` by name, such as
+    /// `"a100-40gb"`. `overhead` is the part of it that the allocator cannot use. `find_capacity` finds the smallest device
+    /// that fits. `torch` is the release whose rules apply, such as `"2.11"`, instead of the release in the recording.
     #[pyo3(signature = (*, conf=None, capacity=None, gpu=None, overhead=None, find_capacity=false, torch=None, device=None))]
     #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn replay<'py>(
@@ -281,7 +281,7 @@ impl Recording {
         replayed.get_item("devices")?.get_item(0)
     }
 
-    /// What changed from this recording to another, and where their events part, as `vramscope diff --json`.
+    /// Changes from this recording to another, and the event where they diverge, as in `vramscope diff --json`.
     #[pyo3(signature = (other, *, device=None))]
     fn diff<'py>(
         &self,
@@ -320,27 +320,27 @@ impl Recording {
         })
     }
 
-    /// One row for each event as it was recorded, with the counters after it: a table for polars, pandas, DuckDB, pyarrow.
+    /// One row per recorded event, with the counters after it: a table for polars, pandas, DuckDB and pyarrow.
     #[getter]
     fn events(&self, py: Python<'_>) -> PyResult<Table> {
         self.table(py, "events", None, None, None)
     }
 
-    /// One row for each allocation, with its lifetime.
+    /// One row per allocation, with its lifetime.
     #[getter]
     fn allocations(&self, py: Python<'_>) -> PyResult<Table> {
         self.table(py, "allocations", None, None, None)
     }
 
-    /// One row for each range that was taken from the device, with its lifetime.
+    /// One row per range that was taken from the device, with its lifetime.
     #[getter]
     fn segments(&self, py: Python<'_>) -> PyResult<Table> {
         self.table(py, "segments", None, None, None)
     }
 
-    /// A table: `"events"`, `"allocations"`, `"segments"` or `"holders"`, of one device or of all.
+    /// A table of one device or of all devices: `"events"`, `"allocations"`, `"segments"` or `"holders"`.
     ///
-    /// `by` and `at` are for holders and mean what they mean for `holders`. Tables but holders are made once and kept.
+    /// `by` and `at` apply only to holders, and have the same meaning as for `holders`. All other tables are cached.
     #[pyo3(signature = (name, *, device=None, by=None, at=None))]
     fn table(
         &self,
@@ -361,7 +361,7 @@ impl Recording {
             let table = kind(name)?;
             if by.is_some() || at.is_some() {
                 return Err(PyValueError::new_err(format!(
-                    "`by` and `at` are for holders, and not for {name}"
+                    "`by` and `at` apply only to holders, not to {name}"
                 )));
             }
             self.ask(py, move |open, cancel| {
@@ -373,9 +373,9 @@ impl Recording {
 
     /// Writes a file in another tool's format, as `vramscope export`, and returns the number of its rows.
     ///
-    /// `format` is `"chrome"`, `"pprof"`, `"folded"`, `"flamegraph"`, `"csv"`, `"parquet"` or `"pickle"`; where it is None, the
-    /// end of the file's name tells. `table` is for csv and parquet: `"events"`, `"allocations"` or `"segments"`. `at` chooses
-    /// the moment of pprof, folded and flamegraph. The file is there whole or not at all.
+    /// `format` is `"chrome"`, `"pprof"`, `"folded"`, `"flamegraph"`, `"csv"`, `"parquet"` or `"pickle"`; by default, the
+    /// file's extension decides. `table` applies to csv and parquet: `"events"`, `"allocations"` or `"segments"`. `at` selects
+    /// the event for pprof, folded and flamegraph. The file is either complete or not written at all.
     #[pyo3(signature = (path, *, format=None, table=None, at=None, device=None))]
     fn export(
         &self,
@@ -388,11 +388,11 @@ impl Recording {
     ) -> PyResult<u64> {
         let format = format_of(&path, format)?;
         if at.is_some() && !format.shows_a_moment() {
-            return Err(PyValueError::new_err(format!("`at` is not for {}", format.name())));
+            return Err(PyValueError::new_err(format!("`at` does not apply to {}", format.name())));
         }
         if table.is_some() && !format.is_table() {
             return Err(PyValueError::new_err(format!(
-                "`table` is for csv and parquet, not for {}",
+                "`table` applies only to csv and parquet, not to {}",
                 format.name()
             )));
         }
@@ -411,10 +411,10 @@ impl Recording {
         })
     }
 
-    /// Opens the recording in the browser, as `vramscope view`, and returns the address of the page, which holds a secret.
+    /// Opens the recording in the browser, as `vramscope view`, and returns the page's address, which contains a secret.
     ///
-    /// The page is served on this machine alone until the process ends: a script that ends takes it along. With `html` a page
-    /// with everything in it is written to that file instead, and the file's name is returned.
+    /// The page is served only on this machine, and only until the process ends. With `html`, a self-contained page is written
+    /// to that file instead, and the file's name is returned.
     #[pyo3(signature = (*, html=None, browser=true))]
     fn view(&self, py: Python<'_>, html: Option<PathBuf>, browser: bool) -> PyResult<String> {
         if let Some(path) = html {
@@ -427,7 +427,7 @@ impl Recording {
         }
         let url = py.detach(|| self.0.url()).map_err(|e| failed(&self.0.name, e))?;
         if browser {
-            // Where no browser can be started, whoever has the address can.
+            // If no browser can be started, the caller can still open the address.
             open::that_detached(&url).ok();
         }
         Ok(url)
@@ -442,13 +442,13 @@ impl Recording {
         format!("<Recording {}: {}, {devices}>", Shown::of(&self.0.name), self.0.recording.format.name())
     }
 
-    /// The viewer's page for notebooks, in a frame of its own that can reach neither the notebook nor the network.
+    /// The viewer's page for notebooks, in a sandboxed frame without access to the notebook or the network.
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         let page = self.page(py)?;
         let about = escaped(&self.__repr__());
         if page.len() > LARGEST_PAGE {
             return Ok(format!(
-                "<pre>{about}\nThe page is larger than a notebook should keep; `view()` opens it in the browser.</pre>"
+                "<pre>{about}\nThe page is too large for a notebook; `view()` opens it in the browser.</pre>"
             ));
         }
         Ok(format!(
@@ -460,7 +460,7 @@ impl Recording {
 }
 
 impl Recording {
-    /// Answers a question without the interpreter.
+    /// Computes an answer without holding the interpreter.
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -471,7 +471,7 @@ impl Recording {
         answer.map_err(|why| failed(&self.0.name, why))
     }
 
-    /// The same, of an answer in JSON.
+    /// Computes an answer that is JSON, and parses it.
     fn json<'py>(
         &self,
         py: Python<'py>,
@@ -480,7 +480,7 @@ impl Recording {
         loads(py, &self.ask(py, answer)?)
     }
 
-    /// What the report says of a device.
+    /// The report's answers for a device.
     fn answers(&self, py: Python<'_>, device: Option<i64>) -> PyResult<Arc<DeviceAnswers>> {
         let position = self.position(device)?;
         self.ask(py, move |open, cancel| open.answers(position, cancel)?.ok_or(CANCELLED.to_owned()))
@@ -490,7 +490,7 @@ impl Recording {
         self.0.position(device).map_err(PyValueError::new_err)
     }
 
-    /// Which devices a report is of, and how it looks at them.
+    /// The devices and options of a report.
     fn options(
         &self,
         device: Option<i64>,
@@ -503,7 +503,7 @@ impl Recording {
         Ok((positions, Options { at, by, filter: None }))
     }
 
-    /// Opens a file to write into that is not the recording itself.
+    /// Opens an output file, which must not be the recording's own file.
     fn target(&self, py: Python<'_>, path: &Path) -> PyResult<Target> {
         if self.0.file.as_deref().is_some_and(|file| is_same_file(path, file)) {
             let name = path.display();
@@ -514,7 +514,7 @@ impl Recording {
         py.detach(|| Target::open(path)).map_err(|e| os_error(path, &e))
     }
 
-    /// The viewer's page with the recording inside.
+    /// The viewer's page with the recording embedded.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         self.ask(py, |open, _| {
             self_contained(&[(&open.name, &open.recording)], &[]).map_err(|e| e.to_string())
@@ -522,7 +522,7 @@ impl Recording {
     }
 }
 
-/// The device that a replay is on.
+/// The device of a replay.
 fn device_of(
     capacity: Option<u64>,
     gpu: Option<&str>,
@@ -533,7 +533,7 @@ fn device_of(
     let total = match (capacity, gpu) {
         (Some(_), Some(_)) => return Err(PyValueError::new_err("give `capacity` or `gpu`, not both")),
         (Some(size), None) => Some(size),
-        // What is an option of the command is an argument here.
+        // The command's option is an argument here.
         (None, Some(gpu)) => {
             Some(words::gpu(gpu).map_err(|e| PyValueError::new_err(e.replace("--capacity", "`capacity`")))?)
         }
@@ -541,7 +541,7 @@ fn device_of(
     };
     if total.is_some() && find_capacity {
         return Err(PyValueError::new_err(
-            "`find_capacity` looks for the device: give no `capacity` and no `gpu`",
+            "`find_capacity` finds the device size; give neither `capacity` nor `gpu`",
         ));
     }
     if let Some(total) = total.filter(|&total| total <= overhead) {
@@ -559,15 +559,15 @@ fn device_of(
     })
 }
 
-/// The table of this name.
+/// The table with a name.
 fn kind(name: &str) -> PyResult<Kind> {
     let all = [Kind::Events, Kind::Allocations, Kind::Segments];
     all.into_iter().find(|table| table.name() == name).ok_or_else(|| {
-        PyValueError::new_err(format!("no table is called {name:?}; known are events, allocations, segments"))
+        PyValueError::new_err(format!("unknown table {name:?}; known tables: events, allocations, segments"))
     })
 }
 
-/// The format of this name, or that of a file's name.
+/// The format with a name, or the format for a file's name.
 fn format_of(path: &Path, format: Option<&str>) -> PyResult<Format> {
     let found = match format {
         Some(name) => Format::ALL.into_iter().find(|format| format.name() == name),
@@ -575,11 +575,11 @@ fn format_of(path: &Path, format: Option<&str>) -> PyResult<Format> {
     };
     found.ok_or_else(|| {
         let known = Format::ALL.map(|format| format!("{} ({})", format.name(), format.extension()));
-        PyValueError::new_err(format!("no known format; known are {}", known.join(", ")))
+        PyValueError::new_err(format!("unknown format; known formats: {}", known.join(", ")))
     })
 }
 
-/// A file that is written until it is no longer wanted; then it goes.
+/// An output file whose writes fail after a cancellation.
 struct WantedFile {
     target: Target,
     cancel: Cancel,
@@ -598,18 +598,18 @@ impl Write for WantedFile {
     }
 }
 
-/// An error with what it stands on.
+/// An error with all its causes.
 fn in_full(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
-/// Text in which no character is HTML's.
+/// Escapes text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Text without colours, which are of a terminal.
+/// Removes terminal colors from text.
 fn without_styles(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,10 +1,10 @@
-//! Sizes as people write them, read as the command reads them.
+//! Parses sizes as the command does.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use vramscope::units;
 
-/// The bytes of a size such as `24GiB`; a ValueError says why a text is none.
+/// The bytes of a size such as `24GiB`. The ValueError says why a text is invalid.
 #[pyfunction]
 pub(crate) fn parse_bytes(text: &str) -> PyResult<u64> {
     units::parse_bytes(text).map_err(|why| PyValueError::new_err(why.to_string()))

@@ -1,7 +1,7 @@
-//! The Python stack of the calling thread: which instruction each function that runs is at.
+//! The Python stack of the calling thread: the current instruction of each running function.
 //!
-//! Frames are looked at and let go: a frame that is kept keeps every array in its local variables. What is kept is the code object,
-//! which has no variables, and the position in it; the line is looked up when somebody asks.
+//! Frames are not retained, because a frame keeps every array in its local variables alive. A capture retains the code object,
+//! which has no variables, and the position in it. The line is looked up on demand.
 #![allow(unsafe_code, reason = "frames are reached through functions that Python's stable interface lacks")]
 
 use std::sync::OnceLock;
@@ -10,16 +10,16 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// A function that runs, and where in it.
+/// A running function and its position.
 pub(crate) struct Running {
     /// The function's code object (`frame.f_code`).
     pub(crate) code: Py<PyAny>,
-    /// Bytes from the beginning of its instructions to the one that runs (`frame.f_lasti`); -1 before the first.
+    /// Byte offset of the current instruction (`frame.f_lasti`); -1 before the first.
     pub(crate) instruction: i32,
 }
 
 impl Running {
-    /// Names the code object as long as it is alive.
+    /// Identifies the code object while it is alive.
     pub(crate) fn code_address(&self) -> usize {
         self.code.as_ptr() as usize
     }
@@ -30,7 +30,7 @@ type GetBack = unsafe extern "C" fn(*mut ffi::PyFrameObject) -> *mut ffi::PyFram
 /// `PyFrame_GetLasti`, of CPython 3.11 and later.
 type GetLasti = unsafe extern "C" fn(*mut ffi::PyFrameObject) -> std::ffi::c_int;
 
-/// What CPython has and its stable interface does not promise.
+/// CPython functions that are not part of its stable interface.
 struct FrameFunctions {
     back: GetBack,
     instruction: GetLasti,
@@ -50,7 +50,7 @@ fn frame_functions() -> Option<&'static FrameFunctions> {
         if back.is_null() || instruction.is_null() {
             return None;
         }
-        // SAFETY: these are the signatures that CPython's headers give since the functions exist (3.9 and 3.11).
+        // SAFETY: these are the signatures in CPython's headers since the functions' introduction (3.9 and 3.11).
         let functions = unsafe {
             FrameFunctions {
                 back: std::mem::transmute::<*mut libc::c_void, GetBack>(back),
@@ -68,7 +68,7 @@ fn frame_functions() -> Option<&'static FrameFunctions> {
     FUNCTIONS.get_or_init(|| None).as_ref()
 }
 
-/// Adds the functions that run on this thread to `stack`, innermost first. Compiled functions have no frame and are not among them.
+/// Appends the running functions of this thread to `stack`, innermost first. Compiled functions have no frame and are missing.
 pub(crate) fn capture(py: Python<'_>, stack: &mut Vec<Running>) -> PyResult<()> {
     match frame_functions() {
         Some(functions) => {
@@ -80,9 +80,9 @@ pub(crate) fn capture(py: Python<'_>, stack: &mut Vec<Running>) -> PyResult<()> 
 }
 
 fn capture_by(functions: &FrameFunctions, py: Python<'_>, stack: &mut Vec<Running>) {
-    // SAFETY: the interpreter is held (`py`). The innermost frame is borrowed and belongs to a function that is running.
-    // `PyFrame_GetCode` and `PyFrame_GetBack` return references of our own: the first goes to `stack`, the second is given back
-    // once the next frame is known.
+    // SAFETY: the interpreter is held (`py`). The innermost frame is borrowed and belongs to a running function.
+    // `PyFrame_GetCode` and `PyFrame_GetBack` return owned references: the first moves to `stack`, the second is released after
+    // the next frame is known.
     unsafe {
         let mut frame = ffi::PyEval_GetFrame();
         ffi::Py_XINCREF(frame.cast());
@@ -96,9 +96,9 @@ fn capture_by(functions: &FrameFunctions, py: Python<'_>, stack: &mut Vec<Runnin
     }
 }
 
-/// As [`capture_by`], where the interpreter lacks those functions; it takes some ten times as long.
+/// Like [`capture_by`], for interpreters without those functions. It takes about ten times as long.
 fn capture_by_attributes(py: Python<'_>, stack: &mut Vec<Running>) -> PyResult<()> {
-    // SAFETY: the interpreter is held (`py`), and the reference is borrowed from a function that is running.
+    // SAFETY: the interpreter is held (`py`), and the reference is borrowed from a running function.
     let frame = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
     let mut next = frame;
     while let Some(frame) = next {
@@ -111,33 +111,33 @@ fn capture_by_attributes(py: Python<'_>, stack: &mut Vec<Running>) -> PyResult<(
     Ok(())
 }
 
-/// Does something while no exception is pending on this thread, and puts the pending one back afterwards.
+/// Calls `act` without a pending exception on this thread, and restores the pending one afterwards.
 ///
-/// CPython drops values while an exception unwinds. Python code that runs then fails, or clears the exception.
+/// CPython drops values while an exception unwinds. Python code that runs then would fail, or clear the exception.
 pub(crate) fn without_pending_exception<T>(_py: Python<'_>, act: impl FnOnce() -> T) -> T {
     let (mut kind, mut value, mut traceback) =
         (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: the interpreter is held (`_py`). The three references, or null pointers where none is pending, are ours from here on.
+    // SAFETY: the interpreter is held (`_py`). We own the three references, which are null if none is pending.
     unsafe { ffi::PyErr_Fetch(&raw mut kind, &raw mut value, &raw mut traceback) };
     let done = act();
-    // SAFETY: the interpreter is still held, and this gives the three references back.
+    // SAFETY: the interpreter is still held, and this returns the three references.
     unsafe { ffi::PyErr_Restore(kind, value, traceback) };
     done
 }
 
-/// A function that runs, in words.
+/// A running function in text form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Frame {
-    /// The source file, as it was compiled.
+    /// The source file, as recorded at compilation.
     pub(crate) filename: String,
-    /// The line that runs, from 1; `None` where instructions stand for no line.
+    /// The current line, from 1. `None` for instructions without a line.
     pub(crate) line: Option<u32>,
-    /// The function, or `<module>`.
+    /// The function's name, or `<module>`.
     pub(crate) name: String,
 }
 
 impl Frame {
-    /// Looks up what a position in a code object means, as `frame.f_lineno` does.
+    /// Resolves a position in a code object, as `frame.f_lineno` does.
     pub(crate) fn of(py: Python<'_>, running: &Running) -> PyResult<Self> {
         let code = running.code.bind(py);
         let filename = text(&code.getattr(pyo3::intern!(py, "co_filename"))?)?;
@@ -158,7 +158,7 @@ impl Frame {
     }
 }
 
-/// A string of Python's; what is no Unicode in it is replaced.
+/// A Python string. Invalid Unicode is replaced.
 fn text(string: &Bound<'_, PyAny>) -> PyResult<String> {
     let string = string
         .cast::<pyo3::types::PyString>()

@@ -1,4 +1,4 @@
-//! Tables that other libraries take through the Arrow PyCapsule interface, without a copy.
+//! Tables for other libraries, through the Arrow PyCapsule interface without copies.
 
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -8,10 +8,10 @@ use pyo3::types::PyCapsule;
 
 use crate::answers::failed;
 
-/// A table of a recording, for polars, pandas, DuckDB, pyarrow and all that takes Arrow's data.
+/// A table of a recording, for polars, pandas, DuckDB, pyarrow and other libraries that accept Arrow data.
 ///
-/// They read the columns where they lie: nothing is copied, and the table stays as long as one of them needs it. Texts are
-/// dictionaries (pandas and polars: categorical), times have the zone UTC.
+/// They read the columns in place: nothing is copied, and the table stays alive while one of them uses it. Texts are
+/// dictionary-encoded (pandas and polars: categorical), and times are in UTC.
 ///
 ///     import polars
 ///     events = polars.DataFrame(recording.events)
@@ -29,19 +29,19 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The names of the columns, in their order. Each ends in its unit.
+    /// The column names, in order. Each name ends in its unit.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.batch.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.batch.num_rows()
     }
 
-    /// How many bytes of memory the columns take.
+    /// The memory of the columns, in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.batch.columns().iter().map(|column| column.get_buffer_memory_size()).sum()
@@ -55,14 +55,14 @@ impl Table {
         format!("<Table {}: {} rows, columns {}>", self.name, self.num_rows(), self.column_names().join(", "))
     }
 
-    /// The types of the columns, as Arrow's C data interface has them.
+    /// The column types, for Arrow's C data interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(&*self.batch.schema()).map_err(|e| failed(&self.name, e))?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The columns, as Arrow's C stream interface has them: one batch with all rows. A schema that is asked for is not
-    /// followed, which the interface allows: who asks casts what comes.
+    /// The columns, for Arrow's C stream interface: one batch with all rows. A requested schema is ignored, as the interface
+    /// permits; the caller casts the result.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

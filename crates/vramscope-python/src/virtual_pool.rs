@@ -1,4 +1,4 @@
-//! CuPy's pool without CuPy and without a GPU: the rules of vramscope's engine over addresses that are made up.
+//! CuPy's pool without CuPy and without a GPU: the rules of vramscope's engine on virtual addresses.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,9 +11,9 @@ use vramscope::engine::Device as _;
 use crate::arguments;
 use crate::error::{OutOfMemoryError, VramscopeError};
 
-/// A device of so many bytes that has addresses and no memory.
+/// A device with this number of bytes. It has addresses, but no memory.
 ///
-/// It hands out the lowest addresses that are free, in pages of 2 MiB.
+/// It returns the lowest free addresses, in pages of 2 MiB.
 #[pyclass(frozen, module = "vramscope._native")]
 pub(crate) struct VirtualDevice {
     device: Arc<allocator::VirtualDevice>,
@@ -26,17 +26,17 @@ impl VirtualDevice {
         Self { device: Arc::new(allocator::VirtualDevice::with_capacity(capacity)) }
     }
 
-    /// Takes `size` bytes and returns their address.
+    /// Allocates `size` bytes and returns their address.
     fn malloc(&self, #[pyo3(from_py_with = arguments::size_bytes)] size: u64) -> PyResult<u64> {
         self.device.allocate(size).map_err(|error| OutOfMemoryError::new_err(error.to_string()))
     }
 
-    /// Gives back what `malloc` returned.
+    /// Frees an address from `malloc`.
     fn free(&self, #[pyo3(from_py_with = arguments::address)] address: u64) -> PyResult<()> {
         self.device.free(address, 0).map_err(|error| VramscopeError::new_err(error.to_string()))
     }
 
-    /// Bytes that are free, in whole pages.
+    /// Free bytes, in whole pages.
     fn free_bytes(&self) -> PyResult<u64> {
         let info = self.device.memory_info().map_err(|error| VramscopeError::new_err(error.to_string()))?;
         Ok(info.free)
@@ -61,7 +61,7 @@ impl VirtualPool {
         Ok(Self { pool, held: Mutex::default() })
     }
 
-    /// Takes `size` bytes for a stream, rounded up to a multiple of 512, and returns their address; 0 where `size` is 0.
+    /// Allocates `size` bytes for a stream, rounded up to a multiple of 512, and returns their address; 0 for a `size` of 0.
     #[pyo3(signature = (size, stream=0))]
     fn malloc(
         &self,
@@ -80,17 +80,17 @@ impl VirtualPool {
         Ok(address)
     }
 
-    /// Gives a block back to the pool.
+    /// Frees a block to the pool.
     fn free(&self, #[pyo3(from_py_with = arguments::address)] address: u64) -> PyResult<()> {
-        // It is dropped once the lock is gone.
+        // The block is dropped after the lock is released.
         let block = self.held().remove(&address);
         match block {
             Some(_) => Ok(()),
-            None => Err(PyKeyError::new_err(format!("there is no block at {address:#x}"))),
+            None => Err(PyKeyError::new_err(format!("no block at {address:#x}"))),
         }
     }
 
-    /// Gives whole free segments back to the device: those of one stream, or of all.
+    /// Frees whole free segments to the device: those of one stream, or all.
     #[pyo3(signature = (stream=None))]
     fn free_all_blocks(
         &self,
@@ -108,12 +108,12 @@ impl VirtualPool {
         self.pool.used_bytes()
     }
 
-    /// Bytes taken from the device and not in use.
+    /// Reserved bytes that are not in use.
     fn free_bytes(&self) -> u64 {
         self.pool.free_bytes()
     }
 
-    /// Bytes taken from the device.
+    /// Reserved bytes.
     fn total_bytes(&self) -> u64 {
         self.pool.total_bytes()
     }
@@ -123,7 +123,7 @@ impl VirtualPool {
         self.pool.n_free_blocks()
     }
 
-    /// Bounds the bytes taken from the device, in bytes or as a fraction of the device; no bound where both are left out or 0.
+    /// Limits the reserved bytes, in bytes or as a fraction of the device. No limit if both are omitted or 0.
     #[pyo3(signature = (size=None, fraction=None))]
     fn set_limit(
         &self,
@@ -144,7 +144,7 @@ impl VirtualPool {
         self.pool.set_limit(limit).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// The bound in bytes; 0 where there is none.
+    /// The limit in bytes; 0 for no limit.
     fn get_limit(&self) -> u64 {
         self.pool.get_limit()
     }

@@ -1,4 +1,4 @@
-//! Work that takes long: the interpreter goes on meanwhile, and Ctrl-C ends it.
+//! Long-running work: it releases the interpreter, and Ctrl-C interrupts it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,28 +10,29 @@ use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use vramscope::analysis::Cancel;
 
-/// How long a signal may wait until it is seen, and how often progress is told.
+/// The maximum delay before a signal is handled, and the interval of progress reports.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What work and who waits for it share.
+/// State shared by the work and its caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Steps {
-    /// The work is no longer wanted.
+    /// Whether the work is cancelled.
     pub(crate) cancel: Cancel,
     done: Arc<AtomicU64>,
 }
 
 impl Steps {
-    /// The work has come so far.
+    /// Reports the progress of the work.
     pub(crate) fn at(&self, done: u64) {
         self.done.store(done, Ordering::Relaxed);
     }
 }
 
-/// Does `work` on a thread of its own, without the interpreter. `progress` is called with how far it has come, now and then.
+/// Runs `work` on its own thread, without the interpreter. `progress` is called with the progress at intervals.
 ///
 /// # Errors
-/// Where a signal's handler raises, as that of Ctrl-C does, or `progress`: the work is cancelled and not waited for.
+/// Fails if a signal's handler (such as that of Ctrl-C) or `progress` raises. The work is then cancelled, without waiting for
+/// it.
 pub(crate) fn work<T: Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
@@ -41,9 +42,9 @@ pub(crate) fn work<T: Send + 'static>(
         let steps = Steps::default();
         let (send, receive) = channel();
         let own = steps.clone();
-        // Who waits may have gone: then nobody wants what is sent.
+        // The caller may have gone; then nobody receives the result.
         let worker = Builder::new().name("vramscope".to_owned()).spawn(move || drop(send.send(work(&own))));
-        let worker = worker.map_err(|e| PyOSError::new_err(format!("no thread to work on: {e}")))?;
+        let worker = worker.map_err(|e| PyOSError::new_err(format!("cannot start a thread: {e}")))?;
         loop {
             match receive.recv_timeout(TICK) {
                 Ok(result) => {

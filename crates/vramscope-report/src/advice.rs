@@ -1,11 +1,11 @@
-//! What to do: for a better recording, in the words of the program that made this one; with the answers, in the words of
-//! the program that shows them.
+//! Advice texts: how to make a better recording, in the API of the recorder, and how to act on a report, in the terms of the program
+//! that shows it.
 
 use vramscope_analysis::{Recorder, Unknown};
 
-/// How a reader does what a report advises, in the words of the program that shows it: each as it stands in a sentence.
+/// Names of the options, buttons or functions by which a user follows the advice of a report. Each text fits into a sentence.
 ///
-/// The default names this library's own types; a program has options, buttons or functions of its own.
+/// The default names the types of this library.
 ///
 /// ```
 /// use vramscope_report::Advice;
@@ -14,28 +14,28 @@ use vramscope_analysis::{Recorder, Unknown};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advice {
-    /// How to see what is live at a moment other than the peak.
+    /// How to see the allocations that are live at an event other than the peak.
     pub any_moment: &'static str,
-    /// How to compare settings and sizes of devices, and to see where a recording is not reproduced.
+    /// How to compare settings and device sizes, and to see the first event that a replay does not reproduce.
     pub replay: &'static str,
-    /// How to give the size of the device, with its other parts.
+    /// How to set the device size, including related options.
     pub capacity: &'static str,
-    /// How to give the size of the device and nothing else.
+    /// How to set the device size only.
     pub capacity_alone: &'static str,
-    /// How to give the bytes of the device that the allocator cannot have, for contexts and other processes.
+    /// How to set the device bytes that the allocator cannot use (contexts, other processes).
     pub overhead: &'static str,
-    /// How to choose the release of PyTorch whose rules are followed.
+    /// How to choose the PyTorch release whose rules the replay follows.
     pub release: &'static str,
     /// How to choose one device.
     pub device: &'static str,
-    /// How to let a check fail where a request for memory failed.
+    /// How to make a check fail if a request for memory failed.
     pub no_oom: &'static str,
-    /// What stands before the name of a budget where it is set, as in `--max-peak 40GiB`.
+    /// Prefix of a budget's name, as `--` in `--max-peak 40GiB`.
     pub budget_prefix: &'static str,
 }
 
 impl Advice {
-    /// The words of a program that asks the libraries itself.
+    /// Advice for programs that use the libraries directly.
     pub const LIBRARY: Self = Self {
         any_moment: "`Options::at`",
         replay: "`DeviceReplay`",
@@ -55,7 +55,7 @@ impl Default for Advice {
     }
 }
 
-/// The call that begins to record.
+/// The call that starts recording.
 pub(crate) fn record(recorder: Recorder) -> &'static str {
     match recorder {
         Recorder::Torch => "`torch.cuda.memory._record_memory_history()`",
@@ -63,7 +63,7 @@ pub(crate) fn record(recorder: Recorder) -> &'static str {
     }
 }
 
-/// How stacks are recorded.
+/// How to record stacks.
 pub(crate) fn stacks(recorder: Recorder) -> &'static str {
     match recorder {
         Recorder::Torch => "call `_record_memory_history` with its default `context`",
@@ -73,7 +73,7 @@ pub(crate) fn stacks(recorder: Recorder) -> &'static str {
     }
 }
 
-/// How no event is dropped, as what follows "record with".
+/// How to keep the oldest events; completes "record with".
 pub(crate) fn larger(recorder: Recorder) -> &'static str {
     match recorder {
         Recorder::Torch => "a larger `max_entries`",
@@ -81,7 +81,7 @@ pub(crate) fn larger(recorder: Recorder) -> &'static str {
     }
 }
 
-/// What becomes of the oldest events in a ring buffer; the file may say so itself.
+/// What happened to the oldest events in a ring buffer. `is_certain` if the file records that they were dropped.
 pub(crate) fn dropped(is_certain: bool) -> &'static str {
     if is_certain {
         "the ring buffer dropped the oldest events"
@@ -90,19 +90,19 @@ pub(crate) fn dropped(is_certain: bool) -> &'static str {
     }
 }
 
-/// What to do where it is not known whether a budget is kept.
+/// What to do if it is unknown whether a budget is kept.
 pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> String {
     match why {
         Unknown::NoHistory | Unknown::NoBaselineHistory => {
-            format!("Call {} before what is to be measured.", record(recorder))
+            format!("Call {} before the code to measure.", record(recorder))
         }
         Unknown::NoStacks => match recorder {
-            Recorder::Torch => "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and enough `max_entries` for the run.".to_owned(),
-            Recorder::Pool => format!("To have them, {}.", stacks(recorder)),
+            Recorder::Torch => "Call `torch.cuda.memory._record_memory_history()` with its default `context`, and a `max_entries` that is large enough for the run.".to_owned(),
+            Recorder::Pool => format!("To record stacks, {}.", stacks(recorder)),
         },
         Unknown::NoCategories => match recorder {
-            Recorder::Torch => "Record with stacks, or with `vramscope.torch.record`, which notes what each block is for.".to_owned(),
-            Recorder::Pool => "The pool does not note it.".to_owned(),
+            Recorder::Torch => "Record with stacks, or with `vramscope.torch.record`, which records the category of each block.".to_owned(),
+            Recorder::Pool => "The pool does not record categories.".to_owned(),
         },
         Unknown::NoBaseline => {
             format!("Record a baseline on the same devices, or choose one with {}.", advice.device)
@@ -112,7 +112,7 @@ pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> Strin
     }
 }
 
-/// With a capital, as a sentence begins.
+/// `text` with its first letter in upper case.
 pub(crate) fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

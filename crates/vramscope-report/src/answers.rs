@@ -1,4 +1,4 @@
-//! What the forms of a report are made from.
+//! The inputs of the report formats.
 
 use vramscope_analysis::{
     Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, SamplesSummary, SettingDifference, SpanSummary,
@@ -11,97 +11,91 @@ use vramscope_trace::samples::SampleLog;
 use crate::advice::Advice;
 use crate::names::Names;
 
-/// A recording and the answers about its devices: what every form of the report is made from.
+/// A recording and the answers about its devices: the input of every format of the report.
 #[derive(Debug, Clone)]
 pub struct Answers<'r> {
-    /// The file's name, as the user gave it.
+    /// File name, as the user gave it.
     pub file: &'r str,
-    /// The recording.
     pub recording: &'r Recording,
-    /// Whose code its frames are.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
-    /// One summary for each device asked for.
+    /// One summary for each requested device.
     pub devices: Vec<Summary>,
-    /// What holders are grouped by; `None` is the tree of calls.
+    /// The grouping of holders; `None` shows the tree of calls.
     pub by: Option<By>,
-    /// The user chose the moment; otherwise it is the peak of allocated bytes.
+    /// The event that the user chose; `None` reports the peak of allocated bytes.
     pub at: Option<usize>,
-    /// How its reader does what the report advises.
+    /// How the reader follows the report's advice.
     pub advice: Advice,
 }
 
-/// A recording and what a range of its events did.
+/// A recording and the answers about a range of its events.
 #[derive(Debug, Clone)]
 pub struct SpanAnswers<'r> {
-    /// The file's name, as the user gave it.
+    /// File name, as the user gave it.
     pub file: &'r str,
-    /// The recording.
     pub recording: &'r Recording,
-    /// Whose code its frames are.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
-    /// One summary for each device asked for that has these events.
+    /// One summary for each requested device that has these events.
     pub devices: Vec<SpanSummary>,
-    /// What allocations are grouped by.
+    /// The grouping of allocations.
     pub by: By,
-    /// How its reader does what the report advises.
+    /// How the reader follows the report's advice.
     pub advice: Advice,
 }
 
 /// A log of samples and the answers about its devices.
 #[derive(Debug, Clone)]
 pub struct SampleAnswers<'r> {
-    /// The file's name, as the user gave it.
+    /// File name, as the user gave it.
     pub file: &'r str,
-    /// The log.
     pub log: &'r SampleLog,
-    /// How the file was compressed.
+    /// Compression of the file.
     pub compression: Compression,
-    /// One summary for each device asked for.
+    /// One summary for each requested device.
     pub devices: Vec<SamplesSummary>,
 }
 
-/// A recording and what its replay answers.
+/// A recording and the results of its replay.
 #[derive(Debug, Clone)]
 pub struct ReplayAnswers<'r> {
-    /// The file's name, as the user gave it.
+    /// File name, as the user gave it.
     pub file: &'r str,
-    /// The recording.
     pub recording: &'r Recording,
-    /// Whose code its frames are.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
-    /// The answers for each device asked for.
+    /// The results for each requested device.
     pub devices: Vec<DeviceReplay>,
-    /// How its reader does what the report advises.
+    /// How the reader follows the report's advice.
     pub advice: Advice,
 }
 
-/// A recording and how it stands to its budgets.
+/// A recording and the verdicts on its budgets.
 #[derive(Debug, Clone)]
 pub struct CheckAnswers<'r> {
-    /// The file's name, as the user gave it.
+    /// File name, as the user gave it.
     pub file: &'r str,
-    /// The recording.
     pub recording: &'r Recording,
-    /// Whose code its frames are.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
-    /// The name of the file it is compared with, where there is one.
+    /// File name of the baseline, if there is one.
     pub baseline: Option<&'r str>,
-    /// The verdicts on each device asked for.
+    /// The verdicts for each requested device.
     pub devices: Vec<BudgetCheck>,
-    /// Devices that the baseline used, and the recording does not have.
+    /// Devices that were used in the baseline and are missing in the recording.
     pub only_in_baseline: Vec<i64>,
-    /// How its reader does what the report advises.
+    /// How the reader follows the report's advice.
     pub advice: Advice,
 }
 
 /// One of two recordings that are compared.
 #[derive(Debug, Clone, Copy)]
 pub struct Compared<'r> {
-    /// The file's name, as the user gave it.
+    /// File name, as the user gave it.
     pub file: &'r str,
-    /// The recording.
     pub recording: &'r Recording,
-    /// Whose code its frames are.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
 }
 
@@ -110,38 +104,37 @@ impl<'r> Compared<'r> {
         Names { trace: &self.recording.trace, frames: self.frames }
     }
 
-    /// An event of a device, where there is one of this number.
+    /// The event with this index on a device; `None` if there is none.
     pub(crate) fn event(&self, device: i64, number: usize) -> Option<Event> {
         let device = self.recording.trace.devices.iter().find(|of| of.device == device)?;
         (number < device.events.len()).then(|| device.events.get(number))
     }
 }
 
-/// Two recordings, and what they have in common.
+/// Two recordings and their differences.
 #[derive(Debug, Clone)]
 pub struct DiffAnswers<'r> {
-    /// The recordings.
     pub recordings: Both<Compared<'r>>,
-    /// The devices asked for that both used.
+    /// The requested devices that both recordings used.
     pub devices: Vec<DeviceDiff>,
-    /// Devices that only the one or the other used.
+    /// Devices that only one recording used.
     pub only: Both<Vec<i64>>,
-    /// The settings of the allocator that differ.
+    /// The allocator settings that differ.
     pub settings: Vec<SettingDifference>,
-    /// Where the recordings are compared, as "At the end of step 3"; `None` is the peak of each.
+    /// The compared events, as "At the end of step 3"; `None` compares at the peak of each.
     pub at: Option<String>,
-    /// How its reader does what the report advises.
+    /// How the reader follows the report's advice.
     pub advice: Advice,
 }
 
 impl DiffAnswers<'_> {
-    /// Nothing differs.
+    /// Whether the recordings do not differ.
     pub fn is_same(&self) -> bool {
         self.devices.iter().all(DeviceDiff::is_same) && self.only.a.is_empty() && self.only.b.is_empty()
     }
 }
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! Why a request failed and what to change, in sentences: what every form of report, the page and a program that fails say.
+//! Sentences about why a request failed and what to change, for all report formats, the page and failing programs.
 
 use vramscope_analysis::{
     BestSetting, Nearest, OomCause, OomCauseKind, OutOfMemory, Outcome, Recommended, Remedy, SettingChange,
@@ -12,12 +12,12 @@ use crate::names::Names;
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, counted};
 
-/// The text of `PYTORCH_CUDA_ALLOC_CONF` of a recording; empty where none was recorded.
+/// The recorded value of `PYTORCH_CUDA_ALLOC_CONF`; empty if none was recorded.
 pub fn recorded_conf(trace: &Trace) -> &str {
     trace.settings.as_ref().and_then(|settings| settings.conf_text.as_deref()).unwrap_or_default()
 }
 
-/// That a request failed and its first cause, in a sentence. `conf` are the settings under which it failed.
+/// One sentence: the failed request and its main cause. `conf` are the settings under which it failed.
 pub fn oom_verdict(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
     let asked = bytes(oom.request.bytes);
     match oom.causes.main() {
@@ -25,13 +25,13 @@ pub fn oom_verdict(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
             format!("Out of memory: a request of {asked} failed {}.", because(names, conf, oom, cause))
         }
         None => format!(
-            "Out of memory: a request of {asked} failed; the device lacked {}, and no single cause accounts for that.",
+            "Out of memory: a request of {asked} failed; the device lacked {}, and no single cause explains it.",
             bytes(oom.causes.lacking)
         ),
     }
 }
 
-/// What the request lacked and all further causes, in sentences. `conf` are the settings under which it failed.
+/// Sentences about the missing bytes and all further causes. `conf` are the settings under which the request failed.
 pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
     let main = oom.causes.main().map(|cause| cause.kind);
     let others = || oom.causes.all.iter().filter(|cause| Some(cause.kind) != main);
@@ -42,8 +42,8 @@ pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
     let at_most = if oom.causes.is_exact { "" } else { " at most" };
     let mut text = format!("The device lacked {}{at_most}.", bytes(oom.causes.lacking));
     for (sentence, list) in [
-        ("Without any one of these it would have been served, too", list(true)),
-        ("Not enough alone", list(false)),
+        ("Removing any one of these would also have let the request succeed", list(true)),
+        ("Not sufficient alone", list(false)),
     ] {
         if !list.is_empty() {
             text.push_str(&format!(" {sentence}: {list}."));
@@ -52,82 +52,85 @@ pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
     text
 }
 
-/// The first cause, as what follows "a request failed".
+/// The main cause; completes "a request failed".
 fn because(names: &Names<'_>, conf: &str, oom: &OutOfMemory, cause: &OomCause) -> String {
     let size = bytes(cause.bytes);
     let setting = setting(conf, cause.kind);
     match cause.kind {
         OomCauseKind::Leak(line) => {
-            let more = cause
-                .per_step
-                .map_or(String::new(), |more| format!(", {} more with every step", bytes(more)));
-            format!("for a leak: {} keeps {size}{more}", names.frame(line))
+            let more =
+                cause.per_step.map_or(String::new(), |more| format!(", growing by {} per step", bytes(more)));
+            format!("because of a leak: {} retains {size}{more}", names.frame(line))
         }
         OomCauseKind::Size => {
             format!(
-                "for size: the allocated blocks and this request need {size} more than the device has for them"
+                "because the device is too small: the allocated blocks and this request exceed the memory available to them by {size}"
             )
         }
         OomCauseKind::Outside => format!(
-            "for other memory on the device: {size} of its {} is in use beside PyTorch's allocator",
+            "because of other memory on the device: {size} of its {} is in use outside PyTorch's allocator",
             bytes(oom.device_total.unwrap_or_default())
         ),
         OomCauseKind::Limit => {
-            format!("at a limit on reserved bytes, while {size} was free on the device")
+            format!("because of a limit on reserved bytes, while {size} was free on the device")
         }
-        OomCauseKind::Rounding => format!("for rounding: {setting} adds {size} to the allocated blocks"),
+        OomCauseKind::Rounding => {
+            format!("because of rounding: {setting} adds {size} to the allocated blocks")
+        }
         OomCauseKind::Unsplit => {
-            format!("for blocks that are not split: {setting} keeps {size} unused in them")
+            format!("because of unsplit blocks: {setting} leaves {size} in them unused")
         }
         OomCauseKind::Collection => {
-            format!("for garbage collection: with {setting} the run reserves {size} more than without it")
+            format!(
+                "because of garbage collection: with {setting} the run reserves {size} more than without it"
+            )
         }
         OomCauseKind::Pending => {
             format!(
-                "for another stream: {size} of freed blocks waited for it when the allocator looked for a block"
+                "because of another stream: {size} of freed blocks waited for it when the allocator searched for a block"
             )
         }
         OomCauseKind::OtherSize => {
             let (pool, range) =
                 if oom.request.bytes > 1 << 20 { ("small", "up to") } else { ("large", "more than") };
             format!(
-                "for memory of the {pool} pool: {size} lies free in it, which serves requests of {range} 1 MiB only"
+                "because of memory in the {pool} pool: {size} is free in it, but it serves only requests of {range} 1 MiB"
             )
         }
         OomCauseKind::OtherPool => {
             format!(
-                "for memory of other pools: {size} lies free in private pools, which serve only themselves"
+                "because of memory in other pools: {size} is free in private pools, which serve only their own requests"
             )
         }
         OomCauseKind::OtherStream => {
-            format!("for memory of other streams: {size} lies free in segments of theirs")
+            format!("because of memory of other streams: {size} is free in their segments")
         }
         OomCauseKind::IdleStream => format!(
-            "for memory of idle streams: {size} lies free in segments of streams that made no request for a long time"
+            "because of memory of idle streams: {size} is free in segments of streams that made no request for a long time"
         ),
         OomCauseKind::TooSmall => {
             let unusable = oom.fragmentation.unusable.iter();
             let too_small = unusable.filter(|u| u.why == vramscope_analysis::Unusable::TooSmall);
             let blocks: u64 = too_small.map(|u| u.blocks as u64).sum();
             format!(
-                "for fragmentation: {size} lies free in {}, each smaller than the request",
+                "because of fragmentation: {size} is free in {}, each smaller than the request",
                 counted(blocks, "block")
             )
         }
     }
 }
 
-/// A cause among others, without a verb.
+/// A further cause, as a phrase without a verb.
 fn phrase(names: &Names<'_>, conf: &str, cause: &OomCause) -> String {
     let size = bytes(cause.bytes);
     let setting = setting(conf, cause.kind);
     match cause.kind {
-        OomCauseKind::Leak(line) => format!("{size} kept by {}", names.frame(line)),
-        OomCauseKind::Size => format!("{size} by which the device is too small"),
-        OomCauseKind::Outside => format!("{size} of the device in use beside PyTorch's allocator"),
+        OomCauseKind::Leak(line) => format!("{size} retained by {}", names.frame(line)),
+        OomCauseKind::Size => format!("{size} that the device is too small"),
+        OomCauseKind::Outside => format!("{size} of the device in use outside PyTorch's allocator"),
         OomCauseKind::Limit => format!("{size} free on the device above a limit on reserved bytes"),
         OomCauseKind::Rounding => format!("{size} added to blocks by {setting}"),
-        OomCauseKind::Unsplit => format!("{size} that {setting} keeps unused in blocks"),
+        OomCauseKind::Unsplit => format!("{size} left unused in blocks by {setting}"),
         OomCauseKind::Collection => format!("{size} reserved more with {setting}"),
         OomCauseKind::Pending => format!("{size} of freed blocks that waited for another stream"),
         OomCauseKind::OtherSize => format!("{size} free in the pool for requests of another size"),
@@ -138,7 +141,7 @@ fn phrase(names: &Names<'_>, conf: &str, cause: &OomCause) -> String {
     }
 }
 
-/// The setting behind a cause, as it stands in `conf` where it does.
+/// The setting behind a cause, with its value if it is in `conf`.
 fn setting(conf: &str, kind: OomCauseKind) -> String {
     let Some(key) = kind.setting() else { return String::new() };
     let items = SettingChange::between("", conf).add;
@@ -146,7 +149,7 @@ fn setting(conf: &str, kind: OomCauseKind) -> String {
     format!("`{}`", item.map_or_else(|| Shown::of(key), |item| Shown::of(&item)))
 }
 
-/// What to change after the first out of memory of a recording, in sentences, the most useful first.
+/// What to change after the first out-of-memory failure of a recording, one entry per change, the most useful first.
 pub fn oom_advice(s: &Summary, advice: &Advice) -> Vec<String> {
     let Some(oom) = s.ooms.first() else { return Vec::new() };
     let remedy = s.remedy.as_ref().map(remedy);
@@ -154,11 +157,11 @@ pub fn oom_advice(s: &Summary, advice: &Advice) -> Vec<String> {
     remedy.into_iter().chain(best).collect()
 }
 
-/// What a change other than of settings comes to, in a sentence.
+/// The effect of a change other than a setting, in a sentence.
 fn remedy(remedy: &Remedy) -> String {
     let served = |outcome: &Outcome| {
         let peak = bytes(outcome.statistics.reserved.peak);
-        format!("the request is then served, and reserved bytes peak at {peak} up to it")
+        format!("the request then succeeds, and reserved bytes peak at {peak} up to that event")
     };
     match remedy {
         Remedy::WithoutLimit(outcome) => format!(
@@ -174,11 +177,11 @@ fn remedy(remedy: &Remedy) -> String {
             served(outcome)
         ),
         Remedy::WithoutWaiting(outcome) => format!(
-            "Free tensors that another stream uses (`record_stream`) only once it is done, with `torch.cuda.synchronize()` or an event: {}.",
+            "Free tensors that another stream uses (`record_stream`) only after that stream is done, with `torch.cuda.synchronize()` or an event: {}.",
             served(outcome)
         ),
         Remedy::LargerDevice(nearest, peak) => format!(
-            "As recorded it fits on a device of {}, {} more; reserved bytes then peak at {} up to this request.",
+            "With the recorded settings, the run up to this request fits on a device of {}, {} more; reserved bytes then peak at {}.",
             bytes(nearest.needed),
             bytes(nearest.missing),
             bytes(*peak)
@@ -186,17 +189,17 @@ fn remedy(remedy: &Remedy) -> String {
     }
 }
 
-/// Which settings to change, what that comes to and why it may not be exact, in sentences.
+/// The settings to change, the effect, and why it may be approximate.
 fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advice: &Advice) -> String {
     let Tried { outcome, .. } = &best.tried;
     let peak = bytes(outcome.statistics.reserved.peak);
     let again = best.more_steps.zip(growth).map(|(steps, growth)| match steps {
         0 => format!(
-            "The program gains {} with every step and fails again within one more step.",
+            "Allocated bytes grow by {} with every step, so the run fails again within one more step.",
             bytes(growth)
         ),
         steps => format!(
-            "The program gains {} with every step and fails again after about {}.",
+            "Allocated bytes grow by {} with every step, so the run fails again after about {}.",
             bytes(growth),
             counted(steps, "more step")
         ),
@@ -204,44 +207,44 @@ fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advi
     let mut text = if !outcome.fits() {
         let settings = counted(best.of as u64, "setting");
         let nearest = best.nearest.as_ref().map(|nearest| format!(" {}", self::nearest(nearest)));
-        format!("None of {settings} tried makes it fit.{}", nearest.unwrap_or_default())
+        format!("None of the {settings} tried makes it fit.{}", nearest.unwrap_or_default())
     } else if !is_advised(best, oom) {
         let longer = match best.more_steps {
             Some(steps) if steps > 0 => format!("runs about {} more", counted(steps, "step")),
-            Some(_) => "runs less than one step more".to_owned(),
+            Some(_) => "runs less than one more step".to_owned(),
             None => "only fails later".to_owned(),
         };
-        format!("No setting helps for long: {}, it {longer}.", change(&best.change, false))
+        format!("No setting helps for long: {}, the run {longer}.", change(&best.change, false))
     } else {
         let again = again.map(|again| format!(" {again}")).unwrap_or_default();
         format!(
-            "{}: the request is then served, and reserved bytes peak at {peak} up to it.{again}",
+            "{}: the request then succeeds, and reserved bytes peak at {peak} up to that event.{again}",
             change(&best.change, true)
         )
     };
     match best.recommended {
         Recommended::WasOn => {
-            text.push_str(" The setting that PyTorch's error text recommends was already on.");
+            text.push_str(" The setting that PyTorch's error message recommends was already on.");
         }
         Recommended::DoesNotHelp => {
-            text.push_str(" The setting that PyTorch's error text recommends does not make it fit.");
+            text.push_str(" The setting that PyTorch's error message recommends does not make it fit.");
         }
         Recommended::Helps => {}
     }
     match setting_doubts(&best.doubts, advice).as_slice() {
         [] => text,
-        doubts => format!("{text} That is approximate. {}", doubts.join(" ")),
+        doubts => format!("{text} This is approximate. {}", doubts.join(" ")),
     }
 }
 
-/// The best setting is worth a change: it makes the run fit, and by more than what the program gains with a step. Under a leak no
-/// setting is, for it only puts off the failure.
+/// Whether the best setting is worth a change: the run fits with it, by more than the growth per step. For a leak no setting is, because
+/// it only delays the failure.
 pub(crate) fn is_advised(best: &BestSetting, oom: &OutOfMemory) -> bool {
     let is_leak = matches!(oom.causes.main(), Some(OomCause { kind: OomCauseKind::Leak(_), .. }));
     best.tried.outcome.fits() && !is_leak && best.more_steps != Some(0)
 }
 
-/// A change of settings: as a request to the reader, or as the beginning of a sentence about it.
+/// A change of settings: an imperative sentence if `is_request`, else a phrase at the start of a sentence.
 pub(crate) fn change(change: &SettingChange, is_request: bool) -> String {
     let list = |items: &[String]| {
         let items: Vec<String> = items.iter().map(|item| format!("`{}`", Shown::of(item))).collect();
@@ -261,8 +264,8 @@ pub(crate) fn change(change: &SettingChange, is_request: bool) -> String {
     }
 }
 
-/// A setting that was tried beside the recorded ones, as a row names it: `recorded + expandable_segments:True`; where nothing was
-/// recorded, the setting alone.
+/// Row label of a tried setting, relative to the recorded ones: `recorded + expandable_segments:True`; the setting alone if none was
+/// recorded.
 pub(crate) fn relative(change: &SettingChange, conf: &str) -> String {
     let SettingChange { add, remove, keep, .. } = change;
     let nothing_recorded = remove.is_empty() && keep.is_empty();
@@ -278,10 +281,10 @@ pub(crate) fn relative(change: &SettingChange, conf: &str) -> String {
     }
 }
 
-/// Which setting comes nearest where none fits, and what it misses, in a sentence.
+/// If no setting fits, the setting that comes nearest and the missing bytes, in a sentence.
 pub fn nearest(nearest: &Nearest) -> String {
     format!(
-        "{} comes nearest: with {} more, on a device of {}, it fits.",
+        "{} comes nearest: it fits on a device with {} more, {} in total.",
         capitalized(&setting_name(&nearest.conf)),
         bytes(nearest.missing),
         bytes(nearest.needed)
@@ -293,7 +296,7 @@ fn capitalized(text: &str) -> String {
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// A setting as a name in a sentence.
+/// A setting as it is named in a sentence.
 pub(crate) fn setting_name(conf: &str) -> String {
     if conf.is_empty() { "PyTorch's defaults".to_owned() } else { format!("`{}`", Shown::of(conf)) }
 }

@@ -1,4 +1,4 @@
-//! What changed between two recordings, in words: the sentences that text, JSON and page share.
+//! Sentences about the differences between two recordings, shared by text, JSON and the page.
 
 use vramscope_analysis::{
     Both, Cause, Difference, Finding, Holder, HolderChange, HolderKey, LeakSuspect, LineDifference, Origin,
@@ -8,10 +8,10 @@ use vramscope_analysis::{
 use crate::names::Names;
 use vramscope_basics::units::{bytes, count, counted, signed_bytes};
 
-/// The most categories that are named in a sentence.
+/// Limit on the number of categories in one sentence.
 const MOST_CATEGORIES: usize = 4;
 
-/// The name by which the words tell two recordings apart.
+/// The name of a recording in sentences.
 pub fn side(side: Side) -> &'static str {
     match side {
         Side::A => "A",
@@ -19,11 +19,11 @@ pub fn side(side: Side) -> &'static str {
     }
 }
 
-/// By how much what is allocated at the moments that are compared differs: a sentence. `at` says where these are.
+/// One sentence: the difference of allocated bytes at the compared events. `at` names these events, as "At the peak".
 pub fn verdict(difference: &Difference, at: &str) -> String {
     let allocated = difference.counters.map(|counters| counters.allocated);
     let (more, by) = match allocated.difference() {
-        0 => return format!("{at} both hold {}.", bytes(allocated.a)),
+        0 => return format!("{at}, both have {} allocated.", bytes(allocated.a)),
         by if by > 0 => ("more", by),
         by => ("less", by),
     };
@@ -32,15 +32,15 @@ pub fn verdict(difference: &Difference, at: &str) -> String {
         Both { a, b } => format!(" ({} times as much)", factor(b as f64 / a as f64)),
     };
     let [a, b] = [allocated.a, allocated.b].map(bytes);
-    format!("{at} B holds {} {more} than A: {b} instead of {a}{times}.", bytes(by.unsigned_abs()))
+    format!("{at}, B has {} {more} allocated than A: {b} instead of {a}{times}.", bytes(by.unsigned_abs()))
 }
 
-/// `2.0`, `0.25`.
+/// Formats a factor, as `2.0` or `0.25`.
 fn factor(factor: f64) -> String {
     if factor < 0.95 { format!("{factor:.2}") } else { format!("{factor:.1}") }
 }
 
-/// What changed, in a sentence or two.
+/// One or two sentences about a difference.
 pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
     let held = finding.held;
     let both = |of: Both<u64>| format!("{} in A, {} in B", bytes(of.a), bytes(of.b));
@@ -51,14 +51,14 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
                 suspects.of(side).first().map(|first| leak(names.of(side), first, suspects.of(side).len()))
             };
             match (of(Side::A), of(Side::B)) {
-                (None, Some(b)) => format!("A leak in B: {b}. In A nothing piles up."),
-                (Some(a), None) => format!("A leak that is gone: in A, {a}. In B nothing piles up."),
-                (Some(a), Some(b)) => format!("Both leak. In A, {a}; in B, {b}."),
-                (None, None) => format!("What piles up holds {now}."),
+                (None, Some(b)) => format!("Leak only in B: {b}."),
+                (Some(a), None) => format!("Leak only in A: {a}."),
+                (Some(a), Some(b)) => format!("Leak in both. In A: {a}; in B: {b}."),
+                (None, None) => format!("Suspected leaks hold {now}."),
             }
         }
         Cause::Recomputed { by } => format!(
-            "{} runs parts of its forward pass again inside of the backward pass, as activation checkpointing does, and {} does not. What these parts hold: {now}.",
+            "{} recomputes parts of the forward pass in the backward pass, as activation checkpointing does, and {} does not. These parts hold {now}.",
             side(*by),
             side(by.other())
         ),
@@ -72,19 +72,23 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
             };
             let [a, b] = Side::BOTH.map(files);
             match (a.as_str(), b.as_str()) {
-                ("", "") => format!("The optimizer keeps another amount: {now}."),
-                (a, b) if a == b => format!("The optimizer, {a}, keeps another amount: {now}."),
+                ("", "") => format!("The size of the optimizer state differs: {now}."),
+                (a, b) if a == b => format!("The size of the optimizer state differs ({a}): {now}."),
                 ("", b) => {
-                    format!("The optimizer is another: in B {b}; in A it allocates nothing. It holds {now}.")
+                    format!(
+                        "The optimizers differ: {b} in B; none allocates state in A. The state holds {now}."
+                    )
                 }
                 (a, "") => {
-                    format!("The optimizer is another: in A {a}; in B it allocates nothing. It holds {now}.")
+                    format!(
+                        "The optimizers differ: {a} in A; none allocates state in B. The state holds {now}."
+                    )
                 }
-                (a, b) => format!("The optimizer is another: {a} in A, {b} in B. It holds {now}."),
+                (a, b) => format!("The optimizers differ: {a} in A, {b} in B. The state holds {now}."),
             }
         }
         Cause::Type { factor: by } => format!(
-            "What stays for most of the run is {} times as large, piece by piece: another type, as bfloat16 for float32. With all that goes along: {now}.",
+            "Each long-lived allocation is {} times as large: another data type, for example bfloat16 instead of float32. With all dependent allocations: {now}.",
             factor(*by)
         ),
         Cause::Model { parameters } => {
@@ -93,7 +97,7 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
                 format!("{} in {}", bytes(of.bytes), counted(of.count, "block"))
             };
             format!(
-                "The model is another: its parameters are {} in A, {} in B. With their gradients and what the optimizer keeps for them: {now}.",
+                "The models differ: parameters of {} in A, {} in B. With their gradients and optimizer state: {now}.",
                 of(Side::A),
                 of(Side::B)
             )
@@ -103,11 +107,11 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
             if finding.difference() == 0 { uses } else { format!("{uses} Its stacks hold {now}.") }
         }
         Cause::Scaled { factor: by, stacks, squared, same_count, same_kept, same_parameters } => {
-            let each = if *same_count { ", each as many" } else { "" };
+            let each = if *same_count { ", in equal number" } else { "" };
             let times = factor(*by);
             let squares = match squared {
                 0 => String::new(),
-                n => format!(", those of {} even {} times", count(*n as u64), factor(by * by)),
+                n => format!(" ({} of them {} times)", count(*n as u64), factor(by * by)),
             };
             let [batch, sequences, image, layers] = match *by > 1.0 {
                 true => ["a larger batch", "longer sequences", "a larger image", "wider layers"],
@@ -121,21 +125,21 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
             };
             let same = match same_kept {
                 0 => String::new(),
-                same => format!(" What stays for most of the run and is as large in both: {}.", bytes(*same)),
+                same => format!(" Long-lived and equal in both: {}.", bytes(*same)),
             };
             format!(
-                "{} hold allocations that are {times} times as large in B{squares}{each}: {reason}. They hold {now}.{same}",
+                "{} have allocations that are {times} times as large in B{squares}{each}: {reason}. They hold {now}.{same}",
                 counted(*stacks as u64, "stack")
             )
         }
-        Cause::Blocks => format!("The same requests lie in blocks of another size: {now}."),
+        Cause::Blocks => format!("The same requests were served by blocks of different sizes: {now}."),
         Cause::Repeated { stacks } => {
             let (more, reason) = match held.b.bytes > held.a.bytes {
                 true => ("more", "more layers, or a loop that runs more often"),
                 false => ("fewer", "fewer layers, or a loop that runs less often"),
             };
             format!(
-                "{} hold {more} allocations of the same size in B, {} and not {}: {reason}. They hold {now}.",
+                "{} have {more} allocations of the same size in B ({} instead of {}): {reason}. They hold {now}.",
                 counted(*stacks as u64, "stack"),
                 count(held.b.count),
                 count(held.a.count)
@@ -143,7 +147,7 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
         }
         Cause::Unused => {
             format!(
-                "Reserved and not allocated where most is reserved: {now}: other settings, or requests that fit into each other's place less or better."
+                "Reserved but not allocated at the peak of reserved bytes: {now}. The settings differ, or free blocks are reused to a different degree."
             )
         }
         Cause::Category(category) => format!("{}: {now}.", category.name()),
@@ -161,7 +165,7 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
     }
 }
 
-/// What of it each category holds more, where that is told; behind all bytes.
+/// The difference of each category in parentheses, after the bytes; empty if categories are unknown.
 fn categories(finding: &Finding) -> String {
     let differing = finding.categories.iter().filter(|of| of.held.a.bytes != of.held.b.bytes);
     let parts: Vec<String> = differing
@@ -174,12 +178,12 @@ fn categories(finding: &Finding) -> String {
     format!(" ({})", parts.join(", "))
 }
 
-/// A line that holds another amount, as `model.py:42 forward`.
+/// The name of a line, as `model.py:42 forward`.
 pub fn line(line: &LineDifference, names: &Both<Names<'_>>) -> String {
     names.of(line.side()).matched(line.place(), line.freed_there).to_string()
 }
 
-/// A group of allocations at two moments, named as where it is: at the later moment, or in B, if there.
+/// The name of a group of allocations, taken from the later event or from recording B if the group is in both.
 pub fn holder(change: &HolderChange, names: &Both<Names<'_>>) -> String {
     let names = names.of(change.side());
     match change.holders.of(change.side()) {
@@ -191,12 +195,12 @@ pub fn holder(change: &HolderChange, names: &Both<Names<'_>>) -> String {
     }
 }
 
-/// What a line holds in both, behind its name.
+/// The bytes of a line in both recordings, for display after its name.
 pub fn amounts(line: &LineDifference) -> String {
     was(line.held.map(|held| held.bytes), line.only_in)
 }
 
-/// Bytes in the second, and what they were in the first.
+/// The bytes in B and in A, as `2.00 GiB, was 1.00 GiB`.
 pub fn was(held: Both<u64>, only_in: Option<Side>) -> String {
     let [a, b] = [held.a, held.b].map(bytes);
     match only_in {
@@ -206,7 +210,7 @@ pub fn was(held: Both<u64>, only_in: Option<Side>) -> String {
     }
 }
 
-/// `+1.20 GiB`; `0 B` where nothing differs.
+/// The signed difference, as `+1.20 GiB`; `0 B` if there is none.
 pub fn difference(of: Both<u64>) -> String {
     signed_bytes(of.difference())
 }
@@ -217,7 +221,7 @@ fn leak(names: &Names<'_>, first: &LeakSuspect, lines: usize) -> String {
         lines => format!(", and {}", counted(lines as u64 - 1, "more line")),
     };
     format!(
-        "{} kept {} of the {} blocks it allocated, {}{more}",
+        "{} retained {} of the {} blocks it allocated, {}{more}",
         names.frame(first.line),
         count(first.kept),
         count(first.allocations),

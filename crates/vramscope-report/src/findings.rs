@@ -1,4 +1,4 @@
-//! Findings in words: the sentences that the text and the page both show.
+//! Sentences about findings, shared by the text report and the page.
 
 use vramscope_analysis::{
     CapacityFrom, DeviceReplay, Doubt, FittingGpu, Pin, Pins, Steps, StepsFrom, UnusableBlocks,
@@ -10,7 +10,7 @@ use crate::advice::Advice;
 use crate::names::{Names, kind, stream, unusable};
 use vramscope_basics::units::{bytes, count, counted};
 
-/// What free blocks were of no use to a request that failed, and why.
+/// The free blocks that could not serve a failed request, and why.
 pub fn unusable_blocks(u: &UnusableBlocks) -> String {
     format!(
         "{} unusable, in {} {}; the largest is {} in the {} on the {}",
@@ -23,25 +23,25 @@ pub fn unusable_blocks(u: &UnusableBlocks) -> String {
     )
 }
 
-/// How much free memory lies between blocks, in a sentence that leads to those of [`pin`].
+/// The total free memory in holes between blocks; introduces the sentences of [`pin`].
 pub fn pinned(pins: &Pins) -> String {
-    let both = if pins.lines.len() > 1 { " A hole between two lines counts for both." } else { "" };
+    let both = if pins.lines.len() > 1 { " A hole between blocks of two lines counts for both." } else { "" };
     format!(
-        "{} of free memory lies in {} beside blocks that keep it from joining.{both}",
+        "{} of free memory is in {}, kept apart by blocks between them.{both}",
         bytes(pins.bytes),
         counted(pins.holes, "hole")
     )
 }
 
-/// What free memory a line pins, and what there would be without its blocks, in a sentence.
+/// The free memory that the blocks of a line keep apart, and the largest hole without these blocks, in a sentence.
 pub fn pin(names: &Names<'_>, pin: &Pin) -> String {
     let alone = match pin.alone {
         0 => String::new(),
-        all if all == pin.bytes => ", all of it in segments that nothing else keeps".to_owned(),
-        part => format!(", {} of it in segments that nothing else keeps", bytes(part)),
+        all if all == pin.bytes => ", all of it in segments without blocks of other lines".to_owned(),
+        part => format!(", {} of it in segments without blocks of other lines", bytes(part)),
     };
     format!(
-        "{} pins {} of free memory in {}{alone}: without its {} beside them ({}) the largest hole there would have {}",
+        "{} pins {} of free memory in {}{alone}: without its {} ({}) next to them, the largest hole would be {}",
         names.pin(pin),
         bytes(pin.bytes),
         counted(pin.holes, "hole"),
@@ -54,7 +54,7 @@ pub fn pin(names: &Names<'_>, pin: &Pin) -> String {
 /// The smallest GPU on which a run fits, in a sentence.
 pub fn smallest_gpu(FittingGpu { gpu, overhead, outcome }: &FittingGpu) -> String {
     format!(
-        "The smallest GPU on which it fits: {} ({}, {}), with {} for the CUDA context and others; it then peaks at {} reserved.",
+        "The smallest GPU that fits: {} ({}, {}), with {} for the CUDA context and other processes; reserved bytes then peak at {}.",
         gpu.name,
         gpu.full,
         bytes(gpu.total_bytes),
@@ -63,62 +63,62 @@ pub fn smallest_gpu(FittingGpu { gpu, overhead, outcome }: &FittingGpu) -> Strin
     )
 }
 
-/// How large the device of a replay is, and from where that is known, in a sentence.
+/// The size of the replay's device and its source, in a sentence.
 pub fn device_size(d: &DeviceReplay, advice: &Advice) -> String {
     match d.capacity {
         None => format!(
-            "The recording does not say how large the device was: name one with {} to ask whether it fits.",
+            "The device size is not recorded: set it with {} to check whether the run fits.",
             advice.capacity
         ),
         Some((c, CapacityFrom::Recording)) if d.doubts.contains(&Doubt::GuessedLimit) => format!(
-            "The recording ran out at a limit on reserved bytes; its device is taken for one of {}.",
+            "The recording ran out of memory at a limit on reserved bytes; a device of {} is assumed.",
             bytes(c.total)
         ),
         Some((c, CapacityFrom::Recording)) => format!(
-            "The device is as the recording shows it: the allocator had {} when it first ran out.",
+            "The device size is inferred from the recording: the allocator had {} when it first ran out of memory.",
             bytes(c.total.saturating_sub(c.overhead))
         ),
         Some((c, CapacityFrom::Given)) if c.overhead == 0 => format!(
-            "The device has {}, all of it for the allocator; a CUDA context takes some hundred MiB, which {} can name.",
+            "The device has {}, all of it available to the allocator; a CUDA context takes some hundred MiB, which you can subtract with {}.",
             bytes(c.total),
             advice.overhead
         ),
         Some((c, CapacityFrom::Given)) => format!(
-            "The device has {}, of which the allocator cannot have {}.",
+            "The device has {}, of which {} is not available to the allocator.",
             bytes(c.total),
             bytes(c.overhead)
         ),
     }
 }
 
-/// How little any allocator could do with, and how sure that is: a sentence for the bytes in use at one time, and one for
-/// the best packing.
+/// Lower bounds on the memory of any allocator: a sentence about the peak of active bytes, and one about the best packing and whether
+/// it is optimal.
 pub fn floors(d: &DeviceReplay) -> [String; 2] {
     let active = bytes(d.floors.active);
     let packed = bytes(d.floors.packed);
     [
-        format!("{active} is the most in use at one time: no allocator can do with less."),
+        format!("{active} is the peak of bytes in use: no allocator can need less."),
         if d.floors.is_optimal {
-            format!("{packed} is the best packing with every lifetime known, and there is no better one.")
+            format!("{packed} is the optimal packing, for an allocator that knows every lifetime in advance.")
         } else {
             format!(
-                "{packed} is the best packing found with every lifetime known; a better one could save at most {}.",
+                "{packed} is the best packing found, for an allocator that knows every lifetime in advance; a better one could save at most {}.",
                 bytes(d.floors.packed.saturating_sub(d.floors.active))
             )
         },
     ]
 }
 
-/// What tells where steps begin, and how many of them are alike, in sentences.
+/// How step boundaries were found, and how many steps made the same allocations, in sentences.
 pub fn steps_told(steps: &Steps) -> String {
     let from = match steps.told_by {
-        StepsFrom::Annotations => "A step is a run of ProfilerStep#",
-        StepsFrom::Optimizer => "A step ends with that of the optimizer",
-        StepsFrom::Rhythm => "Steps are told by the allocations that come back",
+        StepsFrom::Annotations => "Steps are runs of ProfilerStep#",
+        StepsFrom::Optimizer => "Steps end at the optimizer step",
+        StepsFrom::Rhythm => "Steps are inferred from repeating allocations",
     };
     let alike = match steps.usual {
-        0 => "No two made the same allocations".to_owned(),
-        usual => format!("{} made the same allocations", count(usual as u64)),
+        0 => "No two steps made the same allocations".to_owned(),
+        usual => format!("{} steps made the same allocations", count(usual as u64)),
     };
     format!("{from}. {alike}.")
 }

@@ -1,11 +1,11 @@
-//! Text in a number of columns. Nothing here costs more than the text's length, however it is made.
+//! Fits text into a number of columns. The cost is at most linear in the length of the text.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Characters that one column may hold: a letter and the marks on it. What takes no room at all is cut like the rest.
+/// Limit on characters per column: a letter and its combining marks. Longer runs of zero-width characters are cut.
 const MOST_IN_A_COLUMN: usize = 8;
 
-/// Room that is left in a line.
+/// Remaining room in a line.
 #[derive(Clone, Copy)]
 struct Room {
     columns: usize,
@@ -17,7 +17,7 @@ impl Room {
         Self { columns, characters: columns.saturating_mul(MOST_IN_A_COLUMN) }
     }
 
-    /// Takes room for `c`; `None` where there is none.
+    /// Takes room for `c`; `None` if there is none left.
     fn take(&mut self, c: char) -> Option<()> {
         self.columns = self.columns.checked_sub(c.width().unwrap_or(0))?;
         self.characters = self.characters.checked_sub(1)?;
@@ -30,13 +30,13 @@ fn fits(text: &str, columns: usize) -> bool {
     text.chars().all(|c| room.take(c).is_some())
 }
 
-/// `text`, a name or a path and a name, in at most `columns`: directories go first, then the end.
+/// Shortens `text`, a name or a path and a name, to at most `columns`: cuts directories first, then the end.
 pub fn fit(text: &str, columns: usize) -> String {
     if fits(text, columns) {
         return text.to_owned();
     }
     let path = text.split(' ').next().unwrap_or_default();
-    // From the end, as far as there is room beside the sign.
+    // Walk back from the end while there is room for the ellipsis.
     let mut room = Room::of(columns.saturating_sub(1));
     let mut start = None;
     for (at, c) in text.char_indices().rev() {
@@ -53,12 +53,12 @@ pub fn fit(text: &str, columns: usize) -> String {
     }
 }
 
-/// `text` without what does not fit at its end, in at most `columns`.
+/// Cuts `text` at its end to at most `columns`.
 pub fn fit_end(text: &str, columns: usize) -> String {
     cut(text, columns, !fits(text, columns))
 }
 
-/// As much of the beginning as fits; with a sign where `is_part` says that something is left out.
+/// The start of `text` that fits; ends with an ellipsis if `is_part`.
 fn cut(text: &str, columns: usize, is_part: bool) -> String {
     if !is_part {
         return text.to_owned();
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(fit("some/where/model.py:42 forward", 23), "…/model.py:42 forward");
         assert_eq!(fit("some/where/model.py:42 forward", 12), "model.py:42…");
         assert_eq!(fit("BmmBackward0::apply", 8), "BmmBack…");
-        // A slash in a function's name is none of a path.
+        // A slash in a function name does not separate directories.
         assert_eq!(fit("model.py:42 a/b/c/d/e", 14), "model.py:42 a…");
     }
 
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(fit_end("模型模型", 7), "模型模…");
     }
 
-    /// Measuring the rest at each of its slashes would take days.
+    /// Measuring the rest again at each slash would take days.
     #[test]
     fn slashes_without_end_and_letters_without_width_are_cut_at_once() {
         for text in ["/".repeat(4 << 20), "/x".repeat(2 << 20), "/\u{301}".repeat(2 << 20)] {

@@ -1,5 +1,5 @@
-//! Whether a recording keeps its budgets, as JUnit XML: what CI systems show as tests. A budget is a test case, a
-//! device a test suite. An exceeded budget is a failure; one that is not known to be kept is an error.
+//! Verdicts of a check as JUnit XML, which CI systems show as tests. A budget is a test case, a device a test suite. An exceeded
+//! budget is a failure; a budget whose state is unknown is an error.
 
 use std::io;
 
@@ -16,7 +16,7 @@ use crate::verdicts::{budget, kind, notes, only_in_baseline, sentence};
 ///
 /// # Errors
 ///
-/// What the library that writes XML complains of; nothing is known that would make it.
+/// Returns an error of the XML library. No input is known to cause one.
 pub fn junit(answers: &CheckAnswers<'_>, options: TextOptions) -> io::Result<String> {
     let mut report = Report::new("vramscope check");
     for device in &answers.devices {
@@ -35,7 +35,7 @@ fn suite(answers: &CheckAnswers<'_>, device: &BudgetCheck, options: TextOptions)
     suite
 }
 
-/// Names hold no values: systems follow a test over time by its name.
+/// A test case for one budget. Its name contains no values, because CI systems track tests by name over time.
 fn case(
     answers: &CheckAnswers<'_>,
     device: &BudgetCheck,
@@ -52,7 +52,7 @@ fn case(
     let failed = match verdict.status {
         Status::Kept => None,
         Status::Exceeded => Some((NonSuccessKind::Failure, "exceeded")),
-        Status::Unknown(_) => Some((NonSuccessKind::Error, "not known")),
+        Status::Unknown(_) => Some((NonSuccessKind::Error, "unknown")),
     };
     let status = failed.map_or_else(TestCaseStatus::success, |(kind, ty)| {
         let mut status = TestCaseStatus::non_success(kind);
@@ -73,8 +73,8 @@ fn xml(text: &str) -> XmlString {
     XmlString::new(harmless_xml(text))
 }
 
-/// Text as XML 1.0 can hold it. The library leaves control characters and styles out, and lets two others through
-/// that are no characters there.
+/// Makes text valid in XML 1.0. The library removes control characters and styles, but not U+FFFE and U+FFFF, which are not
+/// characters in XML 1.0.
 pub fn harmless_xml(text: &str) -> String {
     text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }

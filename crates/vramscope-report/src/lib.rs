@@ -1,5 +1,13 @@
-//! Answers about GPU memory, written out: one file per form. A report computes nothing; what it says comes
-//! from [`vramscope_analysis`].
+//! Formats answers about GPU memory, one file per format. A report computes nothing; all answers come from
+//! [`vramscope_analysis`].
+
+//!
+//! # Modules
+//! - `text`, `json`, `junit`: one folder or file for each form, and in it one file for each section.
+//! - `names`, `changes`, `findings`, `doubts`, `trust`, `verdicts`: sentences that all forms and the page share.
+//! - `shown`: the only module that makes a `Shown`, a foreign text that is safe to print. `Names` returns nothing else.
+//! - `advice`: how to record better, with the options of the recording program, and how to ask for more, with those of the program that
+//!   shows the report.
 
 mod advice;
 mod answers;
@@ -39,7 +47,7 @@ pub use text::{
 pub use trust::{ReplayTrust, Trust};
 pub use vramscope_basics::units::{bytes, count, counted, share, signed_bytes};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -7,26 +7,26 @@ use vramscope_trace::{Category, FrameId, PoolId, SegmentKind, StackId, StringId,
 
 use crate::shown::{LONGEST_SHOWN, Shown};
 
-/// Before the name of where memory was freed that was live before recording.
+/// Prefix of the place that freed memory which was live before recording.
 const FREED_AT: &str = "(live before recording, freed at) ";
 
-/// Functions of PyTorch through which every call of a module goes: in the line of a stack they say nothing.
+/// PyTorch functions in every call of a module. They are left out of stacks on one line.
 const WRAPPERS: [&str; 2] = ["_call_impl", "_wrapped_call_impl"];
 
-/// The innermost frames in the line of a stack.
+/// Number of innermost frames in a stack on one line.
 const MOST_IN_A_STACK: usize = 3;
 
-/// Names things of one trace as the reports do. No name can steer a terminal.
+/// Names the parts of one trace for reports. No name can control a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'r> {
     /// The trace whose frames, pools and groups are named.
     pub trace: &'r Trace,
-    /// Whose code its frames are.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
 }
 
 impl Names<'_> {
-    /// `model/attention.py:42 forward`; of compiled code the function alone.
+    /// A frame, as `model/attention.py:42 forward`; for compiled code, the function only.
     pub fn frame(&self, id: FrameId) -> Shown {
         let function = self.function(id);
         if self.frames.code(id) == Code::Native {
@@ -35,17 +35,17 @@ impl Names<'_> {
         Shown::joined(&format!("{}:{} {function}", self.file(id), self.trace.frames.get(id).line))
     }
 
-    /// `model/attention.py`: the file of a frame.
+    /// The file of a frame, as `model/attention.py`.
     pub fn file(&self, id: FrameId) -> Shown {
         let path = self.trace.strings.get(self.trace.frames.get(id).filename);
-        // Many frames may share a path, and each looks at all of it.
+        // Many frames may share a very long path, and shortening reads all of it.
         if path.len() > LONGEST_SHOWN {
             return Shown::end_of(path);
         }
         Shown::end_of(&self.frames.short_path(self.trace, id))
     }
 
-    /// `forward`: the function of a frame; of compiled code without its parameters.
+    /// The function of a frame, as `forward`; for compiled code, without parameters.
     pub fn function(&self, id: FrameId) -> Shown {
         let name = self.bounded(self.trace.frames.get(id).name);
         match self.frames.code(id) {
@@ -54,14 +54,14 @@ impl Names<'_> {
         }
     }
 
-    /// `/home/user/model/attention.py:42 forward`: all there is.
+    /// A frame with its full path, as `/home/user/model/attention.py:42 forward`.
     pub(crate) fn full_frame(&self, id: FrameId) -> Shown {
         let frame = self.trace.frames.get(id);
         let [file, name] = [frame.filename, frame.name].map(|s| self.trace.strings.get(s));
         Shown::joined(&format!("{}:{} {}", Shown::end_of(file), frame.line, Shown::of(name)))
     }
 
-    /// A text of the recording; of one without end the beginning.
+    /// A string of the recording, cut to [`LONGEST_SHOWN`] bytes.
     fn bounded(&self, text: StringId) -> Cow<'_, str> {
         let text = self.trace.strings.get(text);
         match text.len() {
@@ -70,12 +70,12 @@ impl Names<'_> {
         }
     }
 
-    /// The recording itself says that the oldest events of this device are lost.
+    /// Whether the recording states that the oldest events of this device are lost.
     pub fn overflowed(&self, device: i64) -> bool {
         self.trace.devices.iter().any(|d| d.device == device && d.overflowed == Some(true))
     }
 
-    /// What a node of the tree of calls stands for.
+    /// The label of a node in the tree of calls.
     pub fn node(&self, kind: NodeKind) -> Shown {
         match kind {
             NodeKind::Frame(id) => self.frame(id),
@@ -85,17 +85,17 @@ impl Names<'_> {
         }
     }
 
-    /// A group of allocations in a row of a narrow table: what they share, and whether they were live before recording.
+    /// The label of a group in a narrow table: its shared property, and whether it was live before recording.
     pub(crate) fn holder(&self, h: &Holder) -> Shown {
         with_origin(h.origin, &self.shared(&h.key, self.own(h)))
     }
 
-    /// A group of allocations in a row of a wide table, where stacks of one line, and functions of one name, can be told apart.
+    /// The label of a group in a wide table, which distinguishes stacks of one line and functions of one name.
     pub fn wide_holder(&self, h: &Holder) -> Shown {
         with_origin(h.origin, &self.wide_key(&h.key, self.own(h)))
     }
 
-    /// What a group of allocations shares, in a row of a wide table. `own` is the frame that names the stack of one of them.
+    /// The label of a group's shared property in a wide table. `own` is the frame that names one of its stacks.
     pub fn wide_key(&self, key: &HolderKey, own: Option<FrameId>) -> Shown {
         match (key, own) {
             (HolderKey::Stack(stack), _) => self.stack(*stack),
@@ -110,7 +110,7 @@ impl Names<'_> {
         self.frames.own_frame(self.trace, h.stack?)
     }
 
-    /// What a group of allocations shares, where there is little room.
+    /// The label of a group's shared property in a narrow table.
     fn shared(&self, key: &HolderKey, own: Option<FrameId>) -> Shown {
         let name = match key {
             HolderKey::File(_) => own.map(|own| self.file(own)),
@@ -120,7 +120,7 @@ impl Names<'_> {
         name.unwrap_or_else(|| self.key(key))
     }
 
-    /// A stack in a line: its innermost frames that are not of compiled code, and the one that names it.
+    /// A stack on one line: its innermost frames outside of compiled code, and the frame that names it.
     /// `activations.py:66 forward ‹ gpt2.py:240 forward ‹ train.py:10 main`.
     fn stack(&self, stack: StackId) -> Shown {
         let Some(own) = self.frames.own_frame(self.trace, stack) else {
@@ -138,17 +138,17 @@ impl Names<'_> {
         Shown::joined(&names.join(" ‹ "))
     }
 
-    /// A line whose blocks pin free memory.
+    /// The label of a line whose blocks pin free memory.
     pub fn pin(&self, pin: &Pin) -> Shown {
         with_origin(Some(pin.origin), &self.key(&pin.key))
     }
 
-    /// What holds more than in another recording.
+    /// The label of a line that grew over the baseline.
     pub(crate) fn grown(&self, g: &Grown) -> Shown {
         self.matched(g.place, g.freed_there)
     }
 
-    /// A place that another recording was searched for, too.
+    /// The label of a place that was matched between two recordings.
     pub(crate) fn matched(&self, place: Place, freed_there: bool) -> Shown {
         let place = match place {
             Place::NoStack => self.key(&HolderKey::NoStack),
@@ -160,12 +160,12 @@ impl Names<'_> {
         Shown::joined(&format!("{}{place}", if freed_there { FREED_AT } else { "" }))
     }
 
-    /// The line to name a stack by.
+    /// The label of the line that names a stack.
     pub(crate) fn place(&self, stack: Option<StackId>) -> Shown {
         self.key(&stack.map_or(HolderKey::NoStack, HolderKey::Stack))
     }
 
-    /// What a group of allocations shares, as `model.py:42 forward`.
+    /// The shared property of a group of allocations, as `model.py:42 forward`.
     pub fn key(&self, key: &HolderKey) -> Shown {
         match key {
             HolderKey::NoStack => Shown::of("(no stack)"),
@@ -200,18 +200,18 @@ impl Names<'_> {
         }
     }
 
-    /// What a pool is, as far as its number tells: how PyTorch counts them (`MemPool::MemPool`, c10/cuda/CUDACachingAllocator.cpp).
-    /// `None` of the default pool.
+    /// The kind of a pool, inferred from its ID as PyTorch assigns them (`MemPool::MemPool`, c10/cuda/CUDACachingAllocator.cpp).
+    /// `None` for the default pool.
     pub fn pool_kind(&self, pool: Option<PoolId>) -> Option<&'static str> {
         match pool? {
             PoolId(0, 0) => None,
             PoolId(0, _) => Some("a `torch.cuda.MemPool`, or made by `graph_pool_handle()`"),
             PoolId(_, 0) => Some("made by the capture of a CUDA graph"),
-            PoolId(..) => Some("a pool of the program's own"),
+            PoolId(..) => Some("a custom pool of the program"),
         }
     }
 
-    /// `default pool`, `private pool (0, 1)`.
+    /// The name of a pool: `default pool`, `private pool (0, 1)`.
     pub fn pool(&self, pool: Option<PoolId>) -> String {
         match pool {
             None => "pool not recorded".to_owned(),
@@ -221,7 +221,7 @@ impl Names<'_> {
     }
 }
 
-/// The name of a group, behind how it is known.
+/// The name of a group, with a prefix for memory live before recording.
 fn with_origin(origin: Option<Origin>, name: &Shown) -> Shown {
     let before = match origin {
         None | Some(Origin::Recorded) => "",
@@ -231,17 +231,17 @@ fn with_origin(origin: Option<Origin>, name: &Shown) -> Shown {
     Shown::joined(&format!("{before}{name}"))
 }
 
-/// `optimizer state`.
+/// The name of a category, as `optimizer state`.
 pub(crate) fn category(category: Category) -> String {
     category.name().replace('_', " ")
 }
 
-/// `default stream`, `stream 0x7f3a`: streams are recorded as addresses.
+/// The name of a stream: `default stream`, `stream 0x7f3a`. Streams are recorded as addresses.
 pub(crate) fn stream(stream: u64) -> String {
     if stream == 0 { "default stream".to_owned() } else { format!("stream 0x{stream:x}") }
 }
 
-/// Which of the two pools of an arena segments of this kind belong to.
+/// The pool that segments of this kind belong to.
 pub(crate) fn kind(kind: SegmentKind) -> &'static str {
     match kind {
         SegmentKind::Small => "small pool",
@@ -250,24 +250,24 @@ pub(crate) fn kind(kind: SegmentKind) -> &'static str {
     }
 }
 
-/// Why free blocks were no use, as what follows "52 free blocks".
+/// Why free blocks could not serve a request; completes "52 free blocks".
 pub(crate) fn unusable(why: Unusable) -> &'static str {
     match why {
-        Unusable::TooSmall => "each smaller than asked",
+        Unusable::TooSmall => "each smaller than the request",
         Unusable::OtherStream => "of other streams",
         Unusable::OtherSize => "of the pool for requests of another size",
         Unusable::OtherPool => "of private pools",
-        Unusable::NotSplit => "that `max_split_size` forbids to split",
+        Unusable::NotSplit => "that `max_split_size` does not allow to split",
     }
 }
 
-/// `512 B`, `4 KiB`: two to this power.
+/// Two to this power, as `512 B` or `4 KiB`.
 fn two_to_the(power: u32) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     format!("{} {}", 1 << (power % 10), UNITS[(power / 10) as usize % UNITS.len()])
 }
 
-/// The name of a file without its folders. Of a path without end the end alone is looked at: many functions may share it.
+/// A file name without its folders. Reads only the end of very long paths, because many functions may share one.
 fn base(path: &str) -> &str {
     let end = &path[path.ceil_char_boundary(path.len().saturating_sub(LONGEST_SHOWN))..];
     match end.rfind(['/', '\\']) {
@@ -276,7 +276,7 @@ fn base(path: &str) -> &str {
     }
 }
 
-/// A C++ function without its parameters.
+/// The name of a C++ function without its parameters.
 fn short_function(name: &str) -> String {
     let name = name.replace("(anonymous namespace)::", "").replace("torch::autograd::generated::", "");
     match name.find('(') {

@@ -1,30 +1,30 @@
-//! Words for what memory was for, and for why that is said.
+//! Texts about categories and their evidence.
 
 use vramscope_analysis::{Basis, Evidence, Reason, Told};
 use vramscope_basics::units::share;
 
-/// Why an allocation is said to be for something, as half a sentence about "it".
+/// The reason for a category, as a clause about "it".
 pub fn because(reason: Reason) -> String {
     match reason {
-        Reason::Said => "the recording says so".to_owned(),
-        Reason::Preexisting => "it was there before recording began".to_owned(),
+        Reason::Said => "recorded".to_owned(),
+        Reason::Preexisting => "it was live before recording began".to_owned(),
         Reason::Inferred { rule, basis: Basis::Itself } => rule.because.to_owned(),
         Reason::Inferred { rule, basis: Basis::Others } => {
-            format!("of others with its stack and its size it is known that {}", rule.because)
+            format!("as for other allocations with its stack and size: {}", rule.because)
         }
         Reason::Inferred { rule, basis: Basis::Rhythm } => {
-            format!("as far as the rhythm tells without stacks, {}", rule.because)
+            format!("inferred from repeating allocations, without stacks: {}", rule.because)
         }
     }
 }
 
-/// What categories stand on, in a sentence.
+/// The sources of categories, in a sentence.
 pub(crate) fn told_by(told: &[Told]) -> String {
     let total: u64 = told.iter().map(|t| t.bytes).sum();
     let by =
         |evidence| -> u64 { told.iter().filter(|t| t.reason.evidence() == evidence).map(|t| t.bytes).sum() };
     if by(Evidence::Said) == total {
-        return "The recording says what each block was for.".to_owned();
+        return "The category of each block was recorded.".to_owned();
     }
     let parts: Vec<String> = Evidence::ALL
         .into_iter()
@@ -32,7 +32,7 @@ pub(crate) fn told_by(told: &[Told]) -> String {
         .filter(|&(bytes, _)| bytes > 0)
         .map(|(bytes, words)| format!("{} {words}", share(bytes, total)))
         .collect();
-    format!("Categories are told by rules: {}.", parts.join(", "))
+    format!("Sources of categories: {}.", parts.join(", "))
 }
 
 fn words(evidence: Evidence) -> &'static str {
@@ -40,7 +40,7 @@ fn words(evidence: Evidence) -> &'static str {
         Evidence::Said => "recorded",
         Evidence::Frames => "from stacks",
         Evidence::Lifetime => "from lifetimes",
-        Evidence::Likeness => "from others like it",
+        Evidence::Likeness => "from similar allocations",
         Evidence::Nothing => "unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! What is said of a log of samples, in words: what every form of the answers says.
+//! Sentences about a log of samples, for all report formats.
 
 use vramscope_analysis::{Growing, SamplesSummary, Spike};
 use vramscope_trace::samples::{LogEventKind, Quantity};
@@ -7,17 +7,17 @@ use crate::answers::SampleAnswers;
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted, duration};
 
-/// Something that was found out, in a sentence or two.
+/// A finding, in one or two sentences.
 pub(crate) struct Found {
     pub(crate) text: String,
-    /// The program failed, or will.
+    /// Whether the program failed, or will fail.
     pub(crate) is_bad: bool,
 }
 
-/// Fewer samples do not tell whether something grows.
+/// Below this number of samples, growth cannot be detected.
 const FEW: u64 = 30;
 
-/// What a quantity is called in tables.
+/// The name of a quantity in tables.
 pub(crate) fn label(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Requested => "requested",
@@ -26,14 +26,14 @@ pub(crate) fn label(quantity: Quantity) -> &'static str {
         Quantity::Reserved => "reserved",
         Quantity::Inactive => "not in use",
         Quantity::DeviceUsed => "device used",
-        Quantity::ProcessUsed => "of the process",
+        Quantity::ProcessUsed => "process used",
         Quantity::Hidden => "outside",
         Quantity::Others => "other processes",
         Quantity::Cpu => "host memory",
     }
 }
 
-/// What a quantity is, as a sentence begins.
+/// The name of a quantity at the start of a sentence.
 fn subject(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Requested => "Requested bytes",
@@ -41,25 +41,25 @@ fn subject(quantity: Quantity) -> &'static str {
         Quantity::Active => "Active bytes",
         Quantity::Reserved => "Reserved bytes",
         Quantity::Inactive => "Reserved bytes that are not in use",
-        Quantity::DeviceUsed => "Device used by anyone",
-        Quantity::ProcessUsed => "What the process has of the device",
-        Quantity::Hidden => "Device used outside of the pool",
-        Quantity::Others => "What other processes have of the device",
-        Quantity::Cpu => "The process's host memory",
+        Quantity::DeviceUsed => "Device memory used by all processes",
+        Quantity::ProcessUsed => "Device memory used by the process",
+        Quantity::Hidden => "Device memory used outside of the pool",
+        Quantity::Others => "Device memory used by other processes",
+        Quantity::Cpu => "Host memory of the process",
     }
 }
 
-/// `12.3 s into the log`.
+/// The time since the first sample, as `12.3 s into the log`.
 pub(crate) fn when(s: &SamplesSummary, time_us: i64) -> String {
     format!("{} into the log", since_start(s, time_us))
 }
 
-/// `12.3 s`: the time since the first sample.
+/// The time since the first sample, as `12.3 s`.
 pub(crate) fn since_start(s: &SamplesSummary, time_us: i64) -> String {
     duration(s.time_us.map_or(0, |(first, _)| time_us.saturating_sub(first)))
 }
 
-/// What was found out, the worst first; nothing where all is quiet.
+/// The findings, the worst first; empty if there are none.
 pub(crate) fn findings(s: &SamplesSummary) -> Vec<Found> {
     let mut found = Vec::new();
     let mut say = |is_bad, text| found.push(Found { text, is_bad });
@@ -67,16 +67,16 @@ pub(crate) fn findings(s: &SamplesSummary) -> Vec<Found> {
         say(true, failed(s));
     }
     for growing in &s.growing {
-        // A run that only begins rises, too.
+        // Allocated bytes also rise at the start of every run.
         let is_bad = growing.quantity != Quantity::Allocated || growing.repeats;
         say(is_bad, grows(s, growing));
     }
     if let Some(pool) = s.pool.filter(|pool| pool.is_fragmented) {
-        let exact = if s.high_is_exact { "" } else { ", as far as samples tell" };
+        let exact = if s.high_is_exact { "" } else { ", as far as the samples show" };
         say(
             false,
             format!(
-                "Of {} that were reserved, {} were never in use at one time{exact}: lost between blocks, or a cache that nobody needed.",
+                "Of {} reserved, {} were never in use at the same time{exact}: either fragmented, or unused cache.",
                 bytes(pool.reserved.bytes),
                 bytes(pool.never_in_use)
             ),
@@ -97,12 +97,12 @@ pub(crate) fn findings(s: &SamplesSummary) -> Vec<Found> {
     found
 }
 
-/// What is said where nothing was found.
+/// The sentence if there are no findings.
 pub(crate) fn quiet(s: &SamplesSummary) -> String {
     let highest = |quantity| s.quantity(quantity).map(|range| range.highest.bytes);
     let highs = match (highest(Quantity::Allocated), highest(Quantity::Reserved)) {
         (Some(allocated), Some(reserved)) => {
-            format!("The highest was {} allocated, {} reserved.", bytes(allocated), bytes(reserved))
+            format!("The peaks were {} allocated, {} reserved.", bytes(allocated), bytes(reserved))
         }
         _ => {
             let most = highest(s.main).unwrap_or(0);
@@ -110,9 +110,9 @@ pub(crate) fn quiet(s: &SamplesSummary) -> String {
         }
     };
     let verdict = if s.samples < FEW {
-        "Too few samples to tell whether anything grows."
+        "There are too few samples to detect growth."
     } else {
-        "Nothing failed and nothing keeps growing."
+        "No request failed and nothing keeps growing."
     };
     format!("{highs} {verdict}")
 }
@@ -120,7 +120,7 @@ pub(crate) fn quiet(s: &SamplesSummary) -> String {
 fn failed(s: &SamplesSummary) -> String {
     let mut text = format!("Out of memory: {} failed", counted(s.failed_requests, "request"));
     let first = s.events.iter().find(|(event, _)| event.kind == LogEventKind::OutOfMemory);
-    let Some((event, values)) = first else { return text + " for want of memory." };
+    let Some((event, values)) = first else { return text + "." };
     let others = if s.failed_requests > 1 { ", the first " } else { " " };
     text += &format!("{others}{}", when(s, event.time_us));
     let in_use = values.get(Quantity::Active).or(values.get(Quantity::Allocated));
@@ -133,15 +133,15 @@ fn failed(s: &SamplesSummary) -> String {
     text + "."
 }
 
-/// `600.00 MiB an hour`, or a minute, or a day: whatever is nearest to what was seen.
+/// The growth rate, as `600.00 MiB per hour`; per minute, hour or day, whichever is closest to the observed duration.
 pub(crate) fn rate(growing: &Growing) -> String {
     let per = |hours: f64| bytes((growing.bytes_per_hour * hours) as u64);
     let grown = growing.bytes() as f64;
-    // How long the growth took, in hours.
+    // Duration of the growth in hours.
     match grown / growing.bytes_per_hour.max(1.0) {
-        hours if hours < 0.5 => format!("{} a minute", per(1.0 / 60.0)),
-        hours if hours < 48.0 => format!("{} an hour", per(1.0)),
-        _ => format!("{} a day", per(24.0)),
+        hours if hours < 0.5 => format!("{} per minute", per(1.0 / 60.0)),
+        hours if hours < 48.0 => format!("{} per hour", per(1.0)),
+        _ => format!("{} per day", per(24.0)),
     }
 }
 
@@ -150,15 +150,15 @@ fn grows(s: &SamplesSummary, growing: &Growing) -> String {
     let unseen = if s.high_is_exact { "" } else { ", or more was allocated between two samples" };
     let text = match growing.quantity {
         Quantity::Allocated if growing.repeats => format!(
-            "Leak suspected: what stays allocated rose by {more}, {rate}, while the rest comes and goes."
+            "Leak suspected: the minimum of allocated bytes rose by {more}, {rate}, while other allocations were freed."
         ),
         Quantity::Allocated => format!(
-            "Allocated bytes rose through the whole log, by {more}, and nothing fell back: a leak, or a run that was still beginning."
+            "Allocated bytes rose by {more} through the whole log and never fell: a leak, or a run that was still starting."
         ),
         Quantity::Reserved => format!(
-            "Reserved bytes keep growing, by {more}, {rate}, and what is allocated does not: free memory lies in pieces that do not serve what is asked{unseen}."
+            "Reserved bytes keep growing, by {more}, {rate}, but allocated bytes do not: the free memory is fragmented and does not serve the requests{unseen}."
         ),
-        quantity => format!("{} keeps growing: {more} more, {rate}.", subject(quantity)),
+        quantity => format!("{} keeps growing: by {more}, {rate}.", subject(quantity)),
     };
     let is_near = |us: &u64| *us < 30 * 86_400_000_000;
     match growing.full_in_us.filter(is_near) {
@@ -187,7 +187,7 @@ pub(crate) fn spiked(s: &SamplesSummary, spike: &Spike) -> String {
     )
 }
 
-/// What to do about what was found, a sentence or two each.
+/// Advice on the findings, one or two sentences each.
 pub(crate) fn advice(s: &SamplesSummary) -> Vec<&'static str> {
     let grows = |quantity| s.growing.iter().any(|growing| growing.quantity == quantity);
     let spikes = |quantity| s.spikes.iter().any(|spike| spike.quantity == quantity);
@@ -197,33 +197,33 @@ pub(crate) fn advice(s: &SamplesSummary) -> Vec<&'static str> {
     let mut say = |is_said: bool, text| all.extend(is_said.then_some(text));
     say(
         grows(Quantity::Allocated) || (s.failed_requests > 0 && knows_pool),
-        "A log does not know who holds memory. Record some steps with `vramscope run -- python train.py` or `vramscope.torch.record(\"run.pickle\")`: `vramscope report` of that names the lines.",
+        "A log does not contain holders. Record some steps with `vramscope run -- python train.py` or `vramscope.torch.record(\"run.pickle\")`; `vramscope report` then shows the lines that hold memory.",
     );
     say(
         is_fragmented || grows(Quantity::Reserved) || s.retries > 0,
-        "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` often helps against free memory in pieces. `vramscope replay` of a recording says which setting does.",
+        "`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` often reduces fragmentation. `vramscope replay` of a recording shows which setting does.",
     );
     say(
         grows(Quantity::Hidden) || spikes(Quantity::Hidden),
-        "What is outside of the pool belongs to contexts, communicators (NCCL), CUDA graphs, workspaces of libraries, or other processes: `vramscope top` shows which processes are on the GPU.",
+        "Memory outside of the pool belongs to contexts, communicators (NCCL), CUDA graphs, library workspaces or other processes. `vramscope top` shows which processes use the GPU.",
     );
-    say(grows(Quantity::Others), "`vramscope top` shows which other processes are on the GPU.");
+    say(grows(Quantity::Others), "`vramscope top` shows which other processes use the GPU.");
     say(
         grows(Quantity::Cpu),
-        "Host memory grows with what data loaders keep, with lists of results, and with pinned memory.",
+        "Common causes of growing host memory are data loaders, lists of results and pinned memory.",
     );
     say(
         spikes(Quantity::Allocated) && s.phases.is_empty(),
-        "Name what the program does with `tracker.phase(\"validation\")`, and the log says in which phase a spike was. `vramscope report` of a recording names its lines.",
+        "Mark phases with `tracker.phase(\"validation\")`; the log then shows the phase of each spike. `vramscope report` of a recording shows its lines.",
     );
     say(
         !knows_pool,
-        "The log knows no pool. Let the program call `vramscope.serve()`, and `vramscope monitor` logs what is allocated and reserved, too.",
+        "The log has no values of a pool. If the program calls `vramscope.serve()`, `vramscope monitor` also logs allocated and reserved bytes.",
     );
     all
 }
 
-/// What makes these numbers less than certain, a sentence each.
+/// The limitations of the numbers, one sentence each.
 pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<String> {
     let damage = &answers.log.damage;
     let mut all = Vec::new();
@@ -231,11 +231,14 @@ pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<Str
     let interval = duration(i64::try_from(s.interval_us).unwrap_or(i64::MAX));
     say(
         !s.high_is_exact && s.samples > 1,
-        format!("What rose and fell within {interval}, between two samples, was not seen."),
+        format!("Changes within {interval}, between two samples, are not visible."),
     );
     say(
         s.missed > 0,
-        format!("{} left out, because one took too long.", are(s.missed, "sample was", "samples were")),
+        format!(
+            "{} missed, because an earlier sample took too long.",
+            are(s.missed, "sample was", "samples were")
+        ),
     );
     if let Some((from, to)) = s.longest_silence {
         say(
@@ -246,25 +249,25 @@ pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<Str
     let is_of_gpumemprof = answers.log.collector.as_deref().is_some_and(|c| !c.starts_with("vramscope"));
     say(
         is_of_gpumemprof,
-        "gpumemprof takes its own pool for the use of the device: what lies outside of it is not known."
+        "gpumemprof reports its own pool as the device use, so memory outside of the pool is unknown."
             .to_owned(),
     );
     say(
         damage.cut_off,
-        "The file stops in the middle of a row: its writer was killed, still writes, or the file is damaged there. All before it was read.".to_owned(),
+        "The file ends in the middle of a row: its writer was killed or is still writing, or the file is damaged there. All earlier rows were read.".to_owned(),
     );
     say(
         !damage.cut_off && answers.log.ended.is_none() && answers.log.source.is_some(),
-        "The log has no end: its writer was killed, or still writes.".to_owned(),
+        "The log has no end record: its writer was killed, or is still writing.".to_owned(),
     );
     if let Some(first) = damage.first_bad_row {
-        let rows = are(damage.bad_rows, "row makes no sense and was", "rows make no sense and were");
-        say(true, format!("{rows} left out, the first of them row {}.", count(first)));
+        let rows = are(damage.bad_rows, "row is invalid and was", "rows are invalid and were");
+        say(true, format!("{rows} left out; the first is row {}.", count(first)));
     }
     say(
         damage.unordered > 0,
         format!(
-            "The time goes back {}: a clock that was set, or several logs in one file.",
+            "The time goes backwards {}: the clock was set, or the file contains several logs.",
             if damage.unordered == 1 {
                 "once".to_owned()
             } else {
@@ -275,7 +278,7 @@ pub(crate) fn doubts(answers: &SampleAnswers<'_>, s: &SamplesSummary) -> Vec<Str
     say(
         damage.left_out > 0,
         format!(
-            "{} of more than a thousand devices left out.",
+            "{} left out, because the log has more than a thousand devices.",
             are(damage.left_out, "sample was", "samples were")
         ),
     );

@@ -1,4 +1,4 @@
-//! Texts of others made fit to be shown: names from recordings, answers of other programs, names of files, arguments.
+//! Makes external text safe to print: names from recordings, output of other programs, file names, arguments.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -6,17 +6,16 @@ use std::ops::Deref;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// The most bytes of a text that are looked at and shown. Templates of C++ come to a few thousand.
+/// Limit on the bytes of a text that are read and shown. Names of C++ templates can have a few thousand.
 pub const LONGEST_SHOWN: usize = 8 << 10;
 
-/// Marks on one letter that are shown; more are written as their numbers. Languages need fewer.
+/// Limit on the combining marks of one letter; further marks are escaped. Languages need fewer.
 const MOST_MARKS: usize = 4;
 
-/// A text of somebody else that can be printed: on one line, of bounded length, and with nothing in it that moves the
-/// cursor, changes colours, turns the direction of writing or cannot be seen. Such characters are written as
-/// `\u{1b}`.
+/// External text that is safe to print: on one line, of bounded length, without characters that move the cursor, change colors, change
+/// the text direction or are invisible. Such characters are escaped as `\u{1b}`.
 ///
-/// Only this module makes one, so whoever takes a `Shown` need not look again.
+/// Only this module creates values, so a function that takes a `Shown` need not check it again.
 ///
 /// ```
 /// use vramscope_report::Shown;
@@ -28,12 +27,12 @@ const MOST_MARKS: usize = 4;
 pub struct Shown(String);
 
 impl Shown {
-    /// The first [`LONGEST_SHOWN`] bytes of `text`, and a sign where that is not all.
+    /// The first [`LONGEST_SHOWN`] bytes of `text`; ends with an ellipsis if `text` is longer.
     pub fn of(text: &str) -> Self {
         Self::at_most(text, LONGEST_SHOWN)
     }
 
-    /// The first `bytes` bytes of `text`, and a sign where that is not all.
+    /// The first `bytes` bytes of `text`; ends with an ellipsis if `text` is longer.
     pub fn at_most(text: &str, bytes: usize) -> Self {
         let end = text.floor_char_boundary(bytes);
         let mut shown = escaped(&text[..end]);
@@ -43,7 +42,7 @@ impl Shown {
         Self(shown)
     }
 
-    /// The last [`LONGEST_SHOWN`] bytes of `text`, behind a sign where that is not all: of a path its end tells more.
+    /// The last [`LONGEST_SHOWN`] bytes of `text`, after an ellipsis if `text` is longer. Use it for paths, whose end matters most.
     pub fn end_of(text: &str) -> Self {
         let start = text.ceil_char_boundary(text.len().saturating_sub(LONGEST_SHOWN));
         if start == 0 {
@@ -52,13 +51,13 @@ impl Shown {
         Self(format!("…{}", escaped(&text[start..])))
     }
 
-    /// Texts put together of words of ours and of such as are bounded.
+    /// A text that is built from fixed words and bounded parts.
     pub(crate) fn joined(text: &str) -> Self {
         Self(escaped(text))
     }
 
-    /// Text of ours, of several lines and with styles, in which names may stand. Whatever is neither a line's end
-    /// nor a style is written as its number: the last gate before a terminal.
+    /// A text of several lines with styles that may contain names. Characters other than line breaks and styles that control the
+    /// terminal are escaped: the last check before a terminal.
     pub fn page(text: &str) -> Cow<'_, str> {
         if !text.chars().any(|c| c != '\n' && is_unfit(c)) {
             return text.into();
@@ -85,7 +84,7 @@ impl Shown {
     }
 }
 
-/// Bytes of the style (`ESC [ 1 ; 31 m`) that `text` begins with.
+/// Length in bytes of the style sequence (`ESC [ 1 ; 31 m`) at the start of `text`.
 fn style(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\u{1b}[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
@@ -110,7 +109,7 @@ fn push(out: &mut String, c: char) {
     let _ = write!(out, "{}", c.escape_unicode());
 }
 
-/// Steers a terminal, ends a line, turns the direction of writing, or cannot be seen: the characters of Unicode's
+/// Whether the character controls a terminal, ends a line, changes the text direction or is invisible: the characters of Unicode's
 /// categories Cc, Cf, Zl and Zp, and those with the property `Default_Ignorable_Code_Point`.
 pub(crate) fn is_unfit(c: char) -> bool {
     c.is_control()
@@ -171,7 +170,7 @@ mod tests {
             ("e\u{301}\u{301}\u{301}\u{301}\u{301}", "e\u{301}\u{301}\u{301}\u{301}\\u{301}"),
         ] {
             assert_eq!(&*Shown::of(text), shown);
-            // Once more changes nothing.
+            // Idempotent.
             assert_eq!(&*Shown::of(shown), shown);
         }
     }

@@ -1,4 +1,4 @@
-//! What a stretch of a recording did, in words that the reports and the page share.
+//! Texts about an interval of a recording, shared by the reports and the page.
 
 use vramscope_analysis::{Moment, Peak, ProgramPart, Spent};
 use vramscope_basics::units::{bytes, count};
@@ -6,7 +6,7 @@ use vramscope_basics::units::{bytes, count};
 use crate::names::Names;
 use crate::shown::Shown;
 
-/// The name of a part of a recording with so many events: `backward of step 2`, `step 2`, `events 10 to 99`.
+/// The name of a part of a recording with this number of events: `backward of step 2`, `step 2`, `events 10 to 99`.
 pub fn title(part: &ProgramPart, events: usize, names: Names<'_>) -> String {
     let step = part.step.map(|n| format!("step {}", count(n as u64 + 1)));
     let region = part.region.map(|name| Shown::of(names.trace.strings.get(name)));
@@ -19,7 +19,7 @@ pub fn title(part: &ProgramPart, events: usize, names: Names<'_>) -> String {
     }
 }
 
-/// `events 10 to 99`, `event 10`, `no event`.
+/// The events of a part: `events 10 to 99`, `event 10`, `no event`.
 pub(crate) fn events(part: &ProgramPart) -> String {
     let (first, end) = (part.from.index() as u64, part.to.index() as u64);
     match end.saturating_sub(first) {
@@ -29,10 +29,10 @@ pub(crate) fn events(part: &ProgramPart) -> String {
     }
 }
 
-/// What it did, in a line: `step 2: 1.20 GiB allocated, 1.10 GiB freed, highest 3.40 GiB, 96.00 MiB left behind`.
+/// A summary line: `step 2: 1.20 GiB allocated, 1.10 GiB freed, peak 3.40 GiB, 96.00 MiB retained`.
 pub fn headline(title: &str, spent: &Spent, highest: Peak) -> String {
     format!(
-        "{title}: {} allocated, {} freed, highest {}, {} left behind",
+        "{title}: {} allocated, {} freed, peak {}, {} retained",
         bytes(spent.allocated.bytes),
         bytes(spent.freed().bytes),
         bytes(highest.bytes),

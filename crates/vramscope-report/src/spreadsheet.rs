@@ -1,10 +1,9 @@
-//! Cells of tables that spreadsheets open.
+//! Table cells that are safe in spreadsheets.
 
 use std::borrow::Cow;
 
-/// `text` as a cell that no spreadsheet calculates: what begins with `=`, `+`, `-` or `@` has a `'` in front, which
-/// says that it is text. So has what begins like that behind a `;`, where some spreadsheets begin a cell. A number
-/// stays as it is.
+/// Makes `text` a cell that spreadsheets do not evaluate: puts `'` before text that starts with `=`, `+`, `-` or `@`, also after a `;`,
+/// where some spreadsheets start a new cell. Numbers are unchanged.
 ///
 /// ```
 /// use vramscope_report::harmless_cell;
@@ -18,7 +17,7 @@ pub fn harmless_cell(text: &str) -> Cow<'_, str> {
     if !begins && !text.split(';').skip(1).any(has_sign) {
         return text.into();
     }
-    // What a spreadsheet splits off goes on with the cells that follow in the row: it is never a number by itself.
+    // After a split at `;`, the part continues with the following cells of the row, so it is never a number.
     let mark = |(i, part)| {
         let is_formula = if i == 0 { begins } else { has_sign(part) };
         if is_formula { format!("'{part}").into() } else { part.into() }
@@ -27,7 +26,7 @@ pub fn harmless_cell(text: &str) -> Cow<'_, str> {
     cells.join(";").into()
 }
 
-/// Spreadsheets look past blanks, and take the wide forms of East Asia for the signs.
+/// Whether a cell starts with a formula sign. Spreadsheets skip blanks, and accept full-width forms of the signs.
 fn has_sign(cell: &str) -> bool {
     cell.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠'])
 }

@@ -1,4 +1,4 @@
-//! Verdicts on budgets, in words: what every form of the answers of a check says.
+//! Verdicts on budgets as sentences, for all output formats of a check.
 
 use vramscope_analysis::{
     BudgetCheck, ByteKind, Growth, HighWater, LeakSuspect, Measured, OutOfMemory, Quality, Recorder, Status,
@@ -11,7 +11,7 @@ use crate::doubts::doubts;
 use crate::names::Names;
 use vramscope_basics::units::{bytes, count, counted};
 
-/// The budget's name, in JSON with `_` for `-`.
+/// The name of a budget, as its option. JSON uses `_` instead of `-`.
 pub(crate) fn budget(measured: &Measured) -> &'static str {
     match measured {
         Measured::Peak { kind: ByteKind::Reserved, .. } => "max-reserved",
@@ -23,7 +23,7 @@ pub(crate) fn budget(measured: &Measured) -> &'static str {
     }
 }
 
-/// The kind of bytes a budget bounds, where it does.
+/// The kind of bytes that a budget limits, if it limits one.
 pub(crate) fn kind(measured: &Measured) -> Option<&'static str> {
     let (Measured::Peak { kind, .. } | Measured::Growth { kind, .. }) = measured else { return None };
     Some(match kind {
@@ -34,7 +34,7 @@ pub(crate) fn kind(measured: &Measured) -> Option<&'static str> {
     })
 }
 
-/// The verdict in one line, with the measured value and the budget.
+/// The verdict on one line, with the measured value and the budget.
 pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict: &Verdict) -> String {
     let measured = &verdict.measured;
     let unknown_because = match verdict.status {
@@ -53,17 +53,17 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
             match why {
                 Some(why) => {
                     let seen = match unknown_because {
-                        Some(Unknown::EventsDropped) => "in what is left",
+                        Some(Unknown::EventsDropped) => "in the remaining events",
                         _ => "when the snapshot was taken",
                     };
-                    format!("{subject}: not known, for {why}; {} {seen}, {budget}", high(peak))
+                    format!("{subject}: unknown, because {why}; {} {seen}, {budget}", high(peak))
                 }
                 None if above > 0 => format!("{subject}: {}, {} above {budget}", high(peak), bytes(above)),
                 None => format!("{subject}: {}, within {budget}", high(peak)),
             }
         }
         Measured::Growth { growth, peak, baseline, .. } => match (baseline, why) {
-            (_, Some(why)) => format!("{subject}: {}; its growth is not known, for {why}", high(peak)),
+            (_, Some(why)) => format!("{subject}: {}; its growth is unknown, because {why}", high(peak)),
             (None, None) => format!("{subject}: {}; the baseline has no device {device}", high(peak)),
             (Some(before), None) => {
                 let change = change(peak, before);
@@ -81,7 +81,7 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
             let (name, most) = (category.name(), bytes(peak.bytes));
             let budget = format!("{}{} {name}={}", advice.budget_prefix, budget(measured), bytes(*limit));
             match why {
-                Some(why) => format!("peak of {name} {subject}: not known, for {why}; {budget}"),
+                Some(why) => format!("peak of {name} {subject}: unknown, because {why}; {budget}"),
                 None if peak.bytes > *limit => {
                     format!("peak of {name} {subject}: {most}, {} above {budget}", bytes(peak.bytes - limit))
                 }
@@ -89,14 +89,14 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
             }
         }
         Measured::Leaks(suspects) => match (suspects.split_first(), why) {
-            (None, Some(why)) => format!("leaks {subject}: not known, for {why}"),
+            (None, Some(why)) => format!("leaks {subject}: unknown, because {why}"),
             (None, None) => format!("no leak suspected {subject}"),
             (Some((first, rest)), _) => {
                 format!("leak suspected {subject}: {}{}", leak(names, first), and_more(rest.len(), "line"))
             }
         },
         Measured::Ooms { explained, more } => match (explained.split_first(), why) {
-            (None, Some(why)) => format!("out of memory {subject}: not known, for {why}"),
+            (None, Some(why)) => format!("out of memory {subject}: unknown, because {why}"),
             (None, None) => format!("no out of memory {subject}"),
             (Some((first, rest)), _) => {
                 format!("out of memory {subject}: {}{}", oom(first), and_more(rest.len() + more, "failure"))
@@ -105,13 +105,13 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
     }
 }
 
-/// What makes numbers of a device, or of its baseline, less than certain: a sentence each.
+/// The limitations of the numbers of a device and of its baseline, one sentence each.
 pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<String> {
     let mut notes = Vec::new();
     let asks_for_ooms = check.verdicts.iter().any(|v| matches!(v.measured, Measured::Ooms { .. }));
     if check.ooms > 0 && !asks_for_ooms {
         notes.push(format!(
-            "The run was out of memory {}: what it would have needed is not known. {} makes that a finding.",
+            "The run was out of memory {}; its memory need after that is unknown. {} makes such a failure a finding.",
             if check.ooms == 1 { "once".to_owned() } else { format!("{} times", count(check.ooms)) },
             answers.advice.no_oom
         ));
@@ -121,7 +121,7 @@ pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<Stri
     let quality = |q, overflowed| quality(q, overflowed, recorder, &answers.advice);
     notes.extend(quality(&check.quality, names.overflowed(check.device)));
     let of_baseline = check.baseline_quality.iter().flat_map(|q| quality(q, false));
-    notes.extend(of_baseline.map(|doubt| format!("Of the baseline: {doubt}")));
+    notes.extend(of_baseline.map(|doubt| format!("Baseline: {doubt}")));
     if answers.devices.len() > 1 {
         for note in &mut notes {
             note.insert_str(0, &format!("Device {}: ", check.device));
@@ -130,28 +130,28 @@ pub(crate) fn notes(answers: &CheckAnswers<'_>, check: &BudgetCheck) -> Vec<Stri
     notes
 }
 
-/// The devices that only the baseline has, in a sentence.
+/// The devices that only the baseline used, in a sentence.
 pub(crate) fn only_in_baseline(answers: &CheckAnswers<'_>) -> Option<String> {
     let devices: Vec<String> = answers.only_in_baseline.iter().map(i64::to_string).collect();
     let s = if devices.len() == 1 { "" } else { "s" };
     (!devices.is_empty()).then(|| format!("Only the baseline used device{s} {}.", devices.join(", ")))
 }
 
-/// What makes numbers less than certain: a sentence each.
+/// The limitations of numbers, one sentence each.
 pub(crate) fn quality(q: &Quality, overflowed: bool, recorder: Recorder, advice: &Advice) -> Vec<String> {
     let dropped = q.probably_overflowed.then(|| {
         let (dropped, larger) = (advice::sentence(advice::dropped(overflowed)), advice::larger(recorder));
-        format!("{dropped}: a higher peak before the others would not be seen. Record with {larger}.")
+        format!("{dropped}: an earlier peak may have been higher. Record with {larger}.")
     });
     dropped.into_iter().chain(doubts(q, advice)).collect()
 }
 
-/// `41.20 GiB`, and whether that is exact.
+/// A peak in bytes, marked if it is approximate.
 fn high(high: &HighWater) -> String {
     format!("{}{}", bytes(high.peak.bytes), if high.exact { "" } else { " (approximate)" })
 }
 
-/// How a peak stands to that of the baseline.
+/// The difference between a peak and the baseline's peak.
 fn change(peak: &HighWater, before: &HighWater) -> String {
     let by = bytes(peak.peak.bytes.abs_diff(before.peak.bytes));
     match peak.peak.bytes.cmp(&before.peak.bytes) {
@@ -163,7 +163,11 @@ fn change(peak: &HighWater, before: &HighWater) -> String {
 
 fn leak(names: &Names<'_>, l: &LeakSuspect) -> String {
     let (kept, all) = (count(l.kept), count(l.allocations));
-    format!("{} kept {kept} of the {all} blocks it allocated, {}", names.frame(l.line), bytes(l.kept_bytes))
+    format!(
+        "{} retained {kept} of the {all} blocks it allocated, {}",
+        names.frame(l.line),
+        bytes(l.kept_bytes)
+    )
 }
 
 fn oom(o: &OutOfMemory) -> String {
@@ -174,12 +178,12 @@ fn and_more(n: usize, what: &str) -> String {
     if n == 0 { String::new() } else { format!(", and {}", counted(n as u64, &format!("more {what}"))) }
 }
 
-/// Why it is not known, as what follows "for".
+/// Why a verdict is unknown; completes "because".
 fn unknown(why: Unknown, device: i64, overflowed: bool) -> String {
     match why {
         Unknown::NoHistory => "no history was recorded".to_owned(),
         Unknown::NoStacks => "no allocation was recorded with its stack".to_owned(),
-        Unknown::NoCategories => "nothing in it tells what memory was for".to_owned(),
+        Unknown::NoCategories => "the recording has neither categories nor evidence for them".to_owned(),
         Unknown::NoBaseline => format!("the baseline has no device {device}"),
         Unknown::NoBaselineHistory => "no history was recorded in the baseline".to_owned(),
         Unknown::EventsDropped => advice::dropped(overflowed).to_owned(),

@@ -1,4 +1,4 @@
-//! [`Answers`]: the rows of an answer, written as they come.
+//! [`Answers`]: the rows of a query result, written as they arrive.
 
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -17,23 +17,23 @@ use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::file::properties::WriterProperties;
 use vramscope_report::{Shown, harmless_cell};
 
-/// The most rows of a table for people.
+/// Limit on the rows of a text table.
 pub const MOST_SHOWN: usize = 1000;
 
-/// How the rows of an answer are written.
+/// The format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A table for people, of [`MOST_SHOWN`] rows at most.
+    /// A text table of at most [`MOST_SHOWN`] rows.
     Table,
     /// Comma-separated values, with a header.
     Csv,
-    /// A JSON array with an object for each row.
+    /// A JSON array with one object per row.
     Json,
     /// Apache Parquet.
     Parquet,
 }
 
-/// Rows being written.
+/// Writes rows in a format.
 pub(crate) struct Answers<'o> {
     schema: SchemaRef,
     rows: u64,
@@ -73,7 +73,7 @@ impl<'o> Answers<'o> {
         Ok(Self { schema, rows: 0, form })
     }
 
-    /// Writes rows; no more are wanted where it breaks.
+    /// Writes rows; breaks if no more rows are needed.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<ControlFlow<()>, DataFusionError> {
         self.rows += batch.num_rows() as u64;
         match &mut self.form {
@@ -93,7 +93,7 @@ impl<'o> Answers<'o> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Ends it; the rows that were written, and whether there are more.
+    /// Finishes the output. Returns the number of written rows, and whether rows were cut.
     pub(crate) fn finish(self) -> Result<(u64, bool), DataFusionError> {
         let mut cut = false;
         match self.form {
@@ -139,7 +139,7 @@ fn is_text(column: &Arc<dyn Array>) -> bool {
     matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The output's own error.
+/// The error of the output.
 fn broken(e: csv::Error) -> DataFusionError {
     DataFusionError::IoError(match e.into_kind() {
         csv::ErrorKind::Io(e) => e,

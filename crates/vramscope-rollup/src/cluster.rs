@@ -1,5 +1,4 @@
-//! A cluster of Apache Ballista: its scheduler and executors with our table in them. Nothing of scheduling, shuffling or
-//! retrying is ours.
+//! A cluster of Apache Ballista: its scheduler and executors with vramscope's table. Ballista does the scheduling, shuffling and retrying.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,46 +23,46 @@ use vramscope_report::Advice;
 use crate::codec::Codec;
 use crate::scan::{Here, Says};
 
-/// How often an executor says that it is there.
+/// Heartbeat interval of an executor in seconds.
 const HEARTBEAT: u64 = 2;
 
-/// The port of a scheduler where none is named.
+/// Default port of a scheduler.
 const PORT: u16 = 50050;
 
-/// How long a connection may take.
+/// Timeout of a connection attempt.
 const TO_CONNECT: Duration = Duration::from_secs(5);
 
-/// After so many seconds without a word an executor counts as dead, and others do its work.
+/// Seconds without a heartbeat after which an executor counts as dead, and others take over its work.
 const DEAD_AFTER: u64 = 10;
 
-/// Why a part of a cluster ended.
+/// Why a part of a cluster failed.
 #[derive(Debug, Error)]
 pub enum ClusterError {
-    /// An address is none.
-    #[error("{address}: is no address of a scheduler, as {example}: {why}")]
+    /// An address is invalid.
+    #[error("{address}: is not a scheduler address as {example}: {why}")]
     Address {
         /// The address.
         address: String,
-        /// One that is.
+        /// A valid address.
         example: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// Nobody is at the address.
-    #[error("no scheduler answers at {address}: `vramscope fleet-scheduler` is one")]
+    /// No scheduler listens at the address.
+    #[error("no scheduler answers at {address}; start one with `vramscope fleet-scheduler`")]
     NoScheduler {
         /// The address.
         address: String,
     },
-    /// Ballista ended.
+    /// Ballista failed.
     #[error("{0}")]
     Ballista(String),
-    /// No thread could be started.
+    /// A thread could not be started.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// A context whose queries are answered by a cluster.
+/// A context that runs queries on a cluster.
 pub(crate) async fn client(
     scheduler: &str,
     config: SessionConfig,
@@ -75,9 +74,9 @@ pub(crate) async fn client(
         why: why.to_owned(),
     };
     let url = Url::parse(scheduler).map_err(|e| wrong(&e.to_string()))?;
-    let host = url.host_str().filter(|_| url.scheme() == "df").ok_or_else(|| wrong("it names no host"))?;
+    let host = url.host_str().filter(|_| url.scheme() == "df").ok_or_else(|| wrong("it contains no host"))?;
     let address = (host, url.port().unwrap_or(PORT));
-    // Asked at once: whoever waits for an answer of nobody's waits long.
+    // Checked first, because a query without a scheduler would wait for a long time.
     let connected = tokio::time::timeout(TO_CONNECT, TcpStream::connect(address)).await;
     if !matches!(connected, Ok(Ok(_))) {
         return Err(ClusterError::NoScheduler { address: format!("{}:{}", address.0, address.1) });
@@ -104,21 +103,21 @@ fn with_codec(config: SessionConfig, advice: Advice) -> SessionConfig {
 pub struct Executor {
     /// The host and port of the scheduler.
     pub scheduler: String,
-    /// The address that it listens at; the port behind it is used, too.
+    /// The address to listen on; the executor also uses the next port.
     pub listen: SocketAddr,
-    /// The name or address by which others reach it.
+    /// The host name or address at which others reach the executor.
     pub external_host: Option<String>,
-    /// How many recordings are in work at a time; 0 is one for each core.
+    /// Number of recordings processed in parallel; 0 is the number of cores.
     pub cores: usize,
-    /// Where parts of answers lie until they are fetched.
+    /// Folder for partial results until they are fetched.
     pub work_dir: Option<PathBuf>,
 }
 
 impl Executor {
-    /// Works until a signal comes.
+    /// Runs until a signal arrives.
     ///
     /// # Errors
-    /// Where the scheduler cannot be reached, or an address is taken.
+    /// The scheduler cannot be reached, or an address is in use.
     pub fn run(&self, advice: Advice) -> Result<(), ClusterError> {
         let wrong = |why: &str| ClusterError::Address {
             address: self.scheduler.clone(),
@@ -126,20 +125,16 @@ impl Executor {
             why: why.to_owned(),
         };
         let (host, port) = self.scheduler.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
-        let port = port.parse().map_err(|_| wrong("its port is no number"))?;
+        let port = port.parse().map_err(|_| wrong("its port is not a number"))?;
         let codec = codec(advice);
-        // Removed with its contents when the process ends. Only its owner may enter it: executors serve its files.
+        // Removed with its contents when the process ends. Only its owner can access it, because executors serve its files.
         let own = PrivateFolder::new("vramscope-")?;
         let work_dir = self.work_dir.as_deref().unwrap_or(own.path());
         let config = ExecutorProcessConfig {
             bind_host: self.listen.ip().to_string(),
             external_host: self.external_host.clone(),
             port: self.listen.port(),
-            grpc_port: self
-                .listen
-                .port()
-                .checked_add(1)
-                .ok_or_else(|| wrong("there is no port behind it"))?,
+            grpc_port: self.listen.port().checked_add(1).ok_or_else(|| wrong("there is no next port"))?,
             scheduler_host: host.to_owned(),
             scheduler_port: port,
             scheduler_connect_timeout_seconds: 30,
@@ -156,10 +151,10 @@ impl Executor {
     }
 }
 
-/// The scheduler of a cluster, at an address.
+/// Runs the scheduler of a cluster at an address.
 ///
 /// # Errors
-/// Where the address is taken.
+/// The address is in use.
 pub fn run_scheduler(listen: SocketAddr, external_host: &str, advice: Advice) -> Result<(), ClusterError> {
     let codec = codec(advice);
     let config = SchedulerConfig {

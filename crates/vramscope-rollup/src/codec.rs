@@ -1,4 +1,4 @@
-//! [`Codec`]: how the parts of a plan that are ours go from machine to machine.
+//! [`Codec`]: serializes vramscope's parts of a plan for other machines.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -20,10 +20,10 @@ use serde::de::DeserializeOwned;
 use crate::provider::Recordings;
 use crate::scan::{Here, ScanData};
 
-/// What our parts begin with; Ballista's own are read by Ballista. Another version of what follows has another number.
+/// Prefix of vramscope's parts; Ballista decodes other parts. The number is the version of the following data.
 const MARK: &[u8] = b"vramscope 1 ";
 
-/// Writes and reads our parts as JSON behind a mark, and leaves the others to Ballista.
+/// Encodes vramscope's parts as JSON after a prefix, and delegates other parts to Ballista.
 #[derive(Debug)]
 pub(crate) struct Codec {
     here: Here,
@@ -42,7 +42,7 @@ fn write(part: &impl Serialize, buf: &mut Vec<u8>) -> Result<()> {
     serde_json::to_writer(buf, part).map_err(|e| DataFusionError::External(e.into()))
 }
 
-/// Our part, where it is one.
+/// Decodes a part with the prefix; `None` without it.
 fn read<T: DeserializeOwned>(buf: &[u8]) -> Option<Result<T>> {
     let json = buf.strip_prefix(MARK)?;
     Some(serde_json::from_slice(json).map_err(|e| DataFusionError::External(e.into())))

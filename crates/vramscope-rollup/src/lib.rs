@@ -1,10 +1,21 @@
 //! SQL over the recordings of many ranks, in this process or on a cluster, from disks and from stores.
 //!
 //! ```text
-//!   SQL --> DataFusion's plan, with a Scan for each table --> batches of rows --> table, CSV, JSON, Parquet
+//!   SQL --> DataFusion plan, with a scan per table --> batches of rows --> table, CSV, JSON, Parquet
 //!              in this process: a share of the recordings is a task
-//!              on a cluster:    a recording is a task of Ballista, by the Codec
+//!              on a cluster:    a recording is a task of Ballista, sent by the Codec
 //! ```
+
+//!
+//! # Modules
+//! - `query`: a `Job` plans SQL. `provider`: a table; filters on rank, host and file select recordings. `scan`: the data source. `codec`:
+//!   plan and table as JSON for other machines. `cluster`: Ballista's scheduler, executor and client. `store`: S3, GS and HTTP as
+//!   streams.
+//! - In one process, recordings are files of DataFusion's scan, distributed over one thread for each core. On a cluster, each is a group
+//!   and a task of Ballista. It is not a plan node of our own: Ballista can distribute a file scan, but lets each task run a whole
+//!   foreign leaf.
+//! - A thread reads a recording only when its rows are requested, and waits while two batches are pending. So no recordings pile up
+//!   behind a join. Only the columns of the plan are computed.
 
 mod answers;
 mod cluster;
@@ -22,7 +33,7 @@ pub use query::{Answered, Job, QueryError};
 pub use reading::Reading;
 pub use store::{Stores, list_stored};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! [`Recordings`]: a table of SQL whose rows are in recordings.
+//! [`Recordings`]: an SQL table whose rows come from recordings.
 
 use std::sync::Arc;
 
@@ -21,19 +21,19 @@ use crate::reading::Reading;
 use crate::scan::{Here, ScanData, Wanted};
 use crate::tables::{SqlTable, whose, whose_fields};
 
-/// The most tasks that summaries are made in on a cluster. Each of them looks up what is kept beside its recordings.
+/// Limit on the tasks for summaries on a cluster. Each task looks up the cached summaries of its recordings.
 const TASKS_OF_SUMMARIES: usize = 64;
 
-/// How recordings become the tasks of a query.
+/// The division of recordings into the tasks of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Tasks {
-    /// Each recording is one, which a machine of a cluster does, or another where that one fails.
+    /// One task per recording; another machine of the cluster repeats a failed task.
     Each,
-    /// So many, each with its share of the recordings: in one process, where as many are in memory at a time.
+    /// This number of tasks, each with a share of the recordings: for one process, which holds as many recordings in memory.
     AtOnce(usize),
 }
 
-/// What a table is made of: as data, which goes to other machines.
+/// The definition of a table, as data that can be sent to other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Of {
     pub(crate) table: SqlTable,
@@ -54,7 +54,7 @@ impl Recordings {
         Self { of, here }
     }
 
-    /// The recordings that the filters leave.
+    /// The recordings that pass the filters.
     pub(crate) fn chosen(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<RankFile>> {
         let Some(filter) = conjunction(unnormalize_cols(filters.iter().cloned())) else {
             return Ok(self.of.recordings.clone());
@@ -74,7 +74,7 @@ impl Recordings {
     }
 }
 
-/// Whether a filter asks whose a row is, and nothing else.
+/// Whether a filter uses only the columns of the recording: rank, host and file.
 fn is_of_files(filter: &Expr) -> Result<bool> {
     let fields = whose_fields();
     let asks_a_query = filter.exists(|part| {
@@ -118,7 +118,7 @@ impl TableProvider for Recordings {
         let chosen = self.chosen(state, filters)?;
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema().fields().len()).collect());
         let (groups, at_once) = match (tasks, table) {
-            // They are made several at a time by themselves.
+            // Summaries of one share are made in parallel.
             (Tasks::AtOnce(most), SqlTable::Summary) => (vec![vec![chosen]], most),
             (Tasks::AtOnce(most), _) => {
                 let each =
@@ -135,7 +135,7 @@ impl TableProvider for Recordings {
     }
 }
 
-/// Recordings dealt out in turn, the largest first.
+/// Distributes recordings round-robin, the largest first.
 fn shares(mut recordings: Vec<RankFile>, most: usize) -> Vec<Vec<RankFile>> {
     recordings.sort_by_key(|recording| std::cmp::Reverse(recording.length));
     let count = most.min(recordings.len()).max(1);

@@ -1,4 +1,4 @@
-//! [`Job`]: what is asked of the recordings of a job, in SQL, in this process or on a cluster.
+//! [`Job`]: runs SQL queries over the recordings of a job, in this process or on a cluster.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write};
@@ -26,19 +26,19 @@ use crate::reading::Reading;
 use crate::scan::{Here, ROWS, Said, Says};
 use crate::tables::SqlTable;
 
-/// What sorting and grouping may take of memory, in bytes; what needs more goes to the disk meanwhile.
+/// Memory limit of sorting and grouping in bytes; larger data is spilled to disk.
 const MEMORY: usize = 2 << 30;
 
-/// Why a query has no answer.
+/// Why a query failed.
 #[derive(Debug, Error)]
 pub enum QueryError {
-    /// The query is none that can be answered, or its answer failed: why, in one line.
+    /// The query is invalid or not allowed, or its execution failed; one line.
     #[error("{0}")]
     Sql(String),
-    /// The cluster does not answer.
+    /// The cluster failed.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
-    /// No thread could be started.
+    /// A thread could not be started.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -51,46 +51,46 @@ impl From<DataFusionError> for QueryError {
         let line = line.trim_start_matches("Error during planning: ");
         Self::Sql(match line.split_once(" not supported: ") {
             Some(("DDL" | "DML" | "Statement", what)) => {
-                format!("a query reads recordings and changes nothing: {what} is not answered")
+                format!("only queries that read are allowed, not {what}")
             }
             _ => line.to_owned(),
         })
     }
 }
 
-/// The recordings of a job, and who answers what is asked of them.
+/// The recordings of a job, and the options for queries.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The recordings.
     pub recordings: Vec<RankFile>,
-    /// How they are read.
+    /// Options for reading them.
     pub reading: Reading,
-    /// How many are in work at a time; 0 is one for each core. Of a cluster, its executors decide.
+    /// Number of recordings processed in parallel; 0 is the number of cores. On a cluster, the executors decide.
     pub at_once: usize,
-    /// The scheduler of a cluster that does the work, as `df://host:50050`.
+    /// The URL of a cluster's scheduler, as `df://host:50050`; `None` uses this process.
     pub cluster: Option<String>,
-    /// How the reader does what summaries advise.
+    /// How the reader follows the summaries' advice.
     pub advice: Advice,
 }
 
-/// What became of a query.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
-    /// How many rows were written.
+    /// The number of written rows.
     pub rows: u64,
-    /// There are more rows than the form shows.
+    /// Whether the format cut further rows.
     pub is_cut: bool,
-    /// Recordings that could not be read, each with the reason; their rows are left out.
+    /// Recordings that could not be read, with the reasons; their rows are missing.
     pub broken: BTreeMap<String, String>,
-    /// What else there is to say, a line each.
+    /// Further notes, one line each.
     pub notes: Vec<String>,
 }
 
 impl Job {
-    /// Answers a statement that reads, and writes the rows.
+    /// Runs a read-only statement, and writes the rows.
     ///
     /// # Errors
-    /// Where it is no query that can be answered, or the answer cannot be written.
+    /// The statement is not a valid read-only query, or the output cannot be written.
     pub fn query(
         &self,
         sql: &str,
@@ -99,15 +99,15 @@ impl Job {
     ) -> Result<Answered, QueryError> {
         let runtime = Runtime::new()?;
         let answered = runtime.block_on(self.answer(sql, format, out));
-        // A thread may still read a recording whose rows nobody wants.
+        // A thread may still read a recording whose rows are not needed; it is not awaited.
         runtime.shutdown_background();
         answered
     }
 
-    /// The summaries of the recordings, a row each, in their order, and notes on what could not be kept.
+    /// The summaries of the recordings in their order, one row each, and notes about summaries that could not be cached.
     ///
     /// # Errors
-    /// Where there is no answer.
+    /// The query failed.
     pub fn summaries(&self) -> Result<(Vec<RankRow>, Vec<String>), QueryError> {
         let runtime = Runtime::new()?;
         runtime.block_on(async {
@@ -176,7 +176,7 @@ impl Job {
         Ok(read.into_values().collect())
     }
 
-    /// Other machines keep to themselves what they could not read; their summaries say it.
+    /// Collects read errors of other machines from the summaries, because executors do not report them.
     async fn ask_what_is_broken(&self, says: &Says) -> Result<(), QueryError> {
         let sql = "SELECT file, error FROM summary WHERE error IS NOT NULL";
         for batch in self.frame(sql, says).await?.collect().await? {
@@ -209,7 +209,7 @@ impl Job {
             let of = Of { table, recordings: self.recordings.clone(), tasks, reading: self.reading };
             context.register_table(table.name(), Arc::new(Recordings::new(of, here.clone())))?;
         }
-        // A query reads recordings, and nothing else of the machine.
+        // A query may only read recordings, not other data of the machine.
         let reads =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         Ok(context.sql_with_options(sql, reads).await?)

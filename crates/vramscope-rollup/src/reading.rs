@@ -1,14 +1,14 @@
-//! [`Reading`]: how recordings are read.
+//! [`Reading`]: options for reading recordings.
 
 use serde::{Deserialize, Serialize};
 use vramscope_trace::formats::ReadOptions;
 
-/// How recordings are read: as data, which goes to other machines.
+/// Options for reading recordings, as data that can be sent to other machines.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// How many bytes a compressed recording may expand to; `None` is the reader's own limit.
+    /// Limit on the decompressed size of a recording in bytes; `None` is the reader's default.
     pub expanded_bytes: Option<u64>,
-    /// Summaries are made anew, and none is kept.
+    /// Whether to neither read nor write cached summaries.
     pub no_cache: bool,
 }
 

@@ -1,7 +1,7 @@
-//! [`RecordingsSource`]: how DataFusion's scan of files reads recordings.
+//! [`RecordingsSource`]: reads recordings in DataFusion's file scan.
 //!
-//! A file of the scan is one recording, or for summaries several. DataFusion deals files out to whoever is free, and Ballista
-//! makes a task of each group of them.
+//! A file of the scan is one recording, or several for summaries. DataFusion assigns files to idle threads, and Ballista makes one task of
+//! each group of files.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,23 +36,23 @@ use crate::reading::Reading;
 use crate::store::Stores;
 use crate::tables::{SqlTable, WHOSE, rows};
 
-/// Rows of a batch.
+/// Rows per batch.
 pub(crate) const ROWS: usize = 8192;
 
-/// Batches that wait between the thread that makes rows and whoever takes them.
+/// Limit on the batches between the producing thread and the consumer.
 const WAITING: usize = 2;
 
 /// Recordings that are read as one file of a scan.
 pub(crate) type Share = Vec<RankFile>;
 
-/// What is read: as data, which goes to other machines.
+/// The rows and columns to read, as data that can be sent to other machines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wanted {
     pub(crate) table: SqlTable,
-    /// Columns by their places in the table, in the order in which they are wanted.
+    /// Column indices in the table, in the requested order.
     pub(crate) columns: Vec<usize>,
     pub(crate) reading: Reading,
-    /// How many summaries of a share are made at a time.
+    /// Number of summaries of a share made in parallel.
     pub(crate) at_once: usize,
 }
 
@@ -60,27 +60,27 @@ pub(crate) struct Wanted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ScanData {
     pub(crate) wanted: Wanted,
-    /// Who reads what: a group is a partition of the plan.
+    /// The shares by partition of the plan.
     pub(crate) groups: Vec<Vec<Share>>,
-    /// No partition needs to have more rows.
+    /// Limit on the rows of each partition.
     pub(crate) limit: Option<usize>,
 }
 
-/// What is to be said beside the rows.
+/// Messages of a query.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Said {
-    /// The recordings that could not be read, each with the reason.
+    /// The recordings that could not be read, with the reasons.
     pub(crate) broken: BTreeMap<String, String>,
-    /// Lines that are no recording's.
+    /// Notes that belong to no recording.
     pub(crate) notes: Vec<String>,
 }
 
-/// What all threads of a query say, together.
+/// Collects messages of all threads of a query.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Says(Arc<Mutex<Said>>);
 
 impl Says {
-    /// A recording could not be read.
+    /// Adds a recording that could not be read.
     pub(crate) fn broken(&self, file: &str, reason: String) {
         log::warn!("{file}: {reason}");
         self.lock().broken.insert(file.to_owned(), reason);
@@ -91,7 +91,7 @@ impl Says {
         self.lock().notes.push(note);
     }
 
-    /// All that was said until now.
+    /// All messages so far.
     pub(crate) fn all(&self) -> Said {
         self.lock().clone()
     }
@@ -101,11 +101,11 @@ impl Says {
     }
 }
 
-/// What a scan has where it runs, and does not go to other machines.
+/// The local state of a scan, which is not sent to other machines.
 #[derive(Debug, Clone)]
 pub(crate) struct Here {
     pub(crate) says: Says,
-    /// How the reader does what summaries advise.
+    /// How the reader follows the summaries' advice.
     pub(crate) advice: Advice,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct RecordingsSource {
 }
 
 impl ScanData {
-    /// The part of a plan that scans.
+    /// The scan as a part of a plan.
     pub(crate) fn plan(self, here: Here) -> Arc<dyn ExecutionPlan> {
         let schema = self.wanted.table.projected(&self.wanted.columns);
         let source = RecordingsSource {
@@ -144,7 +144,7 @@ impl ScanData {
         DataSourceExec::from_data_source(config)
     }
 
-    /// The same from the part of a plan, where it is ours.
+    /// The scan in a part of a plan; `None` for other parts.
     pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
         let source: &dyn std::any::Any = plan.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
         let config = source.downcast_ref::<FileScanConfig>()?;
@@ -186,7 +186,7 @@ impl FileSource for RecordingsSource {
         write!(f, ", table={}", self.wanted.table.name())
     }
 
-    /// A recording has no parts that could be read alone.
+    /// Always false: a part of a recording cannot be read alone.
     fn supports_repartitioning(&self) -> bool {
         false
     }
@@ -206,7 +206,7 @@ struct Opener {
 }
 
 impl FileOpener for Opener {
-    /// Nothing is read before rows are asked for: what waits for another part of the plan holds no memory.
+    /// Reading starts when rows are requested, so that a waiting scan holds no memory.
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
         let RecordingsSource { wanted, here, schema, most_rows, .. } = self.source.clone();
         let (schema, limit) = (schema.table_schema().clone(), self.limit);
@@ -226,7 +226,7 @@ impl FileOpener for Opener {
     }
 }
 
-/// Reads the recordings of a share, until nobody wants more rows.
+/// Reads the recordings of a share until no more rows are needed.
 fn read(
     wanted: &Wanted,
     share: &[RankFile],
@@ -247,21 +247,21 @@ fn read(
     }
 }
 
-/// The rows of a share under way.
+/// The rows of a share in progress.
 struct Rows<'s> {
     wanted: &'s Wanted,
-    /// The columns of the table's own, by their places there.
+    /// The columns of the exported table, by their indices there.
     own: Vec<usize>,
     schema: SchemaRef,
     most_rows: usize,
     here: &'s Here,
     out: &'s Sender<Result<RecordBatch>>,
-    /// How many rows are still wanted.
+    /// The number of rows still needed.
     left: usize,
 }
 
 impl Rows<'_> {
-    /// Recordings are read one after the other, and of each one device is in memory at a time.
+    /// Emits rows of recordings, which are read one after the other, with one device in memory at a time.
     fn of_recordings(mut self, table: Table, recordings: &[RankFile]) -> Result<()> {
         for recording in recordings {
             if self.left == 0 || self.out.is_closed() {
@@ -291,7 +291,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Summaries are taken from where they are kept, as far as they are.
+    /// Emits rows of summaries, which may come from the cache.
     fn of_summaries(mut self, recordings: &[RankFile]) -> Result<()> {
         let options = WorkOptions {
             jobs: self.wanted.at_once,
@@ -316,7 +316,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// Gives rows away.
+    /// Sends rows to the consumer.
     fn emit(&mut self, recording: &RankFile, batch: &RecordBatch) -> ControlFlow<()> {
         let batch = batch.slice(0, batch.num_rows().min(self.left));
         self.left -= batch.num_rows();

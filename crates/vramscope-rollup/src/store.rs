@@ -1,6 +1,6 @@
-//! [`Stores`]: recordings in stores, `s3://`, `gs://`, and what `http://` and `https://` serve.
+//! [`Stores`]: recordings in stores at `s3://`, `gs://`, `http://` and `https://` URLs.
 //!
-//! Who may read is told by the usual environment: `AWS_ACCESS_KEY_ID` and its like, `GOOGLE_APPLICATION_CREDENTIALS`.
+//! Credentials come from the usual environment variables: `AWS_ACCESS_KEY_ID` and similar, `GOOGLE_APPLICATION_CREDENTIALS`.
 
 use std::io::{self, Read};
 use std::sync::{Arc, LazyLock};
@@ -20,36 +20,36 @@ use tokio::runtime::Runtime;
 use url::Url;
 use vramscope_fleet::{Store, Stored};
 
-/// How long a store may take until it says anything: a connection, or the next bytes.
+/// Timeout for any answer of a store: a connection, or the next bytes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a connection may take.
+/// Timeout of a connection attempt.
 const TO_CONNECT: Duration = Duration::from_secs(5);
 
-/// How often and how long something that fails is tried again.
+/// Number and total duration of retries.
 const RETRIES: usize = 3;
 const RETRY_FOR: Duration = Duration::from_secs(15);
 
-/// Where credentials come from.
-const WHO: &str = "who may read is told by the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+/// Advice about credentials.
+const WHO: &str = "set the credentials in the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
 
-/// Talks to stores, for whoever waits.
+/// The runtime for network access.
 static NETWORK: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("stores").enable_all().build()
 });
 
-/// The files under an address, or the file there.
+/// The files under a URL, or the file at the URL.
 ///
 /// # Errors
-/// In words where the store does not answer, or refuses.
+/// A message if the store does not answer or refuses.
 pub fn list_stored(address: &str) -> Result<Vec<Stored>, String> {
     let place = Place::of(address)?;
     waited_for(async {
-        // A prefix of a store has no file of its own.
+        // A prefix of a store is not a file.
         if !address.ends_with('/') && !place.path.as_ref().is_empty() {
             match place.store.head(&place.path).await {
                 Ok(file) => return Ok(vec![place.stored(&file)]),
-                // What HTTP serves is a file, or a folder whose address says so.
+                // An HTTP URL is a file, unless it ends in a slash.
                 Err(e) if address.starts_with("http") => return Err(in_words(&e)),
                 Err(_) => {}
             }
@@ -63,7 +63,7 @@ pub fn list_stored(address: &str) -> Result<Vec<Stored>, String> {
     })
 }
 
-/// Reads `s3://`, `gs://`, `http://` and `https://`.
+/// Reads files at `s3://`, `gs://`, `http://` and `https://` URLs.
 #[derive(Debug)]
 pub struct Stores;
 
@@ -78,28 +78,28 @@ impl Store for Stores {
     }
 }
 
-/// Waits for what happens in the network.
+/// Blocks until a network operation completes.
 fn waited_for<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
-    let network = NETWORK.as_ref().map_err(|e| format!("cannot talk to stores: {e}"))?;
+    let network = NETWORK.as_ref().map_err(|e| format!("cannot access stores: {e}"))?;
     let _entered = network.enter();
     network.block_on(async {
-        let late = |_| format!("the store said nothing for {} s", PATIENCE.as_secs());
+        let late = |_| format!("the store did not answer within {} s", PATIENCE.as_secs());
         tokio::time::timeout(PATIENCE, work).await.map_err(late)?
     })
 }
 
-/// Where something lies.
+/// A location in a store.
 struct Place {
     store: Arc<dyn ObjectStore>,
     path: Path,
-    /// What stands before paths in addresses.
+    /// The URL prefix of all paths.
     before: String,
 }
 
 impl Place {
     fn of(address: &str) -> Result<Self, String> {
-        let url = Url::parse(address).map_err(|e| format!("is no address: {e}"))?;
-        let host = url.host_str().ok_or("names no bucket or host")?;
+        let url = Url::parse(address).map_err(|e| format!("is not a URL: {e}"))?;
+        let host = url.host_str().ok_or("contains no bucket or host")?;
         let before = match url.port() {
             Some(port) => format!("{}://{host}:{port}/", url.scheme()),
             None => format!("{}://{host}/", url.scheme()),
@@ -110,7 +110,7 @@ impl Place {
             RetryConfig { max_retries: RETRIES, retry_timeout: RETRY_FOR, backoff: BackoffConfig::default() };
         let store: Result<Arc<dyn ObjectStore>, Error> = match url.scheme() {
             "s3" => {
-                // A server of one's own has no certificate.
+                // Private servers often have no certificate.
                 let is_plain = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"]
                     .iter()
                     .any(|name| std::env::var(name).is_ok_and(|endpoint| endpoint.starts_with("http://")));
@@ -142,29 +142,29 @@ impl Place {
     }
 }
 
-/// What a store says, in a line.
+/// A store's error on one line.
 fn in_words(error: &Error) -> String {
-    // The innermost says it; around it stand numbers of requests.
+    // The innermost error has the reason; the outer ones contain request numbers.
     let mut innermost: &dyn std::error::Error = error;
     while let Some(source) = innermost.source() {
         innermost = source;
     }
     let text = innermost.to_string();
     let first = text.lines().next().unwrap_or_default();
-    // Listing has no words of its own for these.
+    // Errors of listing have no separate variants for these.
     let is_absent = matches!(error, Error::NotFound { .. }) || first.contains("404 Not Found");
     let is_refused = matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. })
         || ["401 Unauthorized", "403 Forbidden"].iter().any(|status| first.contains(status));
     if is_absent {
-        "the store has nothing there; is the bucket called so?".to_owned()
+        "the store has no such file; check the name of the bucket".to_owned()
     } else if is_refused {
-        format!("the store refuses to show it; {WHO}")
+        format!("the store refuses access; {WHO}")
     } else {
         format!("the store cannot be read: {first}")
     }
 }
 
-/// The bytes of a file, as they arrive.
+/// Streams the bytes of a file.
 struct Arriving {
     chunks: BoxStream<'static, object_store::Result<Bytes>>,
     here: Bytes,

@@ -1,4 +1,4 @@
-//! [`SqlTable`]: the tables of SQL, each with the columns that tell whose rows they are.
+//! [`SqlTable`]: the SQL tables, each with columns that identify the recording.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_export::{SUMMARY_COLUMNS, Table, arrow_schema, arrow_summary_schema};
 use vramscope_fleet::RankFile;
 
-/// A table that queries know.
+/// An SQL table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SqlTable {
@@ -22,10 +22,10 @@ pub(crate) enum SqlTable {
     Summary,
 }
 
-/// How many columns of every table tell whose rows they are: `rank`, `host`, `file`.
+/// Number of columns that identify the recording in every table: `rank`, `host`, `file`.
 pub(crate) const WHOSE: usize = 3;
 
-/// The types of the tables, in the order of [`SqlTable::ALL`].
+/// The column types of the tables, in the order of [`SqlTable::ALL`].
 static SCHEMAS: LazyLock<Vec<SchemaRef>> = LazyLock::new(|| {
     let schema = |table: &SqlTable| {
         let all = |columns: usize| (0..columns).collect::<Vec<_>>();
@@ -44,7 +44,7 @@ impl SqlTable {
     pub(crate) const ALL: [Self; 5] =
         [Self::Events, Self::Allocations, Self::Segments, Self::Holders, Self::Summary];
 
-    /// The table of an export that has its rows; `None` of summaries, which are not made of what is in memory alone.
+    /// The export table with the same rows; `None` for summaries, which have no export table.
     pub(crate) fn export(self) -> Option<Table> {
         match self {
             Self::Events => Some(Table::Events),
@@ -59,19 +59,19 @@ impl SqlTable {
         self.export().map_or("summary", Table::name)
     }
 
-    /// The types of its columns.
+    /// The column types.
     pub(crate) fn schema(self) -> SchemaRef {
         SCHEMAS[self as usize].clone()
     }
 
-    /// The types of some of its columns.
+    /// The types of some columns.
     pub(crate) fn projected(self, columns: &[usize]) -> SchemaRef {
         let schema = self.schema();
         Arc::new(Schema::new(columns.iter().map(|&at| schema.field(at).clone()).collect::<Vec<_>>()))
     }
 }
 
-/// The types of the columns that tell whose rows they are.
+/// The types of the columns that identify the recording.
 pub(crate) fn whose_fields() -> Vec<Field> {
     vec![
         Field::new("rank", DataType::Int64, false),
@@ -80,7 +80,7 @@ pub(crate) fn whose_fields() -> Vec<Field> {
     ]
 }
 
-/// A dictionary lets each text be there once in a batch, and so do views, which every function of SQL takes.
+/// Replaces dictionaries by string views: both store each text once per batch, but all SQL functions accept views.
 fn with_plain_text(field: &Field) -> Field {
     match field.data_type() {
         DataType::Dictionary(..) => field.clone().with_data_type(DataType::Utf8View),
@@ -88,7 +88,7 @@ fn with_plain_text(field: &Field) -> Field {
     }
 }
 
-/// What the columns that tell whose rows they are say of a recording.
+/// The values of the columns that identify the recording.
 pub(crate) fn whose(recording: &RankFile) -> [ScalarValue; WHOSE] {
     [
         ScalarValue::Int64(i64::try_from(recording.rank.number).ok()),
@@ -97,7 +97,7 @@ pub(crate) fn whose(recording: &RankFile) -> [ScalarValue; WHOSE] {
     ]
 }
 
-/// Rows of a recording as a query takes them: `columns` of the table, of which `own` has those of its own in the same order.
+/// Rows of a recording for a query: `columns` of the table. `own` contains the table's other columns in the same order.
 pub(crate) fn rows(
     schema: &SchemaRef,
     columns: &[usize],

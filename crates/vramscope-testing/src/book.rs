@@ -1,4 +1,4 @@
-//! The README, the book in `docs/` and the READMEs of the crates, as tests read them.
+//! The README, the book in `docs/` and the READMEs of the crates, as the tests read them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot read the book fails")]
 
 use std::fs;
@@ -7,44 +7,44 @@ use std::path::{Path, PathBuf};
 /// A block of code between two fences of a page.
 #[derive(Debug, Clone)]
 pub struct Fence {
-    /// The page, from the root of the checkout on.
+    /// The page's path from the root of the checkout.
     pub page: String,
-    /// The line of the page that opens the block, from 1.
+    /// The line number of the opening fence, from 1.
     pub line: usize,
-    /// What stands behind the opening fence: a language, such as `sh`, and words that say more, such as `needs-gpu`.
+    /// The text after the opening fence: a language, such as `sh`, and further words, such as `needs-gpu`.
     pub info: String,
     /// The lines between the fences.
     pub lines: Vec<String>,
 }
 
 impl Fence {
-    /// The first word of the info string: `sh`, `rust`, `rust,ignore`, `text` ...
+    /// Returns the first word of the info string: `sh`, `rust`, `rust,ignore`, `text` ...
     pub fn language(&self) -> &str {
         self.info.split(' ').next().unwrap_or_default()
     }
 
-    /// What a machine must have for this block to run, as `gpu`, where the block says so: no test runs it.
+    /// Returns what a machine needs to run this block, such as `gpu`, if the block names it: no test runs it.
     pub fn needs(&self) -> Option<&str> {
         self.info.split(' ').find_map(|word| word.strip_prefix("needs-"))
     }
 }
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// A page's text; `page` is its path from the root of the checkout on.
+/// Returns a page's text; `page` is its path from the root of the checkout.
 pub fn read(page: &str) -> String {
     fs::read_to_string(root().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"))
 }
 
-/// The crates of the project, by the names of their folders, in order.
+/// Returns the folder names of the project's crates, sorted.
 pub fn crates() -> Vec<String> {
     names_in("crates")
 }
 
-/// The pages of the book: every Markdown file in `docs/` and in `docs/python/`, but the index itself.
+/// Returns the pages of the book: every Markdown file in `docs/` and in `docs/python/`, except the index.
 pub fn pages_of_the_book() -> Vec<String> {
     let pages_in = |folder: &'static str| {
         let names = names_in(folder).into_iter().filter(|name| name.ends_with(".md") && name != "SUMMARY.md");
@@ -55,14 +55,14 @@ pub fn pages_of_the_book() -> Vec<String> {
     pages
 }
 
-/// Every page with examples: the README, the book and the READMEs of the crates.
+/// Returns every page with examples: the README, the book and the READMEs of the crates.
 pub fn pages() -> Vec<String> {
     let of_crates = crates().into_iter().map(|name| format!("crates/{name}/README.md"));
     let of_crates = of_crates.filter(|page| root().join(page).exists());
     ["README.md".to_owned()].into_iter().chain(pages_of_the_book()).chain(of_crates).collect()
 }
 
-/// The blocks of code of a page, in order.
+/// Returns the code blocks of a page, in order.
 pub fn fences(page: &str) -> Vec<Fence> {
     let text = read(page);
     let mut found = Vec::new();
@@ -86,7 +86,7 @@ pub fn fences(page: &str) -> Vec<Fence> {
     found
 }
 
-/// The names of what lies in a folder, in order.
+/// Returns the names in a folder, sorted.
 fn names_in(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(root().join(folder)).unwrap();
     let mut names: Vec<String> =

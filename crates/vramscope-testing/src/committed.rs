@@ -1,12 +1,12 @@
-//! Files that are written by tests and committed: what a program reads of another language.
+//! Files that tests generate and that are committed, for programs in another language.
 
 use crate::book::root;
 
-/// Holds a committed file, named from the root of the repository, to what it should be now. As with snapshots,
+/// Compares a committed file, whose path is relative to the repository's root, with its current contents. As with snapshots,
 /// `INSTA_UPDATE=always` writes it.
 ///
 /// # Panics
-/// Where the two differ, or the file cannot be read or written.
+/// The two differ, or the file cannot be read or written.
 pub fn committed(path: &str, now: &str) {
     let file = root().join(path);
     let done = if std::env::var("INSTA_UPDATE").is_ok_and(|update| update == "always") {
@@ -22,7 +22,7 @@ pub fn committed(path: &str, now: &str) {
     }
 }
 
-/// A TypeScript declaration, as the library that makes it writes it, with one member a line.
+/// Formats a TypeScript declaration of the generating library, with one member per line.
 pub fn typescript(docs: Option<&str>, declaration: &str) -> String {
     let mut out = String::from("\n");
     out += docs.unwrap_or_default();
@@ -49,7 +49,7 @@ pub fn typescript(docs: Option<&str>, declaration: &str) -> String {
                 out.truncate(out.trim_end().len());
                 out += &format!("\n{:indent$}}}", "", indent = 2 * depth);
             }
-            // Between members; those of tuples and of types with parameters have one bracket more.
+            // A comma between members; in tuples and parameter lists, a bracket is still open.
             ',' if depth > 0 && is_balanced(&out) => {
                 rest = rest.trim_start();
                 out += &format!(";\n{:indent$}", "", indent = 2 * depth);
@@ -60,7 +60,7 @@ pub fn typescript(docs: Option<&str>, declaration: &str) -> String {
     out + "\n"
 }
 
-/// Every bracket of the last line is closed.
+/// Whether every bracket of the last line is closed.
 fn is_balanced(written: &str) -> bool {
     let line = written.lines().next_back().unwrap_or_default();
     let count = |brackets: [char; 2]| line.matches(brackets[0]).count() == line.matches(brackets[1]).count();

@@ -1,7 +1,7 @@
-//! Fleets whose answer is known: the recordings of many ranks, made of a real one with differences that a seed chooses.
+//! Fleets with a known result: recordings of many ranks, made from a real one with differences that a seed chooses.
 //!
-//! What a rank does is changed, event by event: what is freed, what is held beside, a request that fails at the end. The answers
-//! are those of the program that is tested.
+//! The events of a rank are changed: some allocations are freed, extra memory is held, a request fails at the end. The program under test
+//! computes the results.
 #![allow(clippy::unwrap_used, reason = "a test that cannot write its recordings fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,25 +16,25 @@ use vramscope_trace::{
 /// Pipeline stages.
 const STAGES: u64 = 8;
 
-/// Ranks on a host.
+/// Number of ranks per host.
 const ON_A_HOST: u64 = 8;
 
-/// What was done to which ranks; all other ranks are alike.
+/// The changes and their ranks; all other ranks are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// How many ranks there are, a multiple of eight.
+    /// Number of ranks, a multiple of eight.
     pub ranks: u64,
-    /// The rank that leaks: all others free what it keeps.
+    /// The rank that leaks: all others free the leaked allocations.
     pub leaks: u64,
     /// The pipeline stage that holds a fifth more, and its ranks.
     pub larger_stage: (u64, Vec<u64>),
-    /// The ranks that run out of memory, the first one first.
+    /// The ranks that run out of memory, the earliest first.
     pub out_of_memory: [u64; 2],
-    /// Ranks whose files are cut off, empty, and something else.
+    /// The ranks with a truncated file, an empty file, and a file of another format.
     pub broken: [u64; 3],
 }
 
-/// Numbers that look like chance and are the same every time (SplitMix64).
+/// Deterministic pseudorandom numbers (SplitMix64).
 struct Chance(u64);
 
 impl Chance {
@@ -48,7 +48,7 @@ impl Chance {
 }
 
 impl Plan {
-    /// A plan for so many ranks, a multiple of eight.
+    /// Creates a plan for this number of ranks, a multiple of eight.
     pub fn new(ranks: u64, seed: u64) -> Self {
         let mut chance = Chance(seed);
         let stage = chance.below(STAGES);
@@ -66,16 +66,16 @@ impl Plan {
         Self { ranks, leaks, larger_stage, out_of_memory, broken }
     }
 
-    /// Where the recording of a rank lies in the folder of the fleet: `host-03/rank_0017_pp2.pickle`.
+    /// Returns the path of a rank's recording in the folder of the fleet: `host-03/rank_0017_pp2.pickle`.
     pub fn file(&self, rank: u64) -> PathBuf {
         let stage = rank / (self.ranks / STAGES).max(1);
         format!("host-{:02}/rank_{rank:04}_pp{stage}.pickle", rank / ON_A_HOST).into()
     }
 
-    /// Writes all recordings into `folder`. `base` is the recording that they are made of.
+    /// Writes all recordings into `folder`, made from the recording `base`.
     ///
     /// # Panics
-    /// Where they cannot be written.
+    /// They cannot be written.
     pub fn write(&self, folder: &Path, base: &Trace) {
         let healthy = {
             let mut trace = base.clone();
@@ -89,17 +89,17 @@ impl Plan {
         }
     }
 
-    /// The file of a rank.
+    /// Returns the file of a rank.
     fn recording(&self, rank: u64, leaking: &Trace, healthy: &Trace) -> Vec<u8> {
         let mut trace = if rank == self.leaks { leaking.clone() } else { healthy.clone() };
         let mut chance = Chance(rank);
-        // No two ranks are the same to the byte, as in real jobs.
+        // The files of two ranks always differ, as in real jobs.
         let jitter = 512 * (1 + chance.below(64));
         hold(&mut trace, jitter);
         if self.larger_stage.1.contains(&rank) {
             hold(&mut trace, 10 << 20);
         }
-        // In order of time, a second apart.
+        // In time order, a second apart.
         if let Some(position) = self.out_of_memory.iter().position(|&of| of == rank) {
             run_out(&mut trace, 1_000_000 * (1 + position as i64));
         }
@@ -115,16 +115,16 @@ impl Plan {
     }
 }
 
-/// The committed recording of a program that leaks, which fleets are made of.
+/// Returns the committed recording of a leaking program, from which fleets are made.
 ///
 /// # Panics
-/// Where it cannot be read.
+/// It cannot be read.
 pub fn base() -> Trace {
     let file = fs::File::open(crate::book::root().join("examples/leak.pickle")).unwrap();
     Trace::clone(&read(file, &mut |_| {}).unwrap().trace)
 }
 
-/// What keeps piling up goes again: of allocations that are never freed, each goes right before the next one of its stack and size.
+/// Removes the leak: each allocation that is never freed is freed just before the next one of its stack and size.
 fn free_what_leaks(trace: &mut Trace) {
     let device = trace.devices.iter_mut().max_by_key(|device| device.events.len()).unwrap();
     let live: BTreeSet<u64> = device
@@ -159,7 +159,7 @@ fn free_what_leaks(trace: &mut Trace) {
     }
 }
 
-/// Holds so many bytes more from the beginning to the end, in a segment of their own, at the first line that allocates.
+/// Holds this many more bytes from start to end, in a separate segment, at the first allocating line.
 fn hold(trace: &mut Trace, bytes: u64) {
     const SMALL: u64 = 1 << 20;
     const SEGMENT: u64 = 2 << 20;
@@ -214,14 +214,14 @@ fn hold(trace: &mut Trace, bytes: u64) {
     device.push_segment(segment, [block, rest].into_iter().filter(|block| block.size > 0));
 }
 
-/// A request fails so many microseconds after the last event.
+/// Adds a request that fails this many microseconds after the last event.
 fn run_out(trace: &mut Trace, after_us: i64) {
     let device =
         trace.devices.iter_mut().max_by_key(|device: &&mut DeviceTrace| device.events.len()).unwrap();
     let last = device.events.get(device.events.len() - 1);
     let asked = device.events.iter().filter(|event| event.action == Action::Alloc).last().unwrap();
     let time_us = last.time_us.map(|time| time + after_us);
-    // As PyTorch writes it: the address is what the driver had free.
+    // As PyTorch writes it: the address is the driver's free bytes.
     device.events.push(Event { action: Action::Oom, address: 64 << 20, size: 1 << 30, time_us, ..asked });
 }
 

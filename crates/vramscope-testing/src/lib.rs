@@ -1,12 +1,10 @@
-//! What the tests of all crates share: how a test says that it cannot run on this machine, GPUs that are only counters
-//! ([`on_phantom`]), recordings of whole jobs ([`fleet`]), the pages whose examples are tested ([`book`]), and files that are written by
-//! tests ([`committed`]).
+//! Shared test support: skipping tests that cannot run on this machine, phantom GPUs ([`on_phantom`]), recordings of whole jobs
+//! ([`fleet`]), the pages whose examples are tested ([`book`]), and generated files ([`committed`]).
 //!
-//! A test that needs something which may not be there, such as tmux, calls [`skip`] and returns. Nobody sees what a
-//! test that passes prints, so each skip is also written to the file that `VRAMSCOPE_SKIPS` names, which `./test` counts
-//! in its closing lines. In continuous integration (`CI` is set) only what is listed in `.ci/may-skip` or named in
-//! `VRAMSCOPE_MAY_SKIP` may be missing: any other skip fails its test.
-#![allow(clippy::panic, clippy::print_stderr, reason = "this is for tests")]
+//! A test whose requirement is missing, such as tmux, calls [`skip`] and returns. The output of passing tests is hidden, so each skip is
+//! also written to the file that `VRAMSCOPE_SKIPS` names. `./test` counts these at its end. In continuous integration (`CI` is set), only
+//! the requirements in `.ci/may-skip` or `VRAMSCOPE_MAY_SKIP` may be missing: any other skip fails its test.
+#![allow(clippy::panic, clippy::print_stderr, reason = "used only by tests")]
 
 pub mod book;
 mod committed;
@@ -19,22 +17,22 @@ pub use phantom::{is_on_phantom, on_phantom, own_test, phantom_gpu, phantom_run}
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What may be missing in continuous integration, one name a line.
+/// The requirements that may be missing in continuous integration, one per line.
 const MAY_SKIP: &str = include_str!("../../../.ci/may-skip");
 
-/// Says that the test that calls it does not run, for want of `need` (one word, such as `gpu`); `why` is for who reads
+/// Reports that the calling test does not run, because the requirement `need` is missing (one word, such as `gpu`). `why` explains it in
 /// the test's output.
 ///
 /// # Panics
-/// In continuous integration, where `need` is not among what may be missing.
+/// In continuous integration, if `need` may not be missing.
 pub fn skip(need: &str, why: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("?");
-    eprintln!("skipped for want of {need}: {why}");
+    eprintln!("skipped, {need} is missing: {why}");
     if let Some(file) = std::env::var_os("VRAMSCOPE_SKIPS") {
         let line = format!("{need} {test}\n");
         let opened = std::fs::OpenOptions::new().create(true).append(true).open(&file);
-        // One write: tests of several processes append to the same file.
+        // A single write, because tests of several processes append to the same file.
         if let Err(e) = opened.and_then(|mut file| file.write_all(line.as_bytes())) {
             panic!("{}: {e}", Path::new(&file).display());
         }
@@ -42,29 +40,29 @@ pub fn skip(need: &str, why: &str) {
     let more = std::env::var("VRAMSCOPE_MAY_SKIP").unwrap_or_default();
     assert!(
         std::env::var_os("CI").is_none_or(|ci| ci.is_empty()) || may_skip(need, MAY_SKIP, &more),
-        "{test} cannot run for want of {need}: {why}. Where that is meant, name it in .ci/may-skip or VRAMSCOPE_MAY_SKIP"
+        "{test} cannot run, {need} is missing: {why}. If this is intended, add it to .ci/may-skip or VRAMSCOPE_MAY_SKIP"
     );
 }
 
-/// The need is on the list, or among the words of `more`.
+/// Whether the requirement is on the list, or among the words of `more`.
 fn may_skip(need: &str, list: &str, more: &str) -> bool {
     let listed = list.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     listed.chain(more.split_whitespace()).any(|allowed| allowed == need)
 }
 
-/// The folder of larger recordings, beside the checkout or where `VRAMSCOPE_DATA` names it; [`skip`]s where it is not.
+/// Returns the folder of larger recordings, next to the checkout or in `VRAMSCOPE_DATA`; [`skip`]s if it does not exist.
 pub fn recordings() -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let folder = std::env::var_os("VRAMSCOPE_DATA").map_or_else(beside, PathBuf::from);
     if !folder.is_dir() {
         let at = folder.display();
-        skip("recordings", &format!("there is no folder {at}; VRAMSCOPE_DATA may name another"));
+        skip("recordings", &format!("there is no folder {at}; set VRAMSCOPE_DATA to use another"));
         return None;
     }
     Some(folder)
 }
 
-/// The interpreter that the environment variable `variable` names; [`skip`]s for want of `need` where it names none.
+/// Returns the interpreter in the environment variable `variable`; [`skip`]s with `need` if it is not set.
 pub fn interpreter(need: &str, variable: &str) -> Option<String> {
     let named = std::env::var(variable).ok();
     if named.is_none() {

@@ -1,4 +1,4 @@
-//! Tests on GPUs that are only counters (`vramscope-phantom`), so that they run on a machine without one.
+//! Tests on phantom GPUs (`vramscope-phantom`), which run on a machine without a GPU.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be started again fails")]
 
 use std::process::Command;
@@ -10,8 +10,8 @@ use crate::skip;
 /// Set in a process that runs a test's body on phantom GPUs.
 const ON_PHANTOM: &str = "VRAMSCOPE_TEST_ON_PHANTOM";
 
-/// The phantom GPU number `number`. It has 16 GiB for each number from 1 on, so that no GPU is taken for another, of which
-/// a context takes 512 MiB.
+/// Returns phantom GPU number `number`. Its memory is `number + 1` times 16 GiB, so that GPUs can be distinguished. A context takes 512
+/// MiB.
 pub fn phantom_gpu(number: usize) -> PhantomGpu {
     PhantomGpu {
         name: format!("Phantom GPU {number}"),
@@ -29,10 +29,10 @@ pub fn phantom_gpu(number: usize) -> PhantomGpu {
     }
 }
 
-/// A machine with so many [phantom GPUs](phantom_gpu); [`skip`]s where this system has none.
+/// Returns a machine with this number of [phantom GPUs](phantom_gpu); [`skip`]s if this system does not support them.
 ///
 /// # Panics
-/// Where its files cannot be written.
+/// Its files cannot be written.
 pub fn phantom_run(gpus: usize) -> Option<PhantomRun> {
     let gpus: Vec<PhantomGpu> = (0..gpus).map(phantom_gpu).collect();
     match PhantomRun::new(&gpus, PhantomOptions::default()) {
@@ -45,26 +45,26 @@ pub fn phantom_run(gpus: usize) -> Option<PhantomRun> {
     }
 }
 
-/// This program of tests once more, for the one test of that name; what the test says is the program's output.
+/// Returns a command that runs the test with this name in this test program again, with the test's output.
 ///
 /// # Panics
-/// Where the system does not say which program this is.
+/// The system cannot report the program's path.
 pub fn own_test(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([name, "--exact", "--nocapture"]);
     command
 }
 
-/// Whether this process is one that [`on_phantom`] started for the body of its test.
+/// Whether this process was started by [`on_phantom`] to run the body of a test.
 pub fn is_on_phantom() -> bool {
     std::env::var_os(ON_PHANTOM).is_some()
 }
 
-/// Runs the body of the test that calls it on so many [phantom GPUs](phantom_gpu), in a process of its own: the test is
-/// started again there, and does before its body what it does here. [`skip`]s where this system has no phantom GPUs.
+/// Runs the body of the calling test on this number of [phantom GPUs](phantom_gpu), in a separate process. That process runs the test
+/// again, including the code before the body. [`skip`]s if this system does not support phantom GPUs.
 ///
 /// # Panics
-/// Where the body fails, and where it calls something that a phantom GPU does not answer.
+/// The body fails, or it calls a function that a phantom GPU does not support.
 pub fn on_phantom(gpus: usize, body: impl FnOnce()) {
     if is_on_phantom() {
         return body();

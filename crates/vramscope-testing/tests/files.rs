@@ -1,6 +1,6 @@
-//! Files are created, replaced and renamed by `vramscope-files` alone: what it guards against is easily forgotten elsewhere.
+//! Only `vramscope-files` creates, replaces and renames files, because its safety checks are easily forgotten elsewhere.
 //!
-//! A call is known by the last two names of its path, and an import by all of them; tests and macros do not count.
+//! A call is identified by the last two names of its path, and an import by its whole path. Tests and macros do not count.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use syn::visit::Visit;
 use syn::{Attribute, Item, Meta, UseTree};
 use vramscope_testing::book::root;
 
-/// Functions that create, replace or rename, or begin to.
+/// Functions that create, replace or rename files, or start to.
 const REFUSED: [(&str, &str); 14] = [
     ("File", "create"),
     ("File", "create_new"),
@@ -28,30 +28,30 @@ const REFUSED: [(&str, &str); 14] = [
     ("fs", "write"),
 ];
 
-/// Where one of them is right, and why.
+/// The allowed uses, with reasons.
 const ALLOWED: [(&str, &str, &str); 11] = [
     (
         "vramscope-cli/src/commands/dataset.rs",
         "fs::create_dir_all",
-        "the user's folder, and in a private one",
+        "the user's folder, and a private folder",
     ),
     ("vramscope-cli/src/commands/mcp/folders.rs", "OpenOptions::new", "opens for reading"),
     ("vramscope-cli/src/part_folder.rs", "fs::rename", "out of a private folder"),
     ("vramscope-cli/src/part_folder.rs", "tempfile", "with mode 700"),
-    ("vramscope-fleet/src/cache/home.rs", "fs::create_dir_all", "its owner is checked behind it"),
+    ("vramscope-fleet/src/cache/home.rs", "fs::create_dir_all", "the owner is checked afterwards"),
     ("vramscope-phantom/library/graphs.rs", "fs::write", "a file that the program names, as the driver does"),
-    ("vramscope-phantom/library/machine.rs", "OpenOptions::new", "stands on std alone; with O_NOFOLLOW"),
+    ("vramscope-phantom/library/machine.rs", "OpenOptions::new", "depends only on std; with O_NOFOLLOW"),
     (
         "vramscope-phantom/library/nccl/messages.rs",
         "DirBuilder::new",
-        "stands on std alone; in a private folder",
+        "depends only on std; in a private folder",
     ),
     ("vramscope-phantom/src/run.rs", "fs::symlink", "in a private folder"),
-    ("vramscope-profiler/src/live/folder.rs", "DirBuilder::new", "owner and mode are checked behind it"),
-    ("vramscope-profiler/src/live/socket.rs", "fs::set_permissions", "of a socket, in a private folder"),
+    ("vramscope-profiler/src/live/folder.rs", "DirBuilder::new", "owner and mode are checked afterwards"),
+    ("vramscope-profiler/src/live/socket.rs", "fs::set_permissions", "a socket in a private folder"),
 ];
 
-/// Crates that are no part of the product, and the one that holds the functions.
+/// Crates that are not part of the product, and the crate of the file functions.
 const NOT_LOOKED_AT: [&str; 2] = ["vramscope-files", "vramscope-testing"];
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Reader {
             UseTree::Name(name) => self.named(&below(&name.ident)),
             UseTree::Rename(name) => {
                 self.named(&below(&name.ident));
-                // Under another name, calls would not be known.
+                // Calls under another name would be missed.
                 let hides = ["fs", "File", "OpenOptions", "DirBuilder"].iter().any(|of| name.ident == of);
                 if hides && name.rename != "_" {
                     self.found.insert(format!("{} as {}", name.ident, name.rename));
@@ -118,7 +118,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-/// `#[cfg(test)]` and `#[cfg(all(test, ...))]`.
+/// Whether the attribute is `#[cfg(test)]` or `#[cfg(all(test, ...))]`.
 fn is_for_tests(attribute: &Attribute) -> bool {
     match &attribute.meta {
         Meta::List(list) if list.path.is_ident("cfg") => {
@@ -174,7 +174,11 @@ fn files_are_created_and_replaced_in_one_crate() {
         }
     }
     wrong.sort();
-    assert!(wrong.is_empty(), "use vramscope_files, or say in this test why not:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "use vramscope_files, or add the call to ALLOWED with a reason:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]

@@ -1,9 +1,8 @@
-//! Modules import in one direction: each stands above what it uses in the list `.ci/order`, and no folder has a circle.
+//! Modules import in one direction: each is above the modules that it uses in the list `.ci/order`, and no folder has a cycle.
 //!
-//! A module is a file. What a file names by `crate::`, `super::` or `self::`, in imports and in code, is followed through
-//! re-exports to the file that defines it. Two files depend on each other at the folder that holds both: there the
-//! dependency is one between the folder's children; the folder's own file and its children are one room. Tests do not
-//! count, and nor do re-exports: they point, and need nothing.
+//! A module is a file. Paths with `crate::`, `super::` or `self::`, in imports and in code, are followed through re-exports to the defining
+//! file. A dependency between two files counts at the folder that contains both, between the folder's children. A folder's own file and its
+//! children are one unit. Tests do not count, and neither do re-exports, because they only refer to items.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +14,7 @@ use syn::visit::Visit;
 use syn::{Item, UseTree, Visibility};
 use vramscope_testing::book::{read, root};
 
-/// A module by its names below the crate; none is the crate's root.
+/// A module by its names below the crate; empty for the crate's root.
 type Module = Vec<String>;
 
 /// Dependencies between the children of a folder.
@@ -23,9 +22,9 @@ type Folder = BTreeMap<String, BTreeSet<String>>;
 
 #[derive(Default)]
 struct File {
-    /// Paths of what it names, each with the names it is made of: `crate` first, else relative.
+    /// The paths in the file, each as its names: `crate` first, otherwise relative.
     named: BTreeSet<Module>,
-    /// Names it re-exports: the name here, and the path it stands for.
+    /// The re-exported names: the name here, and its target path.
     exported: BTreeMap<String, Module>,
 }
 
@@ -57,7 +56,7 @@ impl Crate {
         Self { files }
     }
 
-    /// The file that defines what `path` names; `None` for what is not of this crate.
+    /// Returns the file that defines the item at `path`; `None` for items of other crates.
     fn defines(&self, path: &[String], followed: usize) -> Option<Module> {
         let mut module: Module = Vec::new();
         for (i, name) in path.iter().enumerate() {
@@ -81,7 +80,7 @@ impl Crate {
         Some(module)
     }
 
-    /// Dependencies of the children of each folder.
+    /// Returns the dependencies between the children of each folder.
     fn folders(&self) -> BTreeMap<Module, Folder> {
         let mut folders: BTreeMap<Module, Folder> = BTreeMap::new();
         for module in self.files.keys() {
@@ -115,7 +114,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The path from the crate's root that `names` stand for in this file; `None` for that of another crate.
+    /// Returns the path from the crate's root for `names` in this file; `None` for another crate's path.
     fn whole(&self, names: &[String]) -> Option<Module> {
         let (first, rest) = names.split_first()?;
         match first.as_str() {
@@ -146,7 +145,7 @@ impl Reader {
                 self.imported(before, name.ident.to_string(), Some(name.rename.to_string()), is_export);
             }
             UseTree::Glob(_) if is_export => {
-                panic!("{names:?}: name what is re-exported, or it is not followed")
+                panic!("{names:?}: name the re-exported items, because a glob is not followed")
             }
             UseTree::Glob(_) => self.file.named.extend(self.whole(&names)),
         }
@@ -241,7 +240,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Children that can be reached from themselves, and those between.
+/// Returns the cycles: children that can be reached from themselves, with the children in between.
 fn circles(folder: &Folder) -> Vec<Vec<&str>> {
     let reach = |from: &str| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from.to_owned()]);
@@ -264,7 +263,7 @@ fn circles(folder: &Folder) -> Vec<Vec<&str>> {
     found
 }
 
-/// The crates that have modules, by name.
+/// Returns the crates with modules, by name.
 fn crates() -> BTreeMap<String, Crate> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
@@ -289,10 +288,10 @@ fn no_folder_has_a_circle() {
             }
         }
     }
-    assert!(told.is_empty(), "modules import each other in circles:\n{told}");
+    assert!(told.is_empty(), "modules import each other in cycles:\n{told}");
 }
 
-/// `.ci/order`: the crates, and the modules of each, in lines from the top.
+/// Returns `.ci/order`: the crates, and the modules of each, as lines from the top.
 fn order() -> BTreeMap<String, Vec<Vec<String>>> {
     let mut order: BTreeMap<String, Vec<Vec<String>>> = BTreeMap::new();
     let mut of = String::new();
@@ -310,12 +309,12 @@ fn order() -> BTreeMap<String, Vec<Vec<String>>> {
     order
 }
 
-/// What does not follow the order of lines: who is not in it, and who uses what stands beside or above it.
+/// Describes the violations of the order: names missing on either side, and modules that use a module beside or above them.
 fn disorder(lines: &[Vec<String>], uses: &Folder) -> String {
     let mut told = String::new();
     let line = |name: &str| lines.iter().position(|line| line.iter().any(|other| other == name));
     for name in lines.iter().flatten().filter(|name| !uses.contains_key(*name)) {
-        writeln!(told, "  {name} is in the list, and nowhere else").unwrap();
+        writeln!(told, "  {name} is in the list but does not exist").unwrap();
     }
     for (name, used) in uses {
         let Some(own) = line(name) else {
@@ -323,13 +322,13 @@ fn disorder(lines: &[Vec<String>], uses: &Folder) -> String {
             continue;
         };
         for other in used.iter().filter(|other| line(other).is_some_and(|line| line <= own)) {
-            writeln!(told, "  {name} uses {other}, which does not stand below it").unwrap();
+            writeln!(told, "  {name} uses {other}, which is not below it").unwrap();
         }
     }
     told
 }
 
-/// What each crate uses of the others, but for tests.
+/// Returns the dependencies between crates, except those of tests.
 fn uses_of_crates() -> Folder {
     let names: Vec<String> = vramscope_testing::book::crates();
     let uses = |name: &String| {
@@ -358,10 +357,10 @@ fn every_module_stands_above_what_it_uses() {
     }
     let known = |name: &String| name == "crates" || crates.contains_key(name);
     let unknown: Vec<&String> = order.keys().filter(|name| !known(name)).collect();
-    assert!(told.is_empty() && unknown.is_empty(), "not as .ci/order has it:\n{told}{unknown:?}");
+    assert!(told.is_empty() && unknown.is_empty(), "violations of .ci/order:\n{told}{unknown:?}");
 }
 
-/// The engine runs wherever Rust does, be it in a browser: it asks the operating system for nothing.
+/// The engine runs wherever Rust does, including browsers, so it does not use the operating system.
 #[test]
 fn the_engine_needs_no_operating_system() {
     const OF_A_SYSTEM: [&str; 9] = ["env", "fs", "io", "net", "os", "path", "process", "thread", "time"];
@@ -381,7 +380,7 @@ fn the_engine_needs_no_operating_system() {
     assert!(told.is_empty(), "{told}");
 }
 
-/// That the tests above find what is wrong.
+/// Checks that the tests above detect violations.
 #[test]
 fn what_is_wrong_is_found() {
     let file = |names: &[&str]| {
@@ -397,13 +396,13 @@ fn what_is_wrong_is_found() {
     let mut read = Crate { files: files.map(|(path, file)| (module(path), file)).into() };
     let root = |read: &Crate| read.folders()[&Module::new()].clone();
     assert!(circles(&root(&read)).is_empty());
-    // What the root re-exports is followed to the file that defines it.
+    // A re-export of the root is followed to the defining file.
     read.files.insert(module("c"), file(&["a::A"]));
     assert_eq!(circles(&root(&read)), [["a", "b", "c"]]);
 
-    // Nor does any order hold them.
+    // No order is valid for a cycle.
     let lines = |names: &[&str]| names.iter().map(|name| vec![(*name).to_owned()]).collect::<Vec<_>>();
     let told = disorder(&lines(&["a", "b", "c"]), &root(&read));
-    assert_eq!(told, "  c uses a, which does not stand below it\n");
+    assert_eq!(told, "  c uses a, which is not below it\n");
     assert!(disorder(&lines(&["a", "c"]), &root(&read)).contains("b is not in the list"));
 }

@@ -1,4 +1,4 @@
-//! What a program compiles that only wants the pool, or only wants to read recordings.
+//! Dependencies of a program that uses only the pool, or only reads recordings.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use vramscope_testing::book::root;
 
-/// The packages that a crate of ours brings with its default features, itself among them.
+/// Returns the packages that a crate of ours brings with its default features, including itself.
 fn packages(of: &str) -> BTreeSet<String> {
     let cargo = Command::new(env!("CARGO"))
         .args(["tree", "--locked", "--edges", "normal,build", "--prefix", "none", "--package", of])
@@ -18,14 +18,14 @@ fn packages(of: &str) -> BTreeSet<String> {
     tree.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// The program itself is one more.
+/// Plus one for the program itself.
 #[test]
 fn a_program_with_the_pool_compiles_fewer_than_44_crates() {
     let packages = packages("vramscope-allocator");
     assert!(packages.len() + 1 < 44, "{} packages: {packages:?}", packages.len());
 }
 
-/// Analysis brings nothing that listens, draws, or walks stacks.
+/// The analysis crate brings no code for sockets, drawing or stack walking.
 #[test]
 fn analysis_needs_no_sockets_no_stacks_and_no_drawing() {
     let packages = packages("vramscope-analysis");

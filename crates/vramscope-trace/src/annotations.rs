@@ -1,27 +1,27 @@
-//! Regions the program named while it ran.
+//! Regions that the program named while it ran.
 
 use crate::ids::StringId;
 
 /// One end of a `torch.profiler.record_function` region, from `external_annotations`.
 ///
-/// The two ends of a region are two entries without a common id; they pair by name, innermost first.
+/// The two ends of a region are two entries without a common id. They pair by name, innermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Annotation {
-    /// Which end.
+    /// Start or end.
     pub stage: Stage,
     /// The region's name, such as `Optimizer.step#AdamW.step`.
     pub name: StringId,
-    /// The device that was current; -1 where the entry names none.
+    /// The current device, or -1 if the entry has none.
     pub device: i64,
-    /// Microseconds since the Unix epoch, where recorded.
+    /// Microseconds since the Unix epoch, if recorded.
     pub time_us: Option<i64>,
 }
 
-/// Which end of a region an [`Annotation`] is.
+/// The end of a region that an [`Annotation`] marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The region begins.
+    /// Start of the region.
     Start,
-    /// The region ends.
+    /// End of the region.
     End,
 }

@@ -1,4 +1,4 @@
-//! When two traces say the same.
+//! Equality of traces, independent of the numbers of their ids.
 
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
@@ -29,7 +29,7 @@ impl PartialEq for Trace {
     }
 }
 
-/// For each entry of one trace's tables the id of the same entry in another's, where there is one.
+/// Maps ids of one trace to the ids of equal entries in another trace, if they exist.
 struct Translation<'t> {
     from: &'t Trace,
     to: &'t Trace,
@@ -57,7 +57,7 @@ impl<'t> Translation<'t> {
         self.strings[id.index()]
     }
 
-    /// `Some` of nothing stays nothing; `None` where a string has no counterpart.
+    /// Translates an optional string: `Some(None)` for no string, `None` for a string without a counterpart.
     fn optional(&self, id: Option<StringId>) -> Option<Option<StringId>> {
         id.map_or(Some(None), |id| self.string(id).map(Some))
     }
@@ -72,7 +72,7 @@ impl<'t> Translation<'t> {
         Some(Frame { name: self.string(f.name)?, filename: self.string(f.filename)?, line: f.line, fx })
     }
 
-    /// As the other trace would have it, but for `forward_frames`, which [`lists`](Self::lists) compares.
+    /// The tags with translated strings. [`lists`](Self::lists) compares `forward_frames`.
     fn tags(&self, t: Tags) -> Option<Tags> {
         Some(Tags {
             compile_context: self.optional(t.compile_context)?,
@@ -91,8 +91,8 @@ impl<'t> Translation<'t> {
         }
     }
 
-    /// As [`stack`](Self::stack), where no stack and an empty one are the same: of a segment or a block, whose `frames`
-    /// are always written, and were in no other way than empty before they were.
+    /// Like [`stack`](Self::stack), but a missing stack equals an empty one. Segments and blocks need this: their `frames` are always
+    /// written, and releases before that only had empty ones.
     fn stack_or_none(&self, a: Option<StackId>, b: Option<StackId>) -> bool {
         let a = a.filter(|&a| !self.from.stacks.get(a).is_empty());
         let b = b.filter(|&b| !self.to.stacks.get(b).is_empty());

@@ -1,90 +1,90 @@
-//! Why a file could not be read.
+//! Errors of reading a file.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a file could not be read. Each message is one line: what was wrong, where, and what to do.
+/// Error of reading a file. Each message is one line: what is wrong, where, and what to do.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The operating system failed the read.
+    /// The operating system reported a read error.
     #[error("{0}")]
     Io(#[source] io::Error),
-    /// No bytes at all.
+    /// The file has no bytes.
     #[error("the file is empty; was the recording process killed before it wrote the snapshot?")]
     Empty,
-    /// Some other kind of file, known by its first bytes.
+    /// Another kind of file, recognized by its first bytes.
     #[error("not a memory snapshot but {what}; {remedy}")]
     OtherFile {
-        /// What it looks like.
+        /// The kind of file.
         what: String,
         /// What the user can do.
         remedy: &'static str,
     },
-    /// The file stops before the pickle does.
+    /// The file ends before the pickle does.
     #[error("the file ends at byte {offset}, inside {inside}: it is truncated; copy or record it again")]
     Truncated {
-        /// Length of what was there, in bytes.
+        /// Length of the file in bytes.
         offset: u64,
-        /// What was being read.
+        /// The element that the file ends in.
         inside: &'static str,
     },
-    /// An opcode that can call code. Nothing was run.
+    /// An opcode that could run code. The reader ran nothing.
     #[error(
         "refused opcode {name} at byte {offset}: {why}, and a memory snapshot never needs it; this is another kind of pickle, or a hostile one"
     )]
     Refused {
         /// The opcode's name in CPython's `pickletools`.
         name: &'static str,
-        /// Where it stands.
+        /// Byte offset of the opcode.
         offset: u64,
-        /// What it could do.
+        /// What the opcode could do.
         why: &'static str,
     },
-    /// The pickle breaks its own rules, or a limit that no snapshot comes near.
+    /// The pickle is invalid, or exceeds a limit that no snapshot comes near.
     #[error("byte {offset}: {what}; the file is damaged or not a memory snapshot")]
     Damaged {
-        /// Where.
+        /// Byte offset.
         offset: u64,
         /// What is wrong.
         what: String,
     },
-    /// A recording of another version.
+    /// A recording of an unknown version.
     #[error(
         "byte 8: the recording has version {version}, and this vramscope reads versions 1 to {known}; update vramscope"
     )]
     LogVersion {
-        /// The recording's.
+        /// Version of the recording.
         version: u32,
-        /// The last one that is read.
+        /// Latest version that the reader supports.
         known: u32,
     },
-    /// A recording breaks its own rules before its end.
+    /// A recording is invalid before its end.
     #[error("byte {offset}: {what}; the recording is damaged: copy it again from where it was written")]
     DamagedLog {
-        /// Where.
+        /// Byte offset.
         offset: u64,
         /// What is wrong.
         what: String,
     },
-    /// The decompressor failed.
+    /// The decompressor reported an error.
     #[error("the {name} data is damaged or cut off ({why}); copy the file again")]
     Compressed {
         /// `gzip` or `zstd`.
         name: &'static str,
-        /// What the decompressor says.
+        /// Message of the decompressor.
         why: String,
     },
     /// The program was built without the feature `zstd` of `vramscope-trace`.
-    #[error("zstd data, which this program was built without; unpack it first: zstd -d")]
+    #[error("this program was built without zstd support; decompress the file first: zstd -d")]
     WithoutZstd,
     /// The program was built without the feature `csv` of `vramscope-trace`.
-    #[error("a log of samples as CSV, which this program was built without; log as JSON Lines")]
+    #[error("this program was built without support for CSV logs of samples; write the log as JSON Lines")]
     WithoutCsv,
-    /// The decompressor brings more than any recording would.
+    /// The decompressed data is larger than any recording's.
     #[error(
-        "the {name} data expands to more than {most} bytes, further than recordings do; if you trust it, unpack it first and read what comes out"
+        "the {name} data expands to more than {most} bytes, more than any recording does; if you trust the file, decompress it first and read the result"
     )]
     Expands {
         /// `gzip` or `zstd`.
@@ -92,43 +92,43 @@ pub enum ReadError {
         /// The limit, in bytes.
         most: u64,
     },
-    /// The recording takes more memory than [`ReadOptions::memory_bytes`](crate::formats::ReadOptions::memory_bytes) allows.
+    /// The recording needs more memory than [`ReadOptions::memory_bytes`](crate::formats::ReadOptions::memory_bytes) allows.
     #[error("takes more than {most} bytes of memory, the limit for a recording")]
     Memory {
         /// The limit, in bytes.
         most: u64,
     },
-    /// The JSON breaks its rules.
+    /// The JSON is invalid.
     #[error("not a JSON snapshot: {0}")]
     Json(String),
-    /// The data is sound but is not a snapshot.
+    /// The data is valid but is not a snapshot.
     #[error("{path}: {what}")]
     Schema {
-        /// Where in the snapshot, such as `device_traces[0][17]`.
+        /// Path in the snapshot, such as `device_traces[0][17]`.
         path: String,
-        /// What is wrong, with the byte offset where the record stands.
+        /// What is wrong, with the byte offset of the record.
         what: String,
     },
-    /// Readable, but nothing in it looks like a snapshot.
+    /// The data is valid, but is not even similar to a snapshot.
     #[error(
         "holds {what}, not a memory snapshot; record one with `torch.cuda.memory._record_memory_history()` and write it with `torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")`"
     )]
     NotASnapshot {
-        /// What it holds.
+        /// What the file contains.
         what: &'static str,
     },
-    /// A log of samples, where a recording is needed.
+    /// A log of samples in place of a recording.
     #[error(
-        "a log of samples, not a recording: it knows no allocations; `vramscope report` explains it, and `vramscope run` or `vramscope.torch.record` makes a recording"
+        "a log of samples, not a recording: it has no allocations; `vramscope report` reads it, and `vramscope run` or `vramscope.torch.record` makes a recording"
     )]
     Samples,
-    /// A log of samples in which nothing can be read.
+    /// A log of samples without a readable row.
     #[error("none of the {rows} rows of this log can be read; copy it again from where it was written")]
     NoSamples {
-        /// How many rows there are.
+        /// Number of rows in the log.
         rows: u64,
     },
-    /// More distinct entries than ids can count.
+    /// More distinct entries than an id can count.
     #[error(transparent)]
     TableFull(#[from] TableFull),
 }
@@ -139,7 +139,7 @@ pub enum ReadError {
 pub struct TableFull(pub(crate) &'static str);
 
 impl From<io::Error> for ReadError {
-    /// One of our own that went through a stream comes out as it was.
+    /// Unwraps a `ReadError` that passed through a stream as an I/O error.
     fn from(e: io::Error) -> Self {
         e.downcast().unwrap_or_else(Self::Io)
     }

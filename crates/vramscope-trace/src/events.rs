@@ -1,4 +1,4 @@
-//! What the allocator did, event by event, in columns.
+//! The allocator's events, in columns.
 
 use std::hash::BuildHasher as _;
 
@@ -8,15 +8,15 @@ use crate::error::TableFull;
 use crate::ids::{StackId, StringId, StringListId, TagsId};
 use crate::strings::INDEX_ENTRY;
 
-/// What happened, in PyTorch's words (`TraceEntry::Action` of `c10/cuda/CUDACachingAllocator.h`).
+/// Type of an event, by PyTorch's names (`TraceEntry::Action` in `c10/cuda/CUDACachingAllocator.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Action {
-    /// A block was handed out.
+    /// A block was allocated.
     Alloc,
-    /// Its owner gave it back.
+    /// The owner freed a block.
     FreeRequested,
-    /// It became available again; at once, or when the other streams that used it had finished.
+    /// A block became available again: at once, or when the other streams that used it had finished.
     FreeCompleted,
     /// `cudaMalloc`.
     SegmentAlloc,
@@ -26,22 +26,22 @@ pub enum Action {
     SegmentMap,
     /// Physical memory unmapped from an expandable segment.
     SegmentUnmap,
-    /// An earlier snapshot was taken here.
+    /// A snapshot was taken.
     Snapshot,
     /// A request failed with out of memory.
     Oom,
     /// Text was attached to a live allocation (mid 2026 and later).
     Annotate,
-    /// A region's end as an event of its own (2.4 only; later in `external_annotations`).
+    /// The start or end of a region as an event (only 2.4; later releases use `external_annotations`).
     UserDefined,
-    /// `free`: requested and completed in one; only tools write it.
+    /// `free`: requested and completed at once. Only other tools write it.
     Free,
-    /// An action this version does not know; its name is in [`Tags::unknown_action`].
+    /// An action that this version does not know. Its name is in [`Tags::unknown_action`].
     Unknown,
 }
 
 impl Action {
-    /// Every known action, in order of its number.
+    /// All known actions, in the order of their discriminants.
     pub const KNOWN: [Self; 12] = [
         Self::Alloc,
         Self::FreeRequested,
@@ -57,7 +57,7 @@ impl Action {
         Self::Free,
     ];
 
-    /// The name in a snapshot; `unknown` for [`Action::Unknown`].
+    /// The action's name in a snapshot; `unknown` for [`Action::Unknown`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Alloc => "alloc",
@@ -77,36 +77,35 @@ impl Action {
     }
 }
 
-/// A memory pool's id: `(0, 0)` is the default pool, a first number a CUDA graph's private pool, a second
-/// one a `torch.cuda.MemPool`.
+/// Id of a memory pool. `(0, 0)` is the default pool, `(n, 0)` a CUDA graph's private pool, `(0, n)` a `torch.cuda.MemPool`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolId(pub u64, pub u64);
 
-/// What stands in [`Tags::compile_context`] outside of a compiled region.
+/// Value of [`Tags::compile_context`] outside a compiled region.
 pub const NO_COMPILE_CONTEXT: &str = "N/A";
 
-/// What an event carries beside its numbers and its stack. Runs of events share it, so it is interned.
+/// Additional data of an event. It is interned, because consecutive events share it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tags {
     /// The raw `cudaStream_t`; 0 is the default stream.
     pub stream: u64,
     /// The pool (March 2026 and later).
     pub pool: Option<PoolId>,
-    /// The `torch.compile` region, [`NO_COMPILE_CONTEXT`] outside one (2.10 and later).
+    /// The `torch.compile` region, or [`NO_COMPILE_CONTEXT`] outside a region (2.10 and later).
     pub compile_context: Option<StringId>,
-    /// Text the program set with `_set_memory_metadata` (October 2025 and later).
+    /// Text that the program set with `_set_memory_metadata` (October 2025 and later).
     pub user_metadata: Option<StringId>,
-    /// The allocator's own remark, such as `mallocWithAddress`.
+    /// A note of the allocator, such as `mallocWithAddress`.
     pub internal_metadata: Option<StringId>,
-    /// The profiler's category (`parameter`, `gradient` ...), in files made from a kineto profile.
+    /// The profiler's category (`parameter`, `gradient`, ...), in files made from a Kineto profile.
     pub category: Option<StringId>,
-    /// The forward pass that anomaly mode saw behind the event.
+    /// The forward pass that anomaly mode recorded for the event.
     pub forward_frames: Option<StringListId>,
-    /// The name of an action this version does not know.
+    /// Name of an action that this version does not know.
     pub unknown_action: Option<StringId>,
 }
 
-/// Every distinct [`Tags`] once.
+/// All distinct [`Tags`].
 #[derive(Debug, Default, Clone)]
 pub struct TagsTable {
     tags: Vec<Tags>,
@@ -115,7 +114,7 @@ pub struct TagsTable {
 }
 
 impl TagsTable {
-    /// The id of `tags`, added if it is new.
+    /// Returns the id of `tags`. Adds them if they are new.
     pub fn intern(&mut self, tags: Tags) -> Result<TagsId, TableFull> {
         let hash = self.hasher.hash_one(tags);
         if let Some(&id) = self.index.find(hash, |&id| self.tags[id.index()] == tags) {
@@ -128,17 +127,17 @@ impl TagsTable {
         Ok(id)
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory use in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.tags.len() * (size_of::<Tags>() + INDEX_ENTRY)
     }
 
-    /// The tags behind `id`.
+    /// The tags with this id.
     pub fn get(&self, id: TagsId) -> Tags {
         self.tags[id.index()]
     }
 
-    /// Every distinct set of tags, in order of first appearance.
+    /// All distinct tags, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = Tags> + '_ {
         self.tags.iter().copied()
     }
@@ -147,24 +146,24 @@ impl TagsTable {
 /// One event, as a row of [`Events`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What happened.
+    /// Type of the event.
     pub action: Action,
-    /// The device address; of [`Action::Oom`] the bytes the driver still had free.
+    /// Device address. For [`Action::Oom`]: the free bytes that the driver reported.
     pub address: u64,
-    /// Bytes. Of `alloc` and the frees: as requested by the caller. Of segment events: as taken from the
-    /// device. Of `oom`: the request after rounding. Of `snapshot`: active bytes.
+    /// Size in bytes. For `alloc` and the frees: as requested by the caller. For segment events: as taken from the device. For `oom`:
+    /// the request after rounding. For `snapshot`: active bytes.
     pub size: u64,
     /// Microseconds since the Unix epoch (October 2023 and later).
     pub time_us: Option<i64>,
-    /// Where it happened, innermost frame first; `None` where no stack was captured.
+    /// Stack, innermost frame first; `None` if no stack was captured.
     pub stack: Option<StackId>,
     /// Stream, pool and texts.
     pub tags: TagsId,
 }
 
-/// Events in columns, oldest first: 33 bytes an event.
+/// Events in columns, oldest first. An event takes 33 bytes.
 ///
-/// All columns have the same length; the type is the only one that grows them.
+/// All columns have the same length; only this type appends to them.
 #[derive(Debug, Default, Clone)]
 pub struct Events {
     actions: Vec<Action>,
@@ -175,28 +174,28 @@ pub struct Events {
     tags: Vec<TagsId>,
 }
 
-/// Stands for "no time" in the column of times.
+/// Represents a missing time in the column of times.
 const NO_TIME: i64 = i64::MIN;
 
 impl Events {
-    /// Bytes a stored event takes.
+    /// Memory per event, in bytes.
     pub const BYTES_PER_EVENT: usize = size_of::<Action>()
         + 2 * size_of::<u64>()
         + size_of::<i64>()
         + size_of::<Option<StackId>>()
         + size_of::<TagsId>();
 
-    /// How many events there are.
+    /// Number of events.
     pub fn len(&self) -> usize {
         self.actions.len()
     }
 
-    /// True where nothing was recorded.
+    /// Whether there are no events.
     pub fn is_empty(&self) -> bool {
         self.actions.is_empty()
     }
 
-    /// Adds an event at the end.
+    /// Appends an event.
     pub fn push(&mut self, e: Event) {
         self.actions.push(e.action);
         self.addresses.push(e.address);
@@ -206,10 +205,10 @@ impl Events {
         self.tags.push(e.tags);
     }
 
-    /// Event number `i`, from 0.
+    /// The event at index `i`.
     ///
     /// # Panics
-    /// Where `i` is not below [`len`](Self::len).
+    /// If `i` is not below [`len`](Self::len).
     #[inline]
     pub fn get(&self, i: usize) -> Event {
         Event {
@@ -222,7 +221,7 @@ impl Events {
         }
     }
 
-    /// Every event, oldest first.
+    /// All events, oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
         (0..self.len()).map(|i| self.get(i))
     }
@@ -242,7 +241,7 @@ impl Events {
         self.times.iter().map(|&t| Some(t).filter(|&t| t != NO_TIME))
     }
 
-    /// When event number `i` happened, where it is known and there are as many; see [`Event::time_us`].
+    /// Time of event `i`, or `None` if there is no such event or its time is unknown; see [`Event::time_us`].
     #[inline]
     pub fn time(&self, i: usize) -> Option<i64> {
         self.times.get(i).copied().filter(|&t| t != NO_TIME)
@@ -258,12 +257,12 @@ impl Events {
         self.tags.extend_from_slice(&other.tags[range]);
     }
 
-    /// The column of stacks, for a reader that knows them only at the end.
+    /// The column of stacks, for a reader that gets the stacks at the end.
     pub(crate) fn stacks_mut(&mut self) -> impl Iterator<Item = &mut Option<StackId>> {
         self.stacks.iter_mut()
     }
 
-    /// Gives back memory that growth left over.
+    /// Releases unused capacity.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.actions.shrink_to_fit();
         self.addresses.shrink_to_fit();

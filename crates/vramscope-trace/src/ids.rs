@@ -1,4 +1,4 @@
-//! Typed 32-bit ids. An id can only be made by the table that owns the entry, so it always refers to one.
+//! Typed 32-bit ids. Only the table that owns an entry creates its id, so an id always refers to an entry.
 
 use std::num::NonZeroU32;
 
@@ -8,18 +8,18 @@ macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         ///
-        /// Ids of one trace mean nothing in another. `Option` of it is four bytes, as it is itself.
+        /// An id is only valid in its own trace. The type and an `Option` of it both have 4 bytes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(NonZeroU32);
 
         impl $name {
-            /// The id of entry number `index`; fails where 32 bits cannot count that far.
+            /// Creates the id of entry `index`. Fails if 32 bits are too few.
             pub(crate) fn new(index: usize) -> Result<Self, TableFull> {
                 let plus_one = u32::try_from(index).ok().and_then(|i| i.checked_add(1));
                 plus_one.and_then(NonZeroU32::new).map(Self).ok_or(TableFull(stringify!($name)))
             }
 
-            /// The entry's position in its table, from 0, in the order of first appearance.
+            /// Index of the entry in its table, from 0, in order of first appearance.
             #[inline]
             pub fn index(self) -> usize {
                 self.0.get() as usize - 1
@@ -45,6 +45,6 @@ id!(
     StackId
 );
 id!(
-    /// What an event carries beside its numbers, in a [`TagsTable`](crate::TagsTable).
+    /// Additional data of an event, in a [`TagsTable`](crate::TagsTable).
     TagsId
 );

@@ -1,14 +1,13 @@
-//! What happened to a device's memory, as plain data.
+//! The history of a device's memory as plain data.
 //!
-//! A [`Trace`] holds one recording: for every device its [`Events`] in columns and its end state
-//! ([`Segment`]s and [`Block`]s), and, shared between devices, interned strings, frames and stacks,
-//! the allocator's settings and the annotated regions. It says what was recorded and concludes
-//! nothing; conclusions live in `vramscope-analysis`.
+//! A [`Trace`] is one recording. For each device it has [`Events`] in columns and the end state ([`Segment`]s and [`Block`]s). All
+//! devices share interned strings, frames and stacks, the allocator's settings and the annotated regions. A trace only has recorded
+//! facts; `vramscope-analysis` draws conclusions from them.
 //!
-//! [`samples`] are what is known of a program that was only looked at now and then.
+//! [`samples`] has logs of programs that were only sampled periodically.
 //!
-//! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes them again; and
-//! [`formats::log`] is a recording that grows while the program runs.
+//! [`formats`] reads the snapshots that PyTorch writes, as pickle or JSON, and writes pickles. [`formats::log`] is a recording that
+//! grows while the program runs.
 //!
 //! ```
 //! use vramscope_trace::formats;
@@ -24,6 +23,26 @@
 //! ```
 //!
 //! Sizes and addresses are bytes; times are microseconds since the Unix epoch.
+
+//!
+//! # Modules
+//! - `trace`: [`Trace`] and [`DeviceTrace`]. `equality` compares two traces by content, whatever numbers their ids have.
+//! - `events`: columns of 33 bytes for each event. Values that runs of events share (stream, pool, texts) are one interned [`Tags`].
+//! - `stacks`, `strings`, `ids`: each frame, stack and string is stored once. Only the table of an id can make the id.
+//! - `end_state`: segments and blocks at the time of the snapshot.
+//! - `settings`: PyTorch's settings. Each has a row in `table.rs`, from which snapshots, logs, `PYTORCH_CUDA_ALLOC_CONF`, the page and
+//!   `docs/settings.md` follow. `release` has PyTorch's releases.
+//! - `purpose`: the category of an allocation, as the Python package writes it into `user_metadata`.
+//! - `notices`: contents of a file that are not in the trace; each is reported once.
+//! - `samples`: logs of samples in bounded memory. If there are too many samples, two neighbors become one, with the lowest and the
+//!   highest value of both.
+//! - `formats`: one file or folder for each format. `formats/mod.rs` lists the [`formats::FormatReader`]s, which recognize a file by its
+//!   first bytes. One thread reads and decompresses a file on disk (`ahead`), another decodes it; a pipe is read on demand. Readers pass
+//!   each container to `assembler` as it closes, and the assembler writes events into columns at once. No tree is built.
+//!
+//! Nothing in a file is trusted: lengths, memo indexes, nesting, the number of pending values, uses of a record. The limits are constants
+//! with their reasons at the top of each file. `assembler/budget.rs` compares the memory of all records with the bytes read after each
+//! chunk, so no kind of record needs its own limit.
 
 mod annotations;
 mod end_state;

@@ -1,37 +1,37 @@
-//! What a reader kept out of the way, to be named once.
+//! Findings of a reader that are reported once.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Things in a file that do not reach the [`Trace`](crate::Trace): to be told to the user once, not an error.
+/// Parts of a file that the [`Trace`](crate::Trace) does not include. They are reported to the user once and are not errors.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Notices {
-    /// Keys without a known meaning, as (record, key), with how often each is written. A pickle writes a frame once
-    /// and refers to it where it comes again.
+    /// Unknown keys as (record, key), with the number of times each is written. A pickle writes a frame once and refers to it
+    /// afterwards.
     pub unknown_keys: BTreeMap<(&'static str, String), u64>,
-    /// Occurrences of further unknown keys, beyond the first [`Notices::MOST`] distinct ones.
+    /// Occurrences of unknown keys beyond the first [`Notices::MOST`] distinct ones.
     pub more_unknown_keys: u64,
-    /// Actions without a known meaning, with how often each came. Their events are kept.
+    /// Unknown actions with their number of events. The trace includes these events.
     pub unknown_actions: BTreeMap<String, u64>,
-    /// Other values of a log without a known meaning, as (what it is, name), with how often each came.
+    /// Other unknown values of a log as (kind, name), with their number of occurrences.
     pub unknown_values: BTreeMap<(&'static str, String), u64>,
-    /// Strings that were not UTF-8; each bad byte became `U+FFFD`.
+    /// Strings that were not UTF-8. Each bad byte became `U+FFFD`.
     pub mended_strings: u64,
-    /// Why the settings' configuration text could not be read in full.
+    /// Why the settings' configuration text was only partly understood.
     pub conf: Option<String>,
-    /// There are bytes after the end of the pickle.
+    /// Whether there are bytes after the end of the pickle.
     pub trailing_bytes: bool,
-    /// Bytes at the end of a log that belong to a write that was not finished.
+    /// Bytes of an incomplete write at the end of a log.
     pub cut_off_bytes: u64,
-    /// Bytes of a log that are left out because another run wrote into its file: what that run wrote, and what
-    /// means nothing without what it wrote over.
+    /// Ignored bytes of a log because another run wrote into its file: the bytes of that run, and bytes that are meaningless without
+    /// the overwritten ones.
     pub foreign_bytes: u64,
-    /// A log was not closed: its program was killed, or it still runs.
+    /// Whether a log was not closed: its program was killed or is still running.
     pub unclosed: bool,
 }
 
 impl Notices {
-    /// How many distinct unknown names are kept: a hostile file may hold millions.
+    /// Maximum number of distinct unknown names to keep, because a hostile file may have millions.
     pub const MOST: usize = 32;
 
     pub(crate) fn unknown_key(&mut self, record: &'static str, key: &str) {
@@ -58,29 +58,29 @@ impl Notices {
     }
 }
 
-/// The start of a name that may be long.
+/// The first 60 characters of a name.
 fn clip(name: &str) -> String {
     name.chars().take(60).collect()
 }
 
-/// One line a notice.
+/// One line per notice.
 impl fmt::Display for Notices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for ((record, key), n) in &self.unknown_keys {
-            writeln!(f, "left out the unknown key `{}` of {n} {record}", key.escape_debug())?;
+            writeln!(f, "ignored the unknown key `{}` in {n} {record}", key.escape_debug())?;
         }
         if self.more_unknown_keys > 0 {
-            writeln!(f, "left out {} more values under other unknown keys", self.more_unknown_keys)?;
+            writeln!(f, "ignored {} more values of other unknown keys", self.more_unknown_keys)?;
         }
         for (action, n) in &self.unknown_actions {
             writeln!(
                 f,
-                "{n} events have the unknown action `{}`; they change nothing",
+                "{n} events have the unknown action `{}`; they have no effect",
                 action.escape_debug()
             )?;
         }
         for ((what, name), n) in &self.unknown_values {
-            writeln!(f, "`{}` is no known {what}; it was met {n} times", name.escape_debug())?;
+            writeln!(f, "unknown {what} `{}`: {n} occurrences", name.escape_debug())?;
         }
         if self.mended_strings > 0 {
             writeln!(f, "{} strings are not UTF-8; bad bytes show as U+FFFD", self.mended_strings)?;
@@ -89,20 +89,20 @@ impl fmt::Display for Notices {
             writeln!(f, "the recorded allocator configuration is only partly understood: {why}")?;
         }
         if self.trailing_bytes {
-            writeln!(f, "ignored what follows the end of the pickle")?;
+            writeln!(f, "ignored the bytes after the end of the pickle")?;
         }
         if self.cut_off_bytes > 0 {
-            writeln!(f, "left out the last {} bytes, a write that was not finished", self.cut_off_bytes)?;
+            writeln!(f, "ignored the last {} bytes, an incomplete write", self.cut_off_bytes)?;
         }
         if self.foreign_bytes > 0 {
             let n = self.foreign_bytes;
             writeln!(
                 f,
-                "left out {n} bytes: another run wrote into the file; give each run a file of its own"
+                "ignored {n} bytes: another run wrote into the file; use a separate file for each run"
             )?;
         }
         if self.unclosed {
-            writeln!(f, "the program did not close the recording: it was killed, or it still runs")?;
+            writeln!(f, "the program did not close the recording: it was killed or is still running")?;
         }
         Ok(())
     }

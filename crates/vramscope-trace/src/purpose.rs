@@ -1,38 +1,38 @@
-//! What an allocation is for, as a recording says it.
+//! [`Purpose`]: category, phase and module of an allocation, as a recording has them.
 
 use std::fmt;
 
-/// What memory is for in a training or serving program, in the words of PyTorch's memory profiler.
+/// Category of memory in a training or serving program, by the names of PyTorch's memory profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
-    /// Weights that are trained, or frozen.
+    /// Weights, trained or frozen.
     Parameter,
-    /// Tensors that belong to a module and are not trained, such as running means.
+    /// Tensors of a module that are not trained, such as running means.
     Buffer,
     /// The gradient of a parameter.
     Gradient,
-    /// What an optimizer keeps for each parameter.
+    /// State that an optimizer keeps for each parameter.
     OptimizerState,
-    /// What the forward pass saved for the backward pass.
+    /// Tensors that the forward pass saves for the backward pass.
     Activation,
-    /// What the program gives to its model.
+    /// Inputs of the program to its model.
     Input,
-    /// What lives within an operation or between two, and the rest.
+    /// Memory that lives within an operation or between two operations, and everything else.
     Temporary,
-    /// Buffers of collectives.
+    /// Buffers of collective operations.
     Communication,
-    /// Keys and values that a generating model keeps.
+    /// Key-value cache of a generating model.
     KvCache,
-    /// What libraries such as cuBLAS keep to work in.
+    /// Workspaces of libraries such as cuBLAS.
     Workspace,
-    /// Live before recording began, for whatever it is.
+    /// Live before recording began.
     Preexisting,
-    /// Nobody can tell.
+    /// Unknown.
     Unknown,
 }
 
 impl Category {
-    /// Every category, in the order in which they are shown where their bytes are equal.
+    /// All categories, in display order for equal bytes.
     pub const ALL: [Self; 12] = [
         Self::Parameter,
         Self::Buffer,
@@ -48,7 +48,7 @@ impl Category {
         Self::Unknown,
     ];
 
-    /// The name in recordings and in JSON.
+    /// The category's name in recordings and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -67,13 +67,13 @@ impl Category {
         }
     }
 
-    /// It says what memory is for, and not only that it was there before, or that nobody can tell.
+    /// Whether the category is known: neither preexisting nor unknown.
     #[must_use]
     pub fn is_told(self) -> bool {
         !matches!(self, Self::Preexisting | Self::Unknown)
     }
 
-    /// The category of this name, in any case: PyTorch's memory profiler writes capitals.
+    /// The category with this name. Ignores case, because PyTorch's memory profiler writes capitals.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(name))
@@ -87,14 +87,14 @@ pub enum Phase {
     Forward,
     /// The backward pass.
     Backward,
-    /// The step of an optimizer.
+    /// The optimizer step.
     Optimizer,
 }
 
 impl Phase {
     const ALL: [Self; 3] = [Self::Forward, Self::Backward, Self::Optimizer];
 
-    /// The name in recordings and in JSON.
+    /// The phase's name in recordings and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -105,30 +105,30 @@ impl Phase {
     }
 }
 
-/// What an allocation is for. The Python package writes it into `user_metadata` as a line of its own, after what the program
-/// itself set there: `vramscope:category=activation;module=transformer.h.0.attn;phase=backward`.
+/// Category, phase and module of an allocation. The Python package writes it as a separate line of `user_metadata`, after the program's
+/// text: `vramscope:category=activation;module=transformer.h.0.attn;phase=backward`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Purpose<'a> {
-    /// What it holds.
+    /// Category of the allocation.
     pub category: Option<Category>,
-    /// When it was allocated.
+    /// Phase of the allocation.
     pub phase: Option<Phase>,
-    /// The module that made it, by its path in `named_modules()`; the outermost module is the empty path.
+    /// The module that allocated the memory, by its path in `named_modules()`. The root module has the empty path.
     pub module: Option<&'a str>,
 }
 
-/// What the line in `user_metadata` begins with.
+/// Prefix of the line in `user_metadata`.
 const PREFIX: &str = "vramscope:";
 
 impl<'a> Purpose<'a> {
-    /// What `user_metadata` says; nothing where no line of it is of this form. Names that are not known are left out.
+    /// Parses `user_metadata`. Returns an empty purpose if no line has this form. Unknown names are ignored.
     #[must_use]
     pub fn parse(metadata: &'a str) -> Self {
         let mut purpose = Self::default();
         let Some(line) = metadata.rsplit('\n').find_map(|line| line.strip_prefix(PREFIX)) else {
             return purpose;
         };
-        // A module's name may hold anything but a dot, so what comes after it is looked for from the end.
+        // A module's name may contain any character except a dot, so the phase is searched from the end.
         let mut rest = line;
         if let Some((before, phase)) = line.rsplit_once("phase=")
             && (before.is_empty() || before.ends_with(';'))
@@ -145,7 +145,7 @@ impl<'a> Purpose<'a> {
         purpose
     }
 
-    /// What the program itself set, without the line that the Python package added.
+    /// The program's text in `user_metadata`, without the line of the Python package.
     #[must_use]
     pub fn strip(metadata: &str) -> &str {
         match metadata.rsplit_once('\n') {
@@ -157,7 +157,7 @@ impl<'a> Purpose<'a> {
 }
 
 impl fmt::Display for Purpose<'_> {
-    /// The line of `user_metadata`.
+    /// Writes the line of `user_metadata`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
         let mut separator = "";

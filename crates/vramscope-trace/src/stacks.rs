@@ -1,4 +1,4 @@
-//! Frames and stacks, each distinct one held once.
+//! Interned frames and stacks.
 
 use std::hash::BuildHasher as _;
 
@@ -8,23 +8,23 @@ use crate::error::TableFull;
 use crate::ids::{FrameId, StackId, StringId};
 use crate::strings::{INDEX_ENTRY, bounds};
 
-/// One line of a stack trace, as PyTorch symbolised it.
+/// One line of a stack trace, as symbolized by PyTorch.
 ///
-/// C++ frames without symbols have the file name `??` and the line 0.
+/// C++ frames without symbols have the file name `??` and line 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Frame {
     /// Function name.
     pub name: StringId,
     /// Path of the source file.
     pub filename: StringId,
-    /// Line number from 1; 0 where unknown.
+    /// Line number from 1, or 0 if unknown.
     pub line: u32,
-    /// The node of an FX graph this line stands for, where the recorder was asked for it.
+    /// The node of an FX graph behind this line, if the recorder was configured to add it.
     pub fx: FxNode,
 }
 
-/// What `augment_with_fx_traces=True` adds to a frame of generated code (PyTorch 2.11,
-/// `torch/cuda/memory.py`); all `None` elsewhere.
+/// Data that `augment_with_fx_traces=True` adds to a frame of generated code (PyTorch 2.11, `torch/cuda/memory.py`). All `None`
+/// elsewhere.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FxNode {
     /// `fx_node_op`, such as `call_function`.
@@ -33,11 +33,11 @@ pub struct FxNode {
     pub name: Option<StringId>,
     /// `fx_node_target`.
     pub target: Option<StringId>,
-    /// `fx_original_trace`: the line of the user's model this node came from.
+    /// `fx_original_trace`: the line of the user's model that this node came from.
     pub original_trace: Option<StringId>,
 }
 
-/// Every distinct [`Frame`] once.
+/// All distinct [`Frame`]s.
 #[derive(Debug, Default, Clone)]
 pub struct FrameTable {
     frames: Vec<Frame>,
@@ -46,7 +46,7 @@ pub struct FrameTable {
 }
 
 impl FrameTable {
-    /// The id of `frame`, added if it is new.
+    /// Returns the id of `frame`. Adds it if it is new.
     pub fn intern(&mut self, frame: Frame) -> Result<FrameId, TableFull> {
         if let Some(id) = self.find(frame) {
             return Ok(id);
@@ -58,41 +58,41 @@ impl FrameTable {
         Ok(id)
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory use in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.frames.len() * (size_of::<Frame>() + INDEX_ENTRY)
     }
 
-    /// The id of `frame` if it is in the table.
+    /// The id of `frame`, if it is in the table.
     pub fn find(&self, frame: Frame) -> Option<FrameId> {
         self.index.find(self.hasher.hash_one(frame), |&id| self.frames[id.index()] == frame).copied()
     }
 
-    /// The frame behind `id`.
+    /// The frame with this id.
     pub fn get(&self, id: FrameId) -> Frame {
         self.frames[id.index()]
     }
 
-    /// Every frame with its id, in order of first appearance.
+    /// All frames with their ids, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = (FrameId, Frame)> + '_ {
         self.frames.iter().enumerate().filter_map(|(i, &f)| Some((FrameId::new(i).ok()?, f)))
     }
 
-    /// How many distinct frames there are.
+    /// Number of distinct frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// True where no frame was added yet.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 }
 
-/// Every distinct stack once, innermost frame first, end to end in one array.
+/// All distinct stacks, innermost frame first, concatenated in one array.
 ///
-/// A recording repeats a few hundred stacks a million times, so a stack is looked up by the hash of its
-/// frame ids and stored on first sight: the same stack from two captures is one [`StackId`].
+/// A recording repeats a few hundred stacks a million times. A stack is looked up by the hash of its frame ids and stored at its first
+/// appearance, so equal stacks of two captures have the same [`StackId`].
 ///
 /// ```text
 ///   frames  [ linear, forward, train, main | alloc, train, main | ... ]
@@ -107,12 +107,12 @@ pub struct StackTable {
 }
 
 impl StackTable {
-    /// About how many bytes of memory it takes.
+    /// Approximate memory use in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.frames.len() * size_of::<FrameId>() + self.ends.len() * (size_of::<usize>() + INDEX_ENTRY)
     }
 
-    /// The id of the stack made of `frames`, innermost first; added if it is new.
+    /// Returns the id of the stack `frames`, innermost frame first. Adds it if it is new.
     pub fn intern(&mut self, frames: &[FrameId]) -> Result<StackId, TableFull> {
         let hash = self.hasher.hash_one(frames);
         let stored = |id: StackId| &self.frames[bounds(&self.ends, id.index())];
@@ -127,7 +127,7 @@ impl StackTable {
         Ok(id)
     }
 
-    /// The id of the stack made of `frames` if it is in the table.
+    /// The id of the stack `frames`, if it is in the table.
     pub fn find(&self, frames: &[FrameId]) -> Option<StackId> {
         let hash = self.hasher.hash_one(frames);
         self.index.find(hash, |&id| self.get(id) == frames).copied()
@@ -138,17 +138,17 @@ impl StackTable {
         &self.frames[bounds(&self.ends, id.index())]
     }
 
-    /// Every stack with its id, in order of first appearance.
+    /// All stacks with their ids, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = (StackId, &[FrameId])> + '_ {
         (0..self.len()).filter_map(|i| StackId::new(i).ok()).map(|id| (id, self.get(id)))
     }
 
-    /// How many distinct stacks there are.
+    /// Number of distinct stacks.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// True where no stack was added yet.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

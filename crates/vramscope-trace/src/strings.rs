@@ -8,7 +8,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::error::TableFull;
 use crate::ids::{StringId, StringListId};
 
-/// Every distinct string once, end to end in one buffer.
+/// All distinct strings, concatenated in one buffer.
 #[derive(Debug, Default, Clone)]
 pub struct StringTable {
     text: String,
@@ -17,17 +17,16 @@ pub struct StringTable {
     hasher: DefaultHashBuilder,
 }
 
-/// Bytes that an index takes for each entry at most: ids, and a byte of each hash, in a table that may be less than
-/// half full.
+/// Maximum bytes of an index entry: the id and one byte of the hash, in a table that may be less than half full.
 pub(crate) const INDEX_ENTRY: usize = 5 * 16 / 7;
 
 impl StringTable {
-    /// About how many bytes of memory it takes.
+    /// Approximate memory use in bytes.
     pub(crate) fn memory(&self) -> usize {
         self.text.len() + self.ends.len() * (size_of::<usize>() + INDEX_ENTRY)
     }
 
-    /// The id of `s`, added if it is new.
+    /// Returns the id of `s`. Adds it if it is new.
     pub fn intern(&mut self, s: &str) -> Result<StringId, TableFull> {
         let hash = self.hasher.hash_one(s);
         if let Some(&id) = self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == s) {
@@ -41,28 +40,28 @@ impl StringTable {
         Ok(id)
     }
 
-    /// The id of `s` if it is in the table.
+    /// The id of `s`, if it is in the table.
     pub fn find(&self, s: &str) -> Option<StringId> {
         let hash = self.hasher.hash_one(s);
         self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == s).copied()
     }
 
-    /// The string behind `id`.
+    /// The string with this id.
     pub fn get(&self, id: StringId) -> &str {
         slice(&self.text, &self.ends, id)
     }
 
-    /// Every string, in order of first appearance.
+    /// All strings, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = &str> + '_ {
         (0..self.ends.len()).map(|i| &self.text[bounds(&self.ends, i)])
     }
 
-    /// How many distinct strings there are.
+    /// Number of distinct strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// True where no string was added yet.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -72,29 +71,29 @@ fn slice<'t>(text: &'t str, ends: &[usize], id: StringId) -> &'t str {
     &text[bounds(ends, id.index())]
 }
 
-/// The range of entry `i` in a buffer whose entries end at `ends`.
+/// Range of entry `i` in a buffer whose entries end at `ends`.
 pub(crate) fn bounds(ends: &[usize], i: usize) -> Range<usize> {
     let start = if i == 0 { 0 } else { ends[i - 1] };
     start..ends[i]
 }
 
-/// Every distinct list of strings once: the `forward_frames` that anomaly mode adds to an event.
+/// All distinct lists of strings: the `forward_frames` that anomaly mode adds to an event.
 #[derive(Debug, Default, Clone)]
 pub struct StringListTable {
     lists: Vec<Vec<StringId>>,
-    /// Strings of all lists.
+    /// Number of strings in all lists.
     ids: usize,
     index: hashbrown::HashMap<Vec<StringId>, StringListId>,
 }
 
 impl StringListTable {
-    /// About how many bytes of memory it takes.
+    /// Approximate memory use in bytes.
     pub(crate) fn memory(&self) -> usize {
-        // Each list stands here twice, and entries of the map take about twice their size.
+        // Each list is stored twice, and map entries take about twice their size.
         self.ids * 2 * size_of::<StringId>() + self.lists.len() * 4 * size_of::<Vec<StringId>>()
     }
 
-    /// The id of `list`, added if it is new.
+    /// Returns the id of `list`. Adds it if it is new.
     pub fn intern(&mut self, list: Vec<StringId>) -> Result<StringListId, TableFull> {
         if let Some(&id) = self.index.get(&list) {
             return Ok(id);
@@ -106,7 +105,7 @@ impl StringListTable {
         Ok(id)
     }
 
-    /// The strings behind `id`, in order.
+    /// The strings of the list with this id, in order.
     pub fn get(&self, id: StringListId) -> &[StringId] {
         &self.lists[id.index()]
     }

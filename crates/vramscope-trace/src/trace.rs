@@ -1,4 +1,4 @@
-//! One recording, whole.
+//! [`Trace`]: one recording.
 
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
@@ -8,36 +8,35 @@ use crate::settings::AllocatorSettings;
 use crate::stacks::{FrameTable, StackTable};
 use crate::strings::{StringListTable, StringTable};
 
-/// A recording: what happened on each device, and the tables its ids refer to.
+/// A recording: the history of each device, and the tables that its ids refer to.
 ///
-/// Two traces are equal where they say the same, whatever numbers their ids have.
+/// Two traces are equal if their contents are equal. The numbers of their ids may differ.
 #[derive(Debug, Default, Clone)]
 pub struct Trace {
-    /// Every string of the recording.
+    /// All strings of the recording.
     pub strings: StringTable,
-    /// Lists of strings.
+    /// All lists of strings.
     pub string_lists: StringListTable,
-    /// Every frame.
+    /// All frames.
     pub frames: FrameTable,
-    /// Every stack.
+    /// All stacks.
     pub stacks: StackTable,
-    /// What events carry beside numbers and stack.
+    /// Additional data of events.
     pub tags: TagsTable,
-    /// Devices in order of their number. A device is here where the file has a trace for it, even an empty
-    /// one, or a segment.
+    /// Devices in ascending order. A device is included if the file has a trace for it, even an empty one, or a segment.
     pub devices: Vec<DeviceTrace>,
-    /// Pinned host memory, where it was recorded (mid 2026 and later).
+    /// Pinned host memory, if recorded (mid 2026 and later).
     pub host: Option<DeviceTrace>,
-    /// The allocator's settings when the snapshot was taken (February 2024 and later).
+    /// The allocator's settings at the time of the snapshot (February 2024 and later).
     pub settings: Option<AllocatorSettings>,
-    /// Regions the program named, in recorded order (July 2024 and later; `None` where the key is absent).
+    /// Regions that the program named, in recorded order (July 2024 and later); `None` if the key is absent.
     pub annotations: Option<Vec<Annotation>>,
 }
 
 impl Trace {
-    /// The release of PyTorch that made the recording, as far as its rules can be told from what is in it: the oldest
-    /// that was seen to write it. Snapshots do not name it. The keys of the settings tell most. Where there are none,
-    /// events with a pool came after 2.11 (#177717).
+    /// The release of PyTorch that made the recording: the oldest release known to write its contents. Snapshots do not record the
+    /// release. The keys of the settings are the best evidence. Without settings, events with a pool show a release after 2.11
+    /// (#177717).
     pub fn shown_release(&self) -> TorchRelease {
         let names_pools = || self.tags.iter().any(|tags| tags.pool.is_some());
         match self.settings.as_ref().and_then(AllocatorSettings::oldest_release) {
@@ -47,7 +46,7 @@ impl Trace {
         }
     }
 
-    /// About how many bytes of memory its tables take: those of strings, frames, stacks and tags, and not those of devices.
+    /// Approximate memory use of the tables of strings, frames, stacks and tags in bytes, without the devices.
     pub fn memory(&self) -> usize {
         self.strings.memory()
             + self.string_lists.memory()
@@ -57,33 +56,33 @@ impl Trace {
     }
 }
 
-/// What happened on one device, and how it ended.
+/// The history and the end state of one device.
 #[derive(Debug, Default, Clone)]
 pub struct DeviceTrace {
     /// The device's number; -1 for the host.
     pub device: i64,
-    /// Events, oldest first. A ring buffer may have dropped the oldest.
+    /// Events, oldest first. A ring buffer may have dropped the oldest ones.
     pub events: Events,
-    /// The ring buffer dropped events (`trace_alloc_overflowed` of some builds of 2026).
+    /// Whether the ring buffer dropped events (`trace_alloc_overflowed` in some builds of 2026).
     pub overflowed: Option<bool>,
-    /// How many events the ring buffer holds (`trace_alloc_max_entries` of the same builds).
+    /// Capacity of the ring buffer in events (`trace_alloc_max_entries` in the same builds).
     pub max_entries: Option<u64>,
-    /// Bytes of memory that the device has, as the driver says (`device_total_bytes`, which this project's recorders write; PyTorch's
-    /// own snapshots lack it).
+    /// Size of the device in bytes, as the driver reports it. Only recorders of this project write it (`device_total_bytes`); PyTorch's
+    /// snapshots lack it.
     pub total_bytes: Option<u64>,
-    /// Segments when the snapshot was taken, in address order.
+    /// Segments at the time of the snapshot, in address order.
     pub segments: Vec<Segment>,
-    /// Their blocks, end to end.
+    /// Blocks of all segments, concatenated.
     pub blocks: Vec<Block>,
 }
 
 impl DeviceTrace {
-    /// Whether anything was recorded of the device: snapshots list devices that the program never touched, too.
+    /// Whether the recording has anything for the device. Snapshots also list devices that the program never used.
     pub fn was_used(&self) -> bool {
         !self.events.is_empty() || !self.segments.is_empty()
     }
 
-    /// Adds a segment and its blocks at the end.
+    /// Appends a segment with its blocks.
     pub fn push_segment(&mut self, segment: Segment, blocks: impl IntoIterator<Item = Block>) {
         let first = self.blocks.len();
         self.blocks.extend(blocks);

@@ -1,4 +1,4 @@
-//! The table of settings, as the book shows it.
+//! Writes the table of settings in the book.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,13 @@ use vramscope_trace::{SettingKind, TorchSetting, TorchSettings};
 
 const INTRODUCTION: &str = "# Settings of the allocator
 
-Every setting of PyTorch's allocator that is read from recordings and from `PYTORCH_CUDA_ALLOC_CONF`, and what it does.
-The first column is its key in `PYTORCH_CUDA_ALLOC_CONF`, where sizes are whole MiB. [`vramscope replay`](replay.md) takes the same
-keys with `--conf` and `--sweep`, and refuses what the release of PyTorch that it follows would refuse. The second column is its
-key in a snapshot's `allocator_settings`, where sizes are bytes. A setting that stands in both places is taken from the snapshot's.
+All settings of PyTorch's allocator that vramscope reads from recordings and from `PYTORCH_CUDA_ALLOC_CONF`. The first column is
+the key in `PYTORCH_CUDA_ALLOC_CONF`, where sizes are whole MiB. [`vramscope replay`](replay.md) accepts the same keys in `--conf`
+and `--sweep`, and rejects what the replayed release of PyTorch would reject. The second column is the key in a snapshot's
+`allocator_settings`, where sizes are bytes. If a setting is in both places, the snapshot's value is used.
 
-The column \"known\" says since which release PyTorch takes the key of the first column, or writes that of the second. Where it is
-empty, all releases that were looked at do. This page is written by a test, from
-`crates/vramscope-trace/src/settings/table.rs`.
+The column \"known\" has the first release of PyTorch that accepts the key of the first column, or writes the key of the second. If it
+is empty, all examined releases do. A test writes this page from `crates/vramscope-trace/src/settings/table.rs`.
 ";
 
 fn value(setting: &TorchSetting) -> &'static str {
@@ -32,8 +31,8 @@ fn value(setting: &TorchSetting) -> &'static str {
 fn the_book_shows_the_table() {
     let mut page = INTRODUCTION.to_owned();
     for (title, decides) in [
-        ("What decides where blocks of device memory lie", true),
-        ("What has no effect on where blocks of device memory lie", false),
+        ("Settings that affect the placement of blocks in device memory", true),
+        ("Settings that do not affect the placement of blocks in device memory", false),
     ] {
         write!(
             page,
@@ -53,7 +52,7 @@ fn the_book_shows_the_table() {
     committed("docs/settings.md", &page);
 }
 
-/// Recordings name the keys of their dictionary in the order in which PyTorch writes them; each stands there once.
+/// Each key belongs to one setting.
 #[test]
 fn keys_are_of_one_setting() {
     for keys in [

@@ -1,4 +1,5 @@
-//! What is told of a file besides what it holds. A page carries recordings in a form of its own; what their files were is carried along.
+//! Facts about a file beyond its contents. A self-contained page stores recordings in its own format, so it also stores these
+//! facts.
 
 use serde::{Deserialize, Serialize};
 use vramscope_analysis::{Facts, Recorder};
@@ -7,12 +8,12 @@ use vramscope_trace::formats::{Compression, Format, Recording};
 
 use crate::ViewError;
 
-/// What a file was, before it was read.
+/// Facts about a file, taken when it was read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct About {
     /// `pickle`, `json` or `log`.
     pub(crate) format: String,
-    /// Their names and values, in the order in which they are shown.
+    /// Names and values of the facts, in display order.
     pub(crate) facts: Vec<(String, String)>,
     /// Whether a pool in a Rust program recorded it, see [`Recorder`].
     is_pools: bool,
@@ -42,10 +43,10 @@ impl About {
         }
     }
 
-    /// What a page carries of a file.
+    /// Parses the facts that a page stores about a file.
     ///
     /// # Errors
-    /// Where it is nothing of the kind.
+    /// Fails if the JSON does not have this form.
     pub fn of_json(json: &str) -> Result<Self, ViewError> {
         Ok(serde_json::from_str(json)?)
     }

@@ -1,14 +1,14 @@
-//! How a user of the page does what the report advises.
+//! The page's names for the actions that a report advises.
 
 use vramscope_report::Advice;
 
-/// Whoever sees the page has the command, too, whose options name what the page does not ask for.
+/// Users of the page have the command, too. Its options stand in for actions that the page does not offer.
 pub(crate) const ADVICE: Advice = Advice {
-    any_moment: "the view Moment",
-    replay: "the view What-if",
-    capacity: "the field Device size of What-if",
-    capacity_alone: "the field Device size of What-if",
-    overhead: "the field Overhead of What-if",
+    any_moment: "the Moment view",
+    replay: "the What-if view",
+    capacity: "the Device size field of the What-if view",
+    capacity_alone: "the Device size field of the What-if view",
+    overhead: "the Overhead field of the What-if view",
     release: "`vramscope replay --torch`",
     ..Advice::LIBRARY
 };

@@ -1,4 +1,4 @@
-//! The table of allocations: some rows of it, in any order.
+//! The table of allocations: a range of its rows, in any order.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::protocol::{AllocationColumn, Allocations, AllocationsQuery, Among, NO
 use crate::recording::OpenRecording;
 use crate::tables;
 
-/// The most rows in one answer.
+/// The maximum number of rows in one answer.
 const MOST_ROWS: usize = 100_000;
-/// The most rows that are sorted before it is checked again whether the answer is still wanted.
+/// The maximum number of rows that are sorted between two checks for cancellation.
 const SORTED_AT_ONCE: usize = 1 << 18;
 
-/// Where a row stands: what is compared, and the number of the allocation.
+/// A row's sort key, and the index of its allocation.
 type Place = (u64, u32);
-/// What has no value stands last.
+/// The sort key of a missing value, which sorts last.
 const LAST: u64 = u64::MAX;
 
 fn sort(places: &mut [Place], cancel: &Cancel) -> Result<(), ViewError> {
@@ -42,7 +42,7 @@ fn sort(places: &mut [Place], cancel: &Cancel) -> Result<(), ViewError> {
     sort(high, cancel)
 }
 
-/// The positions of values among those that differ, in order.
+/// The rank of each value among the distinct values.
 fn ranks<T: Ord>(values: Vec<Option<T>>) -> Vec<Option<u64>> {
     let mut different: Vec<&T> = values.iter().flatten().collect();
     different.sort_unstable();
@@ -51,7 +51,7 @@ fn ranks<T: Ord>(values: Vec<Option<T>>) -> Vec<Option<u64>> {
     values.iter().map(rank).collect()
 }
 
-/// A text that is compared as people order it: without case, and numbers in it by their values.
+/// A sort key that ignores case and compares numbers in the text by value.
 fn natural(text: &str) -> String {
     let mut key = String::new();
     let mut digits = String::new();
@@ -70,19 +70,19 @@ fn natural(text: &str) -> String {
 }
 
 impl OpenDevice {
-    /// The step in which an allocation was made.
+    /// The step of an allocation.
     fn step_of(&self, id: usize) -> Option<usize> {
         self.purposes().steps.made_in(&self.history().allocations[id])
     }
 
-    /// When an allocation was made and freed, and the moments between; `None` where it was live before recording or never freed.
+    /// The moments of the allocation and its free. `None` if it was live before recording or never freed.
     fn lifetime(a: &Allocation) -> Option<(Moment, Moment)> {
         (a.origin == Origin::Recorded && a.freed != Moment::NEVER).then_some((a.from, a.freed))
     }
 }
 
 impl OpenRecording {
-    /// What rows are compared by.
+    /// The sort key of an allocation for each column.
     fn keys<'d>(
         &self,
         device: &'d OpenDevice,
@@ -150,7 +150,8 @@ impl OpenRecording {
         }
     }
 
-    /// The numbers of all rows in order, and their bytes. The last order is remembered, for the table is read page by page.
+    /// The allocation indices of all rows in order, and the sum of their bytes. The last order is cached, because the table is
+    /// read in pages.
     fn ordered(
         &self,
         device: &OpenDevice,

@@ -1,4 +1,4 @@
-//! Answers about one device. Pictures and searches have files of their own.
+//! Answers about one device. Pictures and searches are in other files.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use crate::protocol::{
 use crate::rows::rows_of;
 use crate::tables::{action, kind, origin};
 
-/// The most events in one answer.
+/// The maximum number of events in one answer.
 const MOST_EVENTS: usize = 100_000;
 
-/// The number of a stack in a column; [`NONE`] where there is none.
+/// The index of a stack in a column; [`NONE`] without a stack.
 pub(crate) fn stack(id: Option<StackId>) -> u32 {
     id.map_or(NONE, |s| s.index() as u32)
 }
 
-/// A moment in a column; [`Moment::NEVER`] is [`NONE`].
+/// A moment in a column; [`Moment::NEVER`] becomes [`NONE`].
 pub(crate) fn moment(m: Moment) -> u32 {
     m.index() as u32
 }
@@ -71,7 +71,7 @@ impl OpenDevice {
         let first = first.min(all.len());
         let numbers = first..first.saturating_add(count.min(MOST_EVENTS)).min(all.len());
         let events = || numbers.clone().map(|i| all.get(i));
-        // Events have times for the page only where all have one, as on the axis of time.
+        // Times are sent only if all events have one, as for the time axis.
         let origin = self.timeline.duration().and_then(|_| all.get(0).time_us);
         let time = |t: Option<i64>| t.zip(origin).map_or(f64::NAN, |(t, o)| t.saturating_sub(o) as f64);
         let mut columns = Columns::default();
@@ -89,7 +89,7 @@ impl OpenDevice {
         columns.behind(&answer)
     }
 
-    /// The tags of an event. Those of an event that makes an allocation are the allocation's, which may also name its pool.
+    /// The tags of an event. An event that starts an allocation gets the allocation's tags, which may include the pool.
     pub(crate) fn tags_of_event(&self, event: usize) -> u32 {
         let history = self.history();
         match history.subject_number(event) {
@@ -101,7 +101,7 @@ impl OpenDevice {
     pub(crate) fn allocation(&self, id: usize) -> Result<Allocation<'_>, ViewError> {
         let history = self.history();
         let Some(a) = history.allocations.get(id) else {
-            return Err(ViewError::Question(format!("there is no allocation {id}")));
+            return Err(ViewError::Question(format!("no allocation {id}")));
         };
         let time = |m: Moment| self.timeline.time_of(m);
         let end = |m: Moment| Some(m).filter(|&m| m != Moment::NEVER);
@@ -195,7 +195,7 @@ impl OpenDevice {
     pub(crate) fn moment(&self, index: usize) -> Result<Moment, ViewError> {
         let last = self.timeline.moments() - 1;
         if index > last {
-            return Err(ViewError::Question(format!("there is no moment {index}; the last is {last}")));
+            return Err(ViewError::Question(format!("no moment {index}; the last is {last}")));
         }
         Ok(Moment::from_index(index))
     }

@@ -1,18 +1,18 @@
-//! Sets of numbers, by which a search finds things.
+//! Sets of numbers, for search results.
 
 use vramscope_analysis::Cancel;
 
 use crate::ViewError;
 
-/// Things that are looked at before it is checked again whether the answer is still wanted. A multiple of 8.
+/// The number of items between two checks for cancellation. A multiple of 8.
 pub(crate) const STRIDE: usize = 1 << 16;
 
-/// A set of numbers: a bit for each.
+/// A set of numbers, with one bit for each.
 #[derive(Debug)]
 pub(crate) struct Bits(Vec<u8>);
 
 impl Bits {
-    /// The set of these numbers.
+    /// The set of the given numbers.
     pub(crate) fn of(numbers: impl IntoIterator<Item = usize>) -> Self {
         let mut bits = Vec::new();
         for number in numbers {
@@ -24,7 +24,7 @@ impl Bits {
         Self(bits)
     }
 
-    /// The set of the numbers below `length` that `holds` is true of.
+    /// The set of the numbers below `length` for which `holds` returns true.
     pub(crate) fn those(
         length: usize,
         cancel: &Cancel,
@@ -46,7 +46,7 @@ impl Bits {
         self.0.get(number as usize / 8).is_some_and(|byte| byte >> (number % 8) & 1 == 1)
     }
 
-    /// The bits, the first in the lowest bit of the first byte.
+    /// The bits; number 0 is the lowest bit of the first byte.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -60,12 +60,12 @@ impl Bits {
     }
 }
 
-/// Spans of moments, both ends included: in order and apart.
+/// Closed intervals of moments, sorted and disjoint.
 #[derive(Debug)]
 pub(crate) struct Spans(Vec<[u32; 2]>);
 
 impl Spans {
-    /// These spans, in any order.
+    /// Builds the set from intervals in any order.
     pub(crate) fn of(mut spans: Vec<[u32; 2]>) -> Self {
         spans.sort_unstable();
         let mut apart: Vec<[u32; 2]> = Vec::new();

@@ -1,17 +1,17 @@
-//! Binary answers: a JSON head, and behind it the columns of numbers that it refers to.
+//! Binary answers: a JSON head, followed by the columns of numbers that it refers to.
 //!
 //! ```text
 //!   u32 length of the head | head, padded to 8 | column, padded to 8 | column ...
 //! ```
 //!
-//! In the head stands `{"u32": [8, 100]}` for a column of 100 numbers that begins 8 bytes after the head. Numbers are
-//! little endian. The page makes typed arrays of the columns without copying (`viewer/src/source/columns.ts`).
+//! The head contains `{"u32": [8, 100]}` for a column of 100 numbers that begins 8 bytes after the head. Numbers are little
+//! endian. The page creates typed arrays from the columns without copying (`viewer/src/source/columns.ts`).
 
 use serde::Serialize;
 
 use crate::ViewError;
 
-/// An answer as it is sent.
+/// A serialized answer.
 pub type Answer = Result<Vec<u8>, ViewError>;
 
 /// The columns of one answer.
@@ -26,7 +26,7 @@ macro_rules! column {
         #[derive(Debug, Clone, Copy, Serialize)]
         #[cfg_attr(test, derive(ts_rs::TS), ts(type = $array))]
         pub(crate) struct $column {
-            /// Where it begins among the columns, in bytes, and how many numbers it has.
+            /// The offset within the columns in bytes, and the number of values.
             $kind: [usize; 2],
         }
 
@@ -51,22 +51,22 @@ column!(U32s, u32, "Uint32Array");
 column!(F64s, f64, "Float64Array");
 
 impl Columns {
-    /// Adds a column of bytes or addresses. The page's numbers are exact up to 2^53.
+    /// Adds a column of byte counts or addresses. The page's numbers are exact up to 2^53.
     pub(crate) fn sizes(&mut self, values: impl IntoIterator<Item = u64>) -> F64s {
         self.f64(values.into_iter().map(|v| v as f64))
     }
 
-    /// The answer whose head `made` makes, with the columns that it adds.
+    /// Builds an answer: `made` adds the columns and returns the head.
     pub(crate) fn answer<H: Serialize>(made: impl FnOnce(&mut Self) -> H) -> Answer {
         let mut columns = Self::default();
         let head = made(&mut columns);
         columns.behind(&head)
     }
 
-    /// The bytes of an answer: `head`, and these columns behind it.
+    /// Serializes an answer: `head`, followed by these columns.
     ///
     /// # Errors
-    /// Where the head takes more than 4 GiB.
+    /// Fails if the head is larger than 4 GiB.
     pub(crate) fn behind(self, head: &impl Serialize) -> Answer {
         let head = serde_json::to_vec(head)?;
         let length = u32::try_from(head.len()).map_err(|_| ViewError::TooMuch)?;

@@ -1,4 +1,4 @@
-//! Two open recordings, compared.
+//! Compares two open recordings.
 
 use vramscope_analysis::{Both, ComparedHistory, Difference, Finding, LineDifference};
 use vramscope_report::{Names, changes};
@@ -7,13 +7,13 @@ use crate::ViewError;
 use crate::protocol::{Comparison, Held, WhatChanged};
 use crate::recording::OpenRecording;
 
-/// Lines that are told of each thing that changed.
+/// The number of lines listed for each change.
 const LINES: usize = 5;
 
-/// The most things that are told.
+/// The maximum number of changes.
 const MOST_CHANGES: usize = 100;
 
-/// What changed from one device to another, which are named by their positions.
+/// Compares two devices, given by their positions.
 pub(crate) fn compare(of: Both<(&OpenRecording, usize)>) -> Result<Comparison, ViewError> {
     let [a, b] = [of.a, of.b].map(|(file, device)| {
         let history = file.device(device)?.history();

@@ -1,19 +1,19 @@
-//! What is searched for, as conditions that things are held to.
+//! The conditions of a search.
 
 use vramscope_trace::Category;
 
 use crate::bits::{Bits, Spans};
 
-/// A search made ready to be asked of many things.
+/// A prepared search.
 #[derive(Debug)]
 pub(crate) struct Search {
-    /// `None` where no condition counts: everything is found.
+    /// `None` if no condition is valid: everything matches.
     pub(crate) condition: Option<Condition>,
-    /// Why conditions do not count.
+    /// Why conditions are ignored.
     pub(crate) unclear: Vec<String>,
 }
 
-/// What is searched for.
+/// A condition on an allocation or reserved range.
 #[derive(Debug)]
 pub(crate) enum Condition {
     All(Vec<Condition>),
@@ -21,7 +21,7 @@ pub(crate) enum Condition {
     Not(Box<Condition>),
     Stacks(Bits),
     Tags(Bits),
-    /// For each of all categories whether it is searched for.
+    /// For each category, whether it matches.
     Categories([bool; Category::ALL.len()]),
     Address {
         at: f64,
@@ -37,7 +37,7 @@ pub(crate) enum Condition {
 }
 
 impl Condition {
-    /// Whether it finds all or nothing of a category, by its number; `None` where other things decide.
+    /// Whether the condition matches all or nothing of a category. `None` if that depends on other properties.
     pub(crate) fn of_category(&self, category: usize) -> Option<bool> {
         let several = |of: &[Self], decides: bool| {
             let mut is_known = true;

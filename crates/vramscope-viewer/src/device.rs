@@ -1,4 +1,4 @@
-//! One device of an open recording, and what is counted once for several questions.
+//! One device of an open recording, with values that are computed once for several queries.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,46 +19,46 @@ use crate::purposes::PurposesOfDevice;
 use crate::regions_at::RegionsAt;
 use crate::tags::TagsOfDevice;
 
-/// A search, made ready, and the allocations that it finds.
+/// A prepared search, and the allocations that it matches.
 #[derive(Debug)]
 pub(crate) struct Searched {
     pub(crate) query: SearchQuery,
     pub(crate) search: Arc<Search>,
-    /// `None` until somebody asks.
+    /// `None` until first use.
     pub(crate) found: Option<Arc<Bits>>,
 }
 
-/// What a table of allocations was asked for, and the numbers of its rows in order.
+/// The query of an allocation table, and the allocation indices of its rows in order.
 #[derive(Debug)]
 pub(crate) struct Ordered {
     pub(crate) of: (Option<SearchQuery>, Among, AllocationColumn, bool),
     pub(crate) ids: Arc<[u32]>,
-    /// The bytes of all rows.
+    /// The sum of the bytes of all rows.
     pub(crate) bytes: u64,
 }
 
-/// A device of a recording, ready for questions.
+/// A device of a recording, ready for queries.
 #[derive(Debug)]
 pub(crate) struct OpenDevice {
     pub(crate) timeline: Timeline,
-    /// Whose code the frames of the file are.
+    /// The code classification of the file's frames.
     frames: Arc<Frames>,
     pub(crate) tags: TagsOfDevice,
-    /// What its allocations are for; found out when first asked for.
+    /// The categories of its allocations. Computed on first use.
     purposes: OnceLock<PurposesOfDevice>,
-    /// For each allocation, how many before it had the same address; counted when first asked for.
+    /// For each allocation, the number of earlier allocations at the same address. Computed on first use.
     versions: OnceLock<Vec<u32>>,
-    /// Lines whose allocations pile up, in the report's order; found when first asked for.
+    /// Lines whose allocations accumulate, in the report's order. Computed on first use.
     leaks: OnceLock<Vec<LeakSuspect>>,
-    /// Its pools; counted when first asked for.
+    /// The device's pools. Computed on first use.
     pools: OnceLock<Pools>,
-    /// What was searched last.
+    /// The last search.
     pub(crate) searched: Mutex<Option<Searched>>,
-    /// The moments of its regions; told when first asked for.
+    /// The moments of its region runs. Computed on first use.
     runs: OnceLock<Vec<RunBetween>>,
-    /// The table of allocations that was read last.
+    /// The last query of the allocation table.
     pub(crate) ordered: Mutex<Option<Ordered>>,
-    /// In which regions allocations were made; found out when first asked for.
+    /// The innermost region at each moment. Computed on first use.
     regions_at: OnceLock<RegionsAt>,
 }
 
@@ -79,22 +79,22 @@ impl OpenDevice {
         }
     }
 
-    /// The same with what is known of its purposes.
+    /// Sets precomputed categories.
     pub(crate) fn told(self, purposes: Option<PurposesOfDevice>) -> Self {
         Self { purposes: purposes.map(OnceLock::from).unwrap_or_default(), ..self }
     }
 
-    /// What its allocations are for.
+    /// The categories of its allocations.
     pub(crate) fn purposes(&self) -> &PurposesOfDevice {
         self.purposes.get_or_init(|| PurposesOfDevice::of(self.history()))
     }
 
-    /// The same where somebody asked for it before: for answers that do not wait.
+    /// The categories, if they are computed already: for answers that must not wait.
     pub(crate) fn purposes_so_far(&self) -> Option<&PurposesOfDevice> {
         self.purposes.get()
     }
 
-    /// Whose code the frames of the file are.
+    /// The code classification of the file's frames.
     pub(crate) fn frames(&self) -> &Frames {
         &self.frames
     }
@@ -103,22 +103,22 @@ impl OpenDevice {
         self.timeline.history()
     }
 
-    /// When each run of a region was, in the order of their ends.
+    /// The runs of regions, ordered by their ends.
     pub(crate) fn runs(&self) -> &[RunBetween] {
         self.runs.get_or_init(|| runs_between(self.history()))
     }
 
-    /// Lines whose allocations pile up, in the report's order.
+    /// Lines whose allocations accumulate, in the report's order.
     pub(crate) fn leaks(&self) -> &[LeakSuspect] {
         self.leaks.get_or_init(|| leak_suspects(self.history(), &self.frames))
     }
 
-    /// In which regions allocations were made.
+    /// The innermost region at each moment.
     pub(crate) fn regions_at(&self) -> &RegionsAt {
         self.regions_at.get_or_init(|| RegionsAt::of(self.runs()))
     }
 
-    /// For each allocation, how many before it had the same address.
+    /// For each allocation, the number of earlier allocations at the same address.
     pub(crate) fn versions(&self) -> &[u32] {
         self.versions.get_or_init(|| {
             let mut seen: HashMap<u64, u32> = HashMap::new();
@@ -131,17 +131,17 @@ impl OpenDevice {
         })
     }
 
-    /// Its pools.
+    /// The device's pools.
     pub(crate) fn pools(&self, count: impl FnOnce() -> Pools) -> &Pools {
         self.pools.get_or_init(count)
     }
 }
 
-/// The most marks of a device: a program that catches out of memory errors may have any number.
+/// The maximum number of marks per device: a program that catches out-of-memory errors may have any number.
 const MOST_MARKS: usize = 1000;
 
 impl OpenDevice {
-    /// What the page asks for first of a device: its peaks, its marks, and how far its numbers can be trusted.
+    /// The first data that the page requests about a device: its peaks, its marks, and the confidence in its numbers.
     pub(crate) fn overview(&self, recorder: Recorder) -> protocol::Device<'_> {
         let history = self.history();
         let events = &history.device().events;
@@ -179,13 +179,13 @@ impl OpenDevice {
         }
     }
 
-    /// What its memory is for, found out now where nobody asked for it before.
+    /// The categories of its memory. Computed now if necessary.
     pub(crate) fn meaning(&self) -> Meaning<'_> {
         let purposes = self.purposes();
         Meaning { purposes: &purposes.table, steps: self.steps(&purposes.steps) }
     }
 
-    /// Steps in the form in which they are sent; `None` where there are none.
+    /// Converts steps for an answer. `None` if there are none.
     fn steps(&self, found: &Steps) -> Option<protocol::Steps> {
         let steps = &found.steps;
         let highest = found.highest()?;
@@ -228,7 +228,7 @@ impl OpenDevice {
     }
 }
 
-/// Counters in the form in which they are sent.
+/// Converts counters for an answer.
 pub(crate) fn by_kind(c: Counters) -> ByKind<u64> {
     ByKind { requested: c.requested, allocated: c.allocated, active: c.active, reserved: c.reserved }
 }

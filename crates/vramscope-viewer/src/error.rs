@@ -1,19 +1,19 @@
-//! Why a question has no answer.
+//! Why a query fails.
 
 use vramscope_analysis::ReplayError;
 use vramscope_trace::ReadError;
 
-/// Why a question has no answer.
+/// Why a query fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
-    /// The page asks for a file that is not open.
-    #[error("file {0} is not open: it was closed, perhaps by another page; load this page again")]
+    /// The requested file is not open.
+    #[error("file {0} is not open: another page may have closed it; reload this page")]
     NoFile(usize),
-    /// The page asks for a device that the file does not have.
+    /// The file has no such device.
     #[error("the file has no device at position {0}")]
     NoDevice(usize),
-    /// The question makes no sense.
+    /// The query is invalid.
     #[error("{0}")]
     Question(String),
     /// A dropped file cannot be read.
@@ -21,40 +21,40 @@ pub enum ViewError {
     Unreadable {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         why: ReadError,
     },
     /// The recording of a rank cannot be read.
     #[error("{0}")]
     NotRead(String),
-    /// A dropped file is larger than the page takes.
+    /// A dropped file exceeds the size limit.
     #[error(
         "the file is larger than {}; give it to the command instead: vramscope view FILE",
         vramscope_report::bytes(*limit)
     )]
     TooLarge {
-        /// The most bytes it may have.
+        /// The maximum size in bytes.
         limit: u64,
     },
-    /// The head of an answer is longer than 4 GiB: the recording's names are too long.
+    /// The head of an answer is larger than 4 GiB, because the recording's names are too long.
     #[error("the recording's names are too long for a page")]
     TooMuch,
     /// The recording cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// An answer cannot be written out.
+    /// Serializing an answer failed.
     #[error("the answer cannot be written: {0}")]
     Json(#[from] serde_json::Error),
-    /// The data of a page cannot be compressed.
+    /// Compressing the data of a page failed.
     #[error("the page cannot be written: {0}")]
     Io(#[from] std::io::Error),
-    /// The thread that answers has failed, by a fault of vramscope.
-    #[error("the question could not be answered; that is a fault of vramscope, and other questions go on")]
+    /// The answering thread panicked.
+    #[error("vramscope could not answer this request because of a bug; other requests still work")]
     Failed,
-    /// The page closed the connection before it had the answer.
-    #[error("the answer is no longer wanted")]
+    /// The page closed the connection before the answer.
+    #[error("the request was cancelled")]
     Unwanted,
-    /// A dropped file stopped arriving, or came too slowly.
-    #[error("the file stopped arriving, or came too slowly; drop it again")]
+    /// A dropped file stopped arriving, or arrived too slowly.
+    #[error("the upload stalled or was too slow; drop the file again")]
     Stalled,
 }

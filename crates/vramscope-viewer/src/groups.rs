@@ -1,4 +1,4 @@
-//! Groups of allocations: by which of them pictures are coloured, and what a legend says of them.
+//! Groups of allocations, for the colors of pictures and for the legend.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::hues::{hue, hue_of};
 use crate::protocol::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery, NONE};
 use crate::recording::OpenRecording;
 
-/// Keys with their numbers, in the order in which they came.
+/// Group keys with their indices, in insertion order.
 #[derive(Default)]
 struct Numbers {
     keys: Vec<(HolderKey, Option<FrameId>)>,
@@ -30,10 +30,10 @@ impl Numbers {
     }
 }
 
-/// The number of the group of each allocation, before they are put in order.
+/// The group index of each allocation, before sorting.
 struct Table {
     by_stack: bool,
-    /// Of each stack, or of each of the device's tags; [`NONE`] where no allocation has it.
+    /// For each stack, or for each of the device's tags; [`NONE`] if no allocation has it.
     groups: Vec<u32>,
     no_stack: u32,
     numbers: Numbers,
@@ -100,8 +100,8 @@ impl Table {
         at.map_or(self.no_stack, |at| self.groups[at]) as usize
     }
 
-    /// The numbers of the groups, the largest first: in turns the one that has most at the peak, and the one that covers most of the
-    /// whole timeline.
+    /// The group indices, largest first. The order alternates between the group with the most bytes at the peak and the group
+    /// that covers most of the timeline.
     fn largest(&self, device: &OpenDevice) -> Vec<usize> {
         let history = device.history();
         let (end, peak) = (history.end(), device.timeline.peaks().allocated.moment);
@@ -195,7 +195,7 @@ impl OpenRecording {
         })
     }
 
-    /// The reserved ranges at a moment in groups, largest first. They are of no category and no layer.
+    /// The reserved ranges at a moment, grouped, largest first. They have no category and no layer.
     fn ranges(&self, device: &OpenDevice, at: Moment, by: By) -> Vec<Holder> {
         let history = device.history();
         let mut groups: HashMap<HolderKey, Holder> = HashMap::new();

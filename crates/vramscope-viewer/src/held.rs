@@ -1,4 +1,4 @@
-//! What is live at a moment, grouped, compared and as a tree of calls.
+//! The live allocations at a moment: grouped, compared, and as a call tree.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::recording::OpenRecording;
 use crate::search::Matcher;
 use crate::tables::{self, category};
 
-/// What is kept of every allocation answers it: nothing is found out anew for a moment.
+/// Everything is precomputed per allocation, so queries at any moment compute nothing anew.
 impl Known for OpenDevice {
     fn pool(&self, allocation: usize) -> Option<PoolId> {
         self.tags_of(allocation).pool.map(|[a, b]| PoolId(a, b))
@@ -31,7 +31,7 @@ impl Known for OpenDevice {
     }
 
     fn layer(&self, allocation: usize) -> Option<Arc<str>> {
-        // Of what was freed only, the tags are those of its free.
+        // For a freed allocation without a recorded allocation event, the tags are those of the free.
         let is_told = self.history().allocations[allocation].origin != Origin::FreeOnly;
         let text = self.tags_of(allocation).layer.filter(|_| is_told)?;
         Some(self.tags.texts[text as usize].get(self.history()).into())
@@ -42,7 +42,7 @@ impl Known for OpenDevice {
     }
 
     fn alike(&self, allocation: usize) -> Option<u32> {
-        // Whose tags are those of its free, its module is not told.
+        // If the tags are those of the free, the layer is unknown.
         let is_told = self.history().allocations[allocation].origin != Origin::FreeOnly;
         is_told.then(|| self.tags.allocations[allocation])
     }
@@ -53,7 +53,7 @@ impl OpenDevice {
         &self.tags.table[self.tags.allocations[allocation] as usize]
     }
 
-    /// The numbers of what is allocated at a moment.
+    /// The indices of the allocations that are live at a moment.
     pub(crate) fn allocated_at(&self, at: Moment) -> Vec<usize> {
         let allocations = &self.history().allocations;
         let active = self.timeline.active_at(at).into_iter().map(|id| id as usize);
@@ -61,17 +61,17 @@ impl OpenDevice {
     }
 }
 
-/// A device at a moment: what is allocated, and what of it a search finds.
+/// A device at a moment, with its live allocations and those that match a search.
 pub(crate) struct DeviceAt<'f> {
     file: &'f OpenRecording,
     pub(crate) device: &'f OpenDevice,
     pub(crate) moment: Moment,
-    /// What is allocated; where only what a search finds is asked for, that of it.
+    /// The live allocations; only the matching ones if only matches are requested.
     pub(crate) allocated: Vec<usize>,
     pub(crate) found: Vec<usize>,
-    /// How many blocks are allocated in all.
+    /// The number of all live blocks.
     blocks: usize,
-    /// Whether something is searched for.
+    /// Whether a search is active.
     pub(crate) is_searched: bool,
 }
 
@@ -93,7 +93,7 @@ impl<'f> DeviceAt<'f> {
         Ok(Self { file, device, moment, allocated, found, blocks, is_searched: matcher.is_some() })
     }
 
-    /// The same with only what the search finds of what is allocated, where something is searched for.
+    /// Keeps only the matching allocations, if a search is active.
     fn only_found(self) -> Self {
         if !self.is_searched {
             return self;
@@ -110,12 +110,12 @@ impl<'f> DeviceAt<'f> {
         self.grouped(&self.allocated, by)
     }
 
-    /// The groups of which the search finds some.
+    /// The groups with matching allocations.
     fn found(&self, by: By) -> Groups {
         self.grouped(&self.found, by).into_iter().map(|h| (h.origin, h.key)).collect()
     }
 
-    /// Its bytes by category, where it is known what they are for.
+    /// Bytes by category, if the categories are computed already.
     fn categories(&self) -> Option<Vec<u64>> {
         let (purposes, history) = (self.device.purposes_so_far()?, self.device.history());
         let mut bytes = vec![0; Category::ALL.len()];
@@ -137,7 +137,7 @@ pub(crate) struct Place<'f> {
 }
 
 impl Place<'_> {
-    /// What groups hold, in columns, with the counters of this moment. `held` are the groups', in order.
+    /// The amounts of groups in columns, with the counters of this moment. `held` are the groups in order.
     fn column<'h>(
         &self,
         columns: &mut Columns,
@@ -222,7 +222,7 @@ impl OpenRecording {
     }
 }
 
-/// Groups of what is live in two recordings, from the first to the second.
+/// Groups of the live allocations in two recordings, compared from the first to the second.
 pub(crate) fn holders_of_both(
     of: Both<(&OpenRecording, usize)>,
     query: &HoldersOfBothQuery,
@@ -244,10 +244,10 @@ pub(crate) fn holders_of_both(
     Columns::answer(|columns| self::holders(columns, groups.iter(), &names, &b, Some(&a)))
 }
 
-/// Groups by what they share.
+/// A set of groups, by key.
 pub(crate) type Groups = HashSet<(Option<Origin>, HolderKey)>;
 
-/// Whether a search finds some of a group.
+/// Whether a group contains matching allocations.
 pub(crate) fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
     |side, holder| {
         let found = found.of(side);
@@ -255,7 +255,7 @@ pub(crate) fn marks(found: &Both<Groups>) -> impl Fn(Side, &Holder) -> bool {
     }
 }
 
-/// Some groups in columns.
+/// Converts groups to columns.
 pub(crate) fn holders<'c>(
     columns: &mut Columns,
     groups: impl Iterator<Item = &'c HolderChange> + Clone,
@@ -277,14 +277,14 @@ pub(crate) fn holders<'c>(
     }
 }
 
-/// The most bytes of a label: a file may give one name without end to any number of groups.
+/// The maximum length of a label in bytes: a file may give one very long name to any number of groups.
 const LONGEST_LABEL: usize = 500;
 
 pub(crate) fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
     Shown::at_most(&changes::holder(group, names), LONGEST_LABEL).into()
 }
 
-/// Names a group at any moment of the recordings, which number what they share each by itself.
+/// A key for a group that is valid at any moment of both recordings, which have separate ids.
 pub(crate) fn key(group: &HolderChange, names: &Both<Names<'_>>) -> String {
     let side = group.side();
     let Some(holder) = group.holders.of(side) else { return String::new() };
@@ -292,7 +292,7 @@ pub(crate) fn key(group: &HolderChange, names: &Both<Names<'_>>) -> String {
     format!("{numbers}{}", key_of(holder))
 }
 
-/// Names a group at any moment of its recording.
+/// A key for a group that is valid at any moment of its recording.
 pub(crate) fn key_of(holder: &Holder) -> String {
     let of = match &holder.key {
         HolderKey::NoStack => String::new(),
@@ -351,13 +351,13 @@ mod tests {
                 all.allocated.iter().map(|&id| allocations[id].size).filter(|&size| size >= 1_000_000);
             assert_eq!(bytes, sizes.sum::<u64>());
             assert!(bytes > 0 && all.found(by).len() <= all.holders(by).len());
-            // Those alone are the groups where only matches are asked for.
+            // With only matches requested, the groups are exactly those with matches.
             let only = DeviceAt::of(&file, 0, peak, Some(&large), &Cancel::default()).unwrap().only_found();
             assert_eq!(only.holders(by).iter().map(|h| h.bytes).sum::<u64>(), bytes);
             let groups: HashSet<_> = only.holders(by).into_iter().map(|h| (h.origin, h.key)).collect();
             assert!(groups == all.found(by) && only.blocks == all.allocated.len());
         }
-        // Nothing is marked where nothing is searched for.
+        // Without a search, no group is marked.
         assert!(DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap().found(By::Line).is_empty());
     }
 

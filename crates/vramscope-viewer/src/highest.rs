@@ -1,4 +1,4 @@
-//! Groups of parts of two recordings, each where it holds most.
+//! Groups in intervals of two recordings, each at its own peak.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use crate::protocol::{HighestOfBoth, HighestOfBothQuery, NONE, SearchQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
 
-/// Groups of a part of one device and of a part of another, each at its own highest.
+/// Groups of an interval of one device and of an interval of another, each at its own peak.
 pub(crate) fn highest(
     of: Both<(&OpenRecording, usize)>,
     query: &HighestOfBothQuery,
@@ -40,14 +40,14 @@ pub(crate) fn highest(
     })
 }
 
-/// What is asked of both parts.
+/// The query parameters that both intervals share.
 struct Asked<'q> {
     search: Option<&'q SearchQuery>,
     by: By,
     cancel: &'q Cancel,
 }
 
-/// A part of a device, and what of it a search finds.
+/// An interval of a device, and the groups with matches in it.
 struct Part<'f> {
     device: &'f OpenDevice,
     within: Within<'f, OpenDevice>,
@@ -64,7 +64,7 @@ impl<'f> Part<'f> {
         let device = file.device(device)?;
         let (from, to) = (device.moment(from)?, device.moment(to)?);
         if from > to {
-            return Err(ViewError::Question("a part ends before it begins".to_owned()));
+            return Err(ViewError::Question("the interval ends before it begins".to_owned()));
         }
         let stretch = device.timeline.stretch(from, to);
         let matcher = Matcher::of(device, asked.search, asked.cancel)?;
@@ -77,7 +77,7 @@ impl<'f> Part<'f> {
         Ok(Self { device, within, found })
     }
 
-    /// Where most of all is allocated.
+    /// The moment of the allocated peak.
     fn place(&self) -> Place<'f> {
         Place { device: self.device, moment: self.within.stretch.highest.moment }
     }

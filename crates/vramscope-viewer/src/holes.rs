@@ -1,4 +1,4 @@
-//! Free memory at a moment, and what keeps it from joining.
+//! Free memory at a moment, and the blocks that keep it from merging.
 
 use vramscope_analysis::{Hole, Layout, Moment, Pins, Request, Unusable};
 use vramscope_report::findings;
@@ -11,18 +11,18 @@ use crate::device::OpenDevice;
 use crate::protocol::{Asked, HoleSince, Holes, NONE, Pin};
 use crate::recording::OpenRecording;
 
-/// The most holes in an answer.
+/// The maximum number of holes in an answer.
 const MOST_HOLES: usize = 1000;
-/// The most lines in an answer.
+/// The maximum number of lines in an answer.
 const MOST_PINS: usize = 100;
 
-/// Why a hole is of no use to a request, in the page's words.
+/// Why a request cannot use a hole, as the page shows it.
 const REASONS: [(Unusable, &str); 5] = [
     (Unusable::TooSmall, "too small"),
-    (Unusable::OtherStream, "of another stream"),
-    (Unusable::OtherSize, "of the pool for requests of another size"),
-    (Unusable::OtherPool, "of another pool"),
-    (Unusable::NotSplit, "not split, by `max_split_size`"),
+    (Unusable::OtherStream, "belongs to another stream"),
+    (Unusable::OtherSize, "in the pool for the other size class"),
+    (Unusable::OtherPool, "in another pool"),
+    (Unusable::NotSplit, "not split because of `max_split_size`"),
 ];
 
 impl OpenRecording {
@@ -90,7 +90,7 @@ impl OpenDevice {
         Layout::of_known(self.history(), at, &self.timeline.reserved_at(at), self.timeline.active_at(at))
     }
 
-    /// What the event right before a moment asked for, and its number.
+    /// The request of the event right before a moment, and the event's index.
     fn request(&self, at: Moment) -> Option<(Request, usize)> {
         let event = at.event()?;
         let history = self.history();
@@ -105,12 +105,12 @@ impl OpenDevice {
         Some((Request { bytes, stream: tags.stream, pool }, event))
     }
 
-    /// Since when the hole at `address` is there.
+    /// The moment since which the hole at `address` exists.
     pub(crate) fn hole(&self, at: usize, address: u64) -> Result<HoleSince, ViewError> {
         let (history, at) = (self.history(), self.moment(at)?);
         let hole = self.layout_at(at).holes().into_iter().find(|hole| hole.free.address == address);
         let Some(hole) = hole else {
-            return Err(ViewError::Question(format!("nothing is free at {address:#x}")));
+            return Err(ViewError::Question(format!("no free block at {address:#x}")));
         };
         let (since, allocation) = hole.free_since(history, at);
         let freed = allocation.and_then(|id| {

@@ -1,4 +1,4 @@
-//! By what groups are coloured.
+//! Colors of groups.
 
 use vramscope_analysis::{Holder, HolderKey};
 use vramscope_report::Names;
@@ -6,17 +6,17 @@ use vramscope_trace::FrameId;
 
 use crate::tables::category;
 
-/// By what a group is coloured: a number made of its name, so that it is the same wherever the name is; how it was known before
-/// recording began makes no other colour. 0 where the name stands for nothing known.
+/// The hue of a group: a hash of its name, so that the same name has the same color everywhere. The color does not depend on
+/// whether the group was live before recording. 0 for a group without a known name.
 pub(crate) fn hue(names: &Names<'_>, holder: &Holder) -> u32 {
     hue_of(names, &holder.key, holder.stack.and_then(|stack| names.frames.own_frame(names.trace, stack)))
 }
 
-/// The same of a group by its key; `own` is the frame that names the stack of one of its allocations.
+/// The hue of a group by its key. `own` is the frame that names the stack of one of its allocations.
 pub(crate) fn hue_of(names: &Names<'_>, key: &HolderKey, own: Option<FrameId>) -> u32 {
     match key {
         HolderKey::NoStack | HolderKey::Pool(None) | HolderKey::Layer(None) | HolderKey::Step(None) => 0,
-        // Steps, sizes and categories are in order, and so are their colours.
+        // Steps, sizes and categories are ordered, and so are their colors.
         HolderKey::Step(Some(step)) => *step as u32 + 1,
         HolderKey::Size(power) => power + 1,
         HolderKey::Category(of) => u32::from(category(*of)) + 1,

@@ -1,13 +1,27 @@
 //! The page of `vramscope view`, and the local server behind it.
 //!
 //! ```text
-//!   recording.rs   an opened file, made ready          page/      the built page, from viewer/
-//!   open_file.rs   the threads that answer                 |
+//!   recording.rs   a loaded file, with analyses        page/      the built page, from viewer/
+//!   open_file.rs   the answering threads                   |
 //!        |                                                |
-//!   answers.rs     answers to the page's questions     page.rs    served, or with the data inside
+//!   answers.rs     answers to the page's queries       page.rs    served, or self-contained
 //!        |                                                |
-//!        +------------------> server.rs <-----------------+       guard.rs   who may ask
+//!        +------------------> server.rs <-----------------+       guard.rs   access control
 //! ```
+
+//!
+//! # Modules
+//! - `protocol`: the questions and answers as plain data; `columns` encodes columns of numbers. Tests write the page's types from these
+//!   structs.
+//! - `questions`: every question of the page, answered once for the server and for the engine in a worker.
+//! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
+//!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
+//! - `answers`, `picture`, `search`, `held`, `allocations`, `holes`, `pools`, `what_if`: answers by subject.
+//! - `ranks` (feature `fleet`): the answer about all ranks, from a `Fleet`. The page adds up nothing. The first files of the library are
+//!   the ranks' files, read on first use by position, never by path (`JobFiles`).
+//! - `server`: routes, the threads of open files, access checks. An open file has threads that share its data; some answer quick
+//!   questions, some slow ones. Closing the page's request cancels a question. Closing the file ends its threads and frees its memory.
+//! - `page`, `letters`: self-contained pages. `page/`: the built page, committed.
 
 mod about;
 mod advice;
@@ -25,7 +39,6 @@ mod highest;
 mod holes;
 mod hues;
 #[cfg(feature = "server")]
-mod letters;
 mod markers;
 mod names;
 #[cfg(feature = "server")]
@@ -63,7 +76,7 @@ pub use recording::OpenRecording;
 #[cfg(feature = "server")]
 pub use server::{JobFiles, LARGEST_UPLOAD, Library, OpenFile, Server};
 
-/// The README's example, compiled with the tests.
+/// Compiles the README's example with the tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

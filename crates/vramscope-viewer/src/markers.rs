@@ -1,4 +1,4 @@
-//! What is marked along a recording, as a list.
+//! The markers along a recording, as a list.
 
 use vramscope_analysis::{Moment, event_times, region_runs};
 use vramscope_trace::Action;
@@ -8,7 +8,7 @@ use crate::columns::{Answer, Columns};
 use crate::device::OpenDevice;
 use crate::protocol::Markers;
 
-/// One of them: a position in `MARKERS`, its number among those of its kind, its moment, and the bytes of a request.
+/// A marker: a position in `MARKERS`, its index within its kind, its moment, and the bytes of a request.
 type Marker = (u8, u32, Moment, u64);
 
 impl OpenDevice {
@@ -29,7 +29,7 @@ impl OpenDevice {
         }
         if let Some(times) = event_times(history.device()) {
             let mut runs = region_runs(history.trace(), history.device());
-            // As the regions are sent.
+            // The same order as in the answer about regions.
             runs.sort_by_key(|r| (r.start_us, std::cmp::Reverse(r.end_us), r.depth));
             for (number, run) in (0..).zip(&runs) {
                 let (before, last) = run.moments(&times);

@@ -11,8 +11,8 @@ use crate::recording::OpenRecording;
 use crate::tables::code;
 
 impl OpenRecording {
-    /// The names of frames, and the stacks. Every text is sent once and frames refer to it, for a file may give one long name to any
-    /// number of frames.
+    /// The names of frames, and the stacks. Each text is sent once and frames refer to it, because a file may give one long
+    /// name to any number of frames.
     pub(crate) fn names(&self, answer: &mut Columns) -> Names<'_> {
         let trace = &self.recording.trace;
         let names = vramscope_report::Names { trace, frames: &self.frames };
@@ -34,7 +34,7 @@ impl OpenRecording {
         let columns = [FrameText::File, FrameText::ShortFile, FrameText::Function, FrameText::ShortFunction]
             .map(|kind| trace.frames.iter().map(|(id, _)| number(kind, id)).collect::<Vec<u32>>());
         let [file, short_file, function, short_function] = columns;
-        // The names of nodes and the lines behind them stand after those of frames.
+        // Graph node names and original source lines follow the texts of frames.
         let generated =
             || trace.frames.iter().filter(|(_, f)| f.fx.name.is_some() || f.fx.original_trace.is_some());
         let mut further: HashMap<StringId, u32> = HashMap::new();
@@ -72,7 +72,7 @@ impl OpenRecording {
     }
 }
 
-/// The texts of a frame: file and function, each as recorded, and as reports shorten them.
+/// The texts of a frame: file and function, each as recorded, and as shortened in reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum FrameText {
     File,

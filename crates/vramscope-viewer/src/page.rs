@@ -1,22 +1,23 @@
-//! The built page, served or with recordings inside.
+//! The built page, served or self-contained.
 
 use std::borrow::Cow;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lzma_rust2::{LzmaOptions, LzmaWriter};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use vramscope_trace::formats::{self, Recording};
 
 use crate::about::About;
+use crate::ViewError;
 use crate::columns::{Columns, U8s};
 use crate::protocol::Note;
-use crate::{ViewError, letters};
 
 /// A file of the page.
 struct Asset {
@@ -30,40 +31,40 @@ macro_rules! asset {
     };
 }
 
-/// Everything that the page is made of. `viewer/` builds it; its copy is committed so that cargo alone builds the command.
+/// The files of the page. `viewer/` builds them; they are committed so that cargo alone builds the command.
 const PAGE: Asset = asset!("index.html");
 const SCRIPT: Asset = asset!("viewer.js");
 const STYLE: Asset = asset!("viewer.css");
-// The view of all ranks of a job, which a page loads that is of one.
+// The view of all ranks of a job, which only the page of a job loads.
 const RANKS: Asset = asset!("ranks.js");
-// What a page needs that answers itself: the engine, the worker in which it runs, and the script that unpacks them.
-const ENGINE: Asset = asset!("engine.wasm.lzma");
+// The parts of a self-contained page: the engine, its worker, and the script that unpacks them.
+const ENGINE: Asset = asset!("engine.wasm.gz");
 const WORKER: Asset = asset!("worker.js");
 const UNPACKING: Asset = asset!("carried.js");
 
-/// The files that a server gives beside the page, and of what kind each is.
+/// The files that a server serves besides the page, with their MIME types.
 const SERVED: [(Asset, &str); 3] = [
     (SCRIPT, "text/javascript; charset=utf-8"),
     (RANKS, "text/javascript; charset=utf-8"),
     (STYLE, "text/css; charset=utf-8"),
 ];
 
-/// The page; one of all ranks of a job says so, and has their view loaded with it.
+/// The page's HTML. The page of a job preloads the ranks view.
 pub(crate) fn index(is_of_ranks: bool) -> String {
     let page = String::from_utf8_lossy(&PAGE.read()).into_owned();
     let ranks = format!("<link rel=\"modulepreload\" crossorigin href=\"./{}\">\n  </head>", RANKS.name);
     if is_of_ranks { page.replacen("</head>", &ranks, 1) } else { page }
 }
 
-/// The answer that is the file of this name.
+/// The response with the file of this name.
 pub(crate) fn asset(name: &str) -> Option<Response> {
     let (asset, kind) = SERVED.into_iter().find(|(asset, _)| asset.name == name)?;
     Some(([(header::CONTENT_TYPE, kind)], asset.read()).into_response())
 }
 
 impl Asset {
-    /// The contents. Where `VRAMSCOPE_PAGE` names a directory they are read from there, so that a change of the page needs no new
-    /// build of the command.
+    /// The contents. If `VRAMSCOPE_PAGE` names a directory, they are read from there, so that a change of the page needs no
+    /// rebuild of the command.
     fn read(&self) -> Cow<'static, [u8]> {
         let folder = std::env::var_os("VRAMSCOPE_PAGE");
         let newer = folder.and_then(|folder| std::fs::read(Path::new(&folder).join(self.name)).ok());
@@ -71,7 +72,7 @@ impl Asset {
     }
 }
 
-/// What is packed into a page besides its engine, which is packed already (`viewer/engine.sh`), and its recordings.
+/// The parts of a self-contained page that its first script unpacks, beside the engine.
 #[derive(Debug, Serialize)]
 struct Packed {
     script: U8s,
@@ -85,35 +86,27 @@ struct Carried {
     recordings: Vec<CarriedRecording>,
 }
 
-/// A recording, packed anew: its bytes are a pickle that is compressed.
+/// A recording as a pickle, compressed with zstd. The engine decompresses it.
 #[derive(Debug, Serialize)]
 struct CarriedRecording {
     name: String,
     about: About,
-    packing: Packing,
     bytes: U8s,
 }
 
-/// How a recording is compressed.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Packing {
-    /// A pickle of fewer bytes than [`SHORT`], a tenth smaller than zstd makes it.
-    Lzma,
-    /// Any other, which LZMA would take a minute for, and which the page reads as a stream.
-    Zstd,
-}
-
+/// Pickles below this size, in bytes, are compressed with [`SMALLEST`], which takes less than a second for them.
 const SHORT: usize = 4 << 20;
+const SMALLEST: i32 = 19;
 
-/// One page with the recordings, each with its name, and notes on them inside, and the engine that answers questions about them: it opens from disk,
-/// without a server and without a network.
+/// Returns one page with the recordings, each with its name, notes on them, and the engine that answers questions about them. The page
+/// opens from disk, without a server and without a network.
 ///
-/// Everything is text that no name can leave (`letters.rs`). The policy in the page names its own scripts and style by their hashes: no
-/// other is run but the worker's, which the page makes of its own parts, and nobody can be reached.
+/// The parts are base64, so no name or text of a recording can end the element that holds it. The content security policy names the
+/// page's own scripts and style by their hashes: no other code runs but the worker's, which the page makes of its own parts, and the
+/// page cannot send requests.
 ///
 /// # Errors
-/// Where a recording cannot be written out.
+/// Where a recording cannot be written.
 pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Result<String, ViewError> {
     let [script, style, worker, engine, unpacking] =
         [SCRIPT, STYLE, WORKER, ENGINE, UNPACKING].map(|asset| asset.read());
@@ -122,34 +115,26 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
         style: columns.u8(style.iter().copied()),
         worker: columns.u8(worker.iter().copied()),
     })?;
-    let packed = letters::text(&lzma(&packed)?);
-    let engine = letters::text(&engine);
+    let packed = STANDARD.encode(gzip(&packed)?);
+    let engine = STANDARD.encode(&engine);
 
     let mut columns = Columns::default();
     let mut carried = Vec::new();
     for &(name, recording) in recordings {
         let mut pickle = Vec::new();
         formats::write_pickle(&recording.trace, &mut pickle)?;
-        let (packing, bytes) = if pickle.len() < SHORT {
-            (Packing::Lzma, lzma(&pickle)?)
-        } else {
-            (Packing::Zstd, zstd::encode_all(&pickle[..], zstd::DEFAULT_COMPRESSION_LEVEL)?)
-        };
-        carried.push(CarriedRecording {
-            name: name.to_owned(),
-            about: About::of(recording),
-            packing,
-            bytes: columns.u8(bytes),
-        });
+        let level = if pickle.len() < SHORT { SMALLEST } else { zstd::DEFAULT_COMPRESSION_LEVEL };
+        let bytes = columns.u8(zstd::encode_all(&pickle[..], level)?);
+        carried.push(CarriedRecording { name: name.to_owned(), about: About::of(recording), bytes });
     }
-    let carried = letters::text(&columns.behind(&Carried { recordings: carried })?);
-    // No text of a note ends its element.
+    let carried = STANDARD.encode(columns.behind(&Carried { recordings: carried })?);
+    // No note may terminate its script element.
     let notes = serde_json::to_string(notes)?.replace('<', "\\u003c");
 
     let hash = |text: &[u8]| STANDARD.encode(Sha256::digest(text));
     let [unpacking_hash, script_hash, style_hash] = [&unpacking, &script, &style].map(|text| hash(text));
     let unpacking = String::from_utf8_lossy(&unpacking);
-    // The script does not contain "</script": a test checks what is built.
+    // The script must not contain "</script"; a test checks the built file.
     Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
@@ -165,13 +150,10 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
     ))
 }
 
-/// `bytes` as `viewer/src/source/lzma.ts` unpacks them.
-fn lzma(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    let hardest =
-        LzmaOptions { lc: 4, pb: 0, nice_len: LzmaOptions::NICE_LEN_MAX, ..LzmaOptions::with_preset(9) };
-    let mut writer = LzmaWriter::new_use_header(Vec::new(), &hardest, None)?;
-    writer.write_all(bytes)?;
-    writer.finish()
+fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }
 
 #[cfg(test)]

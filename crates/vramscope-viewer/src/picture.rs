@@ -9,7 +9,7 @@ use crate::device::OpenDevice;
 use crate::protocol::{self, Band, Bands, Items, Picture, SpanQuery, WindowQuery};
 use crate::tables::category;
 
-/// The most pixels of a picture.
+/// The maximum number of pixels in a picture.
 const MOST_PIXELS: u32 = 64 << 20;
 
 impl TryFrom<WindowQuery> for Window {
@@ -23,7 +23,7 @@ impl TryFrom<WindowQuery> for Window {
             && sides.iter().all(|&s| (1..=LARGEST_SIDE).contains(&s))
             && u32::from(q.width) * u32::from(q.height) <= MOST_PIXELS;
         if !sound {
-            return Err(ViewError::Question("no window of that size or place can be drawn".to_owned()));
+            return Err(ViewError::Question("invalid window: size or position out of range".to_owned()));
         }
         Ok(Self {
             stacked: match q.stacked {
@@ -110,7 +110,7 @@ impl OpenDevice {
     ) -> Answer {
         let sound = from.is_finite() && to.is_finite() && from < to && (1..=LARGEST_SIDE).contains(&width);
         if !sound {
-            return Err(ViewError::Question("no span of that width or place can be drawn".to_owned()));
+            return Err(ViewError::Question("invalid interval: width or position out of range".to_owned()));
         }
         let span = Span { axis: of.into(), from, to, width };
         self.check(span.axis)?;
@@ -130,7 +130,7 @@ impl OpenDevice {
         columns.behind(&answer)
     }
 
-    /// Whether the recording has this axis.
+    /// Fails if the recording does not have this axis.
     pub(crate) fn check(&self, axis: Axis) -> Result<(), ViewError> {
         if axis == Axis::Time && self.timeline.duration().is_none() {
             return Err(ViewError::Question("the recording has no times".to_owned()));

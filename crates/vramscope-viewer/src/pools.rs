@@ -1,4 +1,4 @@
-//! Pools: their highest bytes, their reserved bytes over time, and what they hold.
+//! Pools: their peaks, their reserved bytes over time, and their holders.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use crate::held::{DeviceAt, holders};
 use crate::protocol::{PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Pools};
 use crate::recording::OpenRecording;
 
-/// The most points of a line: it is drawn small.
+/// The maximum number of points in a line chart, which is drawn small.
 const MOST_POINTS: usize = 400;
 
-/// The pools by their numbers.
+/// A map by pool id.
 type ByPool<T> = BTreeMap<Option<[u64; 2]>, T>;
 
-/// The highest bytes of each pool on each stream, and the first moment at which most of each pool was active.
+/// The peaks of each pool on each stream, and the first moment of each pool's peak of active bytes.
 fn peaks(device: &OpenDevice) -> (Vec<PoolPeaks>, ByPool<Moment>) {
-    /// Bytes now, and the most there were.
+    /// The current bytes, and their peak.
     #[derive(Default)]
     struct HighWater {
         now: u64,
         peak: u64,
     }
     impl HighWater {
-        /// Whether there are more now than ever before.
+        /// Applies a change. Returns whether the current bytes exceed every earlier value.
         fn change(&mut self, change: Change, bytes: u64) -> bool {
             match change {
                 Change::Begins => self.now += bytes,
@@ -40,7 +40,7 @@ fn peaks(device: &OpenDevice) -> (Vec<PoolPeaks>, ByPool<Moment>) {
         }
     }
     let (history, tags) = (device.history(), &device.tags);
-    // Reserved ranges and allocations in one list, each with its begin, its tags, whether it is a range, and its bytes.
+    // Reserved ranges and allocations in one list: begin, tags, whether it is a range, and bytes.
     let ranges = history.reserved.iter().zip(&tags.ranges);
     let ranges = ranges.map(|(r, &tags)| (r.from, r.to, (r.from, tags, true, r.size)));
     let allocations = history.allocations.iter().zip(&tags.allocations);
@@ -70,11 +70,11 @@ fn peaks(device: &OpenDevice) -> (Vec<PoolPeaks>, ByPool<Moment>) {
     (rows.collect(), fullest)
 }
 
-/// What happened to the reserved bytes of a pool.
+/// The reserved bytes of a pool over time.
 struct Course {
     /// The stack that reserved its first memory.
     stack: Option<StackId>,
-    /// The bytes that came or went at each moment.
+    /// The change in bytes at each moment.
     changes: BTreeMap<Moment, i64>,
 }
 
@@ -116,7 +116,7 @@ fn courses(device: &OpenDevice, names: Names<'_>, fullest: &ByPool<Moment>) -> V
     told.collect()
 }
 
-/// Of many points the highest of each few, and the last.
+/// Reduces the points to the maximum of each chunk, and the last point.
 fn thinned(points: Vec<(usize, u64)>) -> Vec<(usize, u64)> {
     let each = points.len().div_ceil(MOST_POINTS).max(1);
     let last = points.last().copied();
@@ -136,7 +136,7 @@ impl OpenRecording {
         device.segments(device.pools(pools))
     }
 
-    /// What a pool holds at a moment.
+    /// The holders of a pool at a moment.
     pub(crate) fn pool(&self, device: usize, query: &PoolQuery) -> Answer {
         let mut now = DeviceAt::of(self, device, query.moment, None, &Cancel::default())?;
         let (history, tags) = (now.device.history(), &now.device.tags);

@@ -1,4 +1,4 @@
-//! What the allocations of one device are for, a byte for each, and the steps that follow from it.
+//! The categories of a device's allocations, one byte for each, and the steps that follow from them.
 
 use std::collections::HashMap;
 
@@ -9,17 +9,17 @@ use vramscope_trace::Category;
 use crate::protocol::Purpose;
 use crate::tables::category;
 
-/// What allocations are for, why that is said, and the steps of the program.
+/// The categories of allocations, the evidence for them, and the steps of the program.
 #[derive(Debug)]
 pub(crate) struct PurposesOfDevice {
-    /// Each purpose that occurs, once.
+    /// Each combination of category and evidence that occurs.
     pub(crate) table: Vec<Purpose>,
-    /// The position in `table` of each allocation of the history.
+    /// The position in `table` for each allocation of the history.
     pub(crate) allocations: Vec<u8>,
     pub(crate) steps: Steps,
 }
 
-// What is recorded has a category and one reason; each rule decides by itself, and on others that are like.
+// A recorded category has one reason; each rule adds two, because it applies directly or through similar allocations.
 const _: () = assert!(Category::ALL.len() + 1 + 2 * CATEGORY_RULES.len() <= 1 + u8::MAX as usize);
 
 impl PurposesOfDevice {
@@ -49,7 +49,7 @@ impl PurposesOfDevice {
         Self { table, allocations, steps: Steps::of(history, &purposes) }
     }
 
-    /// What an allocation is for.
+    /// The category of an allocation.
     pub(crate) fn category(&self, id: u32) -> Category {
         Category::ALL[usize::from(self.table[usize::from(self.allocations[id as usize])].category)]
     }

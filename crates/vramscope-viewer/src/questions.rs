@@ -1,4 +1,4 @@
-//! Every question that the page asks of an open recording, and who answers it. A server and the engine in a browser take the same.
+//! The queries of the page about an open recording. A server and the engine in a browser accept the same queries.
 
 use serde::Deserialize;
 use vramscope_analysis::{Both, Cancel};
@@ -15,7 +15,7 @@ use crate::protocol::{
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
 
-/// What the page asks of one device of a file.
+/// A query of the page about one device of a file.
 #[derive(Debug, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(tag = "question", rename_all = "snake_case")]
@@ -24,82 +24,82 @@ pub enum Question {
     Names,
     /// The timeline in a window.
     Picture(WindowQuery),
-    /// Allocated bytes by category over a span.
+    /// Allocated bytes by category over an interval.
     Bands(SpanQuery),
-    /// What allocations are for, and the steps of the program.
+    /// The categories of allocations, and the steps of the program.
     Meaning,
-    /// What is live at a moment: in groups, as a tree of calls, and by category.
+    /// The live allocations at a moment: in groups, as a call tree, and by category.
     Live(LiveQuery),
-    /// Groups of what is live in this device and in another, of whatever file.
+    /// Groups of the live allocations in this device and in another one, of any file.
     HoldersOfBoth(HoldersOfBothQuery),
-    /// What was allocated and freed between two moments, in groups.
+    /// Allocations and frees between two moments, in groups.
     Spent(SpentQuery),
-    /// The groups by which pictures are coloured.
+    /// The groups by which pictures are colored.
     Groups(GroupsQuery),
-    /// The largest groups, and how much each holds.
+    /// The largest groups, and their bytes.
     Legend(LegendQuery),
-    /// Groups of a part of this device and of a part of another, of whatever file, each where it holds most.
+    /// Groups in an interval of this device and in an interval of another one, of any file, each at its own peak.
     HighestOfBoth(HighestOfBothQuery),
     /// Segments and blocks at a moment.
     Layout {
         /// The moment.
         moment: usize,
     },
-    /// Free memory at a moment, and what keeps it from joining.
+    /// Free memory at a moment, and the blocks that keep it from merging.
     Holes {
         /// The moment.
         moment: usize,
     },
-    /// Since when a hole is there.
+    /// The moment since which a hole exists.
     Hole {
         /// The moment.
         moment: usize,
         /// The address of its first byte.
         address: f64,
     },
-    /// What a pool holds at a moment.
+    /// The holders of a pool at a moment.
     Pool(PoolQuery),
-    /// Some events, in order.
+    /// A range of events, in order.
     Events {
-        /// The number of the first.
+        /// The index of the first event.
         first: usize,
-        /// How many.
+        /// The number of events.
         count: usize,
     },
-    /// Everything about one allocation.
+    /// All facts about one allocation.
     Allocation {
-        /// Its number.
+        /// Its index.
         id: usize,
     },
-    /// The allocations that match.
+    /// The matching allocations.
     Search {
-        /// What is searched for.
+        /// The search.
         search: SearchQuery,
     },
-    /// Some rows of the table of allocations.
+    /// A range of rows of the allocation table.
     Allocations(AllocationsQuery),
-    /// Where what matches is too small for a picture.
+    /// The positions of matches that are too small for a picture.
     Specks(SpecksQuery),
-    /// Where an allocation lies in the stack.
+    /// The position of an allocation in the stacked timeline.
     Place(PlaceQuery),
-    /// What is marked along the recording, as a list.
+    /// The markers along the recording, as a list.
     Markers,
     /// The runs of annotated regions.
     Regions,
-    /// Every range of memory that was reserved, and the pools.
+    /// All reserved ranges, and the pools.
     Segments,
-    /// What the report finds.
+    /// The findings of the report.
     Report,
-    /// What other settings of the allocator would have needed.
+    /// The memory that other allocator settings would need.
     Replay(ReplayQuery),
-    /// Whether PyTorch takes a setting.
+    /// Whether PyTorch accepts a setting.
     Setting {
-        /// As for PYTORCH_CUDA_ALLOC_CONF.
+        /// In the format of PYTORCH_CUDA_ALLOC_CONF.
         conf: String,
     },
-    /// The GPUs that are known by name, those with the least memory first.
+    /// The GPUs known by name, smallest memory first.
     Gpus,
-    /// What changed from this device to another, of whatever file.
+    /// The changes from this device to another one, of any file.
     Comparison {
         /// The position of the other file.
         other_file: usize,
@@ -108,25 +108,25 @@ pub enum Question {
     },
 }
 
-/// How long a question takes to answer. Slow questions wait for each other and never keep quick ones waiting.
+/// The expected duration of a query. Slow queries wait for each other, and never delay quick ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// Pictures, lists, lookups.
     Quick,
-    /// Reports and replays of the whole.
+    /// Reports and replays of the whole recording.
     Slow,
 }
 
 impl Question {
-    /// The question that a page asks.
+    /// Parses a query of a page.
     ///
     /// # Errors
-    /// Where it is none.
+    /// Fails if the JSON is not a query.
     pub fn of_json(json: &[u8]) -> Result<Self, ViewError> {
-        serde_json::from_slice(json).map_err(|e| ViewError::Question(format!("this is no question: {e}")))
+        serde_json::from_slice(json).map_err(|e| ViewError::Question(format!("invalid query: {e}")))
     }
 
-    /// How long its answer takes.
+    /// The expected duration of the query.
     pub fn pace(&self) -> Pace {
         match self {
             Self::Report | Self::Replay(_) | Self::Comparison { .. } => Pace::Slow,
@@ -134,7 +134,7 @@ impl Question {
         }
     }
 
-    /// The position of the other file that it is about.
+    /// The position of the other file that the query refers to.
     pub fn other_file(&self) -> Option<usize> {
         match *self {
             Self::Comparison { other_file, .. }
@@ -144,11 +144,11 @@ impl Question {
         }
     }
 
-    /// The answer about the device at position `device` of `file`: a head in JSON, and columns of numbers behind it. `other` is the
-    /// file of [`Question::other_file`].
+    /// Answers the query for the device at position `device` of `file`: a JSON head, followed by columns of numbers. `other` is
+    /// the file of [`Question::other_file`].
     ///
     /// # Errors
-    /// Where the question makes no sense, or nobody waits for the answer any more.
+    /// Fails if the query is invalid or cancelled.
     pub fn answer(
         self,
         file: &OpenRecording,

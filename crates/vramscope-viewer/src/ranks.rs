@@ -1,4 +1,4 @@
-//! All ranks of a job, as the page is told of them: what a fleet says, in the order and the words in which the command prints it.
+//! All ranks of a job, for the page: the results of a fleet, in the order and wording of the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use vramscope_fleet::{CELLS, Course, Fleet, FleetAnswers, RankRow, different, ki
 use crate::columns::{Answer, Columns};
 use crate::protocol::{DifferentRank, KindOfRanks, RankTold, Ranks};
 
-/// The most columns that the name of a line or a file takes in a sentence.
+/// The maximum width of a line or file name within a sentence, in columns.
 const ROOM: usize = 60;
 
-/// What the page is told of all ranks of a job.
+/// The page's data about all ranks of a job.
 ///
 /// # Errors
-/// Where it cannot be written as JSON.
+/// Fails if it cannot be serialized as JSON.
 pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
     let fleet = answers.fleet;
     let sentences = told(fleet, ROOM);
@@ -51,8 +51,8 @@ pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
     })
 }
 
-/// The upper end of the scale of bytes, and what it is: the card where ranks take at least half of it, for below that all of them would
-/// look alike.
+/// The upper end of the byte scale, and its description: the GPU's memory if ranks take at least half of it, because otherwise
+/// all ranks would look alike.
 fn scale(fleet: &Fleet) -> (u64, &'static str) {
     let peak = fleet.peak_reserved.iter().chain(&fleet.peak_allocated).map(|spread| spread.highest.bytes);
     let peak = peak.max().unwrap_or(0);
@@ -85,7 +85,7 @@ fn rank<'f>(fleet: &'f Fleet, row: &'f RankRow, kind: Option<usize>) -> RankTold
     }
 }
 
-/// A column of the courses of all ranks, one after the other.
+/// A column of the courses of all ranks, one rank after the other.
 fn course(fleet: &Fleet, of: fn(&Course) -> &[u64]) -> impl Iterator<Item = u64> {
     fleet.ranks.iter().flat_map(move |row| {
         let known = row.summary.as_deref().map_or(&[][..], |summary| of(&summary.course));
@@ -107,7 +107,7 @@ mod tests {
 
     const RANKS: u64 = 16;
 
-    /// A job with every kind of trouble, of ranks 10, 11 and so on.
+    /// A job with every kind of problem, with ranks numbered from 10.
     fn fleet(plan: &Plan) -> Fleet {
         let folder = tempfile::tempdir().unwrap();
         plan.write(folder.path(), &base());
@@ -146,7 +146,7 @@ mod tests {
         unlike.push(plan.leaks);
         unlike.sort_unstable();
         assert_eq!(positions(&far), unlike);
-        // Of the larger stage one rank stands for all.
+        // One rank represents all ranks of the larger stage.
         let different = told["different"].as_array().unwrap();
         let at: Vec<u64> = different.iter().map(|one| one["at"].as_u64().unwrap()).collect();
         assert_eq!(at[..2], plan.out_of_memory);
@@ -160,7 +160,7 @@ mod tests {
             );
             assert_ne!(one["beside"], one["at"]);
         }
-        // The highest of a rank's cells is its peak.
+        // The maximum of a rank's cells is its peak.
         let column = &bytes[(4 + length).next_multiple_of(8)..];
         let cells: Vec<f64> = column[..RANKS as usize * CELLS * 8]
             .chunks(8)

@@ -1,4 +1,4 @@
-//! A recording made ready for the page.
+//! A recording, prepared for the page.
 
 use std::sync::Arc;
 
@@ -15,25 +15,25 @@ use crate::protocol::{self, OomFinding, Report};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
 
-/// A recording made ready for questions.
+/// A recording, prepared for queries.
 #[derive(Debug)]
 pub struct OpenRecording {
     name: String,
     about: About,
     pub(crate) recording: Recording,
-    /// Whose code each frame is.
+    /// The code classification of each frame.
     pub(crate) frames: Arc<Frames>,
     pub(crate) devices: Vec<OpenDevice>,
 }
 
-/// In recordings of more events it is found out only when the page asks for it what allocations are for: the first picture does not
-/// wait for it.
+/// The maximum number of events for which categories are computed on opening. For longer recordings they are computed on
+/// request, so that the first picture does not wait for them.
 const AT_ONCE: usize = 1 << 18;
 
 impl OpenRecording {
-    /// Makes it ready: the history, the lifetimes and the tags of each device; whose code the frames are is found out meanwhile.
-    /// `about` is what is told of its file, where a page carries the recording in a form of its own. `None` where the file was closed
-    /// before it was ready.
+    /// Prepares a recording: the history, the lifetimes and the tags of each device, and in parallel the classification of its
+    /// frames. `about` has the facts about the file if a page stores the recording in its own format. `None` if the file was
+    /// closed in the meantime.
     pub fn of(name: String, about: Option<About>, recording: Recording, closed: &Cancel) -> Option<Self> {
         let trace = &recording.trace;
         let was_used = |&position: &usize| trace.devices[position].was_used();
@@ -55,10 +55,10 @@ impl OpenRecording {
         Some(Self { about, frames, devices, name, recording })
     }
 
-    /// What the page asks for first, as JSON: facts about the file, and the peaks of its devices.
+    /// The first data that the page requests, as JSON: facts about the file, and the peaks of its devices.
     ///
     /// # Errors
-    /// Where it cannot be written as JSON.
+    /// Fails if it cannot be serialized as JSON.
     pub fn overview_json(&self) -> Result<Vec<u8>, ViewError> {
         Ok(serde_json::to_vec(&self.overview())?)
     }
@@ -75,7 +75,7 @@ impl OpenRecording {
         }
     }
 
-    /// What the report finds on a device.
+    /// The findings of the report for a device.
     pub(crate) fn report(&self, device: usize, cancel: &Cancel) -> Result<Report, ViewError> {
         let trace = &self.recording.trace;
         let history = self.device(device)?.history();
@@ -120,25 +120,25 @@ impl OpenRecording {
     }
 }
 
-/// The most holders in the report: the page itself groups what is live at any moment.
+/// The maximum number of holders in the report. The page itself groups live allocations at any moment.
 const MOST_HOLDERS: usize = 20;
 
-/// The lines that are named for the free memory that they pinned.
+/// The number of lines listed for the free memory that they pin.
 const MOST_PINS: usize = 3;
 
-/// How much free memory lay between blocks, and which lines pinned most of it.
+/// The amount of free memory between blocks, and the lines that pin most of it.
 fn pinned(names: &Names<'_>, oom: &OutOfMemory) -> Vec<String> {
     let lines = oom.pins.lines.iter().take(MOST_PINS).map(|pin| findings::pin(names, pin));
     let told = (!oom.pins.lines.is_empty()).then(|| findings::pinned(&oom.pins));
     told.into_iter().chain(lines).collect()
 }
 
-/// The only device of a report as JSON.
+/// The only device of a JSON report.
 pub(crate) fn first_device(mut json: serde_json::Value) -> serde_json::Value {
     json["devices"][0].take()
 }
 
-/// Every setting the file has, as PyTorch names it.
+/// All settings of the file, by PyTorch's names.
 fn settings(recording: &Recording) -> Vec<(&'static str, String)> {
     let Some(s) = &recording.trace.settings else { return Vec::new() };
     let recorded = TorchSettings::ALL.iter().filter_map(|setting| {
@@ -156,7 +156,7 @@ fn settings(recording: &Recording) -> Vec<(&'static str, String)> {
     conf.into_iter().chain(recorded).collect()
 }
 
-/// The divisions of each power of two, as `1 MiB: 4, 2 MiB: 8`; `off` where there is none.
+/// The divisions of each power of two, such as `1 MiB: 4, 2 MiB: 8`; `off` without divisions.
 fn divisions(of: vramscope_trace::PowerOfTwoDivisions) -> String {
     let on = of.0.iter().enumerate().filter(|&(_, &n)| n > 0);
     let parts: Vec<String> =
@@ -164,7 +164,7 @@ fn divisions(of: vramscope_trace::PowerOfTwoDivisions) -> String {
     if parts.is_empty() { "off".to_owned() } else { parts.join(", ") }
 }
 
-/// One of the recordings that come with the project, for tests.
+/// One of the project's example recordings, for tests.
 #[cfg(test)]
 pub(crate) fn example(name: &str) -> OpenRecording {
     let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));

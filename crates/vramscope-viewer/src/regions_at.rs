@@ -1,4 +1,4 @@
-//! Which annotated region an allocation was made in.
+//! The annotated region in which an allocation was made.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -6,17 +6,17 @@ use std::collections::BTreeSet;
 use vramscope_analysis::{Moment, RunBetween};
 use vramscope_trace::StringId;
 
-/// The innermost region around each moment.
+/// The innermost region at each moment.
 #[derive(Debug)]
 pub(crate) struct RegionsAt {
-    /// Where another region becomes the innermost: the first moment of it, in order.
+    /// The first moment of each new innermost region, in order.
     changes: Vec<(usize, Option<StringId>)>,
 }
 
 impl RegionsAt {
-    /// By the runs of the regions of a device.
+    /// Computes the regions from a device's region runs.
     pub(crate) fn of(runs: &[RunBetween]) -> Self {
-        // What is made in a run has the moments after its first.
+        // Allocations in a run have the moments after its first one.
         let mut ends: Vec<(usize, bool, usize)> = Vec::new();
         for (number, run) in runs.iter().enumerate().filter(|(_, run)| run.from < run.to) {
             ends.extend([(run.from.index() + 1, true, number), (run.to.index() + 1, false, number)]);
@@ -25,7 +25,7 @@ impl RegionsAt {
         let mut open = BTreeSet::new();
         let mut changes: Vec<(usize, Option<StringId>)> = Vec::new();
         for (at, begins, run) in ends {
-            // The innermost is the one that began last; of those that began at once, the one that ends first.
+            // The innermost run is the one that began last; among runs that began together, the one that ends first.
             let key = (runs[run].from, Reverse(runs[run].to), run);
             if begins {
                 open.insert(key);
@@ -41,7 +41,7 @@ impl RegionsAt {
         Self { changes }
     }
 
-    /// The names of all regions in which something may have been made, each once.
+    /// The distinct names of all regions that may contain allocations.
     pub(crate) fn names(&self) -> Vec<StringId> {
         let mut names: Vec<StringId> = self.changes.iter().filter_map(|&(_, name)| name).collect();
         names.sort_unstable();
@@ -49,7 +49,7 @@ impl RegionsAt {
         names
     }
 
-    /// The innermost region in which what begins at this moment was made.
+    /// The innermost region of an allocation that begins at this moment.
     pub(crate) fn at(&self, moment: Moment) -> Option<StringId> {
         let after = self.changes.partition_point(|&(at, _)| at <= moment.index());
         self.changes[after.checked_sub(1)?].1
@@ -74,7 +74,7 @@ mod tests {
         let snapshot = json!({
             "segments": [],
             "device_traces": [(0..8).map(event).collect::<Vec<_>>()],
-            // Events 1 to 6 lie in the first, 2 to 3 in the second, and 3 to 4 in one that overlaps it.
+            // Events 1 to 6 are in the first region, 2 to 3 in the second, and 3 to 4 in one that overlaps the second.
             "external_annotations": [at("outer", "START", 5), at("inner", "START", 15), at("over", "START", 25), at("inner", "END", 35),
                 at("over", "END", 45), at("outer", "END", 65)],
         });

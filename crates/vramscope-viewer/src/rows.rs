@@ -1,9 +1,9 @@
-//! In which row each of many spans is drawn, so that none covers another.
+//! Assigns rows to intervals so that no two drawn intervals overlap.
 
-/// The row of each span. Spans come by their start, of those that start together the longest first. A span lies below all that
-/// enclose it; those that overlap it otherwise have other rows. What would lie deeper than the last row lies in it.
+/// The row of each interval. Intervals are ordered by start, longest first. An interval is below all intervals that contain it,
+/// and in another row than intervals that overlap it otherwise. Intervals beyond the last row share the last row.
 pub(crate) fn rows_of(spans: impl Iterator<Item = (i64, i64)>) -> Vec<u8> {
-    // Where the last span of each row ends.
+    // The end of the last interval in each row.
     let mut ends: Vec<i64> = Vec::new();
     let row_of = |(start, end): (i64, i64)| {
         let is_open = |&at: &i64| at > start;
@@ -27,9 +27,9 @@ mod tests {
     fn what_encloses_lies_above_and_what_overlaps_beside() {
         let rows = |spans: &[(i64, i64)]| rows_of(spans.iter().copied());
         assert_eq!(rows(&[(0, 100), (10, 50), (20, 30), (60, 70), (100, 110)]), [0, 1, 2, 1, 0]);
-        // The second reaches beyond the first, and the third beyond the second: what ended leaves its row.
+        // The second extends beyond the first, and the third beyond the second. An ended interval frees its row.
         assert_eq!(rows(&[(0, 10), (5, 15), (12, 20), (17, 25)]), [0, 1, 0, 1]);
-        // Within the second alone, though the first has ended: below it.
+        // Contained in the second interval, although the first has ended: below the second.
         assert_eq!(rows(&[(0, 10), (5, 15), (11, 14)]), [0, 1, 2]);
         assert_eq!(rows(&[(0, 9), (0, 9), (0, 9)]), [0, 1, 2]);
         let deep: Vec<(i64, i64)> = (0..1000).map(|n| (n, 10_000 - n)).collect();

@@ -1,4 +1,4 @@
-//! What a part of the recording allocated, freed and left behind, grouped, and compared with a part before.
+//! The memory that an interval of the recording allocated, freed and retained: grouped, and compared with an earlier interval.
 
 use vramscope_analysis::{
     Amount, Both, By, Cancel, Holder, HolderChange, Moment, ProgramPart, RunBetween, Spent, SpentBy,
@@ -15,7 +15,7 @@ use crate::protocol::{self, EarlierPart, SpentAmounts, SpentIn, SpentQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
 
-/// A part of a device's recording, and what it did.
+/// An interval of a device's recording, and its amounts.
 struct Part<'d> {
     device: &'d OpenDevice,
     part: ProgramPart,
@@ -30,7 +30,7 @@ impl OpenRecording {
         let matcher = Matcher::of(device, query.search.as_ref(), cancel)?;
         let takes = |id: usize| matcher.as_ref().is_none_or(|matcher| matcher.finds(id));
         let none = Steps::default();
-        // What memory is for is found out after the first pictures; until then there are no steps.
+        // Categories are computed after the first pictures. Until then there are no steps.
         let steps = device.purposes_so_far().map_or(&none, |purposes| &purposes.steps);
         let runs = device.runs();
         let of = |[from, to]: [usize; 2]| {
@@ -62,7 +62,7 @@ impl OpenRecording {
         })
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one question, asked of two parts")]
+    #[expect(clippy::too_many_arguments, reason = "one query for two intervals")]
     fn part<'d>(
         &self,
         device: &'d OpenDevice,
@@ -75,7 +75,7 @@ impl OpenRecording {
     ) -> Result<Part<'d>, ViewError> {
         let (from, to) = (device.moment(from)?, device.moment(to)?);
         if from > to {
-            return Err(ViewError::Question("a part of the recording begins before it ends".to_owned()));
+            return Err(ViewError::Question("the interval ends before it begins".to_owned()));
         }
         let stretch = device.timeline.stretch(from, to);
         let spent = spent_by(device.history(), &self.frames, device, &stretch, by, takes, cancel)
@@ -131,7 +131,7 @@ fn amounts(spent: &Spent) -> SpentAmounts {
     }
 }
 
-/// A group as it is named and told from others at a moment, too.
+/// Converts a group, so that it has the same name and key as the group of live allocations.
 fn holder(group: &SpentGroup) -> HolderChange {
     let Amount { bytes, requested, count } = group.spent.allocated;
     let SpentGroup { origin, stack, .. } = *group;
@@ -151,14 +151,14 @@ mod tests {
     fn open(path: &Path) -> OpenRecording {
         let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
         let file = OpenRecording::of("f".to_owned(), None, recording, &Cancel::default()).unwrap();
-        // Steps are known once somebody has asked what memory is for.
+        // Steps are available after the categories are computed.
         for device in &file.devices {
             assert!(device.purposes_so_far().is_some() || !device.purposes().table.is_empty());
         }
         file
     }
 
-    /// Numbers that look random, below `n`.
+    /// Pseudorandom numbers below `n`.
     fn numbers() -> impl FnMut(usize) -> usize {
         let mut state = 7_u64;
         move |n| {
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Of random ranges of events the page answers what the command does, and what a walk over the events counts.
+    /// For random ranges of events, the page's answer equals the command's, and the counts of a direct walk over the events.
     fn agree(path: &Path, ranges: usize) {
         let file = open(path);
         let mut random = numbers();
@@ -178,7 +178,7 @@ mod tests {
             }
             for n in 0..ranges {
                 let (a, b) = (random(events.len()), random(events.len()));
-                // The whole recording first.
+                // The first range is the whole recording.
                 let (first, last) = if n == 0 { (0, events.len() - 1) } else { (a.min(b), a.max(b)) };
                 let by = By::ALL[n % By::ALL.len()];
                 let options = SpanOptions { first, last, by, filter: None };

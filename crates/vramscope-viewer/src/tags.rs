@@ -1,4 +1,4 @@
-//! Tags of allocations and events: stream, pool and texts. Each device has a table of those that occur.
+//! Tags of allocations and events: stream, pool and texts. Each device has a table of its distinct tags.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use vramscope_trace::{PoolId, Purpose, StringId};
 
 use crate::protocol::Tags;
 
-/// The table of a device, and the entries of its allocations and reserved ranges.
+/// The tag table of a device, and the entries of its allocations and reserved ranges.
 #[derive(Debug, Clone)]
 pub(crate) struct TagsOfDevice {
-    /// First the trace's own tags, by their ids; behind them those that are known only from the end state or from a segment.
+    /// First the trace's own tags, by their ids; then tags that are known only from the end state or from a segment.
     pub(crate) table: Vec<Tags>,
-    /// Each text once, however many tags have it.
+    /// The distinct texts of the tags.
     pub(crate) texts: Vec<Text>,
     /// The entry of each allocation of the history.
     pub(crate) allocations: Vec<u32>,
@@ -33,7 +33,7 @@ impl TagsOfDevice {
             user_metadata: texts.recorded(t.user_metadata),
         };
         let mut table = TagTable::of(trace.tags.iter().map(with_numbers).collect());
-        // What was live before recording began has its texts in the end state alone.
+        // Only the end state has the texts of allocations that were live before recording.
         let blocks = history.device().blocks.iter().filter_map(|b| Some((b.address, b.user_metadata?)));
         let blocks = blocks.map(|(at, text)| (at, (texts.layer(Some(text)), texts.recorded(Some(text)))));
         table.of_blocks = blocks.collect();
@@ -53,9 +53,9 @@ impl TagsOfDevice {
 /// A text of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Text {
-    /// As it was recorded.
+    /// The recorded text.
     Recorded(StringId),
-    /// The path of the module that such a text names.
+    /// The module path in the recorded text.
     Layer(StringId),
 }
 
@@ -69,7 +69,7 @@ impl Text {
     }
 }
 
-/// Texts with their numbers.
+/// Texts with their indices.
 struct Texts<'h> {
     history: &'h History,
     all: Vec<Text>,
@@ -81,7 +81,7 @@ impl Texts<'_> {
         Some(self.number(Text::Recorded(id?)))
     }
 
-    /// The path of the module that the text of `user_metadata` names; the outermost has the empty path.
+    /// The module path in a `user_metadata` text. The outermost module has the empty path.
     fn layer(&mut self, user_metadata: Option<StringId>) -> Option<u32> {
         let id = user_metadata?;
         Purpose::parse(self.history.trace().strings.get(id)).module?;
@@ -108,7 +108,7 @@ fn pool_numbers(pool: PoolId) -> [u64; 2] {
 struct TagTable {
     entries: Vec<Tags>,
     index: HashMap<Tags, u32>,
-    /// Of blocks of the end state, by address: the numbers of the layer and of the text that the program set.
+    /// For each block of the end state, by address: the indices of the layer and of the program's text.
     of_blocks: HashMap<u64, (Option<u32>, Option<u32>)>,
     /// The last result of [`of_allocation`](Self::of_allocation): recorded tags, the pool, and their entry.
     last: Option<(u32, [u64; 2], u32)>,
@@ -116,7 +116,7 @@ struct TagTable {
 
 impl TagTable {
     fn of(entries: Vec<Tags>) -> Self {
-        // Of equal entries the first is found.
+        // Equal entries resolve to the first one.
         let index = entries.iter().enumerate().rev().map(|(i, &t)| (t, i as u32)).collect();
         Self { entries, index, of_blocks: HashMap::new(), last: None }
     }
@@ -129,7 +129,8 @@ impl TagTable {
         })
     }
 
-    /// The entry of an allocation: its recorded tags. Where they have no pool, `around` is taken: that of the segment around it.
+    /// The entry of an allocation: its recorded tags. Without a recorded pool, uses `around`, the pool of the surrounding
+    /// segment.
     fn of_allocation(&mut self, a: &Allocation, around: Option<[u64; 2]>) -> u32 {
         let Some(recorded) = a.tags else {
             let told = (a.origin == Origin::EndState).then(|| self.of_blocks.get(&a.address).copied());

@@ -1,4 +1,4 @@
-//! The TypeScript types and tables by which the page reads answers.
+//! Generates the TypeScript types and tables with which the page reads answers.
 
 use ts_rs::{Config, TS};
 use vramscope_testing::{committed, typescript};

@@ -1,4 +1,4 @@
-//! A recording replayed under other settings, and on other devices.
+//! Replays a recording under other settings, and on other devices.
 
 use vramscope_analysis::{Cancel, Capacity, DeviceReplay, Moment, ReplayOptions, Setting};
 use vramscope_basics::gpus;
@@ -9,20 +9,20 @@ use crate::advice::ADVICE;
 use crate::protocol::{self, KnownGpu, Replay, ReplayQuery, SettingCheck};
 use crate::recording::{OpenRecording, first_device};
 
-/// The GPUs that are known, those with the least memory first.
+/// The known GPUs, smallest memory first.
 pub(crate) fn known_gpus() -> Vec<KnownGpu> {
     let known = gpus::by_size().into_iter();
     known.map(|gpu| KnownGpu { name: gpu.name, driver_name: gpu.full, bytes: gpu.total_bytes }).collect()
 }
 
 impl OpenRecording {
-    /// Whether PyTorch takes a setting.
+    /// Whether PyTorch accepts a setting.
     pub(crate) fn setting(&self, conf: &str) -> SettingCheck {
         let checked = Setting::parse(conf, self.recording.trace.shown_release());
         SettingCheck { refused: checked.err().map(|e| e.to_string()) }
     }
 
-    /// The device replayed as `query` says.
+    /// Replays the device with the options of `query`.
     pub(crate) fn replay(
         &self,
         device: usize,
@@ -60,21 +60,21 @@ impl OpenRecording {
         Ok(Replay { device, lines, device_size, floors, nearest, smallest_gpu, trust })
     }
 
-    /// The options of a replay, where they make sense.
+    /// The options of a replay, after validation.
     fn replay_options(&self, query: &ReplayQuery) -> Result<ReplayOptions, ViewError> {
         let refused = |text: String| Err(ViewError::Question(text));
         let &ReplayQuery { capacity, overhead, find_capacity, .. } = query;
         match capacity {
             Some(_) if find_capacity => {
-                return refused("the smallest device is looked for: name none".to_owned());
+                return refused("the smallest device is searched for; give no device size".to_owned());
             }
-            Some(0) => return refused("a device of 0 bytes is none".to_owned()),
+            Some(0) => return refused("the device size must be more than 0 bytes".to_owned()),
             Some(total) if overhead >= total => {
                 let (overhead, total) = (bytes(overhead), bytes(total));
                 return refused(format!("an overhead of {overhead} leaves nothing of a device of {total}"));
             }
             None if overhead > 0 && !find_capacity => {
-                return refused("an overhead is part of a device: name its size".to_owned());
+                return refused("an overhead is part of a device; give the device size".to_owned());
             }
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! The engine of the page, for a worker of a browser: it reads files and answers the page's questions, as the server of
-//! `vramscope view` does.
+//! The engine of the page as WebAssembly, for a web worker. It reads files and answers the page's requests, as the server of `vramscope
+//! view` does.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
@@ -11,14 +11,14 @@ use wasm_bindgen::prelude::{JsError, JsValue, wasm_bindgen};
 
 #[wasm_bindgen]
 extern "C" {
-    /// A file on the disk, as the page reads it.
+    /// A file on disk, read by the page.
     pub type Stream;
 
-    /// Fills `into` with the bytes that come next, and returns how many these are; 0 at the end.
+    /// Fills `into` with the next bytes. Returns the number of bytes; 0 at the end of the file.
     #[wasm_bindgen(method, catch)]
     fn read(this: &Stream, into: &mut [u8]) -> Result<usize, JsValue>;
 
-    /// Is told how many bytes were read so far.
+    /// Reports the number of bytes read so far.
     #[wasm_bindgen(method)]
     fn progress(this: &Stream, bytes: f64);
 }
@@ -30,7 +30,7 @@ impl Read for &Stream {
     }
 }
 
-/// The open files, by the numbers that the page gives them.
+/// The open files, by the page's file numbers.
 #[wasm_bindgen]
 #[derive(Debug, Default)]
 pub struct Engine {
@@ -39,17 +39,17 @@ pub struct Engine {
 
 #[wasm_bindgen]
 impl Engine {
-    /// An engine without files.
+    /// Creates an engine without files.
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads a file and makes it ready. `about` is what the page knows of a recording that it carries, as JSON.
+    /// Reads and opens a file. `about` is the JSON metadata of a recording that the page embeds.
     ///
     /// # Errors
-    /// Where it is no recording.
+    /// If the file is not a recording.
     pub fn open(
         &mut self,
         file: usize,
@@ -66,25 +66,25 @@ impl Engine {
         Ok(())
     }
 
-    /// What the page asks for first of a file, as JSON.
+    /// The data that the page requests first for a file, as JSON.
     ///
     /// # Errors
-    /// Where it is not open.
+    /// If the file is not open.
     pub fn overview(&self, file: usize) -> Result<Vec<u8>, JsError> {
         Ok(self.file(file)?.overview_json()?)
     }
 
-    /// The answer to a question about a device, which is asked as JSON.
+    /// Answers a request about a device. The request and the answer are JSON.
     ///
     /// # Errors
-    /// Where the file is not open, or the question makes no sense.
+    /// If the file is not open, or the request is invalid.
     pub fn ask(&self, file: usize, device: usize, question: &str) -> Result<Vec<u8>, JsError> {
         let question = Question::of_json(question.as_bytes())?;
         let other = question.other_file().map(|other| self.file(other)).transpose()?;
         Ok(question.answer(self.file(file)?, device, other, &Cancel::default())?)
     }
 
-    /// Closes a file; its memory is free.
+    /// Closes a file and frees its memory.
     pub fn close(&mut self, file: usize) {
         self.files.remove(&file);
     }

@@ -1,6 +1,6 @@
-//! Memory by function, of a small training loop: `cargo run -p vramscope --example function_profile`
+//! Memory by function, in a small training loop: `cargo run -p vramscope --example function_profile`
 //!
-//! The table of Chainer's `CupyMemoryProfileHook`, then the same with phases apart.
+//! Prints the table of Chainer's `CupyMemoryProfileHook`, then the full table by phase.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -11,13 +11,13 @@ use vramscope::prelude::*;
 
 const KIB: u64 = 1 << 10;
 
-/// A layer's output has as many bytes as its input; its gradient too.
+/// One training step. A layer's output and its gradient are as large as its input.
 fn step(pool: &MemoryPool, layers: &[hooks::Function], batch: u64) -> Result<(), AllocError> {
     let size = 64 * KIB * batch;
     let mut outputs = Vec::new();
     for layer in layers {
         outputs.push(layer.forward(|| match layer.name() {
-            // Needs room to work in, beside its output.
+            // Needs a workspace besides its output.
             "LinearFunction" => {
                 let _workspace = pool.malloc(size / 2)?;
                 pool.malloc(size)

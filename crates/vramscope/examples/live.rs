@@ -1,7 +1,7 @@
-//! A training loop that can be watched: `cargo run -p vramscope --example live -- --seconds 60`
+//! A training loop to watch: `cargo run -p vramscope --example live -- --seconds 60`
 //!
-//! Meanwhile, in another terminal: `vramscope top`. Each step holds the most in the middle, for a moment that no look
-//! from outside would hit; the high-water mark shows it all the same.
+//! Run `vramscope top` in another terminal. Each step peaks in its middle, too briefly for samples from outside, but the high-water mark
+//! shows the peak.
 
 use std::error::Error;
 use std::io::{self, Write as _};
@@ -11,7 +11,7 @@ use vramscope::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Activations pile up forward and go backward, each with a gradient.
+/// One training step. Activations accumulate in forward and are freed in backward, each after its gradient.
 fn step(pool: &MemoryPool, batch: u64) -> Result<(), AllocError> {
     let mut activations = Vec::new();
     for layer in 1..=4 {
@@ -38,10 +38,10 @@ fn serve(pool: &MemoryPool) -> Result<impl Drop, Box<dyn Error>> {
 
 #[cfg(not(unix))]
 fn serve(_: &MemoryPool) -> Result<(), Box<dyn Error>> {
-    Err("a program can be watched on Unix alone".into())
+    Err("watching a program is supported only on Unix".into())
 }
 
-/// What follows `--seconds`.
+/// Parses the value of `--seconds`.
 fn seconds() -> Result<u64, Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
@@ -62,7 +62,7 @@ fn run(duration: Duration) -> Result<(), Box<dyn Error>> {
 
     let _weights = pool.malloc(40 * MIB)?;
     let _moments = [pool.malloc(40 * MIB)?, pool.malloc(40 * MIB)?];
-    // Each size for a second or so.
+    // Each size for about a second.
     let batches = [1, 2, 4, 8, 4, 2].into_iter().flat_map(|batch| [batch; 8]);
     for batch in batches.cycle() {
         if Instant::now() >= end {

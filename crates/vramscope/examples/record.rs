@@ -1,8 +1,7 @@
-//! Records a small training run on the host's memory, dumps a snapshot and explains it:
-//! `cargo run -p vramscope --example record [FILE]`
+//! Records a small training run in host memory, dumps a snapshot and explains it: `cargo run -p vramscope --example record [FILE]`
 //!
-//! FILE is the snapshot (default: `recording.pickle` in the system's folder for temporary files). It opens in
-//! `vramscope report`, `torch.cuda._memory_viz` and memory_viz.
+//! FILE is the snapshot (default: `recording.pickle` in the system's temporary folder). It opens in `vramscope report`,
+//! `torch.cuda._memory_viz` and memory_viz.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -45,7 +44,7 @@ fn backward(
     Ok(())
 }
 
-/// Keeps what it should not.
+/// Keeps blocks that it should free.
 #[inline(never)]
 fn log_loss(pool: &MemoryPool, history: &mut Vec<Allocation>) -> Result<(), AllocError> {
     history.push(pool.malloc(3 * MIB)?);
@@ -62,7 +61,7 @@ fn train(pool: &MemoryPool) -> Result<(), AllocError> {
         backward(pool, &mut layers, activations)?;
         layers.iter_mut().for_each(|layer| layer.gradient = None);
     }
-    // The end of the program asks for more than is left.
+    // The last request exceeds the remaining memory.
     let _too_much = pool.malloc(200 * MIB)?;
     Ok(())
 }
@@ -78,7 +77,7 @@ fn run(file: &Path) -> Result<(), Box<dyn Error>> {
     let policy = Policy::torch(&TorchSettings::default(), TorchRelease::new(2, 11));
     let pool = MemoryPool::on_host(policy, 320 * MIB)?;
     pool.record_memory_history(&HistoryOptions::default())?;
-    // Called when a request fails, before anything is unwound.
+    // Called when a request fails, before unwinding.
     let path = file.to_owned();
     pool.on_oom(std::sync::Arc::new(move |pool, _| {
         if let Err(e) = pool.dump_snapshot(&path) {
@@ -87,7 +86,7 @@ fn run(file: &Path) -> Result<(), Box<dyn Error>> {
     }));
 
     let outcome = train(&pool);
-    // Colour on a terminal only.
+    // Color only on a terminal.
     let mut out = anstream::stdout().lock();
     if let Err(e) = outcome {
         writeln!(out, "{e}\n")?;

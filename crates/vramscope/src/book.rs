@@ -1,15 +1,15 @@
 //! The Rust examples of the README and the book, compiled and run with the tests.
 
-/// The README of the project.
+/// The book: Rust programs.
 #[cfg(feature = "macros")]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/rust.md")]
+struct Rust;
 
 /// The README of this crate.
 #[doc = include_str!("../README.md")]
 struct OfTheCrate;
 
-/// The README of the crate of `#[profile]`, which cannot use what it makes.
+/// The README of the crate of `#[profile]`, which cannot use its own macro.
 #[cfg(feature = "macros")]
 #[doc = include_str!("../../vramscope-macros/README.md")]
 struct OfMacros;

@@ -1,23 +1,22 @@
 //! GPU memory profiler: see, explain and fix GPU memory.
 //!
-//! This crate gathers the parts a program depends on:
+//! This crate re-exports the parts that a program needs:
 //!
 //! - [`allocator`]: a caching memory pool with hooks and a recorded history
-//! - [`engine`]: the rules of PyTorch's and CuPy's allocators, on no device at all
-//! - [`trace`]: recordings as plain data, and the formats they come in
-//! - [`analysis`]: questions asked of a recording
-//! - [`profiler`]: memory of functions and blocks, monitoring, leaks, alerts
-//! - [`report`]: answers as text, JSON and JUnit XML
-//! - [`gpus`]: a table of GPUs and their memory; [`units`]: numbers as people read and write them
-//! - `viewer`, a feature: the page of `vramscope view` and its local server
-//! - `phantom`, a feature: GPUs that are not there, for programs to run on
-//! - `fleet`, a feature: recordings of all ranks of a job as one
-//! - `export` (feature `export`): recordings in other tools' formats; with the feature `arrow` as Arrow arrays in memory, too
+//! - [`engine`]: the rules of PyTorch's and CuPy's allocators, without a device
+//! - [`trace`]: recordings as plain data, and their file formats
+//! - [`analysis`]: analyses of a recording
+//! - [`profiler`]: memory of functions and code blocks, monitoring, leaks, alerts
+//! - [`report`]: reports as text, JSON and JUnit XML
+//! - [`gpus`]: a table of GPUs and their memory; [`units`]: formatting and parsing of sizes
+//! - `viewer` (feature `viewer`): the page of `vramscope view` and its local server
+//! - `phantom` (feature `phantom`): phantom GPUs, on which programs run without hardware
+//! - `fleet` (feature `fleet`): the recordings of all ranks of a job as one
+//! - `export` (feature `export`): recordings in other tools' formats; with the feature `arrow` also as Arrow arrays in memory
 //!
-//! [`prelude`] names what most programs need. The attribute [`profile`] (feature `macros`) profiles every call of a function.
-//! The feature `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes; `flamegraph` draws line profiles;
-//! `zstd`, which is on by default, reads recordings that were compressed with Zstandard. A program that wants only the pool
-//! depends on `vramscope-allocator`, which builds fewer than 40 crates.
+//! [`prelude`] exports what most programs need. The attribute [`profile`] (feature `macros`) profiles every call of a function. The feature
+//! `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes. `flamegraph` draws line profiles. `zstd`, on by default,
+//! reads recordings compressed with Zstandard. For the pool alone, depend on `vramscope-allocator`, which builds fewer than 40 crates.
 //!
 //! ```
 //! use vramscope::prelude::*;
@@ -81,29 +80,28 @@ pub mod history {
 ///
 /// | argument | meaning |
 /// |---|---|
-/// | `name = "forward"` | the name under which calls are recorded, any expression that is a `str` (arguments may be named); else the function's |
-/// | `with = self.profiler` | the profiler: an expression that is a [`GpuMemoryProfiler`](profiler::GpuMemoryProfiler), or refers to one, evaluated with each call |
-/// | `crate = path` | this crate, where it has another name |
+/// | `name = "forward"` | the name of the recorded calls, any expression of type `str` (it may use arguments); by default the function's name |
+/// | `with = self.profiler` | the profiler: an expression that is a [`GpuMemoryProfiler`](profiler::GpuMemoryProfiler) or refers to one, evaluated at each call |
+/// | `crate = path` | this crate, if it has another name |
 ///
-/// Without `with` it is the one of [`set_global_profiler`](profiler::set_global_profiler). Where there is none the function runs
-/// unmeasured; gpumemprof then makes one of the current device, but no pool is the current one.
+/// Without `with`, the profiler is that of [`set_global_profiler`](profiler::set_global_profiler). If none is set, the function runs
+/// without being measured. gpumemprof then creates one for the current device, but there is no current pool.
 ///
 /// # What is measured
-/// The body, and the end of what the function is given and does not return. An error that is returned, as a `Result` written out
-/// or under any other name, is in the result: in its own words where it implements `Display`. Panics are in it, and
-/// pass on.
+/// The body, and dropping the arguments that the function does not return. The result contains a returned error, also if the `Result` type
+/// has another name: with its message if it implements `Display`. The result contains panics too, and they are passed on.
 ///
-/// An `async fn` is measured from when it is first polled until it is done, on whichever threads, as
-/// [`profile_future`](profiler::GpuMemoryProfiler::profile_future) says; one that is dropped before has failed. A plain function
-/// that returns a future is measured until it has returned it.
+/// An `async fn` is measured from its first poll until it is ready, on any threads, as in
+/// [`profile_future`](profiler::GpuMemoryProfiler::profile_future). A future that is dropped before has failed. A plain function that
+/// returns a future is measured until it returns the future.
 ///
-/// # Which functions
-/// Functions and methods of any arguments, generic or not, that return anything, `impl Trait` too; `unsafe` and `extern` ones.
-/// Attributes, documentation and visibility stay as they are. A `const fn`, and one with `#[track_caller]`, is refused with an
-/// error that says why.
+/// # Supported functions
+/// Functions and methods with any arguments, generic or not, with any return type including `impl Trait`; also `unsafe` and `extern`
+/// functions. Attributes, documentation and visibility do not change. A `const fn` or a function with `#[track_caller]` is rejected with an
+/// error that gives the reason.
 ///
-/// A method of `&mut self` that names a profiler in `self` has to clone it, for the body has all of `self`: the profiler lies
-/// in an `Arc`, or is a [`PoolProfiler`](profiler::PoolProfiler), and `with = self.profiler.clone()`.
+/// A `&mut self` method that uses a profiler in `self` must clone it, because the body borrows all of `self`. Store the profiler in an
+/// `Arc`, or use a [`PoolProfiler`](profiler::PoolProfiler), and write `with = self.profiler.clone()`.
 ///
 /// ```compile_fail
 /// #[vramscope::profile]
@@ -112,13 +110,13 @@ pub mod history {
 #[cfg(feature = "macros")]
 pub use vramscope_macros::profile;
 
-/// What most programs need, to be imported with `use vramscope::prelude::*`.
+/// The items that most programs need, for `use vramscope::prelude::*`.
 ///
-/// Every trait comes with the types that its methods take and return, so that it can be implemented with the prelude alone.
-/// Words that a program is likely to use for something of its own are reached through their module, which is here too:
-/// `allocator::Device`, `allocator::Limit`, `analysis::{By, Frames, Moment, Options, Summary}`, `history::{Context, Enabled}`,
-/// `hooks::Function`, `hooks::function::{Ended, FunctionCall, Unit}`, `profiler::{Observation, Outcome, Quantity, Reading,
-/// Severity, SourceError, SourceInfo, Ticker, Watch}`, `report::{Answers, Names}`.
+/// Every trait comes with the types that its methods take and return, so the prelude is enough to implement it. Names that a program is
+/// likely to use itself are reached through their modules, which are also exported: `allocator::Device`, `allocator::Limit`,
+/// `analysis::{By, Frames, Moment, Options, Summary}`, `history::{Context, Enabled}`, `hooks::Function`, `hooks::function::{Ended,
+/// FunctionCall, Unit}`, `profiler::{Observation, Outcome, Quantity, Reading, Severity, SourceError, SourceInfo, Ticker, Watch}`,
+/// `report::{Answers, Names}`.
 pub mod prelude {
     pub use crate::{allocator, analysis, history, profiler, report, trace};
     pub use vramscope_allocator::hooks::{

@@ -1,5 +1,5 @@
-//! Every Rust program of the README, the book and the crates' READMEs compiles as it is shown. rustdoc compiles them;
-//! here it is tested that it sees all of them, and that none has lines that readers do not see.
+//! Every Rust program of the README, the book and the crates' READMEs compiles as shown. rustdoc compiles them. This test checks that
+//! rustdoc sees all of them, and that none has hidden lines.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
@@ -20,7 +20,7 @@ fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The Rust blocks of a page: what stands behind the language, and the lines.
+/// Returns the Rust blocks of a page: the options after the language, and the lines.
 fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     let mut blocks = Vec::new();
     let mut lines = page.lines();
@@ -34,7 +34,7 @@ fn blocks(page: &str) -> Vec<(&str, Vec<&str>)> {
     blocks
 }
 
-/// rustdoc compiles such a line, and the page does not show it.
+/// Whether rustdoc compiles a line that the page does not show.
 fn is_hidden(line: &str) -> bool {
     line.trim_start() == "#" || line.trim_start().starts_with("# ")
 }
@@ -57,7 +57,7 @@ fn every_rust_program_is_compiled_as_it_is_shown() {
         for (options, block) in &blocks {
             let hidden = block.iter().filter(|line| is_hidden(line));
             wrong.extend(hidden.map(|line| format!("{name}: a hidden line: {line}")));
-            // The example of the same name compiles those.
+            // The example `profiler` compiles these.
             if options.contains("ignore") && name != "docs/profiler.md" {
                 wrong.push(format!("{name}: a program that nothing compiles: {}", block.join("\n")));
             }

@@ -1,4 +1,4 @@
-//! docs/names.md names items, commands and views that there are. Its names of Python are tested in python/tests/test_names.py.
+//! docs/names.md names existing items, commands and views. python/tests/test_names.py tests its Python names.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
@@ -23,12 +23,12 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The word that `text` begins with.
+/// Returns the word at the start of `text`.
 fn word(text: &str) -> String {
     text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
 }
 
-/// `text` without a parameter list in angle brackets at its beginning.
+/// Returns `text` without a parameter list in angle brackets at its start.
 fn after_parameters(text: &str) -> &str {
     let mut depth = 0;
     let end = text.find(|c| {
@@ -38,12 +38,12 @@ fn after_parameters(text: &str) -> &str {
     if text.starts_with('<') { end.map_or(text, |end| &text[end + 1..]) } else { text }
 }
 
-/// The public items of a file that rustfmt has formatted: what stands at its margin, with fields, variants and methods. What
-/// is public can be reached, or `unreachable_pub` warns.
+/// Returns the public items of a file formatted by rustfmt: unindented items, with fields, variants and methods. `unreachable_pub` warns
+/// about public items that cannot be reached.
 fn items_of(source: &str) -> Vec<Vec<String>> {
     const KINDS: [&str; 8] = ["struct ", "enum ", "trait ", "const fn ", "fn ", "const ", "type ", "mod "];
     let mut items = Vec::new();
-    // The item whose body this is, and what its public lines begin with.
+    // The item of the current body, and the prefix of its public lines.
     let mut owner: Option<(String, &str)> = None;
     for line in source.lines() {
         if line == "}" {
@@ -77,7 +77,7 @@ fn items_of(source: &str) -> Vec<Vec<String>> {
     items
 }
 
-/// Public items of the crates that `vramscope` gathers, each by its file's path: `profiler`, `profiler`, `summary`,
+/// Returns the public items of the crates that `vramscope` re-exports, each by its file's path: `profiler`, `profiler`, `summary`,
 /// `ProfileSummary`, `device`.
 fn public_items() -> Vec<Vec<String>> {
     let facade = read("crates/vramscope/src/lib.rs");
@@ -99,7 +99,7 @@ fn public_items() -> Vec<Vec<String>> {
     items
 }
 
-/// `name` is this item: its last words, and of the modules those that are said.
+/// Whether `name` refers to this item: the last parts must match, and so must the modules that `name` contains.
 fn names(name: &[&str], item: &[String]) -> bool {
     let is_type = |part: &str| part.starts_with(char::is_uppercase);
     let own = |path: &[&str]| 1 + usize::from(path.len() > 1 && is_type(path[path.len() - 2]));
@@ -155,7 +155,7 @@ fn every_name_of_ours_is_there() {
     assert!(rows > 200, "{rows} rows were found");
 }
 
-/// That the test above finds what is wrong.
+/// Checks that the test above detects wrong names.
 #[test]
 fn names_that_are_not_there_are_noticed() {
     let items = public_items();

@@ -1,5 +1,5 @@
-//! The prelude suffices to use and to implement what it names: this file imports nothing else of the crate, and uses
-//! every name of the prelude. Words that a program is likely to use for something of its own are not in it.
+//! The prelude is enough to use and implement the items it names: this file imports nothing else of the crate, and uses every name of the
+//! prelude. Common words that a program is likely to define itself are not in the prelude.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeSet;
@@ -61,7 +61,7 @@ impl MemoryHook for Everything {
     }
 }
 
-/// A program keeps the guard beside what it is of.
+/// A program stores the guard next to its hook.
 struct Watched {
     hook: Arc<Everything>,
     _guard: HookGuard,
@@ -76,7 +76,7 @@ fn a_hook_sees_and_refuses() {
     let _printed = hooks::register(Arc::new(DebugPrintHook::new(Vec::new()))).unwrap();
     match register(watched.hook.clone()) {
         Err(HookError::AlreadyExists { name }) => assert_eq!(name, "Everything"),
-        _ => panic!("one of a name"),
+        _ => panic!("a name is unique"),
     }
     drop(pool.malloc(1000).unwrap());
     assert_eq!(watched.hook.told.lock().unwrap().len(), 6);
@@ -89,7 +89,7 @@ fn a_hook_sees_and_refuses() {
     drop(watched);
     match pool.malloc(2 << 20) {
         Err(AllocError::OutOfMemory(OutOfMemory { requested, .. })) => assert_eq!(requested, 2 << 20),
-        Err(AllocError::Device(allocator::DeviceError::Panicked)) => panic!("it did not"),
+        Err(AllocError::Device(allocator::DeviceError::Panicked)) => panic!("the device did not panic"),
         _ => panic!("there is 1 MiB"),
     }
 }
@@ -126,7 +126,7 @@ fn functions_and_a_report_in_a_unit() {
 
 // ---- pools and devices ----
 
-/// A device of the program's own.
+/// A device that the program implements.
 struct Counted(HostDevice);
 
 impl allocator::Device for Counted {
@@ -242,7 +242,7 @@ fn a_history_is_recorded_and_asked() {
 
 // ---- the profiler ----
 
-/// A source of the program's own.
+/// A source that the program implements.
 struct Constant(profiler::SourceInfo);
 
 impl MemorySource for Constant {
@@ -355,7 +355,7 @@ fn a_pool_is_tracked_and_its_last_moments_are_kept() {
 
 // ---- the rule itself ----
 
-/// What the prelude names.
+/// Returns the names of the prelude.
 fn prelude() -> BTreeSet<String> {
     let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     let (_, prelude) = source.split_once("pub mod prelude {").unwrap();
@@ -370,7 +370,7 @@ fn prelude() -> BTreeSet<String> {
 fn everything_that_the_prelude_names_is_used_here() {
     let names = prelude();
     assert!(names.len() > 50, "{names:?}");
-    // Words that a program is likely to use for something of its own.
+    // Words that a program is likely to define itself.
     let common = [
         "Answers", "By", "Context", "Device", "Enabled", "Frames", "Function", "Limit", "Moment", "Options",
         "Outcome", "Quantity", "Severity", "Summary", "Unit",

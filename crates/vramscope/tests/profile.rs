@@ -1,5 +1,5 @@
-//! `#[profile]`, on everything that it can stand before. The profiler of the whole program is one, so the functions that use
-//! it have one test; all others name theirs.
+//! `#[profile]` on everything that it supports. There is only one global profiler, so one test covers the functions that use it. All others
+//! name their profiler.
 #![cfg(feature = "macros")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 #![deny(warnings)]
@@ -25,7 +25,7 @@ fn pool() -> MemoryPool {
 }
 
 thread_local! {
-    /// Each test is a thread and has a profiler of its own.
+    /// Each test is a thread with its own profiler.
     static PROFILER: Arc<GpuMemoryProfiler> = Arc::new(GpuMemoryProfiler::on_pool(&POOL, 0).unwrap());
 }
 
@@ -37,7 +37,7 @@ fn last() -> ProfileResult {
     profiler().last_result().unwrap()
 }
 
-/// The bytes that the last call allocated and freed on its own thread.
+/// Returns the bytes that the last call allocated and freed on its thread.
 fn own() -> (u64, u64) {
     let thread = last().thread.unwrap();
     (thread.allocated_bytes, thread.freed_bytes)
@@ -57,13 +57,13 @@ fn run<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Waits once.
+/// Is pending once.
 async fn wait() {
     let mut waited = false;
     poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
-// ---- the profiler of the whole program ----
+// ---- the global profiler ----
 
 #[profile]
 fn unnamed(bytes: u64) -> u64 {
@@ -85,7 +85,7 @@ fn the_profiler_of_the_program_measures_once_there_is_one() {
     named();
     let names: Vec<_> = first.results().iter().map(|r| (r.function_name.to_string(), r.depth)).collect();
     assert_eq!(names, [("unnamed".to_owned(), 0), ("unnamed".to_owned(), 1), ("a name".to_owned(), 0)]);
-    // Another takes its place, a profiler of a pool too.
+    // Another profiler replaces it, also a profiler of a pool.
     let second = PoolProfiler::new(&POOL, 0).unwrap();
     assert!(Arc::ptr_eq(&set_global_profiler(second.clone()).unwrap(), &first));
     std::thread::scope(|threads| {
@@ -102,9 +102,9 @@ fn the_profiler_of_the_program_measures_once_there_is_one() {
 
 // ---- functions of every kind ----
 
-/// Documented, as any function.
+/// Documented like any function.
 #[profile(with = profiler())]
-#[must_use = "it goes back when it is dropped"]
+#[must_use = "dropping it frees the memory"]
 #[inline(never)]
 pub fn kept(bytes: u64) -> Allocation {
     POOL.malloc(bytes).unwrap()
@@ -194,7 +194,7 @@ fn what_a_function_returns_is_what_its_caller_gets() {
     assert_eq!(calls.function_summaries["loop"].call_count, 4);
 }
 
-/// What a function is given and does not return goes back while it runs.
+/// Arguments that a function does not return are freed during the call.
 #[test]
 fn what_a_function_drops_of_its_arguments_counts() {
     let [a, b, c, d] = [512, 1024, 1536, 2048].map(|bytes| POOL.malloc(bytes).unwrap());
@@ -211,7 +211,7 @@ fn errors_and_panics_are_recorded_and_passed_on() {
     assert_eq!(last().outcome, Outcome::Failed(error.to_string()));
     assert!(error.is::<AllocError>());
     assert!(fails_without_words().is_err());
-    assert_eq!(last().outcome, Outcome::Failed("an error without words (profile::Unwritten)".to_owned()));
+    assert_eq!(last().outcome, Outcome::Failed("an error without a message (profile::Unwritten)".to_owned()));
     assert!(opaque_or_error(3).is_ok_and(|values| values.sum::<u64>() == 3));
     assert!(opaque_or_error(300).is_err());
     assert_eq!(last().error(), Some("out of range integral type conversion attempted"));
@@ -253,7 +253,7 @@ impl Model {
         Ok(&self.layers)
     }
 
-    /// A profiler that lies in what is changed is cloned.
+    /// A profiler inside a mutably borrowed value is cloned.
     #[profile(with = self.profiler.clone(), name = format!("add {bytes}"))]
     fn add(&mut self, bytes: u64) -> &mut Allocation {
         self.layers.push(self.pool.malloc(bytes).unwrap());
@@ -303,7 +303,7 @@ fn methods_are_measured_by_the_profiler_they_name() {
     assert_eq!(model.boxed(), 0);
 }
 
-// ---- functions that wait ----
+// ---- async functions ----
 
 #[profile(with = profiler())]
 async fn waits(n: u64, _given: Allocation) -> Result<Vec<u64>, Box<dyn Error + Send + Sync>> {
@@ -343,7 +343,7 @@ fn functions_that_wait_are_measured_until_they_are_done() {
         assert!(begun.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!(profiler().results().len(), calls);
     }
-    assert_eq!(last().error(), Some("the future was dropped before it was done"));
+    assert_eq!(last().error(), Some("the future was dropped before it completed"));
 }
 
 // ---- names ----
@@ -355,7 +355,7 @@ mod renamed {
 #[profile(crate = crate::renamed::vram, with = profiler())]
 fn of_a_renamed_crate() {}
 
-/// Names of the function do not meet those of the attribute.
+/// Names in the function do not clash with those of the attribute.
 #[profile(with = PROFILER.with(Arc::clone))]
 fn same_names(profiler: u64, value: u64, name: u64) -> u64 {
     profiler + value + name

@@ -1,4 +1,4 @@
-"""The pytest plugin, in processes of its own."""
+"""The pytest plugin, run in separate processes."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def test_sizes_are_read_as_the_command_reads_them():
 
 @pytest.mark.parametrize("size", ["", "GiB", "2 GiX", "-1 MB"])
 def test_what_is_no_size(size):
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         parse_size(size)
 
 
@@ -118,7 +118,7 @@ def test_a_baseline_that_is_none_is_refused(tmp_path):
     (tmp_path / "vram.json").write_text("[]")
     done = run_pytest(tmp_path, "--vramscope-baseline", "vram.json", text="def test_it(): pass")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "vram.json is no baseline" in done.stderr
+    assert "vram.json is not a baseline" in done.stderr
 
 
 @pytest.mark.parametrize("tests", ["[]", '{"test_it.py::test_it": 1}', '{"test_it.py::test_it": {"kept_bytes": 1}}'])
@@ -126,7 +126,7 @@ def test_tests_of_a_baseline_that_are_none_are_refused(tmp_path, tests):
     (tmp_path / "vram.json").write_text(f'{{"tests": {tests}}}')
     done = run_pytest(tmp_path, "--vramscope-baseline", "vram.json", text="def test_it(): pass")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "vram.json is no baseline" in done.stderr
+    assert "vram.json is not a baseline" in done.stderr
 
 
 def test_a_baseline_without_a_file_is_refused(tmp_path):
@@ -141,7 +141,7 @@ def test_a_baseline_without_a_file_is_refused(tmp_path):
         ("limit_vram", "limit_vram: limit_vram() missing 1 required positional argument: 'size'"),
         (
             "limit_vram('2 GiX')",
-            "limit_vram: '2 GiX' is no size: a size is a number of bytes or has a unit, such as 24GiB or 512MB",
+            "limit_vram: '2 GiX' is not a size: a size is a number of bytes or has a unit, such as 24GiB or 512MB",
         ),
         (
             "limit_vram_leaks(bytes=3)",
@@ -184,7 +184,7 @@ def test_rises():
 @pytest.mark.usefixtures("_cuda")
 def test_what_a_failed_test_held_hides_nothing(tmp_path):
     done = run_pytest(tmp_path, "--vramscope", text=AFTER_A_FAILURE)
-    assert "limit_vram_leaks: the test left 4.00 MiB allocated; allowed are 1.00 MiB" in done.stdout, done.stdout
+    assert "limit_vram_leaks: the test left 4.00 MiB allocated; the limit is 1.00 MiB" in done.stdout, done.stdout
     assert "limit_vram: the test rose 16.00 MiB" in done.stdout
 
 
@@ -222,7 +222,7 @@ def test_each_limit_is_of_its_device(tmp_path):
     done = run_pytest(tmp_path, text=DEVICES)
     assert "2 failed, 1 passed" in done.stdout, done.stdout
     assert "limit_vram: the test rose 16.00 MiB" in done.stdout
-    assert "limit_vram_leaks: the test left 4.00 MiB allocated; allowed are 1.00 MiB" in done.stdout
+    assert "limit_vram_leaks: the test left 4.00 MiB allocated; the limit is 1.00 MiB" in done.stdout
     assert "test_second[cuda:1]" in done.stdout
 
 
@@ -230,9 +230,9 @@ def test_each_limit_is_of_its_device(tmp_path):
 def test_limits_table_and_properties(tmp_path):
     done = run_pytest(tmp_path, "--vramscope", "--vramscope-top", "2", "--junit-xml", "junit.xml", "--strict-markers")
     assert "3 failed, 4 passed" in done.stdout, done.stdout
-    above = "above what was allocated when it began"
-    assert f"limit_vram: the test rose 48.00 MiB {above}; allowed are 32.00 MiB" in done.stdout
-    assert "limit_vram_leaks: the test left 4.00 MiB allocated; allowed are 1.00 MiB" in done.stdout
+    above = "above its start"
+    assert f"limit_vram: the test rose 48.00 MiB {above}; the limit is 32.00 MiB" in done.stdout
+    assert "limit_vram_leaks: the test left 4.00 MiB allocated; the limit is 1.00 MiB" in done.stdout
     assert "ValueError: its own error" in done.stdout
     table = done.stdout[done.stdout.index(" GPU memory ") :].splitlines()
     assert [line.split() for line in table[1:4]] == [

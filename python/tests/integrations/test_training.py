@@ -1,4 +1,4 @@
-"""The callbacks, the logger and the magics, with the real libraries."""
+"""The callbacks, the logger and the magics with the real libraries."""
 
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ def test_tensorboard(tmp_path):
 
 
 class Rows(torch.utils.data.Dataset):
-    """Sixteen rows."""
+    """A dataset of sixteen rows."""
 
     def __len__(self):
         return 16
@@ -48,7 +48,7 @@ class Rows(torch.utils.data.Dataset):
 
 
 class Net(torch.nn.Module):
-    """A model as transformers wants it."""
+    """A model with the interface that transformers expects."""
 
     def __init__(self):
         super().__init__()
@@ -102,7 +102,7 @@ def test_transformers_with_tensorboard(tmp_path, monkeypatch, caplog):
     behind = VramscopeCallback()
     trainer = transformers.Trainer(model=Net(), args=arguments, train_dataset=Rows(), callbacks=[behind])
     trainer.train()
-    assert "tensorboard will not have vramscope's numbers" in caplog.text
+    assert "tensorboard does not get vramscope's numbers" in caplog.text
     caplog.clear()
     assert behind.add_to(trainer) is behind
     trainer.train()
@@ -137,7 +137,7 @@ def test_lightning(tmp_path, accumulated):
             self.net = Net()
 
         def training_step(self, batch, index):
-            # The first batch of each step takes most.
+            # The first batch of each step allocates most.
             size = (100 << 20) * (index + 1 if accumulated == 1 else index + 2 * (1 - index % 2))
             extra = torch.empty(size, dtype=torch.uint8, device=self.device)
             del extra
@@ -162,9 +162,9 @@ def test_lightning(tmp_path, accumulated):
         accumulate_grad_batches=accumulated,
     )
     trainer.fit(Module(), torch.utils.data.DataLoader(Rows(), batch_size=4 // accumulated))
-    # Beside what the module logs at the same step.
+    # The module's own values are logged at the same steps.
     assert [step for step, _ in logged] == [step for step, _ in modules_own] == [0, 1, 2, 3]
-    # The first step has what is made once.
+    # The first step includes one-time allocations.
     second, third, fourth = (metrics["vram_peak_bytes"] for _, metrics in logged[1:])
     assert (third - second, fourth - third) == (accumulated * 100 << 20, accumulated * 100 << 20)
     for _, metrics in logged:
@@ -203,7 +203,7 @@ def test_magics(capsys):
     assert isinstance(failed.error_in_exec, ValueError)
     said = capsys.readouterr().out
     assert "(+2.00 MiB), kept +2.00 MiB" in said
-    # The traceback has the line of the cell.
+    # The traceback shows the cell's source line.
     assert "raise ValueError('its own')" in said
     assert isinstance(shell.run_cell("%%vram -x\n1").error_in_exec, UsageError)
     assert torch.cuda.memory_allocated() - start == 14 << 20

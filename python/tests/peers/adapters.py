@@ -1,4 +1,4 @@
-"""Names of theirs whose work is done here under another name, so that their tests can ask for it."""
+"""Peer names whose function has another name here, adapted for the peers' tests."""
 
 from types import SimpleNamespace
 
@@ -9,14 +9,14 @@ SCHEMA_VERSION_V2 = 2
 
 
 class TelemetryEventV2(SimpleNamespace):
-    """A record of their telemetry: its fields, unchecked."""
+    """The peers' telemetry record, without field checks."""
 
     def __getattr__(self, name):
         raise AttributeError(f"no counterpart: PACKAGE.telemetry.TelemetryEventV2.{name}")
 
 
 class MemoryAnalyzer:
-    """Their analyzer, of which the classes of hidden memory are here."""
+    """The peers' analyzer; only its classes of hidden memory exist here."""
 
     def __getattr__(self, name):
         raise AttributeError(f"no counterpart: PACKAGE.analyzer.MemoryAnalyzer.{name}")
@@ -36,7 +36,7 @@ class MemoryAnalyzer:
             )
             for event in events
         ]
-        # What is there all the time is no finding of theirs.
+        # The peers do not report constant memory as a finding.
         findings = [found for found in hidden_memory(samples)["findings"] if found["classification"] != "constant"]
         return [self._finding(**found) for found in findings]
 
@@ -48,7 +48,7 @@ class MemoryAnalyzer:
             "avg_fragmentation_ratio": "average_ratio",
         }
         evidence = numbers | {name: numbers[ours] for name, ours in theirs.items() if ours in numbers}
-        # Texts that are the same for every finding are the book's here.
+        # Texts common to all findings are in the book here.
         texts = {"description": classification, "remediation": ["docs/watch.md"]}
         return SimpleNamespace(
             classification=classification, severity=severity, confidence=confidence, evidence=evidence, **texts

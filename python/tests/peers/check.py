@@ -1,11 +1,11 @@
-"""The public tests of gpumemprof and stormlog, run against ours.
+"""Runs the public tests of gpumemprof and stormlog against vramscope.
 
     vramscope phantom run --once -- python python/tests/peers/check.py [FOLDER]
 
-Downloads both packages' sources from PyPI into FOLDER, or uses those that lie there, and runs every test of theirs with
-imports that lead to ours (`names.py`). Prints each test by name: passed, skipped, or differs with the reason, which
-stands in `differences.toml`. Exit code 1 where a test fails that is not listed there, or where what is listed there
-fails no more. It needs PyTorch, pytest, and a GPU, real or phantom.
+Downloads both packages' sources from PyPI into FOLDER, or uses those already there, and runs every test with imports
+redirected to vramscope (`names.py`). Prints each test by name: passed, skipped, or differs, with the reason from
+`differences.toml`. Exits with code 1 if a test outside that list fails, or a listed test passes. It needs PyTorch,
+pytest, and a real or phantom GPU.
 """
 
 import ast
@@ -25,13 +25,13 @@ from names import MODULES, ours
 HERE = Path(__file__).parent
 DIFFERENCES = tomllib.loads((HERE / "differences.toml").read_text())
 PACKAGES = ("gpumemprof", "stormlog")
-# The reasons that were given.
+# The reasons used so far.
 USED = set()
 ROOTS = (*PACKAGES, "tfmemprof", "examples", "scripts")
 
 
 def sources(folder, name, release):
-    """The tests of a release, unpacked; nothing else of it, so that its own modules are not found."""
+    """Unpacks only the tests of a release, so that its own modules cannot be imported."""
     at = folder / name
     if not at.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def sources(folder, name, release):
 
 
 def imports(tree):
-    """What a file imports anywhere: a module, and a name of it or `None`."""
+    """Returns all imports of a file: a module, and a name in it or `None`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, None) for alias in node.names)
@@ -58,7 +58,7 @@ def imports(tree):
 
 
 def is_here(package, module, name):
-    """Whether something that is imported has a counterpart; not the package alone, which all of their files import."""
+    """Whether an import has a counterpart. The bare package does not count: all of the peers' files import it."""
     root, _, module = module.partition(".")
     if root != package or module not in MODULES:
         return False
@@ -66,7 +66,7 @@ def is_here(package, module, name):
 
 
 def run(package, at, files, outcomes):
-    """Runs all tests of some files, and returns what was said of each."""
+    """Runs all tests of some files and returns their outcomes."""
     environment = {**os.environ, "PEERS_PACKAGE": package, "PEERS_OUTCOMES": str(outcomes)}
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     options = ["-q", "-p", "names", "-p", "no:cacheprovider", "-p", "no:vramscope", "--continue-on-collection-errors"]
@@ -76,7 +76,7 @@ def run(package, at, files, outcomes):
 
 
 def count(tree):
-    """How many functions of a file are tests."""
+    """Counts the test functions in a file."""
     return sum(
         isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name.startswith("test")
         for node in ast.walk(tree)
@@ -84,7 +84,7 @@ def count(tree):
 
 
 def reason(package, test, said):
-    """Why a test differs: by its name, or by what it uses that is not here."""
+    """Returns the reason why a test differs, by the test's name or by a missing name that it uses."""
     for difference in DIFFERENCES[package]["tests"]:
         for name in difference["names"]:
             if test.partition("[")[0].endswith(name):
@@ -95,7 +95,7 @@ def reason(package, test, said):
 
 
 def absent(name):
-    """Why there is no module or name such as `stormlog.jax.profiler`, by the longest beginning that is listed."""
+    """Returns the reason for a missing module or name like `stormlog.jax.profiler`, by the longest listed prefix."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         path = ".".join(["PACKAGE" if part in PACKAGES else part for part in parts[:end]])
@@ -106,7 +106,7 @@ def absent(name):
 
 
 def check(package, folder, name, release):
-    """Prints what became of each test of a release; returns how many outcomes were not expected."""
+    """Prints the outcome of each test of a release; returns the number of unexpected outcomes."""
     at = sources(folder, name, release)
     files, counts, reasons, unexpected = [], Counter(), Counter(), []
     print(f"== {name} {release}")
@@ -124,7 +124,7 @@ def check(package, folder, name, release):
         if any(is_here(package, *imported) for imported in used):
             files.append(file)
             continue
-        # None of its tests uses what is here.
+        # None of its tests uses anything that exists here.
         missing = max((module for module, _ in used), key=lambda module: module.count("."), default="repository")
         why = reason(package, file, f"no counterpart: {missing}")
         differs(f"{file} ({count(tree)} tests)", why, missing, count(tree))

@@ -1,6 +1,6 @@
-"""A pytest plugin that runs CuPy's own tests of its memory hooks on ours.
+"""A pytest plugin that runs CuPy's own memory hook tests on vramscope's hooks.
 
-CuPy's names lead to our classes, and its pools are on addresses that are made up, so that the tests need no GPU.
+CuPy's names resolve to vramscope's classes, and its pools use made-up addresses, so the tests need no GPU.
 """
 
 import cupy.cuda.memory
@@ -17,7 +17,7 @@ cupy.cuda.memory_hook.MemoryHook = cupy.cuda.MemoryHook = vramscope.cupy.MemoryH
 
 
 def pool(*arguments):
-    """A pool of CuPy's, on a device of its own where nothing else is said."""
+    """Creates a CuPy pool, on its own device by default."""
     if arguments:
         return MemoryPool(*arguments)
     cupy.cuda.memory.MemoryPool = MemoryPool
@@ -31,5 +31,5 @@ cupy.cuda.memory.MemoryPool = pool
 
 
 def pytest_configure(config):
-    # A mark of theirs.
+    # A marker that CuPy's tests use.
     config.addinivalue_line("markers", "thread_unsafe: not for several threads")

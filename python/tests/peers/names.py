@@ -1,6 +1,6 @@
-"""gpumemprof's and stormlog's modules, made of ours: a pytest plugin for their own tests.
+"""The modules of gpumemprof and stormlog, built from vramscope's names: a pytest plugin for the peers' tests.
 
-`PEERS_PACKAGE` names the package, `PEERS_OUTCOMES` the file that gets a line of JSON for each test, and for each file
+`PEERS_PACKAGE` names the package. `PEERS_OUTCOMES` names the file that receives a JSON line per test, and per file
 that cannot be imported.
 """
 
@@ -14,7 +14,7 @@ import types
 
 PACKAGE = os.environ.get("PEERS_PACKAGE", "")
 
-# Their modules, and those of ours in which their names are looked for. The others have no counterpart.
+# The peers' modules, and the vramscope modules that provide their names. Other modules have no counterpart.
 MODULES = {
     "": ["vramscope", "vramscope.profiler"],
     "profiler": ["vramscope.profiler", "vramscope.profiler._profiler"],
@@ -30,13 +30,13 @@ MODULES = {
 
 
 class NoCounterpart(Exception):  # noqa: N818
-    """What a test of theirs uses is not here."""
+    """A test uses a name that does not exist here."""
 
 
 class Absent(type):
-    """A name that has no counterpart: it may be imported, named and derived from, and a test that uses it fails."""
+    """A name without a counterpart. It can be imported and subclassed; a test that uses it fails."""
 
-    #: Files are imported, and may make tables of such names for tests with parameters.
+    #: During collection, files are imported and may use such names in test parameters.
     is_collecting = True
 
     def __getattr__(cls, name):
@@ -66,13 +66,13 @@ def absent(name):
 
 
 def ours(modules, name):
-    """What a name stands for in modules of ours; `None` where none of them has it."""
+    """Looks up a name in vramscope's modules; `None` if it is missing."""
     found = (getattr(importlib.import_module(module), name, None) for module in modules)
     return next((value for value in found if value is not None), None)
 
 
 class Names(types.ModuleType):
-    """A module of theirs, whose names are ours, or absent."""
+    """A peer module whose names are vramscope's, or absent."""
 
     def __init__(self, name, ours):
         super().__init__(name)
@@ -87,7 +87,7 @@ class Names(types.ModuleType):
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds every module of theirs."""
+    """Finds every module of the peer."""
 
     def find_spec(self, fullname, *_):
         if fullname.partition(".")[0] == PACKAGE:
@@ -115,7 +115,7 @@ def write(**outcome):
 
 
 def said(report):
-    """What a failed report says, in a line."""
+    """Returns the error of a failed report as one line."""
     if report.longrepr is None:
         return ""
     crash = getattr(report.longrepr, "reprcrash", None)

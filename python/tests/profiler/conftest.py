@@ -1,4 +1,4 @@
-"""A device that is only counters, for what needs no PyTorch; and PyTorch's, where there is one."""
+"""A device made of counters, for tests without PyTorch; and PyTorch's device, if there is one."""
 
 import threading
 
@@ -7,7 +7,7 @@ from vramscope.profiler import DeviceMemory, MemorySource, Peaks, Reading
 
 
 class CountedDevice(MemorySource):
-    """An allocator of numbers: exact, with peaks, and with other programs beside it."""
+    """A simulated allocator: exact, with peaks, and with other programs on the device."""
 
     knows_peaks = True
 

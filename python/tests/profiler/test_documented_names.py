@@ -1,4 +1,4 @@
-"""What gpumemprof's documentation promises of each name, on a device of counters."""
+"""The behavior that gpumemprof's documentation promises for each name, on a simulated device."""
 
 import inspect
 import json
@@ -214,7 +214,7 @@ def test_a_tracker_by_its_methods(device):
     device.free(block)
     tracker.stop_tracking()
     assert not tracker.is_tracking
-    # It would be critical.
+    # With the default threshold, it would be critical.
     assert tracker.get_alerts() == []
     events = tracker.get_events()
     assert all(isinstance(event, TrackingEvent) for event in events)

@@ -1,4 +1,4 @@
-"""Functions and blocks, on a device of counters."""
+"""Functions and blocks, on a simulated device."""
 
 import asyncio
 import inspect
@@ -21,7 +21,7 @@ def profiler(device):
 
 @pytest.fixture
 def program(device):
-    """Three functions, each inside of the one before."""
+    """Three nested functions."""
 
     class Program:
         def inner(self):
@@ -304,7 +304,7 @@ def test_async_functions_and_generators_are_measured_to_their_end(device, profil
     assert asyncio.run(both()) == [20, 20]
     assert list(batches()) == [5, 5, 5]
     loads, generated = profiler.results[:2], profiler.results[2]
-    # What ran meanwhile is in it: the device has one count.
+    # The device has one counter, so each call also counts the others' allocations.
     assert [result.memory_allocated for result in loads] == [40, 50]
     assert generated.memory_allocated == 15
     assert {result.depth for result in profiler.results} == {0}
@@ -370,7 +370,7 @@ def test_a_forked_process_goes_on(device, profiler):
     holds, forked = threading.Event(), threading.Event()
 
     def hold():
-        # Another thread is inside of the profiler at the fork.
+        # Another thread is inside the profiler at the fork.
         with profiler._book._lock, profiler._lock:
             holds.set()
             forked.wait(30)

@@ -1,4 +1,4 @@
-"""The profiler on PyTorch: on a GPU, or on a phantom one."""
+"""The profiler on PyTorch, on a real or a phantom GPU."""
 
 import gc
 import os
@@ -22,7 +22,7 @@ def _cuda(request):
     if not torch.cuda.is_available():
         pytest.skip("needs gpu, or `vramscope phantom run`")
     gc.collect()
-    # What cuBLAS keeps for its next call is allocated as tensors are.
+    # cuBLAS workspaces are allocated like tensors and kept for the next call.
     torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
@@ -33,7 +33,7 @@ def tensor(mib):
 
 
 class Training:
-    """Three functions inside of each other, with a real model: activations, gradients, and an optimizer."""
+    """Three nested functions with a real model: activations, gradients, and an optimizer."""
 
     def __init__(self):
         self.model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(4))).cuda()
@@ -56,7 +56,7 @@ class Training:
 
 
 def run_training(prepare):
-    """Runs the program in the same state each time."""
+    """Runs the program from the same initial state each time."""
     training = Training()
     prepare(training)
     training.epoch()
@@ -306,7 +306,7 @@ def test_a_forked_process_goes_on():
 
 
 def test_the_device_beside_the_pool_is_told_apart():
-    """The context is this process's own, and what another process has is that one's."""
+    """The context counts for this process, and another process's memory for that process."""
     source = TorchSource()
     kept = tensor(8)
     alone = source.outside()

@@ -1,4 +1,4 @@
-"""Samples, alerts, phases, the watchdog and the flight recorder, on a device of counters."""
+"""Samples, alerts, phases, the watchdog and the flight recorder, on a simulated device."""
 
 import csv
 import dataclasses
@@ -16,7 +16,7 @@ MiB = 1024 * 1024
 
 @pytest.fixture
 def tracker(device):
-    # Samples are taken by the tests.
+    # The tests take the samples themselves.
     return MemoryTracker(source=device, sampling_interval=3600)
 
 
@@ -30,7 +30,7 @@ def test_a_sample_has_the_highest_since_the_one_before(device, tracker):
     assert kinds == ["start", "peak", "sample", "peak", "allocation", "sample", "sample", "stop"]
     samples = tracker.get_events("sample")
     assert [event.metadata["high_allocated_bytes"] for event in samples] == [70 * MiB, 170 * MiB, 70 * MiB + 1]
-    # What was there before is no allocation, and what came and went is one.
+    # Earlier memory is not an allocation; memory allocated and freed between samples is.
     stats = tracker.get_statistics()
     assert (stats["total_allocations"], stats["total_allocation_bytes"]) == (2, 100 * MiB + 1)
     assert (stats["total_deallocations"], stats["total_deallocation_bytes"]) == (1, 100 * MiB)
@@ -56,7 +56,7 @@ def test_cache_fills_nothing_and_others_do(device, tracker):
     with tracker:
         device.free(device.malloc(1000 * MiB))
         tracker._sample()
-        # The peak since the sample before is what counts.
+        # The peak since the previous sample decides.
         assert [alert.event_type for alert in tracker.get_alerts()] == ["critical"]
         device.empty_cache()
         tracker._sample()
@@ -85,7 +85,7 @@ def test_growth_is_over_a_minute(device, tracker, monkeypatch):
             clock[0] += 2
             device.malloc(5 * MiB)
             tracker._sample()
-    # The 300 MiB were made once.
+    # The 300 MiB were allocated once.
     (alert,) = tracker.get_alerts()
     assert alert.metadata["growth_per_minute"] == 150 * MiB
 
@@ -140,7 +140,7 @@ def test_a_device_that_does_not_answer_ends_nothing(device, tracker, caplog):
         tracker._monitor._look()
         device.broken = None
         tracker._monitor._look()
-    assert caplog.text.count("cannot look: gone") == 1
+    assert caplog.text.count("cannot sample: gone") == 1
     assert len(tracker.get_events("sample")) == 3
 
 
@@ -178,7 +178,7 @@ def test_the_watchdog_empties_what_can_be_emptied(device, tracker):
         assert device.reserved == 0
         device.free(device.malloc(1000 * MiB))
         tracker._sample()
-    # Not again so soon.
+    # The minimum interval has not passed.
     assert watchdog.get_cleanup_stats()["cleanup_count"] == 1
     (cleanup,) = tracker.get_events("cleanup")
     assert cleanup.context == "Performed aggressive memory cleanup"
@@ -247,7 +247,7 @@ def test_an_out_of_memory_leaves_a_bundle(device, tmp_path):
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert sorted(manifest["files"]) == sorted(path.name for path in bundle.iterdir())
     assert manifest["event_count"] == len(json.loads((bundle / "events.json").read_text()))
-    # Other errors leave none, and nor does a tracker that was not asked for it.
+    # Other errors write no bundle, nor does a tracker without a flight recorder.
     with pytest.raises(ValueError, match="no"), tracker.capture_oom():
         raise ValueError("no")
     assert tracker.handle_exception(ValueError("no")) is None
@@ -275,7 +275,7 @@ def test_a_bundle_names_who_else_is_on_the_device(device, tmp_path):
     [
         (None, None, None),
         ((), None, None),
-        # In a container: our own number may be any of them.
+        # In a container, any PID may be this process.
         ((GpuProcess(70, 300), GpuProcess(71, 20)), None, None),
         ((GpuProcess(7, None), GpuProcess(8, 20)), None, None),
         ((GpuProcess(7, 150),), 50, 0),
@@ -303,7 +303,7 @@ def test_a_folder_that_cannot_be_written_hides_nothing(tmp_path, caplog):
     recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path / "file")))
     with pytest.raises(RuntimeError, match="out of memory"), capture_oom(recorder=recorder):
         raise RuntimeError("out of memory")
-    assert "was not written" in caplog.text
+    assert "could not write" in caplog.text
 
 
 def test_bundles_are_bounded(tmp_path):
@@ -338,7 +338,7 @@ def test_ranks_are_the_launchers(device, monkeypatch):
         monkeypatch.setenv(name, value)
     identity = MemoryTracker(source=device).distributed_identity
     assert identity == {"job_id": "42", "rank": 3, "local_rank": 1, "world_size": 8}
-    # What is not given is the launcher's, as in gpumemprof.
+    # Missing values come from the launcher, as in gpumemprof.
     assert MemoryTracker(source=device, rank=0, world_size=2).distributed_identity["local_rank"] == 1
 
 
@@ -357,7 +357,7 @@ def test_what_is_cached_is_not_fragmentation_where_fragments_are_known(device, t
             tracker._sample()
     found = {found["classification"]: found for found in tracker.hidden_memory()["findings"]}
     assert found["fragmentation_like"]["average_ratio"] == 0.5
-    # Without them, it is all that is reserved and not allocated.
+    # Without `inactive_split`, all bytes reserved but not allocated count.
     events = [dataclasses.replace(event, inactive_split=None) for event in tracker.get_events()]
     found = {found["classification"]: found for found in hidden_memory(events)["findings"]}
     assert found["fragmentation_like"]["average_ratio"] == 2 / 3

@@ -1,4 +1,4 @@
-"""What a type checker says of a program that uses the profiler."""
+"""A type checker's output for a program that uses the profiler."""
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
-"""Programs that use one feature of PyTorch each: a recording must not change what they do.
+"""Programs that each use one PyTorch feature; a recording must not change their behavior.
 
-Each takes `begin(model, optimizer)`, which it calls when its model stands, and gives what it has computed.
+Each takes `begin(model, optimizer)`, calls it when its model is built, and returns its computed values.
 """
 
 import copy
@@ -97,7 +97,7 @@ LAST_LAYERS: dict[str, Callable[[], nn.Module]] = {
 
 
 def checkpointed_to(last: str) -> Callable[[Begin], Any]:
-    """Checkpoints blocks that end in this layer, both ways."""
+    """Checkpoints blocks that end in this layer, in both modes."""
 
     def program(begin: Begin) -> Any:
         def prepare(model: nn.Module) -> nn.Module:
@@ -129,7 +129,7 @@ def compiled(backend: str, **options: Any) -> Callable[[Begin], Any]:
 
 
 def functional_gradients(begin: Begin) -> Any:
-    """Gradients of each sample: torch.func in the words of its tutorial."""
+    """Per-sample gradients, with the code of torch.func's tutorial."""
     model = net()
     begin(model, torch.optim.SGD(model.parameters(), 0.1))
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
@@ -173,7 +173,7 @@ def functional_compiled(begin: Begin) -> Any:
 
 
 def refused_hooks(begin: Begin) -> Any:
-    """torch.func refuses hooks of the program's own, in a recording as without."""
+    """torch.func refuses hooks of the program, with and without a recording."""
     model = net()
     begin(model, torch.optim.SGD(model.parameters(), 0.1))
     try:
@@ -328,7 +328,7 @@ def retained(begin: Begin) -> Any:
 
 
 def offloaded(begin: Begin) -> Any:
-    """Hooks for saved tensors that the program has inside of the recording."""
+    """The program sets hooks for saved tensors inside the recording."""
 
     def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
         with torch.autograd.graph.save_on_cpu():
@@ -338,7 +338,7 @@ def offloaded(begin: Begin) -> Any:
 
 
 def offloaded_outside(begin: Begin) -> Any:
-    """Hooks for saved tensors that the program has from before the recording."""
+    """The program sets hooks for saved tensors before the recording."""
     with torch.autograd.graph.save_on_cpu():
         return train(begin)
 
@@ -398,7 +398,7 @@ def operations(begin: Begin) -> Any:
 
     class Log(TorchDispatchMode):
         def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            # PyTorch detaches what hooks for saved tensors give back.
+            # PyTorch detaches the values that saved-tensor hooks return.
             if function is not torch.ops.aten.detach.default:
                 seen.append(str(function))
             return function(*args, **(kwargs or {}))
@@ -436,7 +436,7 @@ def failed_backward(begin: Begin) -> Any:
 
 
 def failed_recomputation(begin: Begin) -> Any:
-    """Exceptions that free tensors of the GPU as they unwind, while checkpoints compute their activations again."""
+    """Raises exceptions that free GPU tensors while they unwind, during recomputation by checkpoints."""
     model = net()
     begin(model, torch.optim.SGD(model.parameters(), 0.1))
     said = []
@@ -470,7 +470,7 @@ def copied(begin: Begin) -> Any:
 
 
 def threads(begin: Begin) -> Any:
-    """Two threads in forward at once, each with a model of its own."""
+    """Two threads in forward at once, each with its own model."""
     import threading
 
     models = [net(), net()]
@@ -487,7 +487,7 @@ def threads(begin: Begin) -> Any:
         worker.start()
     for worker in workers:
         worker.join()
-    return []  # Which thread has which random numbers is chance.
+    return []  # The threads share a random generator in no fixed order.
 
 
 PROGRAMS: dict[str, Callable[[Begin], Any]] = {

@@ -1,6 +1,6 @@
-"""One of several ranks: `ranks.py ddp|fsdp COUNTERS [oom]`. It writes PyTorch's counters.
+"""One of several ranks: `ranks.py ddp|fsdp COUNTERS [oom]`. Writes PyTorch's counters.
 
-With `oom` rank 1 runs out of memory.
+With `oom`, rank 1 runs out of memory.
 """
 
 import os

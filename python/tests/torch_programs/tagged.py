@@ -1,10 +1,9 @@
-"""Runs a training program, and writes what each of its allocations was for: `tagged.py NAME ours|independent OUT`.
+"""Runs a training program and writes the category of each allocation: `tagged.py NAME ours|independent OUT`.
 
-"independent" knows nothing of vramscope, and reads no clock. PyTorch counts its allocations, so that a hook which reads
-the counter says which of them came before it: a storage is tagged when it takes on its role, and so is the last
-allocation of its address before that. Modules are told by hooks before and after each module's forward, and before each
-node of the graph in backward: a node belongs to the module in whose forward it was made, which its sequence number
-tells.
+"independent" uses neither vramscope nor a clock. A hook reads PyTorch's allocation counter to separate earlier
+allocations from later ones: when a storage takes on a role, the last earlier allocation at its address gets the tag.
+Modules are identified by hooks before and after each module's forward, and before each graph node in backward. A node
+belongs to the module whose forward created it, found by the node's sequence number.
 """
 
 import bisect
@@ -24,12 +23,12 @@ ORDER = ["parameter", "buffer", "optimizer_state", "gradient", "input", "activat
 
 
 def allocations() -> int:
-    """How many allocations PyTorch has made on device 0."""
+    """Returns the number of allocations that PyTorch has made on device 0."""
     return torch._C._cuda_memoryStats(0)["allocation"]["all"]["allocated"]
 
 
 class Thread(threading.local):
-    """Where one thread is: the open modules, and the paths of nodes by the first sequence number that has them."""
+    """The position of one thread: the open modules, and the module path by the first sequence number of its nodes."""
 
     def __init__(self) -> None:
         self.open: list[str | None] = [None]
@@ -38,7 +37,7 @@ class Thread(threading.local):
 
 
 class Inputs(TorchFunctionMode):
-    """Sees what the program makes of nothing, outside of its modules."""
+    """Observes tensors that the program creates outside its modules."""
 
     def __init__(self, tags: "Tags") -> None:
         super().__init__()
@@ -53,7 +52,7 @@ class Inputs(TorchFunctionMode):
 
 
 class Tags:
-    """What hooks saw: roles of addresses, and from which allocation on the program is in which module."""
+    """The hooks' observations: roles of addresses, and the module from each allocation number on."""
 
     def __init__(self, models: list[torch.nn.Module], optimizers: list[torch.optim.Optimizer]) -> None:
         self.first = allocations()
@@ -112,7 +111,7 @@ class Tags:
         self.place(path)
 
     def watch(self, nodes: list[Any]) -> None:
-        """Has each node of the graph say that it runs."""
+        """Makes each node of the graph report that it runs."""
         seen = set()
         thread = self.thread
         while nodes:
@@ -129,7 +128,7 @@ class Tags:
 
     def run_node(self, path: str | None) -> Callable[[Any], None]:
         def hook(_: Any) -> None:
-            # A forward inside of backward ends in the node that called it.
+            # A forward during backward ends in the node that called it.
             self.thread.open[0] = path
             self.place(path)
 
@@ -139,7 +138,7 @@ class Tags:
         self.roles.append((allocations() - self.first, tensor.untyped_storage().data_ptr(), role, path))
 
     def tag_gradient(self, parameter: torch.Tensor) -> None:
-        # An optimizer may have stepped before, and dropped it.
+        # An earlier optimizer step may have dropped the gradient.
         if parameter.grad is not None:
             self.tag(parameter.grad, "gradient", self.owners[parameter])
 
@@ -198,7 +197,7 @@ def independent(program: Callable[..., None]) -> tuple[list[Any], list[int], int
 
 
 def at_peak(events: list[Any]) -> list[int]:
-    """Which allocations, counted from 0, are live where most bytes are, of those that the history saw."""
+    """Returns the allocations, counted from 0, that are live at the peak, among those in the history."""
     live: dict[int, tuple[int, int]] = {}
     size = best = count = 0
     peak: list[int] = []

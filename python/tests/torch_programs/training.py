@@ -1,4 +1,4 @@
-"""Small training programs; each ends a few steps after it began."""
+"""Small training programs; each ends after a few steps."""
 
 import os
 import sys
@@ -127,7 +127,7 @@ def gpt(late: bool = False, train: str = "") -> Callable:
 
 
 def resnet50(begin: Callable[..., None]) -> None:
-    # The model of the programs for phantom GPUs.
+    # The model used by the phantom GPU programs.
     sys.path.append(str(Path(__file__).parents[3] / "crates/vramscope-phantom/programs"))
     from resnet50 import ResNet50
 
@@ -142,7 +142,7 @@ def resnet50(begin: Callable[..., None]) -> None:
 
 
 def lora(begin: Callable[..., None]) -> None:
-    """PEFT's adapters of low rank in a GPT-2 of transformers."""
+    """PEFT's low-rank adapters in a transformers GPT-2."""
     from peft import LoraConfig, get_peft_model
     from transformers import GPT2Config, GPT2LMHeadModel
 
@@ -159,8 +159,8 @@ def lora(begin: Callable[..., None]) -> None:
 
 
 def irregular(surprise: int | None = None) -> Callable:
-    """Gradients of three batches are added up, a batch now and then is larger, and now and then a part is left out for
-    an evaluation. In one step, if any, a penalty comes as a surprise."""
+    """Accumulates the gradients of three batches. Some batches are larger, and some steps skip a part of the model for
+    evaluation. At most one step has an unexpected penalty."""
 
     def program(begin: Callable[..., None]) -> None:
         model = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Dropout(0.1), nn.Linear(512, 10)).cuda()

@@ -1,6 +1,6 @@
-"""Runs a program of features.py; writes what it did to memory and what it computed: `unchanged.py NAME plain|ours OUT`.
+"""Runs a program of features.py; writes its memory counters and its results: `unchanged.py NAME plain|ours OUT`.
 
-Phantom GPUs compute nothing, so that the program computes on the CPU, too, from the same random numbers.
+Phantom GPUs compute nothing, so the program also runs on the CPU with the same random numbers.
 """
 
 import gc
@@ -27,7 +27,7 @@ def main(name: str, how: str, out: str) -> None:
             records.append(vramscope.torch.record(out + ".pickle", model=model, optimizer=optimizer))
 
     told = {}
-    # What cycles of Python objects hold would be freed some time.
+    # Otherwise, reference cycles would be freed at unpredictable times.
     gc.disable()
     for device in ("cuda", "cpu"):
         features.DEVICE = device

@@ -1,4 +1,4 @@
-"""A program that `vramscope top` and `vramscope monitor` see."""
+"""Lets `vramscope top` and `vramscope monitor` watch this process."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Where the numbers of a program come from. A thread of the server calls its methods when somebody looks."""
+    """A source of live memory numbers. A server thread calls its methods when a client asks."""
 
     name: str
-    """For people, as `PyTorch on cuda:0`."""
+    """A display name, such as `PyTorch on cuda:0`."""
     device_id: int | None
-    """The device's number, where there is a device."""
+    """The device's number; None if the source has no device."""
     knows_holders: bool
-    """Whether `holders` knows anything."""
+    """Whether `holders` returns anything."""
 
     def read(self) -> Reading:
-        """What is in use now."""
+        """Returns the current reading."""
         ...
 
     def holders(self, top: int) -> list[Holder] | None:
-        """Who holds most of what is live, most bytes first; None where it is not known."""
+        """Returns the largest holders of live memory, most bytes first; None if unknown."""
         ...
 
 
 class Serving:
-    """Serves until it is closed, or the program ends. As a context manager it closes at the end of the block."""
+    """A running server. `close`, the end of a `with` block or the end of the program stops it."""
 
     def __init__(self, servers: list[_native.LiveServer]) -> None:
         self._servers = servers
@@ -43,11 +43,11 @@ class Serving:
 
     @property
     def paths(self) -> list[str]:
-        """Where the sockets are, one for each device: for `vramscope top --socket`."""
+        """The sockets' paths, one per device, for `vramscope top --socket`."""
         return [os.fspath(server.path) for server in self._servers]
 
     def close(self) -> None:
-        """Ends the serving, and removes the sockets."""
+        """Stops the server and removes the sockets."""
         atexit.unregister(self.close)
         for server in self._servers:
             server.close()
@@ -67,35 +67,36 @@ class Serving:
 def serve(
     source: Source | None = None, *, title: str | None = None, path: str | None = None, holders: bool = True
 ) -> Serving:
-    """Lets `vramscope top` and `vramscope monitor` see this program: what it holds, and by which line of Python.
+    """Lets `vramscope top` and `vramscope monitor` watch this process: its memory, and the Python lines that hold it.
 
-    Nothing is counted for it. Somebody who looks is answered by a thread, which asks PyTorch or CuPy for its own
-    numbers. Only processes of the same user are answered.
+    Nothing is counted in advance. A thread answers each client with the current counters of PyTorch or CuPy. Only
+    processes of the same user get an answer.
 
     Args:
-        source: Where the numbers come from. None is every GPU of PyTorch, or of CuPy, whichever the program has
-            imported.
-        title: What the program calls itself; None is the name of its script.
-        path: Where the socket is; None is a name of this process in the user's folder, where `vramscope top` finds it.
-        holders: Whether to tell which lines of Python hold the memory. PyTorch then keeps the stack of every live block
-            (as `_record_memory_history("state")` does), for some microseconds an allocation, unless it already does.
+        source: The source of the numbers. None: every GPU of PyTorch, or of CuPy, whichever is imported.
+        title: The program's display name. None: the name of its script.
+        path: The socket's path. None: a path named after this process in the user's folder, where `vramscope top`
+            looks.
+        holders: Whether to report the Python lines that hold the memory. PyTorch then keeps the stack of every live
+            block (as `_record_memory_history("state")` does), which costs some microseconds an allocation. If PyTorch
+            already records its history, nothing changes.
 
     Returns:
-        What ends it; it need not be kept.
+        A handle that stops the server; dropping it is fine.
 
     Raises:
-        VramscopeError: Neither PyTorch with a GPU nor CuPy is there, or programs cannot be watched on this system.
-        OSError: The socket cannot be made.
+        VramscopeError: Neither PyTorch with a GPU nor CuPy is imported, or the system does not support live monitoring.
+        OSError: The socket cannot be created.
     """
     if not hasattr(_native, "LiveServer"):
-        raise _native.VramscopeError("programs can be watched on Unix alone")
+        raise _native.VramscopeError("live monitoring works only on Unix")
     if source is not None and not all(hasattr(source, name) for name in ("name", "device_id", "knows_holders", "read")):
-        raise TypeError(f"source has name, device_id, knows_holders and read(), and {type(source).__name__} has not")
+        raise TypeError(f"source needs name, device_id, knows_holders and read(), not {type(source).__name__}")
     if path is not None:
         path = _arguments.path("path", path)
     sources = [source] if source is not None else _sources(holders)
     if path is not None and len(sources) > 1:
-        raise ValueError(f"there are {len(sources)} devices, each with a socket of its own: give no path")
+        raise ValueError(f"there are {len(sources)} devices, and each needs its own socket: leave out path")
     if title is None:
         title = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c", "-m") else "python"
     servers: list[_native.LiveServer] = []
@@ -111,7 +112,7 @@ def serve(
 
 
 def _sources(holders: bool) -> list[Source]:
-    """The GPUs of what the program has imported."""
+    """Returns the GPUs of the imported library."""
     found: list[Source] = []
     if "torch" in sys.modules:
         from vramscope._live.torch_source import torch_sources

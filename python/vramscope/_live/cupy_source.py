@@ -1,4 +1,4 @@
-"""CuPy's memory pool on one GPU, as it counts itself."""
+"""The counters of CuPy's memory pool on one GPU."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def cupy_sources() -> list[Source]:
-    """All GPUs that CuPy sees, with the pool that it uses."""
+    """Returns one source per GPU that CuPy sees."""
     return [CupySource(device) for device in range(cupy.cuda.runtime.getDeviceCount())]
 
 
 class CupySource:
-    """The default pool on one GPU. Who holds its blocks is not known without a history."""
+    """CuPy's default pool on one GPU. Its holders are unknown without a recording."""
 
     knows_holders = False
 
@@ -26,7 +26,7 @@ class CupySource:
         self.device_id: int | None = device
 
     def read(self) -> Reading:
-        """The pool's own counters: bytes that are handed out, and bytes that it has of the device."""
+        """Returns the pool's counters: allocated and reserved bytes."""
         pool = cupy.get_default_memory_pool()
         with cupy.cuda.Device(self.device_id):
             used, total = pool.used_bytes(), pool.total_bytes()
@@ -36,6 +36,6 @@ class CupySource:
         }
 
     def holders(self, top: int) -> list[Holder] | None:
-        """Nobody is known."""
+        """Returns None: CuPy records no stacks."""
         del top
         return None

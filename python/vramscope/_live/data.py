@@ -1,4 +1,4 @@
-"""What a source of a live program says."""
+"""The data that a live source returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class Bytes(TypedDict, total=False):
-    """Bytes in use, of each kind; what is not known is left out."""
+    """Bytes in use, by kind; unknown kinds are left out."""
 
     requested_bytes: int
     allocated_bytes: int
@@ -19,7 +19,7 @@ class Bytes(TypedDict, total=False):
 
 
 class Counts(TypedDict):
-    """What was counted since the program began."""
+    """Counters since the program began."""
 
     num_allocations: int
     num_frees: int
@@ -30,7 +30,7 @@ class Counts(TypedDict):
 
 
 class Reading(TypedDict, total=False):
-    """A look at a source. `peak` is the highest of each since somebody reset them, where the source counts it."""
+    """One reading. `peak` holds the highest value of each kind since the last reset, if the source counts peaks."""
 
     now: Bytes
     peak: Bytes
@@ -40,7 +40,7 @@ class Reading(TypedDict, total=False):
 
 
 class Holder(TypedDict):
-    """Live blocks of one line: their bytes, how many, and the stack, innermost first, as `file:line function`."""
+    """Live blocks of one line: bytes, count, and the stack, innermost frame first, as `file:line function`."""
 
     bytes: int
     count: int

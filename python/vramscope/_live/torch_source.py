@@ -1,4 +1,4 @@
-"""PyTorch's allocator on one GPU, as it counts itself."""
+"""The counters of PyTorch's allocator on one GPU."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from vramscope._live.data import Bytes, Holder, Reading
 
 SHARE = 0.1
-"""The most of the time that looking for holders may take: a look of a second is followed by none for ten."""
+"""The largest share of time spent on collecting holders: one second of work is followed by a pause of ten."""
 
 FRAMES = 20
-"""The most frames of a stack that are told."""
+"""The most frames reported per stack."""
 
 LIBRARY = os.path.dirname(torch.__file__) + os.sep
-"""Where PyTorch's own frames lie."""
+"""The folder of PyTorch's own source files."""
 
 
 def torch_sources(holders: bool) -> list[Source]:
-    """All GPUs that PyTorch sees, in its order; with `holders`, stacks are kept from now on."""
+    """Returns one source per GPU in PyTorch's order. With `holders`, PyTorch keeps stacks from now on."""
     if not torch.cuda.is_available():
         return []
-    # PyTorch crashes where it is asked before it uses the GPU; then nothing is recorded yet.
+    # Before the GPU is initialized, `_cuda_isHistoryEnabled` crashes, and no history can be recorded yet.
     is_recording = torch.cuda.is_initialized() and torch._C._cuda_isHistoryEnabled()
     if holders and not is_recording:
         torch.cuda.memory._record_memory_history("state", context="state", stacks="python")
@@ -36,7 +36,7 @@ def torch_sources(holders: bool) -> list[Source]:
 
 
 class TorchSource:
-    """One GPU."""
+    """PyTorch's allocator on one GPU."""
 
     knows_holders = True
 
@@ -48,7 +48,7 @@ class TorchSource:
         self._next_look = 0.0
 
     def read(self) -> Reading:
-        """PyTorch's own counters; the driver's only where PyTorch uses the GPU, so that no context is made for it."""
+        """Returns PyTorch's counters. Before CUDA is initialized, it leaves out the driver's: they need a context."""
         stats: dict[str, int] = torch.cuda.memory_stats(self.device_id)
         now = _bytes(stats, "current")
         if now.get("reserved_bytes"):
@@ -69,7 +69,7 @@ class TorchSource:
         }
 
     def holders(self, top: int) -> list[Holder]:
-        """The live blocks by the innermost line that is not PyTorch's, most bytes first."""
+        """Returns the live blocks grouped by the innermost frame outside PyTorch, most bytes first."""
         with self._lock:
             began = time.monotonic()
             if began >= self._next_look:
@@ -89,7 +89,7 @@ def _bytes(stats: dict[str, int], of: str) -> Bytes:
 
 
 def _live_blocks(device: int | None) -> list[dict[str, Any]]:
-    """The allocated blocks of a GPU. Releases that can leave the recorded events out do."""
+    """Returns the allocated blocks of a GPU, without the recorded events where PyTorch can leave them out."""
     if "include_traces" in inspect.signature(torch.cuda.memory_snapshot).parameters:
         segments = torch.cuda.memory_snapshot(include_traces=False)
     else:
@@ -114,7 +114,7 @@ def _by_line(blocks: Any) -> list[Holder]:
 
 
 def _users_frames(frames: Any) -> list[str]:
-    """The frames that are Python and not PyTorch's, innermost first; where all are PyTorch's, those."""
+    """Returns the Python frames outside PyTorch, innermost first; if all are PyTorch's, returns those."""
     python = [frame for frame in frames if frame["filename"].endswith(".py")]
     own = [frame for frame in python if not frame["filename"].startswith(LIBRARY)]
     return [f"{frame['filename']}:{frame['line']} {frame['name']}" for frame in (own or python)[:FRAMES]]

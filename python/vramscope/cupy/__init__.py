@@ -1,7 +1,7 @@
-"""CuPy's memory pool: its hooks, under CuPy's own names, its history as a recording, and its rules without a GPU.
+"""CuPy's memory pool: hooks under CuPy's names, recordings of its history, and a virtual pool that needs no GPU.
 
-A program that imports hooks from here and not from `cupy.cuda` needs no other change. CuPy itself is imported when a
-hook is registered or a recording begins, and not before.
+To switch, import the hooks from here instead of from `cupy.cuda`; nothing else changes. CuPy itself is imported when
+a hook is registered or a recording begins.
 """
 
 from vramscope._line_profile import Line

@@ -1,4 +1,4 @@
-"""A line for each event of CuPy's pool."""
+"""Prints one line per event of CuPy's pool."""
 
 import sys
 from typing import Any, TextIO
@@ -7,11 +7,11 @@ from vramscope.cupy._memory_hook import MemoryHook
 
 
 class DebugPrintHook(MemoryHook):
-    """Prints what CuPy's pool does as lines of JSON: `cupy.cuda.memory_hooks.DebugPrintHook`.
+    """Prints the events of CuPy's pool as JSON lines: `cupy.cuda.memory_hooks.DebugPrintHook`.
 
     Args:
-        file: What is written to; standard output where it is left out, which is looked up for each line, so that
-            `contextlib.redirect_stdout` and pytest's `capsys` work.
+        file: The output. The default is standard output, looked up for each line, so that `contextlib.redirect_stdout`
+            and pytest's `capsys` work.
         flush: Flushes `file` after each line.
     """
 
@@ -23,7 +23,7 @@ class DebugPrintHook(MemoryHook):
 
     @property
     def file(self) -> TextIO:
-        """What is written to."""
+        """The output."""
         return sys.stdout if self._file is None else self._file
 
     @file.setter
@@ -38,20 +38,20 @@ class DebugPrintHook(MemoryHook):
             file.flush()
 
     def alloc_postprocess(self, **kwargs: Any) -> None:
-        """Prints what was taken from the device: 0 as `mem_ptr` where that failed."""
+        """Prints an allocation from the device; `mem_ptr` is 0 if it failed."""
         self._print(
             '{{"hook":"alloc","device_id":{device_id},"mem_size":{mem_size},"mem_ptr":{mem_ptr}}}'.format(**kwargs)
         )
 
     def malloc_postprocess(self, **kwargs: Any) -> None:
-        """Prints what was taken from the pool."""
+        """Prints an allocation from the pool."""
         self._print(
             '{{"hook":"malloc","device_id":{device_id},"size":{size},"mem_size":{mem_size},"mem_ptr":{mem_ptr},'
             '"pmem_id":"{pmem_id:#x}"}}'.format(**kwargs)
         )
 
     def free_postprocess(self, **kwargs: Any) -> None:
-        """Prints what went back to the pool."""
+        """Prints a free to the pool."""
         self._print(
             '{{"hook":"free","device_id":{device_id},"mem_size":{mem_size},"mem_ptr":{mem_ptr},'
             '"pmem_id":"{pmem_id:#x}"}}'.format(**kwargs)

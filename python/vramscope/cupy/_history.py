@@ -1,4 +1,4 @@
-"""A history of CuPy's pool, as a recording."""
+"""Records the history of CuPy's pool."""
 
 import atexit
 import functools
@@ -14,26 +14,25 @@ _under_way: "PoolRecording | None" = None
 
 
 def record(path: "str | os.PathLike[str]", *, allocator: Callable[[int], Any] | None = None) -> "PoolRecording":
-    """Records what CuPy's memory pool does, on every thread and device, until the recording is closed.
+    """Records CuPy's memory pool on all threads and devices until the recording is closed.
 
         with vramscope.cupy.record("run.vramscope"):
             train()
 
-    Meanwhile CuPy allocates from a new `cupy.cuda.MemoryPool`, which is also what `cupy.get_default_memory_pool()`
-    returns, and which has the limit of the pool before. Every request has its Python stack, and so has every free, on
-    whichever thread it happens. Events are written four times a second, so that the recording opens however the program
-    ends. `vramscope report`, `view` and `replay` open it.
+    During the recording, CuPy allocates from a new `cupy.cuda.MemoryPool` with the limit of the former pool, and
+    `cupy.get_default_memory_pool()` returns the new pool. Every request and every free is recorded with its Python
+    stack, on any thread. Events are written four times a second, so the recording is readable even if the program
+    crashes. `vramscope report`, `view` and `replay` open it.
 
     Args:
-        path: The file. Where its name ends in `.pickle` or `.pkl`, it becomes a snapshot in PyTorch's form when the
-            recording is closed; until then it is a log beside it, whose name ends in `.pickle.vramscope`. Names of
-            other formats, as `run.json`, are refused.
-        allocator: Where the pool has its memory from, such as `cupy.cuda.malloc_managed`; the device's memory where it
-            is left out.
+        path: The file. If its name ends in `.pickle` or `.pkl`, closing the recording writes a snapshot in PyTorch's
+            format; until then, a log beside it has the suffix `.vramscope`. Suffixes of other formats, such as
+            `.json`, are refused.
+        allocator: The pool's source of memory, such as `cupy.cuda.malloc_managed`; device memory by default.
 
     Raises:
-        VramscopeError: The file cannot be written, or CuPy's pool is being recorded already.
-        ImportError: There is no CuPy.
+        VramscopeError: The file cannot be written, or CuPy's pool is already being recorded.
+        ImportError: CuPy is not installed.
     """
     return PoolRecording(path, allocator=allocator)
 
@@ -46,7 +45,7 @@ def _current_stream() -> int:
 
 
 def _device_free() -> int:
-    """Gives the bytes that the current device has free, for the event of an out of memory."""
+    """Returns the free bytes of the current device, for out-of-memory events."""
     from cupy.cuda import runtime
 
     free: int = runtime.memGetInfo()[0]
@@ -54,14 +53,14 @@ def _device_free() -> int:
 
 
 class PoolRecording:
-    """A recording of CuPy's pool: what `record` returns. It ends with `close` or with the block of `with`."""
+    """A recording of CuPy's pool, returned by `record`. `close` or the end of the `with` block ends it."""
 
     path: str
-    """The file."""
+    """The path of the recording."""
     pool: Any
-    """CuPy's pool that is recorded, a `cupy.cuda.MemoryPool`."""
+    """The recorded pool, a `cupy.cuda.MemoryPool`."""
     malloc: Callable[[int], Any]
-    """The pool's `malloc`, for `cupy.cuda.using_allocator`. Only what is allocated through it is recorded."""
+    """The pool's `malloc`, for `cupy.cuda.using_allocator`. Only allocations through it are recorded."""
     _process: int
 
     def __init__(self, path: "str | os.PathLike[str]", *, allocator: Callable[[int], Any] | None = None) -> None:
@@ -69,13 +68,13 @@ class PoolRecording:
         import cupy
 
         if _under_way is not None and _under_way._process == os.getpid():
-            raise VramscopeError(f"CuPy's pool is being recorded already, to {_under_way.path}; close that first")
+            raise VramscopeError(f"CuPy's pool is already being recorded, to {_under_way.path}; close that first")
         self.path = _arguments.path("path", path)
         if allocator is not None:
             _arguments.function("allocator", allocator)
         if names_another_format(self.path) and not self.path.endswith(".vramscope"):
             raise VramscopeError(
-                f"{self.path}: end the name of a recording in .vramscope, or in .pickle or .pkl for a snapshot; "
+                f"{self.path}: the name of a recording must end in .vramscope, or in .pickle or .pkl for a snapshot; "
                 "`vramscope export` writes other formats"
             )
         self._process = os.getpid()
@@ -93,7 +92,7 @@ class PoolRecording:
         try:
             cupy.cuda.set_allocator(self.malloc)
         except ValueError:
-            # Inside of `using_allocator`.
+            # `set_allocator` fails inside `using_allocator`.
             self._history.close()
             os.remove(log)
             raise
@@ -102,12 +101,12 @@ class PoolRecording:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Ends the recording and gives CuPy the pool back that it had; what is allocated stays valid.
+        """Ends the recording and restores CuPy's former pool; live allocations stay valid.
 
-        Closing again does nothing. A process that was forked from the one that records leaves the recording alone.
+        Closing twice is fine. In a forked child, `close` does not touch the parent's recording.
 
         Raises:
-            VramscopeError: Something could not be written.
+            VramscopeError: The file could not be written.
         """
         global _under_way
         if _under_way is not self:
@@ -116,7 +115,7 @@ class PoolRecording:
         atexit.unregister(self.close)
         if self._cupy.get_default_memory_pool() is self.pool:
             self._cupy._default_memory_pool = self._default_pool
-        # A program that has set another allocator meanwhile keeps it.
+        # If the program set another allocator meanwhile, keep that one.
         if self._cupy.cuda.get_allocator() is self.malloc:
             self._cupy.cuda.set_allocator(self._allocator)
         self._history.close(self._pickle)

@@ -1,4 +1,4 @@
-"""The base of hooks on CuPy's memory pool."""
+"""The base class of hooks on CuPy's memory pool."""
 
 from types import TracebackType
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ Hook = TypeVar("Hook", bound="MemoryHook")
 
 
 def _registry() -> "dict[str, Any]":
-    """Gives the hooks of this thread, by name, in the order in which they are called: CuPy's own dictionary."""
+    """Returns CuPy's dictionary of this thread's hooks, by name, in the order in which they are called."""
     from cupy.cuda.memory_hook import get_memory_hooks
 
     hooks: dict[str, Any] = get_memory_hooks()
@@ -15,25 +15,25 @@ def _registry() -> "dict[str, Any]":
 
 
 class MemoryHook:
-    """What CuPy's pools call around every request: `cupy.cuda.MemoryHook`.
+    """The base class of hooks that CuPy's pools call around every request: `cupy.cuda.MemoryHook`.
 
-    A subclass overrides those of the six callbacks that it needs; the others do nothing. `with hook:` registers it in
-    CuPy, for the thread that runs the block. CuPy asks no more of a hook than a name and the six callbacks, which it
-    calls with keywords.
+    A subclass overrides any of the six callbacks; the base class's do nothing. `with hook:` registers it in CuPy for
+    the
+    thread that runs the block. CuPy needs only a hook's name and the six callbacks, which it calls with keyword
+    arguments.
 
-    Sizes are in bytes; `mem_size` is rounded up to a multiple of 512. Callbacks of several hooks are called in the
-    order of their registration. An exception in a `preprocess` callback refuses the request; one in a `postprocess`
-    callback takes the place of the result. CuPy reports exceptions while memory is freed by a destructor on stderr, and
-    goes on.
+    Sizes are in bytes; `mem_size` is rounded up to a multiple of 512. Several hooks are called in the order of their
+    registration. An exception in a `preprocess` callback refuses the request; one in a `postprocess` callback replaces
+    the result. If a destructor frees memory, CuPy reports the exception on stderr and continues.
     """
 
     name = "MemoryHook"
-    """A thread has one hook of a name at a time."""
+    """The key in CuPy's registry; a thread can register one hook per name."""
 
     def __enter__(self: Hook) -> Hook:
         """Registers the hook in CuPy for this thread.
 
-        Raises `KeyError` where a hook of the same name is registered, and `ImportError` where there is no CuPy.
+        Raises `KeyError` if a hook of this name is registered, and `ImportError` if CuPy is not installed.
         """
         hooks = _registry()
         if self.name in hooks:
@@ -47,26 +47,26 @@ class MemoryHook:
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Takes the hook of this name out of CuPy's registry. Raises `KeyError` on a thread that has none."""
+        """Removes the hook of this name from CuPy's registry. Raises `KeyError` if this thread has none."""
         del _registry()[self.name]
 
     def alloc_preprocess(self, **kwargs: Any) -> None:
-        """Called before memory is taken from the device, for each attempt: `device_id`, `mem_size`."""
+        """Called before each attempt to allocate from the device: `device_id`, `mem_size`."""
 
     def alloc_postprocess(self, **kwargs: Any) -> None:
-        """Called after memory was taken from the device: `device_id`, `mem_size`, `mem_ptr` (0 where it failed)."""
+        """Called after an allocation from the device: `device_id`, `mem_size`, `mem_ptr` (0 if it failed)."""
 
     def malloc_preprocess(self, **kwargs: Any) -> None:
-        """Called before a request to the pool: `device_id`, `size` (as it was asked for), `mem_size`."""
+        """Called before a request to the pool: `device_id`, `size` (requested bytes), `mem_size`."""
 
     def malloc_postprocess(self, **kwargs: Any) -> None:
         """Called after a request to the pool: `device_id`, `size`, `mem_size`, `mem_ptr`, `pmem_id`.
 
-        The last two are 0 where it failed.
+        `mem_ptr` and `pmem_id` are 0 if the request failed.
         """
 
     def free_preprocess(self, **kwargs: Any) -> None:
-        """Called before memory goes back to the pool: `device_id`, `mem_size`, `mem_ptr`, `pmem_id`."""
+        """Called before a free to the pool: `device_id`, `mem_size`, `mem_ptr`, `pmem_id`."""
 
     def free_postprocess(self, **kwargs: Any) -> None:
-        """Called after memory went back to the pool: `device_id`, `mem_size`, `mem_ptr`, `pmem_id`."""
+        """Called after a free to the pool: `device_id`, `mem_size`, `mem_ptr`, `pmem_id`."""

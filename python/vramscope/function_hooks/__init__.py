@@ -1,4 +1,4 @@
-"""Memory by function: Chainer's hook of that name, also for PyTorch's modules and for plain functions."""
+"""Memory by function: Chainer's hook of this name, extended to PyTorch modules and plain functions."""
 
 from vramscope.function_hooks._hook import CupyMemoryProfileHook
 

@@ -1,4 +1,4 @@
-"""How many bytes the program has taken so far, from all allocators that it uses."""
+"""Counts the bytes that the program has allocated so far, over all its allocators."""
 
 import sys
 import threading
@@ -9,23 +9,23 @@ from vramscope.cupy import MemoryHook
 
 
 class Taken(NamedTuple):
-    """Bytes since some moment; only differences mean something."""
+    """Cumulative bytes; only differences are meaningful."""
 
     used: int
-    """Bytes that the program took from an allocator."""
+    """Bytes that the program allocated."""
     acquired: int
-    """Bytes that the allocator took from the device."""
+    """Bytes that the allocators took from the device."""
 
     def since(self, before: "Taken") -> "Taken":
-        """Gives what was taken after `before`."""
+        """Returns the bytes taken after `before`."""
         return Taken(self.used - before.used, self.acquired - before.acquired)
 
 
 class _CumulativeHook(MemoryHook):
-    """Adds up what CuPy's pools are asked for on a thread, as Chainer does: before it is known whether they have it."""
+    """Sums requests to CuPy's pools on one thread, as Chainer does: before they succeed or fail."""
 
     def __init__(self, counters: "Counters") -> None:
-        # Several may count at a time.
+        # A unique name: several hooks may count at once.
         self.name = f"CupyMemoryCumulativeHook-{id(counters)}"
         self.used = 0
         self.acquired = 0
@@ -38,10 +38,11 @@ class _CumulativeHook(MemoryHook):
 
 
 class Counters:
-    """Counts while it is entered, as often as it is entered.
+    """Counts while entered; can be entered repeatedly.
 
-    CuPy's pools are counted on the thread that enters, because CuPy's hooks are a thread's; PyTorch's allocator counts
-    for all threads and devices itself.
+    CuPy's pools are counted on the entering thread only, because CuPy's hooks are per thread. PyTorch's allocator
+    counts
+    all threads and devices itself.
     """
 
     def __init__(self) -> None:
@@ -49,9 +50,9 @@ class Counters:
         self._threads = threading.local()
 
     def enter(self) -> None:
-        """Begins to count. Raises `VramscopeError` where neither CuPy nor PyTorch is imported."""
+        """Begins to count. Raises `VramscopeError` if neither CuPy nor PyTorch is imported."""
         if "cupy" not in sys.modules and "torch" not in sys.modules:
-            raise VramscopeError("there is no memory to count: import torch or cupy before the hook is used")
+            raise VramscopeError("no allocator to count: import torch or cupy before using the hook")
         depth = getattr(self._threads, "depth", 0)
         if depth == 0 and "cupy" in sys.modules:
             self._cupys.__enter__()
@@ -59,14 +60,14 @@ class Counters:
         self._threads.depth = depth + 1
 
     def exit(self) -> None:
-        """Ends what `enter` began, on the same thread."""
+        """Undoes `enter`; must be called on the same thread."""
         self._threads.depth -= 1
         if self._threads.depth == 0 and getattr(self._threads, "hooked", False):
             self._threads.hooked = False
             self._cupys.__exit__()
 
     def now(self) -> Taken:
-        """Gives the bytes that were taken so far."""
+        """Returns the bytes taken so far."""
         used, acquired = self._cupys.used, self._cupys.acquired
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_initialized():

@@ -1,4 +1,4 @@
-"""How much memory each function, module and phase takes."""
+"""Memory by function, module and phase."""
 
 import functools
 import sys
@@ -18,50 +18,53 @@ Hook = TypeVar("Hook", bound="CupyMemoryProfileHook")
 
 
 class Running(NamedTuple):
-    """A call that is not over."""
+    """A call in progress."""
 
     function: Any
     start: Taken
     stack_depth: int
-    """The number of Python's functions down to the one that called it."""
+    """The number of Python frames down to the caller."""
 
 
 class Calls(threading.local):
-    """The calls that a thread is in, outermost first."""
+    """The calls in progress on one thread, outermost first."""
 
     def __init__(self) -> None:
         self.running: list[Running] = []
 
 
 class CupyMemoryProfileHook:
-    """How many bytes functions take from CuPy's pools and PyTorch's allocator.
+    """Counts the bytes that functions take from CuPy's pools and PyTorch's allocator.
 
-    It is `chainer.function_hooks.CupyMemoryProfileHook`, for more than Chainer:
+    It is `chainer.function_hooks.CupyMemoryProfileHook`, extended beyond Chainer:
 
         with CupyMemoryProfileHook() as hook:
             train()
         hook.print_report()
 
-    In the block, every `torch.nn.Module` is measured, forward and backward, and every function of Chainer's, where
-    those are imported. `profile` measures a plain function. Where Chainer is imported before the hook is made, the hook
-    is one of Chainer's, and `function.add_hook(hook)` takes it.
+    Inside the block, every `torch.nn.Module` (forward and backward) and every Chainer function is measured, if PyTorch
+    or
+    Chainer is imported. `profile` measures a plain function. If Chainer is imported before the hook is created, the
+    hook
+    is a `chainer.FunctionHook`, and `function.add_hook(hook)` accepts it.
 
-    A call's bytes are those of the calls in it, too. `total_used_bytes` and `total_acquired_bytes` count outermost
-    calls alone, and `summary` all calls, so that its sum may be larger. Both phases of a function have one name, as in
-    Chainer. A call that an exception ends is left out of the numbers in Chainer, and counts in PyTorch and in plain
-    functions; what follows it is counted as ever.
+    A call's bytes include its nested calls. `total_used_bytes` and `total_acquired_bytes` count outermost calls only;
+    `summary` counts all calls, so its sum may be larger. As in Chainer, both phases of a function share one name. A
+    call
+    that ends with an exception counts in PyTorch and in plain functions, but not in Chainer; later calls count as
+    usual.
 
     Args:
-        max_calls: How many calls `call_history` keeps, the last ones; all where it is left out. Totals are of all.
+        max_calls: The number of newest calls to keep in `call_history`; all by default. Totals always cover all calls.
     """
 
     name = "CupyMemoryProfileHook"
 
     call_history: list[tuple[str, int, int, int]]
-    """A tuple for each call that is over: function, used bytes, acquired bytes, and how many calls it was in."""
+    """One tuple per finished call: function, used bytes, acquired bytes, and nesting depth."""
 
     def __new__(cls: type[Hook], *_arguments: Any, **_keywords: Any) -> Hook:
-        """Makes a hook of Chainer's where Chainer is imported."""
+        """Creates a `chainer.FunctionHook` if Chainer is imported."""
         chainer = sys.modules.get("chainer")
         if chainer is None or issubclass(cls, chainer.FunctionHook):
             return super().__new__(cls)
@@ -83,10 +86,10 @@ class CupyMemoryProfileHook:
         self._lock = threading.Lock()
 
     def __enter__(self: Hook) -> Hook:
-        """Begins to measure every function of Chainer's on this thread, and every module of PyTorch's.
+        """Begins to measure every Chainer function on this thread, and every PyTorch module.
 
-        Raises `KeyError` where it is entered already, or a hook of this name is registered in Chainer, and
-        `VramscopeError` where neither CuPy nor PyTorch is imported.
+        Raises `KeyError` if the hook is already entered, or a hook of this name is registered in Chainer, and
+        `VramscopeError` if neither CuPy nor PyTorch is imported.
         """
         chainer = sys.modules.get("chainer")
         if self.is_entered or (chainer is not None and self.name in chainer.get_function_hooks()):
@@ -104,7 +107,7 @@ class CupyMemoryProfileHook:
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Ends what entering began."""
+        """Undoes `__enter__`."""
         chainer = sys.modules.get("chainer")
         if chainer is not None:
             chainer.get_function_hooks().pop(self.name, None)
@@ -114,21 +117,21 @@ class CupyMemoryProfileHook:
         self.deleted(None)
 
     def added(self, function: Any = None) -> None:  # noqa: ARG002
-        """Begins to count; Chainer calls it with the function that the hook is added to, and None for all."""
+        """Begins to count. Chainer passes the function that the hook is added to, or None for all functions."""
         self._counters.enter()
 
     def deleted(self, function: Any = None) -> None:  # noqa: ARG002
-        """Ends what `added` began."""
+        """Undoes `added`."""
         self._counters.exit()
 
-    # The other arguments are Chainer's and say nothing of memory.
+    # Chainer passes the other arguments too; they do not concern memory.
 
     def forward_preprocess(self, function: Any, in_data: Any) -> None:  # noqa: ARG002
-        """Called before `function` is."""
+        """Called before the forward pass of `function`."""
         self.begin(function, sys._getframe(1))
 
     def forward_postprocess(self, function: Any, in_data: Any) -> None:  # noqa: ARG002
-        """Called after `function` was."""
+        """Called after the forward pass of `function`."""
         self.end(function)
 
     def backward_preprocess(self, function: Any, in_data: Any, out_grad: Any) -> None:  # noqa: ARG002
@@ -140,7 +143,7 @@ class CupyMemoryProfileHook:
         self.end(function)
 
     def profile(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        """Gives `function` as one that is measured while the hook is entered, under its own name."""
+        """Returns a wrapper of `function`, with the same name, that is measured while the hook is entered."""
 
         @functools.wraps(function)
         def profiled(*arguments: Arguments.args, **keywords: Arguments.kwargs) -> Result:
@@ -153,17 +156,16 @@ class CupyMemoryProfileHook:
         return profiled
 
     def begin(self, function: Any, frame: FrameType) -> None:
-        """Begins a call that `frame` makes."""
+        """Begins a call made by `frame`."""
         running = self._calls.running
         depth = _stack_depth(frame)
-        # A call that an exception ended is over without a word. What runs now would be deeper in the stack if it were
-        # in it.
+        # A call that ended with an exception gets no end event. A call nested in it would have a deeper stack.
         while running and running[-1].stack_depth >= depth:
             running.pop()
         running.append(Running(function, self.now(), depth))
 
     def end(self, function: Any) -> None:
-        """Ends a call that `begin` began, and adds it."""
+        """Ends a call that `begin` began, and records it."""
         running = self._calls.running
         for i in range(len(running) - 1, -1, -1):
             if running[i].function is function:
@@ -173,15 +175,15 @@ class CupyMemoryProfileHook:
                 return
 
     def now(self) -> Taken:
-        """Gives the bytes that were taken so far; only differences mean something."""
+        """Returns the bytes taken so far; only differences are meaningful."""
         return self._counters.now()
 
     def depth(self) -> int:
-        """Gives the number of measured calls that this thread is in."""
+        """Returns the number of measured calls in progress on this thread."""
         return len(self._calls.running)
 
     def add_call(self, function: Any, taken: Taken, depth: int) -> None:
-        """Adds a call that is over to the history and the totals."""
+        """Adds a finished call to the history and the totals."""
         name = _name(function)
         with self._lock:
             self.call_history.append((name, taken.used, taken.acquired, depth))
@@ -196,15 +198,15 @@ class CupyMemoryProfileHook:
                 self._outermost = Taken(outermost.used + taken.used, outermost.acquired + taken.acquired)
 
     def total_used_bytes(self) -> int:
-        """Gives the bytes that outermost calls took from CuPy's pools and PyTorch's allocator."""
+        """Returns the bytes that outermost calls took from CuPy's pools and PyTorch's allocator."""
         return self._outermost.used
 
     def total_acquired_bytes(self) -> int:
-        """Gives the bytes that those took from the device meanwhile."""
+        """Returns the bytes that the allocators took from the device during outermost calls."""
         return self._outermost.acquired
 
     def summary(self) -> dict[str, Total]:
-        """Gives `used_bytes`, `acquired_bytes` and `occurrence` of each function, in the order of their first ends."""
+        """Returns `used_bytes`, `acquired_bytes` and `occurrence` per function, in the order of first completion."""
         with self._lock:
             return {name: total.copy() for name, total in self._totals.items()}
 
@@ -212,18 +214,19 @@ class CupyMemoryProfileHook:
         """Writes Chainer's table of the summary.
 
         Args:
-            unit: `B` to `ZB` for both columns, in powers of 1024; `auto` for the largest that each column's highest
-                number has a whole one of; `auto_foreach` for each number its own.
-            file: What is written to; standard output where it is left out.
+            unit: `B` to `ZB` for both columns, in powers of 1024. `auto` picks one unit per column: the largest that
+                does
+                not exceed the column's highest number. `auto_foreach` picks a unit for each number.
+            file: The output; standard output by default.
 
         Raises:
-            KeyError: The unit is none of these.
+            KeyError: `unit` is none of these.
         """
         write_report(self.summary(), unit, sys.stdout if file is None else file)
 
 
 def _name(function: Any) -> str:
-    """Gives the name of a function of Chainer's, of a module's class, or of a plain function."""
+    """Returns the name of a Chainer function, of a module's class, or of a plain function."""
     for attribute in ("_impl_name", "__qualname__"):
         name = getattr(function, attribute, None)
         if isinstance(name, str):

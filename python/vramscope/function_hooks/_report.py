@@ -9,7 +9,7 @@ UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB")
 
 
 class Total(TypedDict):
-    """What all calls of a function have in common."""
+    """The sums over all calls of a function."""
 
     used_bytes: int
     acquired_bytes: int
@@ -17,7 +17,7 @@ class Total(TypedDict):
 
 
 def unit_of(size: int) -> int:
-    """Gives the power of 1024 of the largest unit of which `size` bytes are a whole one; bytes for 0."""
+    """Returns the power of 1024 of the largest unit that does not exceed `size` bytes; 0 bytes use unit 0."""
     power = 0
     while power + 1 < len(UNITS) and size >= 1024 ** (power + 1):
         power += 1
@@ -25,12 +25,12 @@ def unit_of(size: int) -> int:
 
 
 def write_report(summary: Mapping[str, Total], unit: str, file: TextIO) -> None:
-    """Writes the table, a line for each function, right-aligned.
+    """Writes the table, one right-aligned line per function.
 
-    Raises `KeyError` where the unit is none of Chainer's.
+    Raises `KeyError` if `unit` is none of Chainer's.
     """
     if unit not in UNITS and unit not in ("auto", "auto_foreach"):
-        raise KeyError(f"{unit!r} is no unit: use one of {', '.join(UNITS)}, auto and auto_foreach")
+        raise KeyError(f"{unit!r} is not a unit: use one of {', '.join(UNITS)}, auto and auto_foreach")
     columns = [[total["used_bytes"], total["acquired_bytes"]] for total in summary.values()]
     if unit in UNITS:
         powers = [UNITS.index(unit)] * 2

@@ -1,4 +1,4 @@
-"""Calls of PyTorch's modules, forward and backward."""
+"""Measures forward and backward calls of PyTorch's modules."""
 
 import sys
 from collections.abc import Callable
@@ -9,33 +9,33 @@ from vramscope.function_hooks._counters import Taken
 
 
 class Profile(Protocol):
-    """What is told of calls."""
+    """Receives the measured calls."""
 
     @property
     def is_entered(self) -> bool:
         """Whether calls are measured."""
 
     def begin(self, function: Any, frame: FrameType) -> None:
-        """Called before a module is, with the frame that calls it."""
+        """Called before a module is called, with the calling frame."""
 
     def end(self, function: Any) -> None:
-        """Called after a module was."""
+        """Called after a module was called."""
 
     def now(self) -> Taken:
-        """Gives the bytes that were taken so far."""
+        """Returns the bytes taken so far."""
 
     def depth(self) -> int:
-        """Gives the number of calls that this thread is in."""
+        """Returns the number of calls in progress on this thread."""
 
     def add_call(self, function: Any, taken: Taken, depth: int) -> None:
-        """Adds a call that is over."""
+        """Adds a finished call."""
 
 
 class _Backward:
-    """The backward pass of a call: from the first gradient of its results to the last gradient of its arguments.
+    """The backward pass of one call: from its results' first gradient to its arguments' last gradient.
 
-    It ends with the whole backward pass where no argument has a gradient. Hooks are those of tensors; PyTorch's
-    hooks of modules would forbid programs to change a module's results in place.
+    If no argument has a gradient, it ends with the whole backward pass. It uses tensor hooks, because PyTorch's module
+    hooks would forbid programs to change a module's results in place.
     """
 
     def __init__(self, profile: Profile, module: Any, depth: int) -> None:
@@ -58,9 +58,9 @@ class _Backward:
 
 
 def _tensors(values: Any) -> "list[Any]":
-    """Gives the tensors among arguments or results that were computed and have gradients.
+    """Returns the tensors among arguments or results that were computed and have gradients.
 
-    Parameters and inputs are left out: they outlive the call, and hooks on them would pile up.
+    Parameters and inputs are left out: they outlive the call, and hooks on them would accumulate.
     """
     import torch
 
@@ -69,7 +69,7 @@ def _tensors(values: Any) -> "list[Any]":
 
 
 def register(profile: Profile) -> Callable[[], None]:
-    """Tells `profile` of calls of all modules, until what is returned is called."""
+    """Reports calls of all modules to `profile` until the returned function is called."""
     from torch.autograd.graph import register_multi_grad_hook
     from torch.nn.modules import module as modules
 

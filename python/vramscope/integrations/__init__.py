@@ -1,1 +1,1 @@
-"""Tools that people use already; each is one file, and imports its tool."""
+"""Integrations with other tools: one file per tool, which imports it."""

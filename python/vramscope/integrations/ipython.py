@@ -1,8 +1,8 @@
 """IPython magics: `%load_ext vramscope`, then `%vram` before a statement or `%%vram` above a cell.
 
-%vram loss = step(batch)     what a statement does to the GPU's memory
-%%vram                       what a cell does
-%%vram -l                    the same for each statement of the cell
+%vram loss = step(batch)     measures a statement
+%%vram                       measures a cell
+%%vram -l                    measures each statement of a cell
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from vramscope.profiler import GPUMemoryProfiler, ProfileResult, format_bytes
 
 @magics_class
 class VramMagics(Magics):  # type: ignore[misc, unused-ignore]
-    """The magic `vram`; its results are in `results`."""
+    """The magic `vram`; `results` holds the measurements."""
 
-    #: What measures; made when it is first used, and may be set.
+    #: The profiler that measures; created on first use, or set by the user.
     profiler: GPUMemoryProfiler | None = None
 
     @line_cell_magic  # type: ignore[untyped-decorator, unused-ignore]
     def vram(self, line: str, cell: str | None = None) -> None:
-        """Runs a statement or a cell, and prints the peak of what is allocated on the GPU, and what is kept.
+        """Runs a statement or a cell, and prints its peak of allocated GPU memory and the bytes that stay allocated.
 
-        With `-l`, each statement of the cell has its own line, and errors go on as ever.
+        With `-l`, each statement of the cell gets its own line. Errors propagate as usual.
         """
         by_line = cell is not None and line.strip() in ("-l", "--lines")
         if cell is not None and line.strip() and not by_line:
-            raise UsageError(f"%%vram has the option -l, and no {line.strip()!r}")
+            raise UsageError(f"%%vram does not know {line.strip()!r}; its only option is -l")
         source = line if cell is None else cell
         code = self.shell.transform_cell(source)
-        # The name under which IPython keeps the source, so that tracebacks and stacks have its lines.
+        # IPython keeps the source under this name, so that tracebacks and stacks show its lines.
         file = self.shell.compile.cache(code, self.shell.execution_count, raw_code=source)
         body = ast.parse(code).body
         profiler = self.profiler
@@ -65,7 +65,7 @@ class VramMagics(Magics):  # type: ignore[misc, unused-ignore]
             self.shell.displayhook(value)
 
     def _run(self, statement: ast.stmt, file: str, *, last: bool) -> Any:
-        """Runs a statement in the user's names; returns the value of a last expression."""
+        """Runs a statement in the user's namespace; returns the value of a last expression."""
         names = self.shell.user_ns
         if last and isinstance(statement, ast.Expr):
             return eval(compile(ast.Expression(statement.value), file, "eval"), names)  # noqa: S307
@@ -82,5 +82,5 @@ def _show(rows: list[tuple[str, ProfileResult]]) -> None:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext` calls."""
+    """Registers the magics; `%load_ext` calls this."""
     shell.register_magics(VramMagics)

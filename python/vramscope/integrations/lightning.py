@@ -1,4 +1,4 @@
-"""A callback for Lightning: GPU memory of each step in its logs.
+"""A Lightning callback that logs each step's GPU memory.
 
 trainer = lightning.Trainer(callbacks=[VramscopeCallback()])
 """
@@ -20,13 +20,13 @@ else:
 
 
 class VramscopeCallback(Callback):  # type: ignore[misc, unused-ignore]
-    """Logs what each training step did, in bytes, at the steps at which Lightning logs what the module logs.
+    """Logs each training step's memory in bytes, at the steps at which Lightning logs.
 
-    `vram_peak_bytes` allocated in it, `vram_allocated_bytes`, `vram_reserved_bytes`,
-    `vram_device_used_bytes` by anyone, and `vram_hidden_bytes` outside of PyTorch's pool. A step has several batches
-    where gradients are accumulated.
+    The keys are `vram_peak_bytes` (allocated during the step), `vram_allocated_bytes`, `vram_reserved_bytes`,
+    `vram_device_used_bytes` (by all processes) and `vram_hidden_bytes` (outside PyTorch's pool). With gradient
+    accumulation, a step has several batches.
 
-    It resets nothing that others read, and does nothing where training is not on CUDA.
+    The callback resets no counters of other readers. Without CUDA it does nothing.
     """
 
     def __init__(self, device: Any = None) -> None:
@@ -41,22 +41,22 @@ class VramscopeCallback(Callback):  # type: ignore[misc, unused-ignore]
         self._meter = MemoryMeter(device) if getattr(device, "type", "cuda") == "cuda" else None
 
     def on_train_batch_start(self, *_: Any) -> None:
-        """Lets the step's peak begin, with its first batch."""
+        """Begins the step's peak at its first batch."""
         if self._meter is not None and not self._is_in_step:
             self._meter.read()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
-        """Gives the numbers to the trainer's loggers, as often as it logs."""
+        """Passes the numbers to the trainer's loggers, as often as the trainer logs."""
         if self._meter is None:
             return
         self._is_in_step = pl_module.automatic_optimization and trainer.fit_loop._should_accumulate()
         if self._is_in_step or not trainer._logger_connector.should_update_logs:
             return
-        # `log_dict` would make tensors on the GPU of them, of 32 bits.
+        # `log_dict` would turn the numbers into 32-bit tensors on the GPU.
         numbers = {f"vram_{name}": value for name, value in self._meter.read().items()}
         for logger in trainer.loggers:
             logger.log_metrics(numbers, step=trainer.fit_loop.epoch_loop._batches_that_stepped)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
-        """Ends."""
+        """Stops measuring."""
         self._meter = None

@@ -1,11 +1,11 @@
-"""A pytest plugin: limits for what tests take of a GPU, a table at the end, and a baseline to compare with.
+"""A pytest plugin: GPU memory limits for tests, a table at the end, and a baseline to compare with.
 
-It is loaded by pytest where vramscope is installed, and imports nothing of PyTorch unless it is used.
+pytest loads it in every environment where vramscope is installed. It imports PyTorch only if a test uses it.
 
-    @pytest.mark.limit_vram("2 GiB")                 how far a test may rise above what was allocated when it began
-    @pytest.mark.limit_vram_leaks("1 MiB")           what it may leave allocated
-    pytest --vramscope                               a table of the tests that rose highest
-    pytest --vramscope-baseline vram.json            fails what rises above the file
+    @pytest.mark.limit_vram("2 GiB")                 limits the test's peak above the bytes allocated at its start
+    @pytest.mark.limit_vram_leaks("1 MiB")           limits the bytes that the test leaves allocated
+    pytest --vramscope                               prints a table of the tests with the highest peaks
+    pytest --vramscope-baseline vram.json            fails tests whose peaks exceed those in the file
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-#: The properties of a test's report, which junit files and the workers of xdist carry.
+#: Properties of a test report, which reach junit files and xdist's controller.
 _PEAK, _KEPT, _BLOCKS = "vramscope_peak_bytes", "vramscope_kept_bytes", "vramscope_allocations"
 
 
 class _Use(NamedTuple):
-    """What a test did: how far it rose above its start, what it left, and how many blocks were handed out."""
+    """A test's memory use: peak above its start, bytes left allocated, and number of allocated blocks."""
 
     peak: int
     kept: int
@@ -34,24 +34,24 @@ class _Use(NamedTuple):
 
 
 def parse_size(size: str | int) -> int:
-    """Bytes out of `"2 GiB"`, `"500 MB"` or a number. Raises `ValueError` for what is no size."""
+    """Parses `"2 GiB"`, `"500 MB"` or a number of bytes. Raises `ValueError` for anything else."""
     if isinstance(size, int):
         return size
-    # Most runs of pytest have no limits.
+    # Imported late: most runs of pytest set no limits.
     from vramscope import _native
 
     try:
         return _native.parse_bytes(size)
     except ValueError as error:
-        raise ValueError(f"{size!r} is no size: {error}") from None
+        raise ValueError(f"{size!r} is not a size: {error}") from None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options."""
+    """Adds the options."""
     group = parser.getgroup("vramscope", "GPU memory")
-    group.addoption("--vramscope", action="store_true", help="measure the GPU memory of every test; a table at the end")
+    group.addoption("--vramscope", action="store_true", help="print a table of each test's GPU memory at the end")
     group.addoption("--vramscope-top", type=int, default=20, metavar="N", help="rows of the table (default: 20)")
-    group.addoption("--vramscope-baseline", metavar="FILE", help="fail tests that rise above those in FILE (JSON)")
+    group.addoption("--vramscope-baseline", metavar="FILE", help="fail tests whose peaks exceed those in FILE (JSON)")
     group.addoption("--vramscope-update-baseline", action="store_true", help="write the baseline instead")
     group.addoption(
         "--vramscope-tolerance", type=float, default=5.0, metavar="PERCENT", help="above the baseline (default: 5)"
@@ -59,31 +59,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Names the markers, and reads the baseline."""
+    """Registers the markers and reads the baseline."""
     config.addinivalue_line(
-        "markers", 'limit_vram(size, device=None): fails where more GPU memory is allocated than size, such as "2 GiB"'
+        "markers", 'limit_vram(size, device=None): fails if it allocates more GPU memory than size, such as "2 GiB"'
     )
     config.addinivalue_line(
-        "markers", "limit_vram_leaks(size=0, device=None): fails where more GPU memory than size stays allocated"
+        "markers", "limit_vram_leaks(size=0, device=None): fails if it leaves more GPU memory than size allocated"
     )
     config.stash[_baseline_key] = {}
     path, updates = config.getoption("vramscope_baseline"), config.getoption("vramscope_update_baseline")
     if updates and not path:
-        raise pytest.UsageError("--vramscope-update-baseline needs --vramscope-baseline FILE, which it writes")
+        raise pytest.UsageError("--vramscope-update-baseline needs --vramscope-baseline FILE, the file to write")
     if path and not updates:
         try:
             tests = json.loads(Path(path).read_text(encoding="utf-8"))["tests"]
             config.stash[_baseline_key] = {name: int(test["peak_bytes"]) for name, test in tests.items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise pytest.UsageError(f"{path} is no baseline of --vramscope-update-baseline: {error}") from error
+            raise pytest.UsageError(f"{path} is not a baseline of --vramscope-update-baseline: {error}") from error
 
 
-#: The bytes that each test may rise, by its name.
+#: The baseline's peak in bytes per test name.
 _baseline_key = pytest.StashKey[dict[str, int]]()
 
 
 class _Limit(NamedTuple):
-    """What a marker allows: bytes on a device, where None is the current one."""
+    """A marker's limit: bytes on a device; None means the current device."""
 
     marker: str
     size: int
@@ -91,17 +91,17 @@ class _Limit(NamedTuple):
 
 
 def limit_vram(size: str | int, device: Any = None) -> tuple[int, Any]:
-    """What the marker of this name takes."""
+    """The arguments of the `limit_vram` marker."""
     return parse_size(size), device
 
 
 def limit_vram_leaks(size: str | int = 0, device: Any = None) -> tuple[int, Any]:
-    """What the marker of this name takes."""
+    """The arguments of the `limit_vram_leaks` marker."""
     return parse_size(size), device
 
 
 def _limits(item: pytest.Item) -> list[_Limit]:
-    """The limits of a test. A marker that is wrong fails it."""
+    """Returns the limits of a test. A malformed marker fails the test."""
     limits = []
     for takes in (limit_vram, limit_vram_leaks):
         marker = item.get_closest_marker(takes.__name__)
@@ -116,7 +116,7 @@ def _limits(item: pytest.Item) -> list[_Limit]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Measures a test, and holds it to its limits."""
+    """Measures a test and enforces its limits."""
     config = item.config
     limits = _limits(item)
     if not limits and not config.getoption("vramscope") and not config.getoption("vramscope_baseline"):
@@ -150,8 +150,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _hold(what: str, did: str, size: int, allowed: int) -> None:
     if size > allowed:
-        above = "above what was allocated when it began" if did == "rose" else "allocated"
-        said = f"{what}: the test {did} {_in_words(size)} {above}; allowed are {_in_words(allowed)}"
+        above = "above its start" if did == "rose" else "allocated"
+        said = f"{what}: the test {did} {_in_words(size)} {above}; the limit is {_in_words(allowed)}"
         pytest.fail(said, pytrace=False)
 
 
@@ -167,9 +167,9 @@ def _cuda_has_begun() -> bool:
 
 
 def _let_go_of_tests_before() -> None:
-    """Frees what tests before left to the garbage collector, so that it is not given back in the midst of this one.
+    """Collects garbage of earlier tests, so that this test's numbers do not include their frees.
 
-    The frames of the test that failed last hang on these names until pytest deletes them, as it does next.
+    These names keep the frames of the last failed test alive; pytest deletes them next anyway.
     """
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         vars(sys).pop(name, None)
@@ -177,7 +177,7 @@ def _let_go_of_tests_before() -> None:
 
 
 class _Measurement:
-    """The memory of one test, in a scope that disturbs no other one. It does not begin CUDA where the test does not."""
+    """Measures one test without affecting other scopes. It never initializes CUDA itself."""
 
     def __init__(self, device: Any) -> None:
         self._device = device
@@ -191,7 +191,7 @@ class _Measurement:
         return TorchSource(self._device)
 
     def begin(self) -> None:
-        """Opens the scope, where CUDA has begun."""
+        """Opens the scope if CUDA is initialized."""
         from vramscope.profiler import PeakBook
 
         source = self._source()
@@ -200,7 +200,7 @@ class _Measurement:
             self._scope = self._book.open()
 
     def end(self) -> _Use | None:
-        """What the test did; `None` where there is no CUDA."""
+        """Returns the test's memory use; `None` without CUDA."""
         if self._scope is not None:
             now = self._book.close(self._scope)
             start, peak = self._scope.start, self._scope.peaks.allocated
@@ -209,13 +209,13 @@ class _Measurement:
         source = self._source()
         if source is None:
             return None
-        # CUDA began in this test, so its counters are the test's.
+        # CUDA was initialized during this test, so its counters cover only this test.
         now = source.read()
         return _Use(now.peaks.allocated, now.allocated, now.num_allocations or 0)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The table, and a new baseline."""
+    """Prints the table and writes the new baseline."""
     rows: dict[str, _Use] = {}
     for reports in terminalreporter.stats.values():
         for report in reports:

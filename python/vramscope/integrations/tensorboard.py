@@ -1,4 +1,4 @@
-"""GPU memory as scalars of TensorBoard.
+"""Writes GPU memory as TensorBoard scalars.
 
 vram = VramscopeLogger(SummaryWriter())
 for step, batch in enumerate(batches):
@@ -14,17 +14,18 @@ from vramscope.profiler import MemoryMeter, MemorySource
 
 
 class Writer(Protocol):
-    """What `torch.utils.tensorboard.SummaryWriter` and its like can."""
+    """The writer's interface, as of `torch.utils.tensorboard.SummaryWriter`."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int | None = None) -> Any:
-        """Writes one number."""
+        """Writes one scalar."""
 
 
 class VramscopeLogger:
-    """Writes, in bytes and under `prefix/`: `peak_bytes` allocated since `log` was called before, `allocated_bytes`,
-    `reserved_bytes`, `device_used_bytes` by anyone and `hidden_bytes` outside of PyTorch's pool.
+    """Writes GPU memory in bytes under `prefix/`.
 
-    Raises as `GPUMemoryProfiler` does.
+    The tags are `peak_bytes` (allocated since the last `log`), `allocated_bytes`, `reserved_bytes`,
+    `device_used_bytes` (by all processes) and `hidden_bytes` (outside PyTorch's pool).
+    Raises like `GPUMemoryProfiler`.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class VramscopeLogger:
         self._meter = MemoryMeter(device, source=source)
 
     def log(self, step: int | None = None) -> dict[str, int]:
-        """Writes the numbers at a step, and returns them."""
+        """Writes the numbers at a step and returns them."""
         numbers = self._meter.read()
         for name, value in numbers.items():
             self._writer.add_scalar(f"{self._prefix}/{name}", value, step)

@@ -1,4 +1,4 @@
-"""A callback for transformers' `Trainer`: GPU memory in its logs.
+"""A callback that adds GPU memory to the logs of transformers' `Trainer`.
 
 trainer = Trainer(...)
 VramscopeCallback().add_to(trainer)
@@ -15,14 +15,13 @@ from vramscope.profiler._monitor import logger
 
 
 class VramscopeCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
-    """Adds to each entry of the trainer's log, in bytes.
+    """Adds GPU memory in bytes to each entry of the trainer's log.
 
-    `vram_peak_bytes` allocated since the entry before, `vram_allocated_bytes`, `vram_reserved_bytes`,
-    `vram_device_used_bytes` by anyone, and `vram_hidden_bytes` outside of PyTorch's pool.
+    The keys are `vram_peak_bytes` (allocated since the last entry), `vram_allocated_bytes`, `vram_reserved_bytes`,
+    `vram_device_used_bytes` (by all processes) and `vram_hidden_bytes` (outside PyTorch's pool).
 
-    It resets nothing that others read, and does nothing where training is not on CUDA. A trainer calls what it is given
-    as `callbacks=[...]` after TensorBoard, W&B and their like, which then have the entry without these numbers;
-    `add_to` lets it come first.
+    The callback resets no counters of other readers. Without CUDA it does nothing. A trainer calls callbacks from
+    `callbacks=[...]` after those of TensorBoard and W&B, which then miss these numbers; `add_to` puts this one first.
     """
 
     def __init__(self, device: Any = None) -> None:
@@ -31,7 +30,7 @@ class VramscopeCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         self._meter: MemoryMeter | None = None
 
     def add_to(self, trainer: Any) -> VramscopeCallback:
-        """Adds the callback to a trainer, before those that report to TensorBoard, W&B and their like."""
+        """Adds the callback to a trainer, before callbacks that report to TensorBoard or W&B."""
         callbacks = trainer.callback_handler.callbacks
         callbacks[:] = [self, *(callback for callback in callbacks if callback is not self)]
         self._is_first = True
@@ -42,14 +41,14 @@ class VramscopeCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
         reports = [name for name in (args.report_to or ()) if name != "none"]
         if reports and not self._is_first:
             logger.warning(
-                "%s will not have vramscope's numbers: use VramscopeCallback().add_to(trainer), not callbacks=[...]",
+                "%s does not get vramscope's numbers: use VramscopeCallback().add_to(trainer), not callbacks=[...]",
                 " and ".join(reports),
             )
         device = args.device if self._device is None else self._device
         self._meter = MemoryMeter(device) if getattr(device, "type", "cuda") == "cuda" else None
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:  # noqa: ARG002
-        """Adds the numbers, to what is kept and to what other callbacks are given."""
+        """Adds the numbers to the kept log entry and to the one that other callbacks receive."""
         if self._meter is None:
             return
         numbers = {f"vram_{name}": value for name, value in self._meter.read().items()}
@@ -59,5 +58,5 @@ class VramscopeCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             state.log_history[-1].update(numbers)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
-        """Ends."""
+        """Stops measuring."""
         self._meter = None

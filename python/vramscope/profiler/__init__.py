@@ -1,7 +1,7 @@
-"""GPU memory of functions and blocks, monitored, with leaks and alerts: gpumemprof's system on PyTorch.
+"""Profiles GPU memory of functions and blocks, with monitoring, leaks and alerts: gpumemprof's API for PyTorch.
 
-`GPUMemoryProfiler` profiles functions and blocks, `MemoryTracker` watches a device, `profile_function` and
-`profile_context` find their profiler themselves. Nothing of PyTorch is imported before a profiler is made.
+`GPUMemoryProfiler` profiles functions and blocks; `MemoryTracker` watches a device; `profile_function` and
+`profile_context` use a global profiler. PyTorch is imported only when a profiler is created.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Its base class is PyTorch's.
+    # It subclasses a PyTorch class.
     if name == "ProfiledModule":
         from vramscope.profiler._module import ProfiledModule
 

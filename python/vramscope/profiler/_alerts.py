@@ -1,17 +1,17 @@
-"""When an alert is raised, and when it is over."""
+"""Rules for raising and clearing alerts."""
 
 from __future__ import annotations
 
 from collections import deque
 
-#: The value below which an alert may be raised again, as a part of its threshold.
+#: An alert can be raised again after the value fell below this fraction of its threshold.
 _UNTIL = 0.9
-#: The least seconds between two alerts of one threshold.
+#: The shortest time between two alerts of one threshold, in seconds.
 _MIN_INTERVAL = 10.0
-#: The seconds over which growth is measured.
+#: The window over which growth is measured, in seconds.
 _WINDOW = 60.0
 
-#: The thresholds of a new tracker: per cent of the device, bytes a minute, and a part of what is reserved.
+#: A new tracker's thresholds: percent of the device, bytes per minute, and a fraction of reserved bytes.
 DEFAULTS = {
     "memory_warning_percent": 80.0,
     "memory_critical_percent": 95.0,
@@ -21,14 +21,14 @@ DEFAULTS = {
 
 
 class Watched:
-    """One threshold: one crossing is one alert, however many samples lie above it."""
+    """One threshold. Each crossing raises one alert, however many samples lie above the threshold."""
 
     def __init__(self) -> None:
         self._raised = False
         self._last: float | None = None
 
     def update(self, value: float, above: float, at: float) -> str | None:
-        """Takes a value at a time of a clock that is never set; returns `raised`, `cleared` or `None`."""
+        """Takes a value at a monotonic time in seconds; returns `raised`, `cleared` or `None`."""
         if self._raised:
             self._raised = value > above * _UNTIL
             return None if self._raised else "cleared"
@@ -40,10 +40,11 @@ class Watched:
 
 
 class Growth:
-    """How much what stays allocated grows a minute.
+    """The growth of retained memory per minute.
 
-    It compares the least of each third of a window with that of the third before, and takes the lower of the two steps:
-    what comes and goes does not count, nor does what is made once. Nothing is said before a whole window has passed.
+    It compares the minimum of each third of a window with the minimum of the previous third, and takes the smaller of
+    the two steps. So temporary memory and one-time allocations do not count. Nothing is reported until a whole window
+    has passed.
     """
 
     def __init__(self, window: float = _WINDOW) -> None:
@@ -51,9 +52,9 @@ class Growth:
         self._seen: deque[tuple[float, int]] = deque()
 
     def update(self, at: float, allocated: int) -> float | None:
-        """Takes a sample; returns bytes a minute, or `None` where it is too early."""
+        """Takes a sample; returns bytes per minute, or `None` if it is too early."""
         self._seen.append((at, allocated))
-        # One sample from before the window stays, so that the window is whole.
+        # Keep one sample from before the window, so that the window is complete.
         while len(self._seen) > 2 and self._seen[1][0] <= at - self._window:
             self._seen.popleft()
         if self._seen[0][0] > at - self._window:

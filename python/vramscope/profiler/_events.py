@@ -1,4 +1,4 @@
-"""What a tracker records."""
+"""The events that a tracker records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vramscope._files import write_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: The variables by which launchers tell a process its rank, its rank on the machine, and how many there are.
+#: Environment variables of launchers: rank, rank on the machine, number of ranks.
 _RANKS = (
     ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -28,7 +28,7 @@ _JOBS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
 
 @dataclass(frozen=True)
 class Identity:
-    """Which process of a job this is."""
+    """The identity of a process within a job."""
 
     job_id: str | None = None
     rank: int = 0
@@ -44,7 +44,7 @@ class Identity:
         world_size: int | None,
         environment: Mapping[str, str] = os.environ,
     ) -> Identity:
-        """What is given, and else what the launcher says. Raises `ValueError` for ranks that cannot be."""
+        """Returns the given values, or else the launcher's. Raises `ValueError` for impossible ranks."""
         if rank is None or local_rank is None or world_size is None:
             for names in _RANKS:
                 said = [int(value) if value.isdigit() else None for value in map(environment.get, names, ("",) * 3)]
@@ -65,17 +65,18 @@ class Identity:
         return cls(job, rank, local_rank, world_size)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Returns the fields for JSON."""
         return dict(vars(self))
 
 
 @dataclass
 class TrackingEvent:
-    """Something that a tracker saw; bytes, and seconds since the Unix epoch.
+    """An event of a tracker; sizes in bytes, times in seconds since the Unix epoch.
 
     `event_type` is `start`, `stop`, `sample`, `peak`, `allocation`, `deallocation`, `warning`, `critical`, `cleared`,
-    `error`, `cleanup`, `phase_enter` or `phase_exit`. `inactive_memory` is what is cached, `inactive_split` what of it
-    lies in segments of which another part is in use; `device_used` is what anyone uses of the device, by the driver.
+    `error`, `cleanup`, `phase_enter` or `phase_exit`. `inactive_memory` is cached memory; `inactive_split` is the part
+    of
+    it in segments that are partly in use. `device_used` is the device's used memory by all processes, from the driver.
     """
 
     timestamp: float
@@ -99,11 +100,11 @@ class TrackingEvent:
     inactive_split: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Returns the fields for JSON."""
         return {**vars(self), "metadata": dict(self.metadata or {})}
 
     def to_telemetry(self, sampling_interval: float) -> dict[str, Any]:
-        """The event under the keys of gpumemprof's telemetry, version 2."""
+        """Returns the event with the keys of gpumemprof's telemetry, version 2."""
         return {
             "schema_version": 2,
             "timestamp_ns": int(self.timestamp * 1e9),
@@ -133,7 +134,7 @@ class TrackingEvent:
 def write_events(
     path: str | PathLike[str], events: Iterable[TrackingEvent], form: str, sampling_interval: float
 ) -> None:
-    """Writes events as `csv` or `json`. Raises `ValueError` for another form."""
+    """Writes events as `csv` or `json`. Raises `ValueError` for other formats."""
     if form not in ("csv", "json"):
         raise ValueError(f"Unsupported format: {form}")
     records = [event.to_telemetry(sampling_interval) for event in events]
@@ -149,9 +150,9 @@ def write_events(
 
 
 def timeline(events: Iterable[TrackingEvent], interval: float) -> dict[str, list[Any]]:
-    """The last event of each `interval` seconds, in columns.
+    """Returns the last event of every `interval` seconds, in columns.
 
-    Raises `ValueError` for an interval that is not above 0.
+    Raises `ValueError` if the interval is not above 0.
     """
     interval = _arguments.seconds("interval", interval)
     last: dict[int, TrackingEvent] = {}

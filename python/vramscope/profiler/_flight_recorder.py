@@ -1,4 +1,4 @@
-"""What is left of a run that was out of memory: a folder with the last events, the error and the environment."""
+"""Writes a bundle after an out of memory: a folder with the last events, the error and the environment."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from vramscope.profiler._monitor import logger
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: The variables of the environment that a bundle keeps: those of launchers, of CUDA and of PyTorch's allocator. Never
-#: all: some are secret.
+#: The environment variables that a bundle keeps: those of launchers, CUDA and PyTorch's allocator. Others may be
+#: secret.
 _VARIABLES = re.compile(
     r"(CUDA|NVIDIA|PYTORCH|TORCH|NCCL|HIP|ROCR|CUPY|SLURM|OMPI_COMM)_\w+|(LOCAL_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE"
     r"|MASTER_(ADDR|PORT)|OMP_NUM_THREADS"
@@ -35,7 +35,7 @@ _VARIABLES = re.compile(
 
 @dataclass(frozen=True)
 class OOMFlightRecorderConfig:
-    """What a recorder keeps: the newest `buffer_size` events, and bundles in `dump_dir`; a bound of 0 is none."""
+    """A recorder's limits: it keeps the newest `buffer_size` events, and bundles in `dump_dir`. A limit of 0 is off."""
 
     enabled: bool = False
     dump_dir: str = "oom_dumps"
@@ -46,14 +46,14 @@ class OOMFlightRecorderConfig:
 
 @dataclass(frozen=True)
 class OOMExceptionClassification:
-    """Whether an exception says that memory ran out, and by what it is known."""
+    """Whether an exception reports an out of memory, and the reason for the decision."""
 
     is_oom: bool
     reason: str | None
 
 
 def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
-    """Knows an out of memory by its type or by words of its message; nothing is imported for it."""
+    """Recognizes an out of memory by its type or its message, without importing anything."""
     torch = sys.modules.get("torch")
     out_of_memory = getattr(getattr(torch, "cuda", None), "OutOfMemoryError", None)
     kind = type(exc)
@@ -73,7 +73,7 @@ def classify_oom_exception(exc: BaseException) -> OOMExceptionClassification:
 
 
 class OOMFlightRecorder:
-    """Keeps the last events, and writes a bundle where memory runs out. Any thread may use it."""
+    """Keeps the last events and writes a bundle after an out of memory. Thread-safe."""
 
     def __init__(self, config: OOMFlightRecorderConfig) -> None:
         self.config = config
@@ -83,12 +83,12 @@ class OOMFlightRecorder:
         self._number = 0
 
     def record_event(self, event: Mapping[str, Any]) -> None:
-        """Keeps an event, in the place of the oldest where there is no room."""
+        """Adds an event; if the buffer is full, drops the oldest."""
         with self._lock:
             self._events.append(dict(event))
 
     def snapshot_events(self) -> list[dict[str, Any]]:
-        """The events that are kept, in the order of time."""
+        """Returns the kept events, oldest first."""
         with self._lock:
             return [dict(event) for event in self._events]
 
@@ -101,11 +101,13 @@ class OOMFlightRecorder:
         backend: str,
         metadata: Mapping[str, Any] | None = None,
     ) -> str | None:
-        """Writes a bundle, and removes old ones that the bounds leave no room for.
+        """Writes a bundle and removes old bundles above the limits.
 
-        Returns its folder: `events.json`, `metadata.json`, `environment.json`, `manifest.json`, and `snapshot.pickle`
-        where PyTorch records its history, which `vramscope report` reads. `None` where the recorder is not enabled.
-        Raises `OSError` where it cannot be written.
+        Returns the bundle's folder. It contains `events.json`, `metadata.json`, `environment.json`, `manifest.json`,
+        and,
+        if PyTorch records its history, `snapshot.pickle`, which `vramscope report` reads. Returns `None` if the
+        recorder is
+        disabled. Raises `OSError` if the bundle cannot be written.
         """
         if not self.config.enabled:
             return None
@@ -161,11 +163,11 @@ class OOMFlightRecorder:
                 continue
 
     def _make_room(self, root: Path) -> None:
-        """Removes the oldest bundles above the bounds; several processes may do so at once."""
+        """Removes the oldest bundles above the limits; several processes may do so at once."""
         bundles: list[tuple[int, str, Path, int]] = []
         for path in root.glob("oom_dump_*"):
             try:
-                # Links, and bundles of other users, are not this user's to count or remove.
+                # Never count or remove links and other users' bundles.
                 about = path.lstat()
                 if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
                     continue
@@ -182,7 +184,7 @@ class OOMFlightRecorder:
 
 
 def _by_age(bundle: tuple[int, str, Path, int]) -> tuple[int, int]:
-    """The time of a bundle, and its number for those of the same moment."""
+    """The sort key: a bundle's time, then its number among bundles of the same time."""
     number = bundle[1].rpartition("_")[2]
     return bundle[0], int(number) if number.isdigit() else 0
 
@@ -208,7 +210,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _write_history(folder: NewFolder, name: str) -> bool:
-    """Writes PyTorch's recorded history, where it records one."""
+    """Writes PyTorch's recorded history, if there is one."""
     torch: Any = sys.modules.get("torch")
     try:
         if torch is None or not torch.cuda.is_initialized() or not torch._C._cuda_isHistoryEnabled():
@@ -235,7 +237,7 @@ def capture_oom(
     recorder: OOMFlightRecorder | None = None,
     backend: str = "cuda",
 ) -> Iterator[OOMFlightRecorder]:
-    """Writes a bundle where the block runs out of memory; the exception goes on as it was.
+    """Writes a bundle if the block runs out of memory; the exception propagates unchanged.
 
     Without a `recorder`, the bundle is written to `oom_dumps`.
     """
@@ -251,5 +253,5 @@ def capture_oom(
                 )
                 logger.error("out of memory in %s: see %s", context, path)
             except Exception as own:
-                logger.warning("the bundle of an out of memory was not written: %s", own)
+                logger.warning("could not write the bundle of an out of memory: %s", own)
         raise

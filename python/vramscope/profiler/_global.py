@@ -1,4 +1,4 @@
-"""Decorators and blocks that find their profiler themselves."""
+"""Decorators and context managers that use a global profiler."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _of_devices: dict[str, GPUMemoryProfiler] = {}
 
 
 def get_global_profiler(device: Any = None) -> GPUMemoryProfiler:
-    """The profiler of the whole program, made where there is none.
+    """Returns the program's global profiler, and creates it if necessary.
 
-    With a `device`, it is that device's: one that was set or made for it before, else a new one.
-    Raises as `GPUMemoryProfiler` does.
+    With a `device`, returns that device's profiler: the one set or created for it, or else a new one.
+    Raises like `GPUMemoryProfiler`.
     """
     global _global_profiler
     with _lock:
@@ -50,7 +50,7 @@ def get_global_profiler(device: Any = None) -> GPUMemoryProfiler:
 
 
 def set_global_profiler(profiler: GPUMemoryProfiler) -> GPUMemoryProfiler | None:
-    """Sets the profiler of the whole program, and returns the one before."""
+    """Sets the program's global profiler and returns the previous one."""
     global _global_profiler
     with _lock:
         before, _global_profiler = _global_profiler, profiler
@@ -58,7 +58,7 @@ def set_global_profiler(profiler: GPUMemoryProfiler) -> GPUMemoryProfiler | None
 
 
 def clear_global_profiler() -> GPUMemoryProfiler | None:
-    """Takes the profiler of the whole program away, and returns it; those of other devices go, too."""
+    """Removes the program's global profiler and returns it; also removes those of other devices."""
     global _global_profiler
     with _lock:
         before, _global_profiler = _global_profiler, None
@@ -79,10 +79,10 @@ def profile_function(
     device: Any = None,
     profiler: GPUMemoryProfiler | None = None,
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
-    """Profiles every call of a function, which keeps its signature, its type, and what it returns and raises.
+    """Profiles every call of a function. The function's signature, type, result and exceptions stay the same.
 
-    Used as `@profile_function` or `@profile_function(name="custom")`. The profiler is `profiler`, or the global one of
-    `device`, looked up with each call. An `async` function is measured until it is done, a generator until it is
+    Use `@profile_function` or `@profile_function(name="custom")`. Each call uses `profiler`, or the global profiler of
+    `device`, looked up at the call. An `async` function is measured until it completes, a generator until it is
     exhausted.
     """
 
@@ -101,7 +101,7 @@ def profile_function(
 
 
 def _wrapper_of(function: Callable[..., Any], name: str, profiler: Callable[[], GPUMemoryProfiler]) -> Any:
-    """A function that calls `function` and profiles the call, in the way that such a function is called."""
+    """Returns a wrapper of the same kind as `function` that profiles its calls."""
     if inspect.iscoroutinefunction(function):
 
         async def coroutine(*args: Any, **kwargs: Any) -> Any:
@@ -135,7 +135,7 @@ def _wrapper_of(function: Callable[..., Any], name: str, profiler: Callable[[], 
 def profile_context(
     name: str = "context", device: Any = None, profiler: GPUMemoryProfiler | None = None
 ) -> Iterator[GPUMemoryProfiler]:
-    """Profiles a block with `profiler`, or with the global one of `device`, which it gives to `with`."""
+    """Profiles a block with `profiler`, or with the global profiler of `device`; yields the profiler."""
     used = get_global_profiler(device) if profiler is None else profiler
     with used.profile_context(name):
         yield used
@@ -147,7 +147,7 @@ def start_monitoring(interval: float = 0.1, device: Any = None) -> None:
 
 
 def stop_monitoring() -> None:
-    """Stops monitoring with the global profilers."""
+    """Stops monitoring with all global profilers."""
     with _lock:
         profilers = [*_of_devices.values(), *([] if _global_profiler is None else [_global_profiler])]
     for profiler in profilers:
@@ -155,20 +155,20 @@ def stop_monitoring() -> None:
 
 
 def get_summary() -> dict[str, Any]:
-    """The summary of the global profiler; `{"message": ...}` where there is none."""
+    """Returns the global profiler's summary, or `{"message": ...}` if there is no profiler."""
     if _global_profiler is None:
         return {"message": "No global profiler instance"}
     return _global_profiler.get_summary()
 
 
 def clear_results() -> None:
-    """Clears the results of the global profiler."""
+    """Clears the global profiler's results."""
     if _global_profiler is not None:
         _global_profiler.clear_results()
 
 
 def get_profile_results(limit: int | None = None) -> list[ProfileResult]:
-    """The results of the global profiler, of which the newest `limit`."""
+    """Returns the global profiler's results, only the newest `limit` if given."""
     if _global_profiler is None:
         return []
     results = list(_global_profiler.results)
@@ -178,9 +178,9 @@ def get_profile_results(limit: int | None = None) -> list[ProfileResult]:
 def profile_model_training(
     model: Any, train_loader: Iterable[Any], epochs: int = 1, device: Any = None, *, step: Callable[[Any, Any], object]
 ) -> dict[str, Any]:
-    """Trains `model` with `step(model, batch)` for each batch, and says what each epoch and each batch did to memory.
+    """Trains `model` with `step(model, batch)` per batch, and measures each epoch and each batch.
 
-    Returns `total_epochs`, `batch_results` and `epoch_summaries`, and the profiler's summary as `overall_summary`.
+    Returns `total_epochs`, `batch_results`, `epoch_summaries`, and the profiler's summary as `overall_summary`.
     """
     profiler = get_global_profiler(device)
     batches: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""Device memory in use that the pool did not reserve: contexts, libraries' workspaces, other processes."""
+"""Used device memory that the pool did not reserve: contexts, library workspaces, other processes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 def hidden_memory(events: Iterable[TrackingEvent]) -> dict[str, Any]:
-    """Classifies it over the samples among some events, by the rules and limits of the profiler for Rust.
+    """Classifies hidden memory over the samples among some events, with the rules and limits of the Rust profiler.
 
-    Returns `samples`, how many knew the device; `constant_bytes`, what was there all the time; `highest_bytes`; and
-    `findings`, each with its `classification` (`constant`, `persistent_drift`, `transient_spike`,
-    `fragmentation_like`), `severity`, `confidence`, and the numbers that show it. There are no findings of fewer than
-    three samples, or where less than 5 % of the device are hidden. `fragmentation_like` is of free bytes in segments in
-    use (`inactive_split`), and of all that is reserved and not allocated where these are not known.
+    Returns `samples` (the number of samples with device numbers), `constant_bytes` (always present), `highest_bytes`,
+    and
+    `findings`. Each finding has a `classification` (`constant`, `persistent_drift`, `transient_spike`,
+    `fragmentation_like`), a `severity`, a `confidence`, and its numbers. There are no findings for fewer than three
+    samples, or if less than 5 % of the device is hidden. `fragmentation_like` covers free bytes in segments in use
+    (`inactive_split`), or if unknown, all bytes that are reserved but not allocated.
     """
     looks = [
         (

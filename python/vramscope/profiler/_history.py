@@ -1,4 +1,4 @@
-"""PyTorch's own history, for as long as a block lasts."""
+"""PyTorch's memory history for the duration of a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def native_history(max_entries: int) -> Iterator[None]:
-    """Records PyTorch's history inside the block, unless the program records it already; 0 records nothing."""
+    """Records PyTorch's history inside the block, unless the program already records it; 0 records nothing."""
     begun = max_entries > 0 and _begin(max_entries)
     try:
         yield
@@ -37,6 +37,6 @@ def _begin(max_entries: int) -> bool:
 
         _torch().cuda.memory._record_memory_history(max_entries=max_entries, context=stack_context())
     except Exception as error:
-        logger.warning("PyTorch's history cannot be recorded: %s", error)
+        logger.warning("cannot record PyTorch's history: %s", error)
         return False
     return True

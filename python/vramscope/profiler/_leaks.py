@@ -1,18 +1,18 @@
-"""What piles up from call to call.
+"""Finds memory that accumulates from call to call.
 
-A call may leave something live and be no leak: its result, which the caller drops, or a cache that fills once. So what
-the calls of a name left is followed over many calls. Before each call, it is counted how much of what earlier calls
-left is still there:
+A call may leave memory live without a leak: a result that the caller drops, or a cache that fills once. So the
+detector follows the retained memory of a name's calls over many calls. Before each call, it estimates how much memory
+of earlier calls is still live:
 
     call             1   2   3   4   5   now
-    a result         0   0   0   0   0   0     dropped by whoever called
+    a result         0   0   0   0   0   0     dropped by the caller
     a cache          0   4   6   6   6   6     levels off
     a growing list   0   1   2   3   4   5     a leak
 
-That number cannot be read off an allocator without watching every block. It is at most what the calls left beside
-what they returned, and at most what the device grew by since the first call; the lower of the two is taken. What a
-function returned is whoever called it to keep or to drop. A leak is a series whose floor keeps growing: the rule by
-which `vramscope report` finds leaks in a recording, where every block is seen, and which names their lines.
+An allocator cannot report this number without tracking every block. It has two upper bounds: the retained memory
+minus the returned values, and the device's growth since the first call. The detector takes the lower one. Returned
+values belong to the caller. A leak is a series whose floor keeps growing. `vramscope report` applies the same rule to
+recordings, where it sees every block and names the leaking lines.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from typing import Any
 from vramscope import _native
 from vramscope.profiler._result import ProfileResult, format_bytes
 
-#: Calls of a name before a leak is reported.
+#: The fewest calls of a name before a leak is reported.
 _FEWEST_CALLS = 3
-#: Points kept of a series; when there are more, each two are replaced by the lower one.
+#: The most points of a series; above it, the lower of every two neighbors is kept.
 _MOST_POINTS = 64
 
 
 @dataclass(frozen=True)
 class LeakSuspect:
-    """A function of whose calls more and more stays allocated, and the evidence; in bytes.
+    """A function whose calls retain more and more memory, with the evidence; in bytes.
 
-    `kept_bytes` is what piled up since the first call, or the first `calls_per_point`: much is made once at the
-    beginning. `floor` is what earlier calls left and nothing freed later, before each `calls_per_point` calls and now.
+    `kept_bytes` is the growth since the first point (one call, or the first `calls_per_point` calls), because one-time
+    setup happens there. `floor` is the memory that earlier calls left and nothing freed later: one value before every
+    `calls_per_point` calls, and one for now.
     """
 
     function_name: str
@@ -45,11 +46,11 @@ class LeakSuspect:
     calls_per_point: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Returns the fields for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """One line with the evidence."""
+        """Returns one line with the evidence."""
         return (
             f"{self.function_name}: {format_bytes(self.kept_bytes)} more after {self.calls} calls,"
             f" {format_bytes(self.bytes_per_call)} a call"
@@ -67,7 +68,7 @@ class _Calls:
         self.per_point = 1
 
     def kept(self, allocated: int) -> int:
-        """What is still there of what these calls left, at most."""
+        """Returns an upper bound of the memory that these calls left and that is still live."""
         return max(0, min(self.left, allocated - self.start))
 
     def end(self, before: int, change: int) -> None:
@@ -80,7 +81,7 @@ class _Calls:
         else:
             self.points[-1] = min(self.points[-1], kept)
         self.calls += 1
-        # What was freed since the call before is no longer of these calls.
+        # Memory freed since the last call no longer belongs to these calls.
         self.left = max(0, kept + change)
 
     def floor(self, allocated: int) -> list[int]:
@@ -91,19 +92,19 @@ class _Calls:
 
 
 class LeakDetector:
-    """Follows what calls leave. Its memory grows with the number of names, and not with the number of calls."""
+    """Follows the retained memory of calls. Its own memory grows with the number of names, not of calls."""
 
     def __init__(self) -> None:
         self._functions: dict[str, _Calls] = {}
 
     def record(self, result: ProfileResult, returned: int = 0) -> None:
-        """Takes the result of a call, and the bytes of what it returned."""
+        """Takes a call's result, and the bytes of its returned values."""
         before, change = result.memory_before.allocated_memory, result.memory_diff()
         calls = self._functions.setdefault(result.function_name, _Calls(before))
         calls.end(before, max(0, change - returned) if change > 0 else change)
 
     def suspects(self, allocated: int) -> list[LeakSuspect]:
-        """The functions of whose calls more and more stays, most bytes first; `allocated` is what is allocated now."""
+        """Returns the suspects, most bytes first; `allocated` is the number of bytes allocated now."""
         found = []
         for name, calls in list(self._functions.items()):
             floor = calls.floor(allocated)

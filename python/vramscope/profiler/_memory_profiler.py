@@ -1,4 +1,4 @@
-"""`MemoryProfiler`: gpumemprof's class with short names over a `GPUMemoryProfiler` of its own."""
+"""`MemoryProfiler`: gpumemprof's class with short method names, a wrapper of `GPUMemoryProfiler`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MemoryProfiler:
-    """Profiles functions, blocks and modules, and saves what it found."""
+    """Profiles functions, blocks and modules, and saves the results."""
 
     def __init__(self, device: Any = None, *, profiler: GPUMemoryProfiler | None = None) -> None:
         self.profiler = GPUMemoryProfiler(device=device) if profiler is None else profiler
@@ -40,7 +40,7 @@ class MemoryProfiler:
         return self.profiler.profile_context(name)
 
     def wrap_module(self, module: Any, name: str | None = None) -> ProfiledModule:
-        """A `ProfiledModule` of this profiler."""
+        """Wraps a module in a `ProfiledModule` of this profiler."""
         from vramscope.profiler._module import ProfiledModule
 
         return ProfiledModule(module, name=name, profiler=self.profiler)
@@ -54,18 +54,18 @@ class MemoryProfiler:
         self.profiler.clear_results()
 
     def save_results(self, filename: str | PathLike[str]) -> None:
-        """Writes summary, results and snapshots as JSON; `SavedResults.read` reads it with types."""
+        """Writes summary, results and snapshots as JSON; `SavedResults.read` reads them back as typed objects."""
         SavedResults.of(self.profiler).write(filename)
 
     def load_results(self, filename: str | PathLike[str]) -> Any:
-        """The object of a file that `save_results` wrote, as dictionaries and lists."""
+        """Returns the contents of a file written by `save_results`, as dictionaries and lists."""
         with open(_arguments.path("filename", filename), encoding="utf-8") as file:
             return json.load(file)
 
     def __enter__(self) -> MemoryProfiler:
-        """The profiler itself."""
+        """Returns the profiler."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends monitoring."""
+        """Stops monitoring."""
         self.stop_monitoring()

@@ -1,4 +1,4 @@
-"""Numbers to log: what is in use, and the highest since the last time."""
+"""Numbers for logs: memory in use, and the peak since the last reading."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from vramscope.profiler._sources import MemorySource, source_of
 
 
 class MemoryMeter:
-    """Says what is in use on a device, with the peak since it was read before.
+    """Reads a device's memory in use and the peak since the previous reading.
 
-    It shares the device's peaks with everybody else. Raises as `GPUMemoryProfiler` does.
+    It shares the device's peak counters with other readers. Raises like `GPUMemoryProfiler`.
     """
 
     def __init__(self, device: Any = None, *, source: MemorySource | None = None) -> None:
@@ -20,10 +20,11 @@ class MemoryMeter:
         self._scope = self._book.open()
 
     def read(self) -> dict[str, int]:
-        """What is in use, in bytes.
+        """Returns the memory in use, in bytes.
 
-        `peak_bytes` allocated since the last reading, `allocated_bytes`, `reserved_bytes`, and where the driver says it
-        `device_used_bytes` by anyone and `hidden_bytes`, those outside of the pool.
+        The keys are `peak_bytes` (allocated, since the last reading), `allocated_bytes` and `reserved_bytes`. If the
+        driver
+        answers, also `device_used_bytes` (by all processes) and `hidden_bytes` (the part of it outside the pool).
         """
         now, peaks = self._book.turn(self._scope)
         found = {"peak_bytes": peaks.allocated, "allocated_bytes": now.allocated, "reserved_bytes": now.reserved}

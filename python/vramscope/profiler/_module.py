@@ -1,4 +1,4 @@
-"""`ProfiledModule`: a module whose forward passes are profiled. Importing it imports PyTorch."""
+"""`ProfiledModule`: a module with profiled forward passes. Importing it imports PyTorch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class ProfiledModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
-    """Wraps a module and profiles each forward pass as `NAME_forward`, by default with the module's class as NAME.
+    """Wraps a module and profiles each forward pass as `NAME_forward`; NAME defaults to the module's class.
 
-    Attributes that it has not itself are those of the module.
+    Missing attributes are looked up in the wrapped module.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ProfiledModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         self.profiler = get_global_profiler(device) if profiler is None else profiler
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The module's forward pass."""
+        """Runs the module's forward pass."""
         with self.profiler.profile_context(f"{self.profile_name}_forward"):
             return self.module(*args, **kwargs)
 

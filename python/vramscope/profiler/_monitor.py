@@ -1,4 +1,4 @@
-"""A thread that looks at something at intervals."""
+"""A thread that samples at intervals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = logging.getLogger("vramscope")
 
 
 class Monitor:
-    """Calls `tick` every `interval` seconds on a thread of its own, the first time at once and the last when it stops.
+    """Calls `tick` every `interval` seconds on its own thread: first in `start`, last in `stop`.
 
-    Looks keep to their times; those that are due while one takes too long are left out, counted in `missed`.
-    What `tick` raises is logged once, and looks go on. `tick` returns False to end.
+    The schedule is fixed; samples that fall due during a slow one are skipped and counted in `missed`.
+    The first exception of `tick` is logged, and sampling continues. `tick` returns False to end it.
     """
 
     def __init__(self, name: str, interval: float, tick: Callable[[], bool]) -> None:
@@ -31,17 +31,17 @@ class Monitor:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Takes the first look and begins."""
+        """Takes the first sample and starts the thread."""
         if self._look():
             self._thread.start()
 
     @property
     def is_running(self) -> bool:
-        """Whether looks are taken; not in a process that was forked meanwhile."""
+        """Whether the thread samples; False in a forked child."""
         return self._thread.is_alive() and not self._stop.is_set()
 
     def stop(self) -> None:
-        """Takes the last look, at once."""
+        """Takes the last sample at once."""
         if not self.is_running:
             return
         self._stop.set()
@@ -63,7 +63,7 @@ class Monitor:
             goes_on = self._tick()
         except Exception as error:
             if not self._failing:
-                logger.warning("%s cannot look: %s", self._thread.name, error)
+                logger.warning("%s cannot sample: %s", self._thread.name, error)
             self._failing = True
             return True
         self._failing = False

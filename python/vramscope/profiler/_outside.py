@@ -1,4 +1,4 @@
-"""Who has the memory of a device that lies outside of the pool."""
+"""The owners of device memory outside the pool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vramscope import _native
 
 
 class GpuProcess(NamedTuple):
-    """A process on a device, and its bytes there; `None` where the driver does not say."""
+    """A process on a device and its bytes there; `None` if the driver does not report them."""
 
     pid: int
     used: int | None
@@ -18,12 +18,11 @@ class GpuProcess(NamedTuple):
 
 @dataclass(frozen=True)
 class OutsideMemory:
-    """What is in use on a device outside of the pool, in bytes: `hidden`, by anyone.
+    """Used device memory outside the pool, in bytes; `hidden` is the total over all processes.
 
-    `this_process` is this process's own part of it: its context, workspaces of libraries, other pools.
-    `other_processes` is what the others have. Each is `None` where the driver does not tell processes apart, as in many
-    containers. `processes` are all that the driver names. The parts need not sum to `hidden`: the driver has some for
-    itself.
+    `this_process` is this process's part: its context, library workspaces, other pools. `other_processes` is the rest.
+    Both are `None` if the driver does not distinguish processes, as in many containers. `processes` lists all processes
+    that the driver reports. The parts need not sum to `hidden`, because the driver uses some memory itself.
     """
 
     hidden: int | None
@@ -35,11 +34,11 @@ class OutsideMemory:
     def of(
         cls, reserved: int, device_used: int | None, processes: tuple[GpuProcess, ...] | None, pid: int
     ) -> OutsideMemory:
-        """Takes what is reserved, what is in use on the device, and who the driver says is on it."""
+        """Computes the split from the reserved bytes, the device's used bytes, and the driver's process list."""
         hidden = None if device_used is None else max(0, device_used - reserved)
         own = [process.used for process in processes or () if process.pid == pid]
         if not own or own[0] is None:
-            # A number that is not ours, as in a container, may be our own under another name.
+            # Containers have their own PIDs, so an unknown PID may be this process.
             return cls(hidden, processes=processes or ())
         others = [process.used for process in processes or () if process.pid != pid]
         known = [used for used in others if used is not None]
@@ -52,9 +51,9 @@ class OutsideMemory:
 
 
 def processes_on(nvml_index: int) -> tuple[GpuProcess, ...]:
-    """The processes on a device, which NVML numbers by its place on the bus.
+    """Returns the processes on a device, by its NVML index (PCI bus order).
 
-    Raises `VramscopeError` where there is no NVML, or no such device.
+    Raises `VramscopeError` if NVML is missing or has no such device.
     """
     devices: list[dict[str, Any]] = json.loads(_native.nvml_devices())
     for device in devices:

@@ -1,19 +1,19 @@
-"""Peaks that nest.
+"""Nested peaks.
 
-PyTorch counts one peak a device, and a reset of it is a loss for everybody else who reads it. So a device has one book,
-`PeakBook`, that all scopes of all threads share:
+PyTorch counts one peak per device, and a reset destroys it for all other readers. So each device has one `PeakBook`,
+shared by all scopes of all threads:
 
     outer scope   |------------------------------|
     inner scope           |-------|
     PyTorch's        P1   R   P2        P3          R: reset, when a scope opens
 
-Before each reset, the peak so far (P1) is folded into every open scope, and into what the program itself will see. When
-a scope closes, the peak so far is folded again and nothing is reset: the outer scope has the highest of P1, P2 and P3,
-the inner one P2.
+Before each reset, the book merges the current peak (P1) into every open scope, and into the values that the program
+will see. When a scope closes, the book merges the current peak again, without a reset: the outer scope gets the maximum
+of P1, P2 and P3, the inner scope P2.
 
-The program's own `torch.cuda.max_memory_allocated()` stays what it would be without a profiler: from the first scope
-on, the functions of `torch._C` behind it answer with the peaks that were folded, and a reset by the program is noticed,
-so that it takes nothing away from open scopes.
+The program's own `torch.cuda.max_memory_allocated()` returns the same values as without a profiler. From the first
+scope on, the underlying functions of `torch._C` are patched to include the merged peaks. The patch also notices resets
+by the program, so that open scopes lose nothing.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from vramscope.profiler._sources import ORIGINALS, MemorySource, Peaks, Reading,
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-#: The functions of `torch._C` that read a device's peaks, and those that reset them.
+#: Functions of `torch._C` that read a device's peaks, and those that reset them.
 _READ = ("_cuda_memoryStats", "_accelerator_getDeviceStats")
 _RESET = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 
 
 class PeakScope:
-    """The highest bytes from `PeakBook.open` until `close`, what was in use at the beginning included.
+    """The peaks from `PeakBook.open` to `close`, including memory in use at the start.
 
-    `is_exact` is False where something was allocated in the few microseconds between reading the allocator's peaks and
-    resetting them for another scope, or where the source counts no peaks: then the peaks are at least as high.
+    `is_exact` is False if something was allocated in the few microseconds between reading and resetting the allocator's
+    peaks for another scope, or if the source counts no peaks. The peaks are then lower bounds.
     """
 
     __slots__ = ("__weakref__", "is_exact", "peaks", "start")
 
     start: Reading
-    """What was in use when it was opened."""
+    """The memory in use when the scope opened."""
     peaks: Peaks
-    """The highest bytes so far, as of the last time that anybody asked the allocator."""
+    """The peaks so far, as of the last reading of the allocator."""
     is_exact: bool
     """Whether no higher peak can have been missed."""
 
@@ -57,25 +57,25 @@ class PeakScope:
 
 
 class PeakBook:
-    """The open scopes of one device. Each call holds the lock for some tens of microseconds."""
+    """The open scopes of one device. Each call holds the lock for tens of microseconds."""
 
     _books: dict[Hashable, PeakBook] = {}  # noqa: RUF012
 
     def __init__(self, source: MemorySource) -> None:
         self._source = source
         self._lock = threading.RLock()
-        # Weak, so that a scope that nobody closes any more costs nothing.
+        # Weak references, so that an abandoned scope costs nothing.
         self._open: weakref.WeakSet[PeakScope] = weakref.WeakSet()
-        #: What the program saw before resets that were not its own: PyTorch's nested dictionary, of peaks alone.
+        #: Peaks before resets by scopes, which the program must still see: PyTorch's nested dictionary, peaks only.
         self._kept: dict[str, Any] = {}
         _all_books.add(self)
 
     @classmethod
     def of(cls, source: MemorySource) -> PeakBook:
-        """The book of the source's device."""
+        """Returns the book of the source's device."""
         key = source.key
         if isinstance(key, int):
-            # A source of one's own: it is nobody else's, and its key is only its own while it lives.
+            # A custom source is not shared, and its key is unique only while the source lives.
             book = getattr(source, "_peak_book", None)
             if book is None:
                 book = source._peak_book = cls(source)  # type: ignore[attr-defined]
@@ -89,21 +89,21 @@ class PeakBook:
         return book
 
     def open(self) -> PeakScope:
-        """Opens a scope; `start` is what is in use when it begins."""
+        """Opens a scope; its `start` is the memory in use now."""
         with self._lock:
             scope = PeakScope(self._restart(), self._source.knows_peaks)
             self._open.add(scope)
             return scope
 
     def look(self) -> Reading:
-        """What is in use now; the peaks of open scopes are up to date."""
+        """Returns the memory in use now and updates the peaks of open scopes."""
         with self._lock:
             now = self._source.read()
             self._fold(now)
             return now
 
     def close(self, scope: PeakScope) -> Reading:
-        """Ends a scope, and returns what is in use now."""
+        """Ends a scope and returns the memory in use now."""
         with self._lock:
             try:
                 return self.look()
@@ -111,7 +111,7 @@ class PeakBook:
                 self._open.discard(scope)
 
     def turn(self, scope: PeakScope) -> tuple[Reading, Peaks]:
-        """Returns what is in use now and the peaks of the scope, which begins anew."""
+        """Returns the memory in use now and the scope's peaks, then restarts the scope."""
         with self._lock:
             now = self._restart()
             peaks = scope.peaks.highest(now.current)
@@ -119,13 +119,13 @@ class PeakBook:
             return now, peaks
 
     def _fold(self, now: Reading) -> None:
-        """Gives every open scope the peaks so far."""
+        """Merges the current peaks into every open scope."""
         peaks = now.peaks if self._source.knows_peaks else now.current
         for scope in self._open:
             scope.peaks = scope.peaks.highest(peaks)
 
     def _restart(self) -> Reading:
-        """Folds, and lets the allocator's peaks begin anew where they are above what is in use."""
+        """Merges the peaks, then resets the allocator's peaks if they exceed the memory in use."""
         source = self._source
         if source.key == ("torch", source.device_index):
             before, stats = self._read_torch()
@@ -149,16 +149,16 @@ class PeakBook:
         stats = ORIGINALS["_cuda_memoryStats"](self._source.device_index)
         return reading_of(stats), stats
 
-    # ---- what the program sees ----
+    # ---- values that the program sees ----
 
     def seen(self, stats: dict[str, Any]) -> dict[str, Any]:
-        """The allocator's statistics with the peaks that the program would see without a profiler."""
+        """Returns the allocator's statistics with the peaks that the program would see without a profiler."""
         with self._lock:
             _raise(stats, self._kept)
         return stats
 
     def reset_by_program(self, reset: Callable[[], Any]) -> Any:
-        """A reset that the program asks for: open scopes keep what there was."""
+        """Performs a reset requested by the program; open scopes keep their peaks."""
         with self._lock:
             if self._open:
                 self._fold(self._source.read())
@@ -176,7 +176,7 @@ def _keep(kept: dict[str, Any], stats: dict[str, Any]) -> None:
 
 
 def _raise(stats: dict[str, Any], kept: dict[str, Any]) -> None:
-    """Raises the peaks in the allocator's statistics to those that were kept."""
+    """Raises the peaks in the allocator's statistics to the kept ones."""
     for name, value in kept.items():
         if isinstance(value, dict):
             if name in stats:
@@ -190,7 +190,7 @@ _all_books: weakref.WeakSet[PeakBook] = weakref.WeakSet()
 
 
 def _see_kept_peaks() -> None:
-    """Lets PyTorch's functions answer with the peaks that were kept, once."""
+    """Patches PyTorch's functions, once, to include the kept peaks."""
     torch: Any = sys.modules["torch"]
     with _books_lock:
         for names, wrap in ((_READ, _reading), (_RESET, _resetting)):
@@ -203,7 +203,7 @@ def _see_kept_peaks() -> None:
 
 def _reading(original: Any) -> Callable[..., Any]:
     def memory_stats(*args: Any) -> Any:
-        """PyTorch's own function, with the peaks that it would know without vramscope's profiler."""
+        """PyTorch's own function, with its peaks as if vramscope's profiler were absent."""
         stats = original(*args)
         book = _book_of(args)
         return stats if book is None else book.seen(stats)
@@ -214,7 +214,7 @@ def _reading(original: Any) -> Callable[..., Any]:
 
 def _resetting(original: Any) -> Callable[..., Any]:
     def reset_peak_memory_stats(*args: Any) -> Any:
-        """PyTorch's own function; scopes of vramscope's profiler that are open keep their peaks."""
+        """PyTorch's own function; open scopes of vramscope's profiler keep their peaks."""
         book = _book_of(args)
         return original(*args) if book is None else book.reset_by_program(lambda: original(*args))
 
@@ -227,7 +227,7 @@ def _book_of(args: tuple[Any, ...]) -> PeakBook | None:
 
 
 def _after_fork() -> None:
-    """In a forked process no other thread lives that could give a lock back, and PyTorch has no CUDA."""
+    """After a fork, no other thread can release a lock, and PyTorch cannot use CUDA."""
     global _books_lock
     _books_lock = threading.Lock()
     for book in _all_books:

@@ -1,4 +1,4 @@
-"""Named parts of a program, which nest on each thread for itself."""
+"""Named phases of a program, nested per thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PhaseHandle:
-    """A phase until it is closed: its number, that of the phase around it, its path, and the thread that entered it."""
+    """An open phase: its number, its parent's number, its path, and the thread that entered it."""
 
     def __init__(
         self,
@@ -34,17 +34,17 @@ class PhaseHandle:
 
     @property
     def phase_path(self) -> str:
-        """The path as text: `epoch / step`."""
+        """Returns the path as text: `epoch / step`."""
         return " / ".join(self.path)
 
     def close(self) -> None:
-        """Ends the phase, once; in any order and on any thread."""
+        """Ends the phase, once; works in any order and on any thread."""
         if not self.closed:
             self.closed = True
             self._close(self)
 
     def to_dict(self, action: str) -> dict[str, Any]:
-        """What events say of it, under `phase_scope`."""
+        """Returns the phase's fields for `phase_scope` in events."""
         scope: dict[str, Any] = {
             "action": action,
             "name": self.name,
@@ -61,7 +61,7 @@ class PhaseHandle:
         return scope
 
     def __enter__(self) -> PhaseHandle:
-        """The phase itself."""
+        """Returns the phase."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -70,7 +70,7 @@ class PhaseHandle:
 
 
 class Phases:
-    """The phases that are open, by thread."""
+    """The open phases, by thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -78,7 +78,7 @@ class Phases:
         self._open: dict[int, list[PhaseHandle]] = {}
 
     def enter(self, name: str, metadata: Mapping[str, Any] | None, close: Callable[[PhaseHandle], None]) -> PhaseHandle:
-        """Opens a phase inside the innermost one of this thread. Raises `ValueError` for a name of blanks."""
+        """Opens a phase inside this thread's innermost phase. Raises `ValueError` for a blank name."""
         if not isinstance(name, str) or not name.strip():
             raise ValueError("a phase needs a name")
         with self._lock:
@@ -97,6 +97,6 @@ class Phases:
                 self._open.pop(phase.thread_id, None)
 
     def innermost(self) -> list[PhaseHandle]:
-        """The innermost open phase of each thread."""
+        """Returns the innermost open phase of each thread."""
         with self._lock:
             return [stack[-1] for stack in self._open.values()]

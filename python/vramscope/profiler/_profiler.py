@@ -1,4 +1,4 @@
-"""`GPUMemoryProfiler`: the memory of functions and blocks."""
+"""`GPUMemoryProfiler`: profiles the memory of functions and blocks."""
 
 from __future__ import annotations
 
@@ -24,39 +24,40 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-#: How many calls are open around this one, of each profiler; of this thread or task alone.
+#: The number of open calls around this one, per profiler, in this thread or task.
 _DEPTHS: ContextVar[dict[int, int] | None] = ContextVar("vramscope_depths", default=None)
 
 
 class Snapshots(deque[MemorySnapshot]):
-    """The newest snapshots of a monitor: a bounded list, which may be sliced and compared with a list."""
+    """The newest snapshots of a monitor: a bounded list that supports slices and comparison with lists."""
 
     def __getitem__(self, index: Any) -> Any:
-        """A snapshot, or a list of them for a slice."""
+        """Returns a snapshot, or a list for a slice."""
         return list(self)[index] if isinstance(index, slice) else super().__getitem__(index)
 
     def __eq__(self, other: object) -> bool:
-        """Whether the same snapshots are in the same order."""
+        """Whether both contain the same snapshots in the same order."""
         return isinstance(other, (list, deque)) and list(self) == list(other)
 
     __hash__ = None
 
 
 class GPUMemoryProfiler:
-    """Says what functions and blocks do to the memory of one GPU.
+    """Profiles the GPU memory of functions and blocks on one device.
 
-    What they allocate and free, how high they rise, and what they leave.
+    It measures the bytes that they allocate and free, their peak, and the bytes that stay allocated.
 
-    `device` is `"cuda:0"`, a number, a `torch.device`, or `None` for the current one; `source` is another source of
-    numbers in its place. With `track_tensors` the allocator's blocks are counted, with `track_cpu_memory` this
-    process's host memory is read, with `collect_stack_traces` snapshots have the stack that took them. The newest
-    `max_snapshots` snapshots and `max_results` results are kept; the summary is of all calls.
+    `device` is `"cuda:0"`, a number, a `torch.device`, or `None` for the current one; `source` replaces it with another
+    source of numbers. `track_tensors` counts the allocator's blocks, `track_cpu_memory` reads this process's host
+    memory, and `collect_stack_traces` stores the calling stack in snapshots. The profiler keeps the newest
+    `max_snapshots` snapshots and `max_results` results; the summary covers all calls.
 
-    Raises `RuntimeError` without CUDA, `ValueError` for a device that is not there or not of CUDA, or a bound below 1.
+    Raises `RuntimeError` without CUDA, and `ValueError` for a missing or non-CUDA device, or a limit below 1.
 
-    Every call has a peak of its own time, however calls nest and whatever other threads profile, and
-    `torch.cuda.max_memory_allocated()` stays what it would be without the profiler. Nothing waits for the GPU, nothing
-    searches Python's objects. Any thread may use it.
+    Every call has its own peak, even if calls nest or other threads profile. `torch.cuda.max_memory_allocated()`
+    returns
+    the same values as without the profiler. The profiler neither waits for the GPU nor searches Python objects. It is
+    thread-safe.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class GPUMemoryProfiler:
         _profilers.add(self)
 
     def _begin(self, operation: str) -> None:
-        """Begins to count, from a new baseline."""
+        """Starts counting from a new baseline."""
         self._totals = Totals()
         self._since_baseline = self._book.open()
         start = self._since_baseline.start
@@ -98,20 +99,20 @@ class GPUMemoryProfiler:
     # ---- calls ----
 
     def profile_function(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> ProfileResult:
-        """Calls `func`, and returns what that did to memory; what `func` returns is dropped.
+        """Calls `func` and returns the measured result; `func`'s return value is dropped.
 
-        What it raises is passed on, and the result is then the last of `results`.
+        Exceptions of `func` propagate; the result is then the last of `results`.
         """
         _arguments.function("func", func)
         with ProfileContext(self, getattr(func, "__name__", str(func))) as call:
-            # Kept until the end of the call, so that what was returned counts as live.
+            # Keep the returned value until the call ends, so that it counts as live.
             call.returned = func(*args, **kwargs)
         call.returned = None
         assert call.result is not None  # noqa: S101
         return call.result
 
     def profile_context(self, name: str = "context") -> ProfileContext:
-        """Profiles what happens in a `with` block; `ProfileContext.result` is there when it has ended."""
+        """Profiles a `with` block; `ProfileContext.result` is set when it ends."""
         return ProfileContext(self, name)
 
     def _record(self, result: ProfileResult, returned: object) -> None:
@@ -125,7 +126,7 @@ class GPUMemoryProfiler:
 
     @property
     def function_stats(self) -> dict[str, list[ProfileResult]]:
-        """The results that are kept, by name."""
+        """Returns the kept results, by name."""
         by_name: dict[str, list[ProfileResult]] = defaultdict(list)
         for result in list(self.results):
             by_name[result.function_name].append(result)
@@ -134,9 +135,9 @@ class GPUMemoryProfiler:
     # ---- monitoring ----
 
     def start_monitoring(self, interval: float = 0.1) -> None:
-        """Takes a snapshot every `interval` seconds on a thread, each with the highest values since the one before.
+        """Takes a snapshot every `interval` seconds on a thread, each with the peaks since the previous one.
 
-        Raises `ValueError` for an interval that is not above 0, `VramscopeError` where monitoring runs with another
+        Raises `ValueError` if the interval is not above 0, and `VramscopeError` if monitoring already runs with another
         interval.
         """
         with self._lock:
@@ -165,7 +166,7 @@ class GPUMemoryProfiler:
         self.snapshots.append(self._snapshot(now, peaks, "monitor", device_used=used))
 
     def stop_monitoring(self) -> None:
-        """Ends monitoring with a last snapshot; does nothing where it does not run."""
+        """Takes a last snapshot and stops monitoring; does nothing if monitoring does not run."""
         monitor = self._monitor
         if monitor is not None:
             monitor.stop()
@@ -174,10 +175,10 @@ class GPUMemoryProfiler:
     def _monitoring(self) -> bool:
         return self._monitor is not None and self._monitor.is_running
 
-    # ---- what is known ----
+    # ---- results ----
 
     def get_summary(self) -> dict[str, Any]:
-        """All calls in numbers, with gpumemprof's keys; `{"message": ...}` where nothing was profiled."""
+        """Summarizes all calls with gpumemprof's keys; returns `{"message": ...}` if nothing was profiled."""
         if not self._totals.calls:
             return {"message": "No profiling results available"}
         now = self._book.look()
@@ -197,9 +198,9 @@ class GPUMemoryProfiler:
         }
 
     def leaks(self) -> list[LeakSuspect]:
-        """The functions of whose calls more and more stays allocated, most bytes first.
+        """Returns the functions whose calls retain more and more memory, most bytes first.
 
-        It takes three calls of a name before anything is said of them. The lines are in a recording: `vramscope
+        A function needs at least three calls to appear. For the leaking lines, record the program and run `vramscope
         report`.
         """
         now = self.source.read()
@@ -207,9 +208,9 @@ class GPUMemoryProfiler:
             return self._leaks.suspects(now.allocated)
 
     def clear_results(self) -> None:
-        """Forgets results, snapshots, sums and leaks, and takes a new baseline.
+        """Clears results, snapshots, sums and leaks, and takes a new baseline.
 
-        The program's own peaks stay; monitoring goes on.
+        The program's own peaks stay, and monitoring continues.
         """
         with self._lock:
             self.results.clear()
@@ -232,24 +233,24 @@ class GPUMemoryProfiler:
         return snapshot
 
     def __enter__(self) -> GPUMemoryProfiler:
-        """The profiler itself."""
+        """Returns the profiler."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends monitoring."""
+        """Stops monitoring."""
         self.stop_monitoring()
 
 
 class ProfileContext:
-    """A block that is profiled: what `GPUMemoryProfiler.profile_context` gives to `with`."""
+    """A profiled block, returned by `GPUMemoryProfiler.profile_context`."""
 
     def __init__(self, profiler: GPUMemoryProfiler, name: str, *, nests: bool = True) -> None:
         self.name = name
-        #: What the block did; `None` until it has ended.
+        #: The block's result; `None` until the block ends.
         self.result: ProfileResult | None = None
         self.returned: Any = None
         self._profiler = profiler
-        # A block that is left and entered again, as a generator, is inside of nothing and nothing is inside of it.
+        # A generator's block is left and re-entered, so it does not nest with other blocks.
         self._nests = nests
         self._depth = 0
         self._scope: PeakScope | None = None
@@ -271,7 +272,7 @@ class ProfileContext:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Ends the block and stores its result; what the block raised goes on."""
+        """Ends the block and stores its result; exceptions propagate."""
         took = time.perf_counter() - self._began
         self._leave()
         try:
@@ -279,8 +280,8 @@ class ProfileContext:
         except Exception as own:
             if error is None:
                 raise
-            # What the program raised must not be hidden behind a device that no longer answers.
-            logger.warning("%s failed, and what it did to memory is not known: %s", self.name, own)
+            # If the device no longer answers, do not hide the program's exception.
+            logger.warning("%s failed, and its memory use is unknown: %s", self.name, own)
             return
         self._profiler._record(self.result, self.returned)
 
@@ -324,7 +325,7 @@ class ProfileContext:
 
 
 def _since(now: int | None, before: int | None, otherwise: int) -> int:
-    """How far a counter rose; `otherwise` where the source does not count."""
+    """Returns a counter's increase, or `otherwise` if the source does not count."""
     return otherwise if now is None or before is None else max(0, now - before)
 
 
@@ -354,7 +355,7 @@ _profilers: weakref.WeakSet[GPUMemoryProfiler] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """In a forked process no other thread lives that could give a lock back."""
+    """After a fork, no other thread can release a lock."""
     for profiler in _profilers:
         profiler._lock = threading.RLock()
 

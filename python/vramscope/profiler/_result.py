@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class ProfileResult:
-    """What one call of a function, or one block, did to memory, in bytes; times in seconds.
+    """The memory use of one call or block, in bytes; times in seconds.
 
-    `memory_allocated` and `memory_freed` are gross: all that came and went meanwhile, on all threads. `memory_peak` has
-    the highest value of each kind, each at its own moment, with what was live before. `tensors_created` and
-    `tensors_deleted` are the allocator's blocks that were handed out and given back, 0 where they are not tracked.
-    `peak_is_exact` says whether nothing can have been missed. `depth` is how many calls of the same profiler it was
-    inside of. `outcome` is `returned` or `failed`, and `error` what was raised then.
+    `memory_allocated` and `memory_freed` are gross: all bytes allocated and freed during the call, on all threads.
+    `memory_peak` has the peak of each kind, each at its own moment, including memory live before. `tensors_created` and
+    `tensors_deleted` count the allocator's allocated and freed blocks; both are 0 if blocks are not tracked.
+    `peak_is_exact` is True if no higher peak can have been missed. `depth` is the number of calls of the same profiler
+    around this one. `outcome` is `returned` or `failed`; for a failure, `error` is the exception.
     """
 
     function_name: str
@@ -39,19 +39,19 @@ class ProfileResult:
     error: str | None = None
 
     def memory_diff(self) -> int:
-        """Allocated bytes after the call, less those before."""
+        """Allocated bytes after the call minus allocated bytes before."""
         return self.memory_after.allocated_memory - self.memory_before.allocated_memory
 
     def peak_memory_usage(self) -> int:
-        """The highest allocated bytes while the call ran, with what was live before."""
+        """The peak of allocated bytes during the call, including memory live before."""
         return self.memory_peak.allocated_memory
 
     def peak_above_start(self) -> int:
-        """How far that peak is above what was allocated when the call began."""
+        """The peak minus the bytes allocated when the call began."""
         return max(0, self.peak_memory_usage() - self.memory_before.allocated_memory)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields and what follows from them, for JSON."""
+        """Returns the fields and the derived values for JSON."""
         return {
             "function_name": self.function_name,
             "execution_time": self.execution_time,
@@ -73,7 +73,7 @@ class ProfileResult:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ProfileResult:
-        """A result out of what `to_dict` gave; keys that are not known are passed over."""
+        """Creates a result from the output of `to_dict`; ignores unknown keys."""
         return cls(
             function_name=data["function_name"],
             execution_time=data["execution_time"],
@@ -92,7 +92,7 @@ class ProfileResult:
         )
 
     def __str__(self) -> str:
-        """One line: the peak, how far it is above the start, what stays, and the time."""
+        """Returns one line: the peak, its distance above the start, the retained bytes, and the time."""
         at_least = "" if self.peak_is_exact else "at least "
         line = (
             f"{self.function_name}: peak {at_least}{format_bytes(self.peak_memory_usage())}"
@@ -103,7 +103,7 @@ class ProfileResult:
 
 
 def format_bytes(n: float, *, signed: bool = False) -> str:
-    """The bytes `n` in words: `512 B`, `1.50 MiB`. With `signed`, what is not negative has a plus: `+512 B`."""
+    """Formats bytes as text: `512 B`, `1.50 MiB`. `signed` adds a plus to values that are not negative: `+512 B`."""
     size = number("n", n)
     sign = "-" if size < 0 else "+" if signed else ""
     size = abs(size)

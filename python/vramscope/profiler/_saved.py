@@ -1,4 +1,4 @@
-"""Results to and from JSON, in the form of gpumemprof's `save_results`."""
+"""Saves and loads results as JSON, in the format of gpumemprof's `save_results`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class SavedResults:
-    """The summary, the results and the snapshots of monitoring of a profiler.
+    """A profiler's summary, results and monitoring snapshots.
 
-    Files of gpumemprof, of stormlog and of the profiler for Rust are read as well.
+    It also reads files of gpumemprof, of stormlog and of the Rust profiler.
     """
 
     summary: dict[str, Any]
@@ -30,11 +30,11 @@ class SavedResults:
 
     @classmethod
     def of(cls, profiler: GPUMemoryProfiler) -> SavedResults:
-        """What a profiler knows now."""
+        """Collects the current state of a profiler."""
         return cls(profiler.get_summary(), list(profiler.results), list(profiler.snapshots))
 
     def to_dict(self) -> dict[str, Any]:
-        """The object of a file: `summary`, `results`, `snapshots`."""
+        """Returns the file's object: `summary`, `results`, `snapshots`."""
         return {
             "summary": self.summary,
             "results": [result.to_dict() for result in self.results],
@@ -47,7 +47,7 @@ class SavedResults:
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> SavedResults:
-        """Reads a file. Raises `vramscope.ReadError` with the path of the first value that is wrong."""
+        """Reads a file. Raises `vramscope.ReadError` with the path of the first wrong value."""
         with open(_arguments.path("path", path), encoding="utf-8") as file:
             text = file.read()
         _native.check_saved_results(text)

@@ -1,4 +1,4 @@
-"""What is in use at one moment."""
+"""Memory in use at one moment."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ if TYPE_CHECKING:
     from vramscope.profiler._sources import MemorySource, Peaks, Reading
 
 _OWN_FILES = str(Path(__file__).parent)
-#: Frames kept of a stack.
+#: The most frames kept per stack.
 _MOST_FRAMES = 64
 
 
 @dataclass
 class MemorySnapshot:
-    """What is in use at one moment, in bytes.
+    """Memory in use at one moment, in bytes.
 
-    `allocated_memory` are blocks handed out, after rounding; `active_memory` those and blocks that wait for another
-    stream; `reserved_memory` what was taken from the device, and `inactive_memory` what of it is cached.
-    `max_memory_allocated` and `max_memory_reserved` are the highest since the beginning of what is profiled; of a
-    monitor's snapshot, since the one before. `cpu_memory` is resident host memory of this process, 0 where it is not
-    tracked. `timestamp` is in seconds since the Unix epoch. `requested_memory` is what callers asked for;
-    `device_used_memory` what anyone uses of the device: each `None` where it is not known.
+    `allocated_memory` is the size of allocated blocks, after rounding; `active_memory` adds freed blocks that wait for
+    another stream; `reserved_memory` was taken from the device; `inactive_memory` is its cached part.
+    `max_memory_allocated` and `max_memory_reserved` are peaks since profiling began, or, in a monitor's snapshot, since
+    the
+    previous snapshot. `cpu_memory` is this process's resident host memory, 0 if not tracked. `timestamp` is in seconds
+    since the Unix epoch. `requested_memory` is the size that callers requested; `device_used_memory` is the device's
+    used
+    memory by all processes. Both are `None` if unknown.
     """
 
     timestamp: float
@@ -56,7 +58,7 @@ class MemorySnapshot:
         cpu: bool = True,
         device_used: int | None = None,
     ) -> MemorySnapshot:
-        """A snapshot of a reading."""
+        """Creates a snapshot from a reading."""
         return cls(
             timestamp=time.time(),
             allocated_memory=now.allocated,
@@ -73,19 +75,19 @@ class MemorySnapshot:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields, for JSON."""
+        """Returns the fields for JSON."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MemorySnapshot:
-        """A snapshot out of what `to_dict` gave; keys that are not known are passed over."""
+        """Creates a snapshot from the output of `to_dict`; ignores unknown keys."""
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
         known["cpu_memory"] = known.get("cpu_memory") or 0
         return cls(**known)
 
 
 def resident_memory() -> int:
-    """Bytes of this process that are resident in the host's memory; 0 where the system does not tell."""
+    """Returns this process's resident host memory in bytes; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as statm:
             return int(statm.read().split()[1]) * _PAGE
@@ -106,7 +108,7 @@ _PAGE = _page()
 
 
 def calling_stack() -> str:
-    """The stack of the caller as Python writes it, outermost frame first, without the profiler's own frames."""
+    """Formats the caller's stack like Python, outermost frame first, without the profiler's frames."""
     frames: list[str] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and len(frames) < _MOST_FRAMES:

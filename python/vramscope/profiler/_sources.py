@@ -1,4 +1,4 @@
-"""Where numbers come from: PyTorch's allocator, CuPy's pool, or a source of one's own."""
+"""Sources of memory numbers: PyTorch's allocator, CuPy's pool, or a custom source."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class Peaks(NamedTuple):
-    """The highest bytes since the peaks were reset, each at its own moment."""
+    """The highest bytes of each kind since the peaks were reset, each at its own moment."""
 
     allocated: int = 0
     reserved: int = 0
     active: int = 0
 
     def highest(self, other: Peaks) -> Peaks:
-        """The higher of each two."""
+        """Returns the higher value of each kind."""
         return Peaks(*map(max, self, other))
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What is in use on one device, in bytes, and what was counted since the program began.
+    """Memory in use on one device, in bytes, and counters since the program began.
 
-    `inactive_split` are free bytes in segments of which another part is in use. What the source counts is `None` where
-    it does not count.
+    `inactive_split` is the free bytes in segments that are partly in use. Values that the source does not count are
+    `None`.
     """
 
     allocated: int = 0
@@ -52,77 +52,77 @@ class Reading:
 
     @property
     def inactive(self) -> int:
-        """Cached bytes: reserved and not active."""
+        """Cached bytes: reserved minus active."""
         return max(0, self.reserved - self.active)
 
     @property
     def current(self) -> Peaks:
-        """What is in use now, as peaks begin after a reset."""
+        """The memory in use now; peaks have these values right after a reset."""
         return Peaks(self.allocated, self.reserved, self.active)
 
 
 class DeviceMemory(NamedTuple):
-    """Bytes of a device in use by anyone, and in all."""
+    """A device's used bytes, over all processes, and its total bytes."""
 
     used: int
     total: int
 
 
 class MemorySource(ABC):
-    """Something that knows how much memory is in use on one device. A source of one's own needs `read` alone.
+    """A source of memory numbers for one device. A custom source needs only `read`.
 
-    Two sources with the same `key` are of the same device, and share its peaks.
+    Sources with the same `key` describe the same device and share its peaks.
     """
 
-    #: Whether `Reading.peaks` are the allocator's own, so that no peak between two readings is missed.
+    #: Whether `Reading.peaks` come from the allocator, so that no peak between two readings is missed.
     knows_peaks: bool = False
-    #: The name of the backend, as bundles and events write it.
+    #: The backend's name in bundles and events.
     backend: str = "cuda"
-    #: What users call the device: a `torch.device`, or a text.
+    #: The device's name for users: a `torch.device` or a text.
     device: Any = "cuda:0"
-    #: The number of the device.
+    #: The device's number.
     device_index: int = 0
 
     @property
     def key(self) -> Hashable:
-        """What tells this device from others."""
+        """Identifies the device."""
         return id(self)
 
     @abstractmethod
     def read(self) -> Reading:
-        """What is in use now. It neither waits for the device nor changes anything."""
+        """Returns the memory in use now, without waiting for the device or changing anything."""
 
     def reset_peaks(self) -> None:
-        """Lets the peaks of the allocator begin anew; only called where `knows_peaks`."""
+        """Resets the allocator's peaks; called only if `knows_peaks`."""
         raise NotImplementedError
 
     def device_memory(self) -> DeviceMemory | None:
-        """What the driver says of the whole device; `None` where it is not asked."""
+        """Returns the driver's numbers for the whole device; `None` if it is not asked."""
         return None
 
     def processes(self) -> tuple[GpuProcess, ...] | None:
-        """Who is on the device, by the driver; `None` where it is not asked or does not answer."""
+        """Returns the driver's list of processes on the device; `None` if it is not asked or does not answer."""
         return None
 
     def outside(self) -> OutsideMemory:
-        """What is in use on the device outside of the pool: of this process, and of others."""
+        """Returns the device's used memory outside the pool, split into this process and others."""
         memory = self.device_memory()
         return OutsideMemory.of(
             self.read().reserved, None if memory is None else memory.used, self.processes(), os.getpid()
         )
 
     def bytes_of(self, value: object) -> int:  # noqa: ARG002
-        """The bytes of this device that a value holds, such as a tensor or a list of tensors; 0 if unknown."""
+        """Returns the device bytes of a value, such as a tensor or a list of tensors; 0 if unknown."""
         return 0
 
     def empty_cache(self) -> None:  # noqa: B027
-        """Gives cached memory back to the device; does nothing where there is no cache."""
+        """Returns cached memory to the device; does nothing if there is no cache."""
 
 
 def resolve_device(device: Any) -> Any:
-    """The `torch.device` that a profiler means by `"cuda:0"`, `0`, a `torch.device`, or `None` for the current one.
+    """Resolves `"cuda:0"`, `0`, a `torch.device`, or `None` (the current device) to a `torch.device`.
 
-    Raises `RuntimeError` where there is no CUDA, `ValueError` for a device that is not of CUDA or not there.
+    Raises `RuntimeError` without CUDA, and `ValueError` for a non-CUDA or missing device.
     """
     torch = importlib.import_module("torch")
     if device is None:
@@ -144,9 +144,9 @@ def resolve_device(device: Any) -> Any:
 
 
 class TorchSource(MemorySource):
-    """PyTorch's caching allocator on one device: exact, and nothing waits for the GPU.
+    """PyTorch's caching allocator on one device. It is exact and never waits for the GPU.
 
-    Raises `RuntimeError` or `ValueError` where the device is not there, as `resolve_device` does.
+    Raises `RuntimeError` or `ValueError` if the device is missing, like `resolve_device`.
     """
 
     knows_peaks = True
@@ -159,36 +159,36 @@ class TorchSource(MemorySource):
 
     @property
     def key(self) -> Hashable:
-        """The device, as all users of PyTorch in this process share it."""
+        """The device; all PyTorch sources of this process share it."""
         return ("torch", self.device_index)
 
     def read(self) -> Reading:
-        """The allocator's counters; all are 0 where CUDA has not begun, as in a process that was forked."""
+        """Returns the allocator's counters; all are 0 if CUDA is not initialized, as in a forked child."""
         if not self._torch.cuda.is_initialized():
             return Reading(allocated_bytes=0, freed_bytes=0, num_allocations=0, num_frees=0)
         return reading_of(torch_original("_cuda_memoryStats")(self.device_index))
 
     def reset_peaks(self) -> None:
-        """Resets the allocator's peaks; `PeakBook` keeps what the program must see of them."""
+        """Resets the allocator's peaks; `PeakBook` keeps the values that the program must still see."""
         if self._torch.cuda.is_initialized():
             torch_original("_cuda_resetPeakMemoryStats")(self.device_index)
 
     def device_memory(self) -> DeviceMemory | None:
-        """What `cudaMemGetInfo` says: other processes and what lies outside of PyTorch's pool are in it."""
+        """Returns the result of `cudaMemGetInfo`, which includes other processes and memory outside PyTorch's pool."""
         if not self._torch.cuda.is_initialized():
             return None
         free, total = self._torch.cuda.mem_get_info(self.device_index)
         return DeviceMemory(total - free, total)
 
     def processes(self) -> tuple[GpuProcess, ...] | None:
-        """Who is on the device, by NVML; `None` where there is none, as for AMD's devices."""
+        """Returns the processes on the device from NVML; `None` without NVML, as on AMD devices."""
         try:
             return processes_on(self._torch.cuda._get_nvml_device_index(self.device_index))
         except (VramscopeError, RuntimeError, AttributeError):
             return None
 
     def bytes_of(self, value: object) -> int:
-        """The storages of all tensors in containers and objects, each once, as the allocator rounds them."""
+        """Sums the storages of all tensors in containers and objects, each once, with the allocator's rounding."""
         storages: dict[int, int] = {}
         self._find_storages(value, storages, 0)
         return sum(-size // 512 * -512 for size in storages.values())
@@ -204,11 +204,11 @@ class TorchSource(MemorySource):
                 self._find_storages(part, storages, depth + 1)
 
     def empty_cache(self) -> None:
-        """`torch.cuda.empty_cache`."""
+        """Calls `torch.cuda.empty_cache`."""
         self._torch.cuda.empty_cache()
 
 
-#: How deep what a function returned is searched for tensors.
+#: The maximum depth of the search for tensors in a returned value.
 _DEEPEST = 4
 
 
@@ -220,29 +220,29 @@ def _parts(value: object) -> Iterable[object]:
     return getattr(value, "__dict__", {}).values()
 
 
-#: Functions of `torch._C` as they were before the profiler put its own in their place.
+#: The original functions of `torch._C` that the profiler patched.
 ORIGINALS: dict[str, Any] = {}
 
 
 def source_of(device: Any, source: MemorySource | None) -> MemorySource:
-    """The source that a profiler is given, or PyTorch's of a device.
+    """Returns the given source, or PyTorch's source for the device.
 
-    Raises `TypeError` for an object that is no `MemorySource`, else as `TorchSource` does.
+    Raises `TypeError` if the object is not a `MemorySource`; otherwise raises like `TorchSource`.
     """
     if source is None:
         return TorchSource(device)
     if not isinstance(source, MemorySource):
-        raise TypeError(f"source is a MemorySource, not {type(source).__name__}")
+        raise TypeError(f"source must be a MemorySource, not {type(source).__name__}")
     return source
 
 
 def torch_original(name: str) -> Any:
-    """A function of `torch._C`, as PyTorch made it."""
+    """Returns the original, unpatched function of `torch._C`."""
     return ORIGINALS.get(name) or getattr(sys.modules["torch"]._C, name)
 
 
 def reading_of(stats: dict[str, Any]) -> Reading:
-    """A reading out of the nested dictionary of `torch.cuda.memory_stats_as_nested_dict`."""
+    """Creates a reading from the nested dictionary of `torch.cuda.memory_stats_as_nested_dict`."""
     allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
     active, blocks = stats["active_bytes"]["all"], stats["allocation"]["all"]
     requested = stats.get("requested_bytes", {}).get("all", {}).get("current")
@@ -263,9 +263,9 @@ def reading_of(stats: dict[str, Any]) -> Reading:
 
 
 class CupySource(MemorySource):
-    """CuPy's default memory pool, or another one, on one device.
+    """CuPy's default memory pool, or another pool, on one device.
 
-    The pool counts no peaks: those of a call are the highest of the readings at its beginning, its end, and between.
+    The pool counts no peaks. A call's peaks are the highest readings at its start, at its end, and in between.
     """
 
     def __init__(self, device: int | None = None, pool: Any = None) -> None:
@@ -280,19 +280,19 @@ class CupySource(MemorySource):
         return ("cupy", self.device_index, id(self._pool))
 
     def read(self) -> Reading:
-        """The bytes that the pool has handed out, and those that it holds."""
+        """Returns the pool's allocated bytes and its total bytes."""
         with self._cupy.cuda.Device(self.device_index):
             pool = self._pool or self._cupy.get_default_memory_pool()
             used, total = pool.used_bytes(), pool.total_bytes()
         return Reading(allocated=used, reserved=total, active=used, peaks=Peaks(used, total, used))
 
     def device_memory(self) -> DeviceMemory | None:
-        """What `cudaMemGetInfo` says."""
+        """Returns the result of `cudaMemGetInfo`."""
         with self._cupy.cuda.Device(self.device_index):
             free, total = self._cupy.cuda.runtime.memGetInfo()
         return DeviceMemory(total - free, total)
 
     def empty_cache(self) -> None:
-        """`MemoryPool.free_all_blocks`."""
+        """Calls `MemoryPool.free_all_blocks`."""
         with self._cupy.cuda.Device(self.device_index):
             (self._pool or self._cupy.get_default_memory_pool()).free_all_blocks()

@@ -1,4 +1,4 @@
-"""The summary of all calls, which goes on counting where results are dropped."""
+"""The summary of all calls, including those whose results were dropped."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Function:
 
 
 class Totals:
-    """Sums over calls: of a name over all its calls, of everything over outermost calls, so nothing counts twice."""
+    """Sums over calls. Names count all their calls; totals count outermost calls only, so nothing counts twice."""
 
     def __init__(self) -> None:
         self.functions: dict[str, _Function] = {}
@@ -42,7 +42,7 @@ class Totals:
         self.freed = 0
 
     def add(self, result: ProfileResult) -> None:
-        """Takes the result of a call."""
+        """Adds a call's result."""
         function = self.functions.setdefault(result.function_name, _Function())
         function.call_count += 1
         function.failed_calls += result.outcome != "returned"
@@ -56,7 +56,7 @@ class Totals:
             self.freed += result.memory_freed
 
     def to_dict(self) -> dict[str, Any]:
-        """The sums under gpumemprof's keys."""
+        """Returns the sums with gpumemprof's keys."""
         return {
             "total_functions_profiled": len(self.functions),
             "total_function_calls": self.calls,

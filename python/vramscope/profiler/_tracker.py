@@ -1,4 +1,4 @@
-"""`MemoryTracker`: watches a device all the time, with events, alerts and phases."""
+"""`MemoryTracker`: watches a device continuously, with events, alerts and phases."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _ALERTS = ("warning", "critical", "error")
 
 
 class MemoryTracker:
-    """Takes samples at intervals, each with the highest values since the one before, and raises alerts.
+    """Samples memory at intervals, each sample with the peaks since the previous one, and raises alerts.
 
-    The newest `max_events` events are kept, and as many alerts. With `enable_oom_flight_recorder`, `capture_oom` and
-    `handle_exception` write bundles to `oom_dump_dir`. `job_id`, `rank`, `local_rank` and `world_size` are the
-    launcher's where they are not given. With `enable_native_cuda_history`, PyTorch records its history inside
-    `capture_oom`, so that a bundle has it.
+    It keeps the newest `max_events` events, and as many alerts. With `enable_oom_flight_recorder`, `capture_oom` and
+    `handle_exception` write bundles to `oom_dump_dir`. `job_id`, `rank`, `local_rank` and `world_size` default to the
+    launcher's values. With `enable_native_cuda_history`, PyTorch records its history inside `capture_oom`, and the
+    bundle
+    contains it.
 
-    Raises `ValueError` for an interval or a bound that keeps nothing, or a device that is not there; `RuntimeError`
-    without CUDA.
+    Raises `ValueError` for an interval or limit of 0 or less, or a missing device, and `RuntimeError` without CUDA.
     """
 
     def __init__(
@@ -112,18 +112,18 @@ class MemoryTracker:
 
     @property
     def oom_buffer_size(self) -> int:
-        """How many events a bundle has at most."""
+        """The most events in a bundle."""
         return self._recorder.config.buffer_size
 
     # ---- tracking ----
 
     @property
     def is_tracking(self) -> bool:
-        """Whether samples are taken."""
+        """Whether the tracker samples."""
         return self._monitor is not None and self._monitor.is_running
 
     def start_tracking(self) -> None:
-        """Starts to take samples, on a thread of its own; does nothing where it runs."""
+        """Starts to sample on a thread; does nothing if it already runs."""
         with self._events_lock:
             if self.is_tracking:
                 return
@@ -144,7 +144,7 @@ class MemoryTracker:
         self._monitor.start()
 
     def stop_tracking(self) -> None:
-        """Takes the last sample at once, and stops; does nothing where it does not run."""
+        """Takes the last sample at once and stops; does nothing if it does not run."""
         monitor = self._monitor
         if monitor is None or not monitor.is_running:
             return
@@ -154,7 +154,7 @@ class MemoryTracker:
         self._add_event("stop", 0, "Memory tracking stopped")
 
     def _sample(self) -> None:
-        """Takes a sample, and records what follows from it."""
+        """Takes a sample and records the resulting events."""
         if self._scope is None:
             self._scope = self._book.open()
         now, peaks = self._book.turn(self._scope)
@@ -192,7 +192,7 @@ class MemoryTracker:
             said = f"New peak memory: {format_bytes(peaks.allocated)}"
             self._add_event("peak", change, said, now=now, memory=memory)
         if last is None:
-            # What was allocated before is no allocation of this time.
+            # Memory allocated before tracking is not a new allocation.
             return
         for kind, name, blocks, freed, word in (
             ("allocation", "allocations", "num_allocations", "allocated_bytes", "allocated"),
@@ -214,7 +214,7 @@ class MemoryTracker:
         """Compares a sample with the thresholds."""
         limits = self.thresholds
         if self.total_memory > 0:
-            # What the pool holds and nobody uses can be used again, so it fills nothing.
+            # Cached memory of the pool is reusable, so it does not count as used.
             hidden = 0 if memory is None else max(0, memory.used - now.reserved)
             percent = (peaks.allocated + hidden) / self.total_memory * 100
             found = {"usage_percent": percent}
@@ -227,7 +227,7 @@ class MemoryTracker:
                 self._alert("warning", "warning", percent, warning, text, found, change)
         growth = self._growth.update(time.monotonic() - self._start, now.allocated)
         if growth is not None:
-            text = f"Memory keeps growing: {format_bytes(growth)} a minute"
+            text = f"Memory keeps growing: {format_bytes(growth)} per minute"
             self._alert(
                 "growth",
                 "warning",
@@ -254,16 +254,16 @@ class MemoryTracker:
         return turned == "raised"
 
     def add_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
-        """Calls `callback` with every alert, on the thread that found it; what it raises is logged."""
+        """Calls `callback` with every alert, on the thread that found it; logs the callback's exceptions."""
         self.alert_callbacks.append(_arguments.function("callback", callback))
 
     def remove_alert_callback(self, callback: Callable[[TrackingEvent], None]) -> None:
-        """Calls it no more."""
+        """Unregisters the callback."""
         if callback in self.alert_callbacks:
             self.alert_callbacks.remove(callback)
 
     def set_threshold(self, threshold_name: str, value: float) -> None:
-        """Changes one of `thresholds`. Raises `ValueError` for a name that is not among them."""
+        """Changes one of `thresholds`. Raises `ValueError` for an unknown name."""
         if threshold_name not in self.thresholds:
             raise ValueError(f"Unknown threshold: {threshold_name}")
         self.thresholds[threshold_name] = _arguments.number("value", value)
@@ -314,7 +314,7 @@ class MemoryTracker:
                 logger.warning("an alert callback failed: %s", error)
 
     def _read(self) -> tuple[Reading, DeviceMemory | None]:
-        """What is in use now; nothing where the device no longer answers, as after some errors of CUDA."""
+        """Returns the memory in use now, or empty values if the device no longer answers, as after some CUDA errors."""
         try:
             return self.source.read(), self.source.device_memory()
         except Exception as error:
@@ -324,7 +324,7 @@ class MemoryTracker:
     def get_events(
         self, event_type: str | None = None, last_n: int | None = None, since: float | None = None
     ) -> list[TrackingEvent]:
-        """The events that are kept: of one type, from a time on, the newest `last_n`."""
+        """Returns the kept events, filtered by type and start time; `last_n` limits them to the newest."""
         newest = 0 if last_n is None else _arguments.at_least("last_n", last_n, 0)
         since = None if since is None else _arguments.number("since", since)
         with self._events_lock:
@@ -336,26 +336,26 @@ class MemoryTracker:
         return events[-newest:]
 
     def get_alerts(self, last_n: int | None = None) -> list[TrackingEvent]:
-        """The warnings, critical alerts and errors; samples do not push them out."""
+        """Returns warnings, critical alerts and errors, which samples do not displace."""
         newest = 0 if last_n is None else _arguments.at_least("last_n", last_n, 0)
         with self._events_lock:
             alerts = list(self._alerts)
         return alerts[-newest:]
 
     def get_memory_timeline(self, interval: float = 1.0) -> dict[str, list[Any]]:
-        """The last event of each `interval` seconds, in columns."""
+        """Returns the last event of every `interval` seconds, in columns."""
         return timeline(self.get_events(), interval)
 
     def hidden_memory(self) -> dict[str, Any]:
-        """What lies on the device outside of the pool, classified; see `vramscope.profiler.hidden_memory`."""
+        """Classifies device memory outside the pool; see `vramscope.profiler.hidden_memory`."""
         return hidden_memory(self.get_events())
 
     def export_events(self, filename: str | PathLike[str], format: str = "csv") -> None:  # noqa: A002
-        """Writes the events as `csv` or `json`, under gpumemprof's keys. Raises `ValueError` for another format."""
+        """Writes the events as `csv` or `json` with gpumemprof's keys. Raises `ValueError` for other formats."""
         write_events(filename, self.get_events(), format, self.sampling_interval)
 
     def clear_events(self) -> None:
-        """Forgets events and alerts, and lets the statistics begin anew."""
+        """Clears events and alerts, and restarts the statistics."""
         with self._events_lock:
             self.events.clear()
             self._alerts.clear()
@@ -377,9 +377,9 @@ class MemoryTracker:
         )
 
     def get_statistics(self) -> dict[str, Any]:
-        """Sums since the start or the last `clear_events`.
+        """Returns sums since the start or the last `clear_events`.
 
-        Allocations are the allocator's own count, where it counts.
+        Allocation counts are the allocator's own, if it counts.
         """
         now, memory = self._read()
         with self._events_lock:
@@ -411,9 +411,9 @@ class MemoryTracker:
     # ---- phases ----
 
     def enter_phase(self, name: str, *, metadata: Mapping[str, Any] | None = None) -> PhaseHandle:
-        """Begins a phase inside the innermost one of this thread, until its handle is closed.
+        """Begins a phase inside this thread's innermost phase; closing the returned handle ends it.
 
-        Raises `VramscopeError` where nothing is tracked, `ValueError` without a name.
+        Raises `VramscopeError` if tracking does not run, and `ValueError` for a blank name.
         """
         if not self.is_tracking:
             raise VramscopeError("Tracking must be active before entering a phase.")
@@ -428,7 +428,7 @@ class MemoryTracker:
         self._add_event("phase_exit", 0, said, {"phase_scope": phase.to_dict("exit")})
 
     def phase(self, name: str, *, metadata: Mapping[str, Any] | None = None) -> PhaseHandle:
-        """As `enter_phase`, for `with`."""
+        """Like `enter_phase`, for `with`."""
         return self.enter_phase(name, metadata=metadata)
 
     # ---- out of memory ----
@@ -436,7 +436,7 @@ class MemoryTracker:
     def handle_exception(
         self, exc: BaseException, context: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> str | None:
-        """Writes a bundle where `exc` says that memory ran out, and returns its folder; `None` otherwise.
+        """Writes a bundle if `exc` is an out of memory, and returns its folder; otherwise returns `None`.
 
         It never raises.
         """
@@ -468,13 +468,13 @@ class MemoryTracker:
                 reason=found.reason, exception=exc, context=context, backend=self.backend, metadata=details
             )
         except Exception as own:
-            logger.warning("the bundle of an out of memory was not written: %s", own)
+            logger.warning("could not write the bundle of an out of memory: %s", own)
             return None
         self.last_oom_dump_path = path
         return path
 
     def _outside(self) -> dict[str, Any] | None:
-        """Who has the device beside the pool; nothing where it no longer answers."""
+        """Returns the owners of memory outside the pool; `None` if the device no longer answers."""
         try:
             outside = self.source.outside()
         except Exception as error:
@@ -484,7 +484,7 @@ class MemoryTracker:
 
     @contextmanager
     def capture_oom(self, context: str = "runtime", metadata: Mapping[str, Any] | None = None) -> Iterator[None]:
-        """Writes a bundle where the block runs out of memory; the exception goes on as it was."""
+        """Writes a bundle if the block runs out of memory; the exception propagates unchanged."""
         wanted = self.enable_native_cuda_history and self._recorder.config.enabled
         with native_history(self.native_history_max_entries if wanted else 0):
             try:
@@ -501,5 +501,5 @@ class MemoryTracker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops."""
+        """Stops tracking."""
         self.stop_tracking()

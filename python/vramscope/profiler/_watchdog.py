@@ -1,4 +1,4 @@
-"""`MemoryWatchdog`: gives cached memory back when the device fills up."""
+"""`MemoryWatchdog`: empties the cache when the device fills up."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class MemoryWatchdog:
-    """Empties the cache where the device fills up, by anyone, and where there is a cache to empty.
+    """Empties the pool's cache, if it has one, when the device fills up, whichever process fills it.
 
-    From `aggressive_cleanup_threshold` on, it also lets Python collect its garbage first. It acts at most every
+    From `aggressive_cleanup_threshold` on, it first runs Python's garbage collector. It acts at most once every
     `min_cleanup_interval` seconds, on the tracker's thread.
     """
 
@@ -46,9 +46,9 @@ class MemoryWatchdog:
             self.force_cleanup(aggressive=part >= self.aggressive_cleanup_threshold)
 
     def force_cleanup(self, aggressive: bool = False) -> None:
-        """Empties the cache now; where it is aggressive, after Python has collected its garbage.
+        """Empties the cache now; with `aggressive`, runs Python's garbage collector first.
 
-        What fails becomes an event.
+        A failure becomes an event.
         """
         source, tracker = self.tracker.source, self.tracker
         self._last, self.last_cleanup_time = time.monotonic(), time.time()
@@ -60,14 +60,14 @@ class MemoryWatchdog:
             source.empty_cache()
             given = before - source.read().reserved
         except Exception as error:
-            logger.warning("the cache was not emptied: %s", error)
+            logger.warning("could not empty the cache: %s", error)
             tracker._add_event("error", 0, f"Cleanup failed: {error}")
             return
         kind = "aggressive" if aggressive else "standard"
         tracker._add_event("cleanup", 0, f"Performed {kind} memory cleanup", {"freed_bytes": given})
 
     def get_cleanup_stats(self) -> dict[str, Any]:
-        """What it did, and its thresholds."""
+        """Returns cleanup counts and thresholds."""
         return {
             "cleanup_count": self.cleanup_count,
             "last_cleanup_time": self.last_cleanup_time,

@@ -1,4 +1,4 @@
-"""PyTorch's GPU memory, recorded while the program runs.
+"""Records PyTorch's GPU memory while the program runs.
 
 >>> with vramscope.torch.record("run.pickle", model=model, optimizer=optimizer):
 ...     train()

@@ -1,4 +1,4 @@
-"""PyTorch's history, for a recording and for the program at once: a process has one."""
+"""Shares PyTorch's memory history, of which a process has one, between a recording and the program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 LOSES_EXCEPTIONS = [(2, 11)]
-"""Releases of PyTorch that lose an exception where memory is freed while it unwinds; see `stack_context`."""
+"""PyTorch releases that lose an exception if unwinding it frees memory; see `stack_context`."""
 
 
 def stack_context() -> str:
@@ -20,15 +20,15 @@ def stack_context() -> str:
     With "all", PyTorch captures a stack for each free. From 2.11 on it also looks for the traceback of the forward pass
     there (`PythonTraceback::gatherForwardTraceback`). In a backward pass of the releases above, on a Python before
     3.13, that search clears a pending exception. An exception that frees tensors as it unwinds then becomes a
-    `SystemError`: the early stop of activation checkpointing, an out of memory while activations are computed again, an
-    error in a hook. `vramscope phantom run` has the same rule in its own `history.py`.
+    `SystemError`: the early stop of activation checkpointing, an out of memory during recomputation, an error in a
+    hook. The `history.py` of `vramscope phantom run` has the same rule.
     """
     release = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
     return "alloc" if release in LOSES_EXCEPTIONS and sys.version_info < (3, 13) else "all"
 
 
 class History:
-    """The history while a recording is under way. The program may turn it on and off, and loses nothing, nor do we."""
+    """The history during a recording. The program may turn it on and off; neither side loses events."""
 
     def __init__(self, max_entries: int, stacks: str) -> None:
         self._max_entries = max_entries
@@ -39,7 +39,7 @@ class History:
         self._stand_in: Any = None
 
     def begin(self) -> None:
-        """Turns it on."""
+        """Turns the history on."""
         memory = torch.cuda.memory
         self._is_programs = torch._C._cuda_isHistoryEnabled()
         self._record = memory._record_memory_history
@@ -53,18 +53,18 @@ class History:
         self._stand_in = memory._record_memory_history = stand_in
 
     def end(self) -> None:
-        """Turns it off, unless the program has it on."""
+        """Turns the history off, unless the program has it on."""
         if not self._is_under_way:
             return
         self._is_under_way = False
-        # Where another has come in between, both stay in the way.
+        # If someone else patched the function after us, leave both patches in place.
         if torch.cuda.memory._record_memory_history is self._stand_in:
             torch.cuda.memory._record_memory_history = self._record
         if not self._is_programs:
             self._record(enabled=None)
 
     def is_on(self) -> bool:
-        """Whether PyTorch records: a program may have kept the function that turns it off from before."""
+        """Whether PyTorch records. A saved reference to the original function can turn it off."""
         return bool(torch._C._cuda_isHistoryEnabled())
 
     def _record_for_program(self, enabled: Any, *arguments: Any, **options: Any) -> None:
@@ -77,13 +77,13 @@ class History:
         legacy = isinstance(enabled, bool)
         memory = torch.cuda.memory
         known = memory._record_memory_history_legacy if legacy else memory._record_memory_history_impl
-        # Where PyTorch would refuse it, it says so.
+        # `bind` raises a TypeError for arguments that PyTorch would refuse.
         asked = inspect.signature(known).bind(enabled, *arguments, **options)
         asked.apply_defaults()
         wanted = asked.arguments
         entries = wanted["trace_alloc_max_entries" if legacy else "max_entries"]
         stacks = ("all" if wanted["record_context_cpp"] else "python") if legacy else wanted["stacks"]
-        # What is recorded is at least what each of the two wants, and neither takes from the other.
+        # Record at least as much as each of the two asks for.
         more = {name: wanted[name] for name in ("compile_context", "global_record_annotations") if name in wanted}
         self._record(
             max_entries=max(entries, self._max_entries),

@@ -1,4 +1,4 @@
-"""Hands the hooks of a recording to PyTorch, and takes them back."""
+"""Installs a recording's hooks in PyTorch and removes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """The hooks of one recording, from its beginning to its end."""
+    """The hooks of one recording."""
 
     def __init__(self, purposes: Purposes, saved_tensors: SavedTensorsHooks) -> None:
         self.purposes = purposes
@@ -26,18 +26,18 @@ class Hooks:
             register_optimizer_step_pre_hook(purposes.before_step),
             register_optimizer_step_post_hook(purposes.after_step),
         ]
-        # PyTorch's own hooks of modules lead each call through a slower way. Our frame is taken out of stacks when they
-        # are written.
+        # PyTorch's own module hooks slow down every call. Our frame is removed from stacks when the recording is
+        # written.
         self.call = torch.nn.Module.__call__
         self.watched_call = _watched(self.call, purposes)
         torch.nn.Module.__call__ = self.watched_call
         saved_tensors.begin(purposes)
 
     def remove(self) -> None:
-        """Takes every hook back; on another thread than the one that began, those of saved tensors fall silent."""
+        """Removes every hook. On other threads than the one that began, the hooks of saved tensors become inactive."""
         self.saved_tensors.end()
         self.purposes.stop()
-        # Where another has come in between, both stay in the way.
+        # If someone else patched `__call__` after us, leave both patches in place.
         if torch.nn.Module.__call__ is self.watched_call:
             torch.nn.Module.__call__ = self.call
         for handle in self.handles:
@@ -46,12 +46,12 @@ class Hooks:
 
 
 def _watched(call: Callable[..., Any], purposes: Purposes) -> Callable[..., Any]:
-    """`torch.nn.Module.__call__`, with a note where each call begins and ends."""
+    """Wraps `torch.nn.Module.__call__` to note the start and end of each call."""
     enter, leave = purposes.enter, purposes.leave
 
     @functools.wraps(call)
     def watched_call(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        # What is compiled is the program as it is without a recording.
+        # While torch.compile traces, the program must look as it does without a recording.
         if is_compiling() or not enter(self, args, kwargs):
             return call(self, *args, **kwargs)
         result = None

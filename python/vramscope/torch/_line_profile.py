@@ -1,4 +1,4 @@
-"""Memory of PyTorch by line of the program."""
+"""PyTorch's memory by source line."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 
 
 class LineProfileHook(LineReport):
-    """Which line of a `with` block used how much GPU memory: the report of CuPy's hook of this name, for PyTorch.
+    """Counts the GPU memory of a `with` block by source line: CuPy's report of this name, for PyTorch.
 
-    Used bytes are what PyTorch was asked for, acquired bytes what its allocator took from the device for it; frees do
-    not count. It reads PyTorch's history, on all devices and threads: turned on for the block, or shared where it is on
-    already. What is allocated by threads without Python code, as by a backward pass, counts for `_root` alone.
+    Used bytes are those requested from PyTorch, acquired bytes those that its allocator took from the device; frees do
+    not
+    count. The hook reads PyTorch's history of all devices and threads. It turns the history on for the block, or shares
+    it if it is already on. Allocations of threads without Python code, as in a backward pass, count only for `_root`.
 
     Args:
-        max_depth: The number of levels that are printed, the root among them; 0 is no bound.
-        max_entries: How many events of the block are kept, where the history is not on already. Of longer blocks the
-            newest count, and a line on stderr says so.
+        max_depth: The number of levels to print, including the root; 0 prints all levels.
+        max_entries: The number of newest events to keep, if the history is not already on. If the block has more, a
+            line
+            on stderr says so.
 
     Raises:
-        VramscopeError: On entering: this PyTorch has no GPU memory to watch.
+        VramscopeError: On entering, if PyTorch sees no GPU.
     """
 
     name = "LineProfileHook"
@@ -50,7 +52,7 @@ class LineProfileHook(LineReport):
         torch.cuda.init()
         self._owns_history = not torch._C._cuda_isHistoryEnabled()
         if self._owns_history:
-            # Stacks of frees are not needed.
+            # The report needs no stacks of frees.
             torch.cuda.memory._record_memory_history(max_entries=self._max_entries, context="alloc", stacks="python")
         self._since_us = time.time_ns() // 1000
         return self
@@ -58,22 +60,22 @@ class LineProfileHook(LineReport):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Counts what the block did."""
+        """Counts the events of the block."""
         try:
             self._count()
         except Exception as failure:
-            # The program's own exception is the one to see.
+            # Do not hide an exception of the block.
             if error is None:
                 raise
-            print(f"vramscope: what the block did was not counted: {failure}", file=sys.stderr)
+            print(f"vramscope: the block was not counted: {failure}", file=sys.stderr)
 
     def _count(self) -> None:
-        # A phantom GPU gives programs a part of the history only; this is PyTorch's own function.
+        # `vramscope phantom run` patches `_snapshot` to return less; `__wrapped__` is PyTorch's own function.
         snapshot: Any = getattr(torch.cuda.memory._snapshot, "__wrapped__", torch.cuda.memory._snapshot)
         traces: list[list[dict[str, Any]]] = snapshot()["device_traces"]
         if self._owns_history:
             torch.cuda.memory._record_memory_history(enabled=None)
         for events in traces:
             if self._owns_history and len(events) >= self._max_entries:
-                print(f"vramscope: only the last {len(events):,} events of the block are counted", file=sys.stderr)
+                print(f"vramscope: counted only the last {len(events):,} events of the block", file=sys.stderr)
             self.count_history(events, self._since_us)

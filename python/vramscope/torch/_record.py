@@ -1,4 +1,4 @@
-"""Records PyTorch's history, and with it what each allocation is for."""
+"""Records PyTorch's history and the category of each allocation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MAX_ENTRIES = 500_000
-"""How many events a recording keeps where nobody says otherwise: some 150 steps of a small GPT-2."""
+"""The default number of events in a recording: about 150 steps of a small GPT-2."""
 
 _lock = threading.Lock()
 _current: Record | None = None
@@ -42,31 +42,31 @@ def record(
     stacks: str = "python",
     every: float | None = None,
 ) -> Record:
-    """Begins to record, and writes the recording to `path` when it ends.
+    """Begins a recording, which is written to `path` when it ends.
 
     Args:
-        path: The file, an ordinary snapshot of PyTorch's: a name that ends as those of other formats, as `run.json`, is
-            refused. In a program of several ranks each has its own: rank 3 writes `run-rank3.pickle` where
-            `run.pickle` was asked for.
-        model: The model, or several: its modules give the paths. Models that are not named here are found when they are
-            called.
-        optimizer: The optimizer, or several. What they hold already is then known from the beginning; others are found
-            when they step.
-        max_entries: How many events are kept, the newest: older ones are dropped, so a long run takes bounded memory.
-        stacks: "python", or "all" for frames of C++, too, which take minutes to be written.
-        every: Seconds between files that are written while the program runs, for programs that may be killed; none
-            where it is not given. The program waits while one is written, some seconds of a long recording.
+        path: The file, an ordinary PyTorch snapshot; suffixes of other formats, such as `.json`, are refused. In a job
+            of several ranks, each rank has its own file: rank 3 writes `run-rank3.pickle` for `run.pickle`.
+        model: A model or several, whose modules provide the module paths. Other models are found when they are called.
+        optimizer: An optimizer or several. Their existing state is known from the start; other optimizers are found
+            when
+            they step.
+        max_entries: The number of newest events to keep. Older events are dropped, so memory use stays bounded.
+        stacks: "python", or "all" to add C++ frames, which take minutes to write.
+        every: The seconds between intermediate writes, for programs that may be killed; by default there are none. The
+            program waits during a write, which takes some seconds for a long recording.
 
     Returns:
-        The recording under way. It ends with `stop()`, with its `with` block, or with the program.
+        The running recording. It ends with `stop()`, with its `with` block, or with the program.
 
     Raises:
-        VramscopeError: Another recording is under way, this PyTorch has no GPU memory to record, or an argument has a
-            value that it cannot have, as a path that ends in `.json`.
-        TypeError: An argument has another type.
+        VramscopeError: Another recording is running, PyTorch sees no GPU, or an argument has an invalid value, such as
+            a
+            path that ends in `.json`.
+        TypeError: An argument has the wrong type.
     """
     models = _several(model, "model", lambda one: isinstance(one, torch.nn.Module), "a torch.nn.Module")
-    # Some libraries have optimizers that are none of PyTorch's.
+    # Optimizers of some libraries do not subclass `torch.optim.Optimizer`.
     optimizers = _several(optimizer, "optimizer", lambda one: hasattr(one, "param_groups"), "a torch.optim.Optimizer")
     if not torch.cuda.is_available():
         raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
@@ -74,7 +74,7 @@ def record(
 
 
 def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: str) -> list[Any]:
-    """The objects of an argument that takes one, several or None; `wanted` says in words which objects."""
+    """Returns the objects of an argument that takes one, several or None; `wanted` names their type in errors."""
     if given is None:
         return []
     if is_one(given):
@@ -82,15 +82,15 @@ def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: s
     try:
         several = list(given)
     except TypeError:
-        raise TypeError(f"{argument} is {wanted} or several, not {type(given).__name__}") from None
+        raise TypeError(f"{argument} must be {wanted} or a list of them, not {type(given).__name__}") from None
     for each in several:
         if not is_one(each):
-            raise TypeError(f"{argument} is {wanted} or several, and has a {type(each).__name__} in it")
+            raise TypeError(f"{argument} must be {wanted} or a list of them; the list has a {type(each).__name__}")
     return several
 
 
 def _check(path: Any, max_entries: Any, stacks: Any, every: Any) -> None:
-    """Refuses arguments that make no sense, before anything is begun."""
+    """Checks the arguments before anything starts."""
     path = Path(_arguments.path("path", path))
     if names_another_format(path):
         raise VramscopeError(
@@ -98,9 +98,9 @@ def _check(path: Any, max_entries: Any, stacks: Any, every: Any) -> None:
         )
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise VramscopeError(f"there is no folder {folder} to write {path.name} into")
+        raise VramscopeError(f"cannot write {path.name}: there is no folder {folder}")
     if stacks not in ("python", "all"):
-        raise VramscopeError(f'stacks is "python" or "all", and not {stacks!r}')
+        raise VramscopeError(f'stacks must be "python" or "all", not {stacks!r}')
     try:
         _arguments.at_least("max_entries", max_entries, 1)
         if every is not None:
@@ -110,7 +110,7 @@ def _check(path: Any, max_entries: Any, stacks: Any, every: Any) -> None:
 
 
 class Record:
-    """A recording under way; `record` makes it."""
+    """A running recording, created by `record`."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Record:
         self._writing = threading.RLock()
         if torch.cuda.get_allocator_backend() != "native":
             raise VramscopeError(
-                f"the allocator {torch.cuda.get_allocator_backend()} has no history: only PyTorch's own is recorded"
+                f"the allocator {torch.cuda.get_allocator_backend()} has no history; only PyTorch's own has one"
             )
         with _lock:
             if _current is not None and _current._pid == self._pid:
@@ -152,7 +152,7 @@ class Record:
             if is_starting:
                 self._start()
             else:
-                # At once where PyTorch has started its GPUs, otherwise as soon as it does.
+                # Runs now if PyTorch has initialized CUDA, otherwise on initialization.
                 torch.cuda._lazy_call(self._start)
         except BaseException:
             self._end()
@@ -161,7 +161,7 @@ class Record:
 
     @property
     def path(self) -> Path:
-        """The file that is written, with the rank in its name where there are several."""
+        """The output file, with the rank in its name if there are several ranks."""
         if self._rank is None:
             self._rank = _rank()
         if self._rank is None:
@@ -180,11 +180,11 @@ class Record:
         try:
             self.stop()
         except Exception as failure:
-            # The program's own exception is the one to see.
+            # Do not hide an exception of the program.
             print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
     def stop(self) -> None:
-        """Writes the recording and ends it; a second call does nothing.
+        """Ends the recording and writes it; a second call does nothing.
 
         Raises:
             VramscopeError: The file cannot be written.
@@ -199,12 +199,12 @@ class Record:
             path = self.write()
         finally:
             self._end()
-        # An explanation of an out of memory has named the file.
+        # After an out of memory, the explanation has already named the file.
         if not self._ran_out:
             print(f"vramscope: recorded to {path}", file=sys.stderr)
 
     def write(self) -> Path:
-        """Writes what is recorded so far, and goes on recording. Returns the file.
+        """Writes the recording so far and continues it. Returns the file's path.
 
         Raises:
             VramscopeError: The file cannot be written.
@@ -222,9 +222,9 @@ class Record:
     def _snapshot(self) -> dict[str, Any]:
         self._purposes.note_gradients()
         if not self._history.is_on():
-            print("vramscope: the program has turned PyTorch's history off: what it recorded is lost", file=sys.stderr)
+            print("vramscope: the program turned off PyTorch's history: the recorded events are lost", file=sys.stderr)
         snapshot: dict[str, Any] = torch.cuda.memory._snapshot()
-        # What each device has lets a report say how much of it lay beside PyTorch's allocator.
+        # With the devices' totals, a report can show the memory outside PyTorch's allocator.
         snapshot["device_total_bytes"] = [
             torch.cuda.get_device_properties(device).total_memory for device in range(torch.cuda.device_count())
         ]
@@ -239,7 +239,7 @@ class Record:
             self._purposes.add_model(model)
         for optimizer in self._optimizers:
             self._purposes.add_optimizer(optimizer)
-        # A recording keeps nothing of the program alive.
+        # Do not keep the program's objects alive.
         self._models.clear()
         self._optimizers.clear()
         self._hooks = Hooks(self._purposes, self._saved_tensors)
@@ -270,26 +270,26 @@ class Record:
                 _current = None
 
     def stop_at_exit(self) -> None:
-        """As `stop`; where the file cannot be written, it is said on stderr."""
+        """Like `stop`, but reports a failed write on stderr."""
         try:
             self.stop()
         except Exception as failure:
             print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
     def _out_of_memory(self, device: int) -> None:
-        # A program may catch this thousands of times; the snapshot at its end holds them all.
+        # A program may catch thousands of these; the final snapshot contains all of them.
         if self._ran_out:
             return
         self._ran_out = True
         path = self.write()
-        # A pipe would be read for ever.
+        # Reading a pipe would never end.
         explanation = (explain_out_of_memory(path, device) or "") if path.is_file() else ""
-        # In one piece: other ranks write to the same terminal.
+        # One write: other ranks use the same terminal.
         print(f"{explanation}vramscope: recorded to {path}\n", end="", file=sys.stderr, flush=True)
 
 
 def _rank() -> int | None:
-    """The rank of this process, where there are several."""
+    """Returns this process's rank if there are several."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank() if distributed.get_world_size() > 1 else None
@@ -298,7 +298,7 @@ def _rank() -> int | None:
 
 
 def _observe_out_of_memory() -> None:
-    """Has PyTorch call us before it raises; what is attached once stays."""
+    """Registers a callback that PyTorch runs before it raises; it cannot be unregistered."""
     global _observes
     if not _observes:
         _observes = True

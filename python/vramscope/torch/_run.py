@@ -1,4 +1,4 @@
-"""The recording of a whole process, as `vramscope run` begins it."""
+"""Records a whole process for `vramscope run`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from vramscope.torch._record import MAX_ENTRIES, Record
 if TYPE_CHECKING:
     from types import FrameType
 
-# Which process the file belongs to; the others that start GPUs have their number in the name, where they have no rank.
+# The process that owns the file. Other processes that start GPUs get their PID in the file name, unless they have a
+# rank.
 _OWNER = "VRAMSCOPE_RECORD_OWNER"
 
 
 def record_process(path: str) -> None:
-    """Records from the moment in which PyTorch starts its GPUs to the end of the process, also by SIGTERM or SIGHUP."""
+    """Records from CUDA's initialization to the end of the process, including an end by SIGTERM or SIGHUP."""
     entries = int(os.environ.get("VRAMSCOPE_RECORD_ENTRIES", MAX_ENTRIES))
     every = os.environ.get("VRAMSCOPE_RECORD_EVERY")
     torch.cuda._lazy_call(lambda: _begin(Path(path), entries, float(every) if every else None))
@@ -47,6 +48,6 @@ def _begin(path: Path, entries: int, every: float | None) -> None:
 
 def _asked_to_end(recording: Record, number: int, frame: FrameType | None) -> None:  # noqa: ARG001
     signal.signal(number, signal.SIG_DFL)
-    # The children of a fork have this handler, too, and recorded nothing: `stop` knows.
+    # Forked children inherit this handler but record nothing; `stop` checks the process.
     recording.stop_at_exit()
     os.kill(os.getpid(), number)

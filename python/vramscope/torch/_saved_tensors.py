@@ -1,7 +1,7 @@
-"""Hooks for tensors that are saved for backward.
+"""Hooks for tensors saved for backward.
 
-PyTorch has a stack of them for each thread, and the topmost alone are called. So ours stand aside wherever there are
-others: a program under a recording does what it does without one.
+PyTorch has a stack of such hooks per thread and calls only the topmost pair. So our hooks stay off the stack if there
+are others: a recording must not change what the program does.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     from vramscope._native import Purposes
 
-# The public form of the stack is a context manager.
+# PyTorch's public API offers only a context manager.
 _autograd: Any = torch._C._autograd
 
 
 class _Thread(threading.local):
-    """What is on the stack of a thread."""
+    """The state of one thread's hook stack."""
 
     is_ours = False
     is_lifted = False
 
 
 class SavedTensorsHooks:
-    """The hooks of one recording for saved tensors, on all threads."""
+    """The saved-tensor hooks of one recording, on all threads."""
 
     def __init__(self) -> None:
         self._thread = _Thread()
@@ -41,7 +41,7 @@ class SavedTensorsHooks:
         self._enable = _autograd._saved_tensors_hooks_enable
 
     def begin(self, purposes: Purposes) -> None:
-        """Puts them on the stack of this thread, and lets transformations of functions take place."""
+        """Pushes the hooks on this thread's stack and lets torch.func transforms work."""
         self._purposes = purposes
         self._pack = purposes.pack
         self._disabling = _in_place_of(self._disable, self._lift)
@@ -50,8 +50,8 @@ class SavedTensorsHooks:
         self.push()
 
     def end(self) -> None:
-        """Takes them off the stack of this thread; on others they fall silent."""
-        # Where another has come in between, both stay in the way.
+        """Removes the hooks from this thread's stack; on other threads they become inactive."""
+        # If someone else patched the function after us, leave both patches in place.
         if _autograd._saved_tensors_hooks_disable is self._disabling:
             _autograd._saved_tensors_hooks_disable = self._disable
             _autograd._saved_tensors_hooks_enable = self._enable
@@ -59,7 +59,7 @@ class SavedTensorsHooks:
         self._purposes = self._pack = None
 
     def push(self) -> bool:
-        """Puts them on the stack of this thread, if there are no others, and says whether it did."""
+        """Pushes the hooks on this thread's stack if it is empty; returns whether it did."""
         if self._purposes is None or self._thread.is_ours or not _stack_is_empty(self._disable, self._enable):
             return False
         _autograd._push_saved_tensors_default_hooks(self._pack, self._purposes.unpack)
@@ -67,7 +67,7 @@ class SavedTensorsHooks:
         return True
 
     def pop(self) -> bool:
-        """Takes them off the stack of this thread, where they are topmost, and says whether it did."""
+        """Pops the hooks from this thread's stack if they are topmost; returns whether it did."""
         if not self._is_topmost():
             return False
         _autograd._pop_saved_tensors_default_hooks()
@@ -80,7 +80,7 @@ class SavedTensorsHooks:
         if hasattr(_autograd, "_top_saved_tensors_default_hooks"):
             top = _autograd._top_saved_tensors_default_hooks(True)
             return top is not None and top[0] is self._pack
-        # Older releases do not tell; but the topmost are called, wherever no graph is traced.
+        # Older releases have no accessor. Only the topmost hooks are called, if no graph is being traced.
         before = self._purposes.last_saved()
         was_tracing = _autograd._saved_tensors_hooks_set_tracing(False)
         try:
@@ -91,7 +91,7 @@ class SavedTensorsHooks:
         return self._purposes.last_saved() != before
 
     def _lift(self, *arguments: Any, **options: Any) -> None:
-        # torch.func takes no hooks but its own: ours are lifted while a function is transformed.
+        # torch.func refuses other hooks, so ours are removed during a transform.
         is_refused = options.get("fail_if_non_empty", arguments[1] if len(arguments) > 1 else True)
         if is_refused and self._is_topmost():
             self.pop()
@@ -113,7 +113,7 @@ class SavedTensorsHooks:
 
 
 def _in_place_of(function: Callable[..., None], other: Callable[..., None]) -> Callable[..., None]:
-    """`other` as a function with the name and the text of `function`."""
+    """Wraps `other` under the name and docstring of `function`."""
 
     @functools.wraps(function)
     def stand_in(*arguments: Any, **options: Any) -> None:
@@ -123,12 +123,12 @@ def _in_place_of(function: Callable[..., None], other: Callable[..., None]) -> C
 
 
 def _stack_is_empty(disable: Callable[[str], None], enable: Callable[[], None]) -> bool:
-    """Whether this thread has no hooks, and may have some."""
+    """Whether this thread's hook stack is empty and hooks are allowed."""
     if not _autograd._saved_tensors_hooks_is_enabled():
         return False
     try:
-        # It refuses where there are some.
-        disable("vramscope looks for hooks")
+        # `disable` raises if the stack is not empty.
+        disable("vramscope checks for hooks")
     except RuntimeError:
         return False
     finally:

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { NONE, type Bands } from '../source/source';
 import { highest, paintBands } from './bands';
 
-// Two bands at two moments; the second moment is shown by two pixel columns, and the last lies behind the end.
+// Two bands at two moments; two pixel columns show the second moment, and the last column is beyond the end.
 const bands: Bands = {
   column: Uint32Array.of(0, 1, 1, NONE),
   moment: Uint32Array.of(3, 9),
@@ -12,7 +12,7 @@ const bands: Bands = {
   ],
 };
 
-test('bands lie on each other', () => {
+test('bands are stacked', () => {
   expect(highest(bands)).toEqual({ column: 1, bytes: 40 });
   const pixels = new Uint32Array(4 * 4).fill(9);
   paintBands(pixels, 4, bands, 40, [1, 2]);
@@ -25,7 +25,7 @@ test('bands lie on each other', () => {
   ]);
 });
 
-test('bands that are each lower than a pixel still add to the height', () => {
+test('bands lower than a pixel still add to the height', () => {
   const thin: Bands = {
     column: Uint32Array.of(0),
     moment: Uint32Array.of(0),

@@ -1,8 +1,8 @@
-// Allocated bytes by category as pixels: bands that lie on each other, in the order of the categories.
+// Paints allocated bytes by category as stacked bands, in the order of the categories.
 
 import { NONE, type Bands } from '../source/source';
 
-/** The column with the highest sum of all bands, the first of several, and that sum. */
+/** Returns the first column with the highest sum over all bands, and that sum. */
 export function highest({ moment, bands }: Bands): { column: number; bytes: number } {
   const sums = Float64Array.from(moment, (_, c) => bands.reduce((sum, { bytes }) => sum + (bytes[c] ?? 0), 0));
   const bytes = sums.reduce((a, b) => Math.max(a, b), 0);
@@ -10,8 +10,8 @@ export function highest({ moment, bands }: Bands): { column: number; bytes: numb
 }
 
 /**
- * Paints bands from 0 bytes to `high` into an image of as many pixel columns as they have. `colors` has a colour for each band, as a
- * canvas keeps it. The upper edge of each band is rounded, so that all of them together end at the row that their sum ends at.
+ * Paints bands from 0 bytes to `high` into an image with one pixel column per band column. `colors` has one canvas color per band. The
+ * upper edge of each band is rounded so that the stack ends at the row of its sum.
  */
 export function paintBands(
   pixels: Uint32Array,

@@ -58,7 +58,7 @@ const groups: Groups = {
 const known = (one: Partial<Groups>) => new Map([['0.0', { ...groups, ...one }]]);
 const hues = (keys: ColorKeys, of = items) => [0, 1, 2].map((i) => keys.hueOf(of, i));
 
-test('stacks and tags have the hues of their groups, and what is not known has none', () => {
+test('stacks and tags have the hues of their groups, unknown ones none', () => {
   expect(hues(colorKeysBy('line', tables, '0.0', known({}), false))).toEqual([50, 50, 70]);
   const none = { ...items, stack: Uint32Array.of(NONE, 0, 2) };
   expect(hues(colorKeysBy('line', tables, '0.0', known({}), false), none)).toEqual([0, 50, 0]);
@@ -67,38 +67,38 @@ test('stacks and tags have the hues of their groups, and what is not known has n
   expect(hues(colorKeysBy('stream', tables, '0.0', byTags, false))).toEqual([70, 50, 70]);
 });
 
-test('purposes of one category are one key, and without purposes there is none', () => {
+test('purposes of one category share a key; without purposes there is none', () => {
   const keys = colorKeysBy('category', tables, '0.0', undefined, false);
   expect(hues(keys).map(categoryOf)).toEqual(['gradient', 'activation', 'gradient']);
   expect(colorKeysBy('category', { ...tables, purposes: null }, '0.0', undefined, false).hueOf(items, 0)).toBe(0);
   expect(keys.hueOf({ ...items, purpose: new Uint8Array() }, 0)).toBe(0);
 });
 
-test('sizes by powers of two, allocations by their numbers, steps by their first moments', () => {
+test('keys: powers of two for sizes, numbers for allocations, first moments for steps', () => {
   expect(hues(colorKeysBy('size', tables, '0.0', undefined, false))).toEqual([10, 10, 21]);
   expect(hues(colorKeysBy('allocation', tables, '0.0', undefined, false))).toEqual([1, 2, 3]);
   const steps = { from: Uint32Array.of(3, 8) } as Steps;
   const made = { ...items, from: Uint32Array.of(0, 4, 9) };
   expect(hues(colorKeysBy('step', { ...tables, steps }, '0.0', undefined, false), made)).toEqual([0, 1, 2]);
-  // What a step begins after belongs to the one before.
+  // The moment at which a step begins belongs to the previous step.
   expect(
     hues(colorKeysBy('step', { ...tables, steps }, '0.0', undefined, false), { ...made, from: Uint32Array.of(3, 8, 9) }),
   ).toEqual([0, 1, 2]);
 });
 
 describe('the largest groups', () => {
-  // All choose the same shade.
+  // All select the same shade.
   const alike = Array.from({ length: 12 }, (_, i) => 5 + i * SHADES);
   const of = (...hue: number[]) => ({ ...groups, hue: Uint32Array.from(hue) });
   const shade = (shades: ReadonlyMap<number, number>) => (hue: number) => shades.get(hue);
 
-  test('have shades that differ, and the largest has the one that its name chooses', () => {
+  test('have distinct shades, and the largest has the one that its name selects', () => {
     const shades = alike.map(shade(shadesOf([of(...alike)])));
     expect(new Set(shades).size).toBe(12);
     expect(shades[0]).toBe(5);
   });
 
-  test('have one in all recordings, which differ in each', () => {
+  test('have one shade in all recordings, distinct within each', () => {
     const [a, b] = [of(...alike), of(...alike.toReversed(), 5 + 40 * SHADES)];
     const shades = shadesOf([a, b]);
     for (const one of [a, b]) expect(new Set([...one.hue].map(shade(shades))).size).toBe(one.hue.length);

@@ -1,5 +1,5 @@
-// What items are coloured by: a number for each, its hue, and the colour of each hue. The hue of a group is made of its name, so that
-// it has one colour in every view and every recording (`Groups` in source/).
+// Colors of items: a hue number per item, and a color per hue. A group's hue is a hash of its name, so the group has the same color in
+// every view and every recording (`Groups` in source/).
 
 import { NO_STACK, framesOf, ownFrame } from '../names/stacks';
 import { numberAt } from '../numbers/at';
@@ -9,13 +9,13 @@ import type { ColorBy } from '../state/grouping';
 import { categoryColor, groupColor, sizeColor, unknownColor, type Rgb } from '../style/colors';
 import { shadesOf } from './shades';
 
-/** One way to colour items. Of what stands for nothing known the hue is 0. */
+/** One way to color items. The hue of unknown groups is 0. */
 export interface ColorKeys {
   hueOf(items: Items, item: number): number;
   color(hue: number): Rgb;
 }
 
-/** A short title of a stack: its innermost frame that is not native, and the frame that names it. */
+/** Returns a short title of a stack: its innermost non-native frame, and the frame that names it. */
 export function stackTitle(names: Names, stack: number): string {
   const inner = framesOf(names, stack).find((frame) => names.code[frame] !== 'native');
   const own = ownFrame(names, stack);
@@ -23,15 +23,15 @@ export function stackTitle(names: Names, stack: number): string {
   return shown.map((frame) => names.label[frame!]).join(' ‹ ') || NO_STACK;
 }
 
-/** The category that a hue stands for when colours stand for categories; null of what has none. */
+/** Returns the category of a hue when coloring by category, or null. */
 export const categoryOf = (hue: number): Category | null => CATEGORIES[hue - 1] ?? null;
 
-/** The hue of the step in which what is there from this moment on was allocated. */
+/** Returns the hue of the step that allocated the memory live from this moment on. */
 function stepHue({ from }: Steps, moment: number): number {
   return moment === 0 ? 0 : firstThat(0, from.length, (step) => numberAt(from, step) >= moment);
 }
 
-/** The hue of each item, by groups of which the tables are there. */
+/** Returns the hue of each item, using the tables of the groups. */
 function huesBy(by: ColorBy, { purposes }: Tables, steps: Steps | null, groups: Groups | undefined): ColorKeys['hueOf'] {
   switch (by) {
     case 'category': {
@@ -56,7 +56,7 @@ function huesBy(by: ColorBy, { purposes }: Tables, steps: Steps | null, groups: 
   }
 }
 
-/** The colour of each hue. `all` are the groups of the devices that are compared: their largest get colours that differ. */
+/** Returns the color of each hue. `all` holds the groups of the compared devices; their largest groups get distinct colors. */
 export function colorsBy(by: ColorBy, all: Iterable<Groups>, dark: boolean): ColorKeys['color'] {
   const known = new Map<number, Rgb>([[0, unknownColor(dark)]]);
   const shades = shadesOf(all);
@@ -72,7 +72,7 @@ export function colorsBy(by: ColorBy, all: Iterable<Groups>, dark: boolean): Col
   };
 }
 
-/** How the items of a device are coloured. */
+/** Returns how the items of a device are colored. */
 export function colorKeysBy(
   by: ColorBy,
   tables: Tables & { steps: Steps | null },

@@ -12,13 +12,13 @@ const regions: Regions = {
   to_us: Float64Array.of(500, 300, 900),
 };
 
-test('a plot is whole device pixels', () => {
+test('a plot is aligned to device pixels', () => {
   const g = geometryIn(1000.3, 300, NOTHING_ABOVE, 1.5);
   expect(g.plotWidth * 1.5).toBe(Math.round(g.plotWidth * 1.5));
   expect(g.left + g.plotWidth).toBeLessThan(1000);
 });
 
-test('in and around agree', () => {
+test('geometryIn and geometryAround agree', () => {
   for (const rows of [
     NOTHING_ABOVE,
     { notes: 0, regions: 2, steps: false },
@@ -30,20 +30,20 @@ test('in and around agree', () => {
   }
 });
 
-test('the row of steps lies between those of regions and the plot', () => {
+test('the step row is between the regions and the plot', () => {
   const g = geometryIn(1000, 300, { notes: 1, regions: 2, steps: true }, 1);
   expect(g.stepTop).toBe(geometryIn(1000, 300, { notes: 1, regions: 2, steps: false }, 1).top);
   expect(g.top).toBeGreaterThan(g.stepTop!);
   expect(geometryIn(1000, 300, NOTHING_ABOVE, 1).stepTop).toBeNull();
 });
 
-test('rows of the band', () => {
+test('rows of the regions', () => {
   expect(bandRowsOf(null, 4)).toBe(0);
   expect(bandRowsOf(regions, 4)).toBe(2);
   expect(bandRowsOf(regions, 1)).toBe(1);
   expect(regionRow(regions, 'events', 0)?.numbers).toEqual([0, 2]);
   expect(regionRow(regions, 'time', 1)?.ends).toEqual([[200, 300]]);
-  // Between moments 20 and 30 lie events 20 to 29, which are seen at moments 21 to 30.
+  // Between moments 20 and 30 are events 20 to 29, which are visible at moments 21 to 30.
   expect(regionRow(regions, 'events', 1)?.ends).toEqual([[21, 31]]);
   expect(regionRow(regions, 'events', 2)).toBeNull();
 });

@@ -1,4 +1,4 @@
-// Looks up what lies where in a picture, and computes the lines over it.
+// Finds the item at a point of a picture, and computes the lines over the stack.
 
 import { entryAt, numberAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
@@ -6,10 +6,10 @@ import type { Range } from '../numbers/scale';
 import { NONE, type Picture } from '../source/source';
 import type { Overlay } from '../state/replay';
 
-/** The runs of a column: positions from `from` up to `to`, which is not included. */
+/** Returns the positions of a column's runs: half-open range `from..to`. */
 const runsOf = ({ start }: Picture, column: number) => ({ from: start[column] ?? 0, to: start[column + 1] ?? 0 });
 
-/** The item at a pixel column and a row from the bottom; null where nothing is. */
+/** Returns the item at a pixel column and a row counted from the bottom, or null. */
 export function itemAt(picture: Picture, x: number, row: number): number | null {
   const c = picture.column[x];
   if (c === undefined || row < 0) return null;
@@ -22,10 +22,10 @@ export function itemAt(picture: Picture, x: number, row: number): number | null 
   return null;
 }
 
-/** The moment that a pixel column shows; NaN where it shows none. */
+/** Returns the moment shown in a pixel column; NaN if it shows none. */
 export const momentAt = (picture: Picture, x: number): number => picture.moment[picture.column[x] ?? NONE] ?? NaN;
 
-/** Where on the axis a moment is. On the axis of time a picture knows only the moments between its ends: null for others. */
+/** Returns a moment's position on the axis. On the time axis, a picture knows only the moments that it shows: null for others. */
 export function placeOf(picture: Picture, moment: number): number | null {
   const { axis, from, to, width } = picture.window;
   if (axis === 'events') return moment + 0.5;
@@ -34,25 +34,25 @@ export function placeOf(picture: Picture, moment: number): number | null {
   return from + ((x + 0.5) / width) * (to - from);
 }
 
-/** Where on the axis what happened between two moments begins and ends; an end that the picture does not show is infinite. */
+/** Returns the ends on the axis of the events between two moments; an end outside the picture is infinite. */
 export function spanOnAxis(picture: Picture, [from, to]: readonly [number, number]): [number, number] {
-  // What event `n` did is seen from moment `n + 1` on.
+  // The effect of event `n` is visible from moment `n + 1` on.
   if (picture.window.axis === 'events') return [from + 1, to + 1];
   const place = (at: number) => placeOf(picture, at) ?? (at < momentAt(picture, 0) ? -Infinity : Infinity);
   return [place(from + 1), place(to)];
 }
 
-/** The moments before and after what happened in a part of the axis. Along time they are exact to a pixel. */
+/** Returns the moments before and after the events in a part of the axis. On the time axis they are exact to a pixel. */
 export function momentsBetween(picture: Picture, [from, to]: Range): Range {
   const { window } = picture;
-  // What event `n` did is seen from moment `n + 1` on.
+  // The effect of event `n` is visible from moment `n + 1` on.
   if (window.axis === 'events') return [from - 1, to - 1];
   const column = (at: number) => Math.floor(((at - window.from) / (window.to - window.from)) * window.width);
   const moment = (at: number) => momentAt(picture, Math.min(Math.max(column(at), 0), window.width - 1));
   return [moment(from), moment(to)];
 }
 
-/** The rows of an item in each pixel column `x`: from the value at `2x` up to the one at `2x + 1`; equal where it is not there. */
+/** Returns the rows of an item per pixel column `x`: half-open range from index `2x` to `2x + 1`; empty where the item is absent. */
 export function rowsOf(picture: Picture, item: number): Uint16Array {
   const { column, start, end } = picture;
   const ofColumn = new Uint16Array(2 * (start.length - 1));
@@ -67,7 +67,7 @@ export function rowsOf(picture: Picture, item: number): Uint16Array {
   }
   const rows = new Uint16Array(2 * picture.window.width);
   for (let x = 0; x < picture.window.width; x += 1) {
-    // Pixel columns that show no moment have no rows.
+    // Pixel columns without a moment have no rows.
     const c = column[x] ?? NONE;
     rows[2 * x] = ofColumn[2 * c] ?? 0;
     rows[2 * x + 1] = ofColumn[2 * c + 1] ?? 0;
@@ -75,7 +75,7 @@ export function rowsOf(picture: Picture, item: number): Uint16Array {
   return rows;
 }
 
-/** How many pixels each item covers. */
+/** Returns the number of pixels that each item covers. */
 export function areas(picture: Picture): Float64Array {
   const { column, start, item, end } = picture;
   const times = new Uint32Array(start.length - 1);
@@ -93,7 +93,7 @@ export function areas(picture: Picture): Float64Array {
   return area;
 }
 
-/** How many rows at the bottom of the left edge show memory that was live before recording began. */
+/** Returns the number of rows at the bottom left that show memory live before recording began. */
 export function rowsBeforeRecording(picture: Picture): number {
   const { from, to } = runsOf(picture, picture.column[0] ?? NONE);
   let rows = 0;
@@ -105,18 +105,18 @@ export function rowsBeforeRecording(picture: Picture): number {
   return rows;
 }
 
-/** Rows by which active bytes must exceed the stack to have a line of their own. Below it is the stack's own upper edge. */
+/** The rows by which active bytes must exceed the stack to get a separate line; below that, the line would coincide with the edge. */
 const STANDS_OUT = 3;
 
 export interface StackLine {
   kind: 'active' | 'reserved';
   /** Bytes at each pixel column; NaN leaves a gap. */
   values: Float64Array;
-  /** Whether steps are drawn without the upright lines between them. */
+  /** Whether steps are drawn without vertical lines between them. */
   apart: boolean;
 }
 
-/** The lines over a stack: reserved bytes, and active bytes where these are not the top of the stack itself. */
+/** Returns the lines over a stack: reserved bytes, and active bytes unless the stack itself shows them. */
 export function linesOf(picture: Picture): StackLine[] {
   const { window, highest } = picture;
   if (window.stacked === 'reserved') {
@@ -129,8 +129,8 @@ export function linesOf(picture: Picture): StackLine[] {
 }
 
 /**
- * Active bytes where they exceed the stack, NaN elsewhere. A single pixel does not count: at every free a block stays active for a
- * moment.
+ * Returns active bytes where they exceed the stack, and NaN elsewhere. Single pixels are ignored, because every freed block stays active
+ * for a moment.
  */
 function standingOut({ window, low, high, highest }: Picture): Float64Array {
   const top = highest[window.stacked];
@@ -139,7 +139,7 @@ function standingOut({ window, low, high, highest }: Picture): Float64Array {
   return highest.active.map((bytes, x) => (stands(x) && (stands(x - 1) || stands(x + 1)) ? bytes : NaN));
 }
 
-/** Whether a line goes up and down so often that its upright parts would cover the picture. */
+/** Whether a line jumps so often that its vertical parts would cover the picture. */
 function isRestless({ low, high }: Picture, values: Float64Array): boolean {
   let way = 0;
   let before = values[0] ?? 0;
@@ -150,7 +150,7 @@ function isRestless({ low, high }: Picture, values: Float64Array): boolean {
   return way > 12 * (high - low);
 }
 
-/** The bytes of an overlay at each pixel, for a picture from moment `first` to `last`: the highest since the pixel before. */
+/** Returns an overlay's bytes per pixel for moments `first` to `last`: the highest value since the previous pixel. */
 export function overlayValues(picture: Picture, points: Overlay['points'], first: number, last: number): Float64Array {
   const values = new Float64Array(picture.window.width);
   let next = 0;

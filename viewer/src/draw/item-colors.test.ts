@@ -5,7 +5,7 @@ import { recordings } from '../state/recordings';
 import { stacked } from '../state/window';
 import { coloredBy } from './item-colors';
 
-// The theme asks the browser what its user prefers.
+// The theme asks the browser for the user's preference.
 vi.hoisted(() => vi.stubGlobal('window', { matchMedia: () => ({ matches: false, addEventListener: () => {} }) }));
 
 const items = (purpose: number[]) => ({ id: Uint32Array.of(0, 1), purpose: Uint8Array.from(purpose) }) as Items;
@@ -21,7 +21,7 @@ beforeEach(() => {
   stacked.value = 'allocated';
 });
 
-test('a picture from before it was known what memory is for keeps the colours of stacks', () => {
+test('a picture from before categories were known keeps the colors of stacks', () => {
   open(null);
   expect(coloredBy(before)).toBe('stack');
   open([{ category: 'gradient', because: '' }]);
@@ -30,7 +30,7 @@ test('a picture from before it was known what memory is for keeps the colours of
   expect([coloredBy(before), coloredBy(told)]).toEqual(['stack', 'stack']);
 });
 
-test('what was chosen holds for every picture', () => {
+test('an explicit choice applies to every picture', () => {
   open([{ category: 'gradient', because: '' }]);
   for (const by of ['category', 'size'] as const) {
     chosenColor.value = by;

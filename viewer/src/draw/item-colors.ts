@@ -1,4 +1,4 @@
-// The colours that items have now, after the choice of what colours stand for and the search.
+// The current colors of items, from the color choice and the search.
 
 import { computed } from '@preact/signals';
 import { numberAt } from '../numbers/at';
@@ -19,32 +19,32 @@ import { EDGE, paintsOf } from './paints';
 const NOTHING = { tags: [], purposes: null, steps: null };
 const keysBy = (by: ColorBy) => colorKeysBy(by, current.value ?? NOTHING, scope.value, groupsBy(by), dark.value);
 
-/** The keys by which allocations are coloured. */
+/** The color keys of allocations. */
 export const colorKeys = computed(() => keysBy(colorBy.value));
 
-/** What reserved ranges are coloured by: they have no category. */
+/** The color choice for reserved ranges, which have no category. */
 const rangesBy = computed(() => chosenColor.value ?? 'stack');
 export const rangeKeys = computed(() => keysBy(rangesBy.value));
 
-/** What the items of the timeline are coloured by as soon as that is known of them. */
+/** The color choice for the timeline's items, once their groups are known. */
 export const itemsBy = computed(() => (stacked.value === 'reserved' ? rangesBy.value : colorBy.value));
-/** The keys by which the items of the timeline are coloured. */
+/** The color keys of the timeline's items. */
 export const keysNow = computed(() => keysBy(itemsBy.value));
 
-/** Whether a picture is from before it was known what memory is for: it keeps its colours until the next, which is on its way. */
+/** Whether a picture was made before categories were known. It keeps its colors until the next picture arrives. */
 const isFromBefore = (items: Items) =>
   itemsBy.value === 'category' && chosenColor.value === null && items.purpose.length < items.id.length;
 
-/** What the items of a picture are coloured by, and the keys of that. */
+/** The color choice of a picture, and its keys. */
 export const coloredBy = (items: Items): ColorBy => (isFromBefore(items) ? rangesBy : itemsBy).value;
 export const keysOf = (items: Items): ColorKeys => (isFromBefore(items) ? rangeKeys : keysNow).value;
 
-/** How much darker the upper edge of an item is that the search does not match. */
+/** How much darker the upper edge is for items that the search does not match. */
 const FADED_EDGE = 0.05;
-/** How much lighter every other allocation is, so that neighbours of one colour can be told where they are too low for an edge. */
+/** How much lighter every second allocation is, so that low neighbors of one color stay distinguishable. */
 const EVERY_OTHER = 0.1;
 
-/** The colour of each item of a picture: that of its group, every other a little lighter, and those that touch told apart. */
+/** Returns each item's color: its group's, every second one lighter, and touching groups made distinguishable. */
 export function pictureColors(picture: Runs & Pick<Picture, 'items'>, keys: ColorKeys, by: ColorBy): Uint32Array {
   const { items } = picture;
   const hues = items.id.map((_, i) => keys.hueOf(items, i));
@@ -52,7 +52,7 @@ export function pictureColors(picture: Runs & Pick<Picture, 'items'>, keys: Colo
     const own = keys.color(hue);
     return numberAt(items.id, i) & 1 ? mix(own, 0xffffff, EVERY_OTHER) : own;
   });
-  // Categories have colours that differ, and those of sizes stand in an order.
+  // Category colors are already distinct, and size colors form a scale.
   if (by !== 'category' && by !== 'size') tellApart(picture, hues, color);
   return color;
 }

@@ -1,8 +1,8 @@
-// Segments, blocks and reserved ranges in the form of items, which can be coloured and searched.
+// Converts segments, blocks and reserved ranges to items, which can be colored and searched.
 
 import { NONE, type Items } from '../source/source';
 
-/** Blocks or ranges in the form of the items of a picture, numbered by their positions. */
+/** Converts blocks or ranges to picture items, numbered by position. */
 export function itemsOf(of: Pick<Items, 'address' | 'bytes' | 'from' | 'stack' | 'tags'> & Partial<Items>): Items {
   const { address, bytes, from, stack, tags, purpose } = of;
   return {

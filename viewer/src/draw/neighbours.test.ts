@@ -3,7 +3,7 @@ import { NONE } from '../source/source';
 import { SHADES, groupColor, mix, oklab } from '../style/colors';
 import { TOLD_APART, tellApart, touching } from './neighbours';
 
-/** Numbers that look random and are the same each time. */
+/** Returns pseudorandom numbers, the same each time. */
 function numbers(seed: number): (below: number) => number {
   let n = seed;
   return (below) => Math.floor(((n = (n * 1664525 + 1013904223) >>> 0) / 2 ** 32) * below);
@@ -11,7 +11,7 @@ function numbers(seed: number): (below: number) => number {
 
 const distance = (a: number, b: number) => Math.hypot(...oklab(a).map((x, i) => x - oklab(b)[i]!));
 
-/** A picture in which items begin and end from column to column, as allocations do. */
+/** Returns a picture in which items begin and end from column to column, like allocations. */
 function picture(seed: number, groups: number, columns = 120) {
   const random = numbers(seed);
   const hues: number[] = [];
@@ -40,7 +40,7 @@ test.for([
   [5, 12, false],
 ] as const)('no two that touch look alike: picture %i of %i groups, dark: %s', ([seed, groups, dark]) => {
   const { hues, ...runs } = picture(seed, groups);
-  // The largest have the colours of the palette; all others vary.
+  // The largest groups have palette colors; the others vary.
   const color = (hue: number) => groupColor(Math.imul(hue, 0x9e3779b1) >>> 0, hue >= SHADES, dark);
   const plain = hues.map((hue, i) => (i & 1 ? mix(color(hue), 0xffffff, 0.1) : color(hue)));
   const told = plain.slice();
@@ -52,14 +52,14 @@ test.for([
     });
     return least;
   };
-  // The picture has such that do before.
+  // Before the change, the picture has similar neighbors.
   if (groups > SHADES) expect(nearest(plain)).toBeLessThan(TOLD_APART);
   expect(nearest(told)).toBeGreaterThanOrEqual(TOLD_APART);
-  // Few are changed.
+  // Few colors change.
   expect(told.filter((one, i) => one !== plain[i]).length).toBeLessThan(told.length / 2);
 });
 
-test('what touches nothing like it keeps its colour', () => {
+test('an item without similar neighbors keeps its color', () => {
   const colors = Uint32Array.of(0xff0000, 0x00ff00, 0xff0000);
   const column = (...item: number[]) => ({
     start: Uint32Array.of(0, item.length),
@@ -68,7 +68,7 @@ test('what touches nothing like it keeps its colour', () => {
   });
   tellApart(column(0, 1, 2), Uint32Array.of(1, 2, 3), colors);
   expect([...colors]).toEqual([0xff0000, 0x00ff00, 0xff0000]);
-  // Of one group neighbours may look alike.
+  // Neighbors of one group may look alike.
   tellApart(column(0, 2), Uint32Array.of(1, 2, 1), colors);
   expect([...colors]).toEqual([0xff0000, 0x00ff00, 0xff0000]);
 });

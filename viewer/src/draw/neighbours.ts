@@ -1,23 +1,23 @@
-// Gives items that touch, of different groups, colours that can be told from each other. The colours of the largest groups can be; those
-// of the many others are more than there are colours, and where two that touch look alike one of them gets another lightness.
+// Gives touching items of different groups distinguishable colors. The largest groups have distinct colors; the many others share the
+// palette, and if two similar colors touch, one changes its lightness.
 
 import { numberAt } from '../numbers/at';
 import { NONE, type Picture } from '../source/source';
 import { lifted, oklab, type Rgb } from '../style/colors';
 
-/** How far colours are from each other, in Oklab, that can be told where they touch. */
+/** The least distance in Oklab of distinguishable touching colors. */
 export const TOLD_APART = 0.04;
 
-/** What an item may change its lightness by, what changes least first. */
+/** Possible lightness changes, smallest first. */
 const LIFTS = [0.07, -0.07, 0.12, -0.12, 0.17, -0.17] as const;
 
-/** What lies in which order in a picture. */
+/** The order of items in a picture. */
 export type Runs = Pick<Picture, 'start' | 'item' | 'end'>;
 
-/** The least rows of what is seen as a band, and not as a line. */
+/** The least rows of a band; lower items look like lines. */
 const BAND = 2;
 
-/** Calls `touch` for each two bands that touch in a picture, one above the other: once for the same two in columns side by side. */
+/** Calls `touch` for each pair of vertically touching bands, once per pair in a run of adjacent columns. */
 export function touching({ start, item, end }: Runs, items: number, touch: (below: number, above: number) => void): void {
   const last = new Uint32Array(items).fill(NONE);
   for (let c = 0; c + 1 < start.length; c += 1) {
@@ -37,9 +37,9 @@ export function touching({ start, item, end }: Runs, items: number, touch: (belo
   }
 }
 
-/** Changes the colours of items of a picture of which those that touch could not be told apart. `hues` are their groups. */
+/** Changes the colors of items that touch a similar color. `hues` are the items' groups. */
 export function tellApart(runs: Runs, hues: Uint32Array, colors: Uint32Array): void {
-  // Each colour once, by a number, with its three values behind each other.
+  // Number the distinct colors; `values` has three Oklab values per color.
   const numbers = new Map<Rgb, number>();
   const values: number[] = [];
   const numberOf = (color: Rgb) => {
@@ -51,7 +51,7 @@ export function tellApart(runs: Runs, hues: Uint32Array, colors: Uint32Array): v
     }
     return number;
   };
-  /** The square of the distance of two colours. */
+  /** Returns the squared distance of two colors. */
   const apart = (a: number, b: number) => {
     const [x, y, z] = [
       values[3 * a]! - values[3 * b]!,
@@ -74,7 +74,7 @@ export function tellApart(runs: Runs, hues: Uint32Array, colors: Uint32Array): v
     beside.get(below)?.push(above);
     beside.get(above)?.push(below);
   });
-  // Those with few neighbours first: mostly they leave those with many as they are.
+  // Items with few neighbors first, so that those with many mostly keep their colors.
   for (const [item, others] of [...beside].sort(([a, x], [b, y]) => x.length - y.length || a - b)) {
     const neighbours = [...new Set(others.map((other) => numberAt(number, other)))];
     const room = (one: number) => neighbours.reduce((least, other) => Math.min(least, apart(one, other)), Infinity);
@@ -91,10 +91,10 @@ export function tellApart(runs: Runs, hues: Uint32Array, colors: Uint32Array): v
   }
 }
 
-/** The most colours of which each is held against each other. */
+/** The most colors for which all pairs are compared. */
 const FEW = 64;
 
-/** Whether there are only few colours, and those of different groups can be told apart anyway. */
+/** Whether there are few colors, and those of different groups are all distinguishable. */
 function differ(number: Uint32Array, hues: Uint32Array, colors: number, apart: (a: number, b: number) => number): boolean {
   if (colors > FEW) return false;
   const hueOf = new Array<number | undefined>(colors);

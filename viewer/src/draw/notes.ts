@@ -1,4 +1,4 @@
-// Where notes lie above the plot: those that overlap in rows of their own.
+// Places notes above the plot; overlapping notes get separate rows.
 
 import { computed } from '@preact/signals';
 import { entryAt } from '../numbers/at';
@@ -7,7 +7,7 @@ import type { Note, Picture } from '../source/source';
 import { shownNotes } from '../state/notes';
 import { placeOf, spanOnAxis } from './hit';
 
-/** A note in pixels of the plot: its bar, and where its text begins and how much room it has. */
+/** A note in plot pixels: its bar, the start of its text, and the room for it. */
 export interface PlacedNote {
   note: Note;
   row: number;
@@ -17,7 +17,7 @@ export interface PlacedNote {
   room: number;
 }
 
-/** The row of each shown note: the first in which nothing overlaps it. A note on a moment takes one event. */
+/** Returns the row of each shown note: the first without an overlap. A note on a moment takes one event. */
 const rows = computed(() => {
   const ends: number[] = [];
   return shownNotes.value.map(({ from, to }) => {
@@ -28,10 +28,10 @@ const rows = computed(() => {
   });
 });
 
-/** How many rows there are. */
+/** The number of rows. */
 export const noteRows = computed(() => Math.max(0, ...rows.value.map((row) => row + 1)));
 
-/** The least width of a bar, and the one from which on a text that is too long for it is cut, and does not go on beside it. */
+/** The least width of a bar, and the width from which a long text is clipped instead of drawn beside the bar. */
 const BAR_LEAST = 3;
 const TEXT_FROM = 40;
 const GAP = 5;
@@ -42,7 +42,7 @@ function endsOf(picture: Picture, { from, to }: Note): readonly [number, number]
   return [at, at];
 }
 
-/** The notes that a viewport shows in the first `most` rows. */
+/** Returns the notes that a viewport shows in the first `most` rows. */
 export function placedNotes(picture: Picture, viewport: Viewport, most: number): PlacedNote[] {
   const placed: PlacedNote[] = [];
   const last = new Map<number, PlacedNote>();
@@ -53,7 +53,7 @@ export function placedNotes(picture: Picture, viewport: Viewport, most: number):
     const left = Math.max(xOf(viewport, from), 0);
     const right = Math.min(Math.max(xOf(viewport, to), left + BAR_LEAST), viewport.width);
     const before = last.get(row);
-    // A text ends where the next note of its row begins.
+    // A text ends where the next note in its row begins.
     if (before) before.room = Math.min(before.room, left - GAP - before.label);
     const label = right - left < TEXT_FROM ? right + GAP : left + GAP;
     const one = { note, row, left, right, label, room: viewport.width - label };
@@ -63,7 +63,7 @@ export function placedNotes(picture: Picture, viewport: Viewport, most: number):
   return placed;
 }
 
-/** The note in a row whose bar or text is at a pixel; null where there is none. */
+/** Returns the note whose bar or text is at a pixel of a row, or null. */
 export function noteAt(placed: readonly PlacedNote[], row: number, x: number): Note | null {
   const within = ({ row: of, left, right, label, room }: PlacedNote) =>
     of === row && x >= left - 1 && x <= Math.max(right, label + room);

@@ -1,20 +1,20 @@
-// Paints pictures into pixels, run by run: a path for each allocation would be too slow. A pixel is a number as a canvas keeps it
-// (`abgr`); where it is 0 the background shows.
+// Paints pictures into pixels, run by run, because a path per allocation would be too slow. A pixel is a canvas number (`abgr`); 0 lets
+// the background show.
 
 import { NONE, type Picture } from '../source/source';
 
-/** The colours of a picture's items, by their positions. */
+/** The colors of a picture's items, by position. */
 export interface ItemPaints {
   fill: Uint32Array;
-  /** The colour of the topmost row, of items that are high enough. */
+  /** The color of the topmost row, for items that are high enough. */
   edge: Uint32Array;
-  /** 1 where the item is hatched with the colour of its edge. */
+  /** 1 if the item is hatched in its edge color. */
   hatched: Uint8Array;
 }
 
-/** Rows that an item must have to get an edge: it would hide lower ones. */
+/** The least rows of an item with an edge; the edge would hide lower items. */
 const EDGE_FROM = 3;
-/** Pixels from one line of a hatching to the next. */
+/** The distance between hatching lines, in pixels. */
 const HATCH = 7;
 
 export function paintStack(pixels: Uint32Array, picture: Picture, paints: ItemPaints): void {
@@ -26,7 +26,7 @@ export function paintStack(pixels: Uint32Array, picture: Picture, paints: ItemPa
     let right = left + 1;
     while (right < width && column[right] === c) right += 1;
     let row = 0;
-    // Columns that show no moment have no runs.
+    // Columns without a moment have no runs.
     const last = start[c + 1] ?? 0;
     for (let r = start[c] ?? 0; r < last; r += 1) {
       const bottom = row;
@@ -66,14 +66,14 @@ export interface Line {
   /** In pixels. */
   thickness: number;
   dashed: boolean;
-  /** Whether steps are drawn without the upright lines between them, which would hide what is behind where values jump much. */
+  /** Whether steps are drawn without vertical lines between them; these would hide the stack where values jump a lot. */
   apart?: boolean;
 }
 
-/** Pixels of a dash together with the gap after it. */
+/** The length of a dash plus its gap, in pixels. */
 const DASH = 8;
 
-/** Paints a line of steps. What lies outside of the picture is cut off, and NaN leaves a gap. */
+/** Paints a step line. Values outside the picture are clipped, and NaN leaves a gap. */
 export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): void {
   const { width, height } = picture.window;
   const scale = height / (picture.high - picture.low);
@@ -90,10 +90,10 @@ export function paintLine(pixels: Uint32Array, picture: Picture, line: Line): vo
   }
 }
 
-/** The values of a dashed line: NaN in the gaps. */
+/** Returns the values of a dashed line: NaN in the gaps. */
 export const dashed = (values: Float64Array) => values.map((value, x) => (x % DASH < DASH / 2 ? value : NaN));
 
-/** The same line as paths, for an SVG: points of a pixel column and its value. NaN ends a path, and with `apart` each step does. */
+/** Returns the step line as SVG paths of (pixel column, value) points. NaN ends a path; with `apart`, each step does. */
 export function steps(values: Float64Array, apart: boolean): (readonly [number, number])[][] {
   const paths: (readonly [number, number])[][] = [];
   let before = NaN;

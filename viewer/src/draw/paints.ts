@@ -1,16 +1,16 @@
-// Fill, edge and hatching of the items of a picture, from their colours.
+// Fill, edge and hatching of a picture's items, from their colors.
 
 import type { Items } from '../source/source';
 import { abgr, mix, type Rgb } from '../style/colors';
 import type { ItemPaints } from './paint';
 
-/** The colour that is mixed into the edges of items. */
+/** The color that is mixed into the edges of items. */
 export const rimColor = (isDark: boolean): Rgb => (isDark ? 0x000000 : 0x10131a);
 
-/** How much darker the upper edge of an item is. */
+/** How much darker an item's upper edge is. */
 export const EDGE = 0.22;
 
-/** How items of these colours are painted. What was live before recording began is hatched. */
+/** Returns the paints of items with these colors. Memory live before recording began is hatched. */
 export function paintsOf(items: Items, color: Uint32Array, isDark: boolean, edge = (_item: number) => EDGE): ItemPaints {
   const rim = rimColor(isDark);
   const hatched = new Uint8Array(items.from.length);

@@ -1,4 +1,4 @@
-// A pen draws on a canvas, or writes the text of an SVG. So one function draws what the screen shows and what is saved.
+// A pen draws on a canvas or writes an SVG, so that one function draws the screen and the saved file.
 
 import { FONTS, cssFont, fitEnd, fitText, type Font } from './text-width';
 
@@ -8,22 +8,22 @@ export interface TextStyle {
   family?: Font['family'];
   size?: number;
   bold?: boolean;
-  /** The text is cut to so many pixels, with an ellipsis. */
+  /** The text is cut to this many pixels, with an ellipsis. */
   room?: number;
-  /** What is kept of a text that is cut; without it the beginning, and of a path the end. */
+  /** The kept part of a cut text. By default it is the beginning, or the end of a path. */
   keeps?: 'end';
 }
 
 export interface Pen {
   fill(x: number, y: number, width: number, height: number, color: string): void;
-  /** The border of a rectangle, drawn inside of it. */
+  /** Draws a rectangle's border inside the rectangle. */
   outline(x: number, y: number, width: number, height: number, color: string, thickness?: number): void;
   /** Fills a rectangle with diagonal lines. */
   hatch(x: number, y: number, width: number, height: number, color: string): void;
   path(points: readonly (readonly [number, number])[], color: string, thickness?: number): void;
-  /** Text, vertically centred on `y`. */
+  /** Draws text, vertically centered on `y`. */
   text(x: number, y: number, text: string, style: TextStyle): void;
-  /** Draws with another pen whose origin lies here. */
+  /** Draws with another pen whose origin is at this point. */
   moved(x: number, y: number, draw: Draw): void;
 }
 
@@ -172,7 +172,7 @@ const box = (x: number, y: number, w: number, h: number) =>
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&apos;' };
 
-/** Text for XML. Most control characters cannot stand in XML, not even escaped, and are replaced. */
+/** Escapes text for XML. Most control characters are not allowed in XML, even escaped, and are replaced. */
 export function escapeXml(text: string): string {
   return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]/g, '\ufffd').replace(/[&<>"']/g, (c) => ENTITIES[c] ?? '');
 }

@@ -4,7 +4,7 @@ import { areas, itemAt, linesOf, momentAt, overlayValues, placeOf, rowsBeforeRec
 import { paintLine, paintStack, steps } from './paint';
 import { rectangles } from './rectangles';
 
-// Four pixels wide, six high, and three distinct columns: item 0 (4 rows), then item 1 (2 rows) on it, a hole, nothing.
+// Four pixels wide, six high, and three distinct columns: item 0 (4 rows) with item 1 (2 rows) on it, a gap, nothing.
 const picture: Picture = {
   window: { stacked: 'allocated', axis: 'events', from: 0, to: 8, width: 4, height: 6, low: 0, high: 6, fit_reserved: false },
   low: 0,
@@ -47,7 +47,7 @@ test('runs become pixels, the bottom row last', () => {
   ]);
 });
 
-test('a line is cut off at the edges', () => {
+test('a line is clipped at the edges', () => {
   const pixels = new Uint32Array(24);
   const values = Float64Array.of(1, 1, 9, -9);
   paintLine(pixels, picture, { values, color: 5, thickness: 1, dashed: false });
@@ -113,7 +113,7 @@ test('an overlay keeps its peaks', () => {
   ]).toEqual([3, 3, 9, 4]);
 });
 
-test('an overlay keeps peaks beside the moments of the first and the last pixel', () => {
+test('an overlay keeps peaks next to the moments of the first and the last pixel', () => {
   expect([
     ...overlayValues(
       picture,
@@ -141,7 +141,7 @@ test('an overlay keeps peaks beside the moments of the first and the last pixel'
   ]).toEqual([2, 2, 2, 2]);
 });
 
-test('a saved line has the steps and gaps of the painted one', () => {
+test('a saved line has the steps and gaps of the painted line', () => {
   expect(steps(Float64Array.of(1, 1, 5, 5), false)).toEqual([
     [
       [0, 1],
@@ -173,14 +173,14 @@ test('a saved line has the steps and gaps of the painted one', () => {
   expect(steps(Float64Array.of(NaN, NaN), false)).toEqual([]);
 });
 
-test('neighbouring columns of an item are one rectangle', () => {
+test('adjacent columns of an item become one rectangle', () => {
   expect(rectangles(picture)).toEqual([
     { item: 0, left: 0, right: 3, bottom: 0, top: 4 },
     { item: 1, left: 2, right: 4, bottom: 4, top: 6 },
   ]);
 });
 
-test('active bytes are a line where they stand out', () => {
+test('active bytes get a line where they exceed the stack', () => {
   const active = Float64Array.of(4, 8, 8, 2);
   const large: Picture = { ...picture, window: { ...picture.window, height: 60 }, highest: { ...picture.highest, active } };
   const [line, reserved] = linesOf(large);

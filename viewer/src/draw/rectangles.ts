@@ -1,4 +1,4 @@
-// The runs of a picture as rectangles, for an SVG.
+// Converts a picture's runs to rectangles, for SVG.
 
 import { numberAt } from '../numbers/at';
 import { NONE, type Picture } from '../source/source';
@@ -11,7 +11,7 @@ export interface Rectangle {
   top: number;
 }
 
-/** Runs of one item at the same rows in neighbouring columns, joined. Columns are pixels from the left, rows from the bottom. */
+/** Joins runs of one item at equal rows in adjacent columns. Columns are pixels from the left, rows count from the bottom. */
 export function rectangles(picture: Picture): Rectangle[] {
   const { column, start, item, end, window } = picture;
   const found: Rectangle[] = [];
@@ -22,7 +22,7 @@ export function rectangles(picture: Picture): Rectangle[] {
     while (right < window.width && column[right] === c) right += 1;
     const next = new Map<number, Rectangle>();
     let bottom = 0;
-    // Columns that show no moment have no runs.
+    // Columns without a moment have no runs.
     const last = start[c + 1] ?? 0;
     for (let r = start[c] ?? 0; r < last; r += 1) {
       const [of, top] = [numberAt(item, r), numberAt(end, r)];

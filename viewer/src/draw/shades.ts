@@ -1,15 +1,14 @@
-// Which of the colours of the palette the largest groups have: one that their hue chooses, and of two that choose the same, the smaller
-// takes another.
+// Assigns palette colors to the largest groups: the one that the hue selects, or, if a larger group already has it, another.
 
 import { entryAt } from '../numbers/at';
 import type { Groups } from '../source/source';
 import { SHADES } from '../style/colors';
 
-/** The shades of the largest groups by their hues. Those of one recording differ from each other. */
+/** Returns the shades of the largest groups by hue. Shades within one recording are distinct. */
 export function shadesOf(all: Iterable<Pick<Groups, 'hue'>>): ReadonlyMap<number, number> {
   const lists = [...all].map(({ hue }) => [...new Set(hue.filter((one) => one !== 0))].slice(0, SHADES));
   const shades = new Map<number, number>();
-  // In turns, so that the largest of each recording keep what their hues choose.
+  // Alternate between recordings, so that the largest groups of each keep the shades that their hues select.
   for (let rank = 0; rank < SHADES; rank += 1) {
     for (const list of lists) {
       const hue = list[rank];

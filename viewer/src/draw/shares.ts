@@ -1,4 +1,4 @@
-// How much each group holds: what the legend lists.
+// The groups and bytes listed in the legend.
 
 import { computed } from '@preact/signals';
 import { itemsBy } from './item-colors';
@@ -14,11 +14,11 @@ import { stacked } from '../state/window';
 /** The most groups in the legend. */
 const MOST = 12;
 
-/** The first and the last of the moments that the legend is about. */
+/** The first and last moment that the legend covers. */
 const asks = computed(() => (span.value ?? [shownMoment.value, shownMoment.value]).join(' '));
 const restedMoments = rested(asks, 80);
 
-/** What the legend lists, and by what; null where each allocation has a colour of its own, and until it is known. */
+/** The legend's entries and their grouping; null until known, and if each allocation has its own color. */
 export const shares = asked((unwanted) => {
   const by = itemsBy.value;
   const all = current.value;

@@ -1,20 +1,20 @@
-// The pictures of the timeline that were drawn last, for whatever reads them.
+// The most recently drawn pictures of the timeline, for other parts of the page.
 
 import { computed, signal } from '@preact/signals';
 import type { Picture } from '../source/source';
 import { ofCurrent } from '../state/recordings';
 
-/** A picture that was drawn, and the device that it shows (`scope` in state/place.ts). */
+/** A drawn picture and its device (`scope` in state/place.ts). */
 export interface DrawnPicture {
   scope: string;
   picture: Picture;
 }
 
-/** The picture that was drawn last for exactly the window that was asked for, and the same once drawing has rested. */
+/** The last picture drawn for exactly the requested window, and the same after drawing has paused. */
 export const drawn = { last: signal<DrawnPicture | null>(null), rested: signal<DrawnPicture | null>(null) };
-/** The picture that is on the screen, of the shown device; null where none is drawn yet. */
+/** The picture on the screen, for the shown device; null until one is drawn. */
 export const shownPicture = ofCurrent(drawn.last);
-/** The same, updated only once drawing has rested: for texts, which need not follow the pointer. */
+/** Like `shownPicture`, but updated only after drawing has paused: for texts, which need not follow the pointer. */
 export const restedPicture = ofCurrent(drawn.rested);
-/** Whether the shown device has a picture: what stands beside it, and is not seen before it, is asked after it. */
+/** Whether the shown device has a picture. Secondary content is requested only after it. */
 export const hasPicture = computed(() => shownPicture.value !== null);

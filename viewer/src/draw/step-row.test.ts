@@ -30,14 +30,14 @@ const labels = (of: Steps, from: number, to: number) =>
   stepLabels(stepRows(of, 'events'), viewport(from, to), (text) => 6 * text.length);
 const texts = (of: Steps, from: number, to: number) => labels(of, from, to).map(({ text }) => text);
 
-test('every step has its number in its middle where there is room', () => {
+test('every step has its number at its center if there is room', () => {
   expect(labels(steps(4), 0, 40)).toMatchObject([
     { text: '1', x: 125 },
     { text: '2', x: 375 },
     { text: '3', x: 625 },
     { text: '4', x: 875 },
   ]);
-  // Of a step that is seen in part, the middle of that part.
+  // For a partly visible step, the center of the visible part.
   expect(labels(steps(4), 5, 15)).toMatchObject([
     { text: '1', x: 250 },
     { text: '2', x: 750 },
@@ -45,7 +45,7 @@ test('every step has its number in its middle where there is room', () => {
   expect(texts(steps(4), 40, 50)).toEqual([]);
 });
 
-test('of many steps round numbers stay, and lie apart', () => {
+test('of many steps, round numbers stay, with gaps between them', () => {
   const many = steps(3000);
   const shown = labels(many, 0, 30_000);
   expect(shown.length).toBeGreaterThan(10);
@@ -72,7 +72,7 @@ test('an unusual step keeps its number, and others give way', () => {
   expect(shown).not.toContain('1,400');
 });
 
-test('the step at a place, the unusual one before its neighbours', () => {
+test('the step at a position, unusual steps before their neighbors', () => {
   const many = steps(30_000, [777]);
   expect(stepAt(many, 'events', viewport(0, 300_000), 7700)).toBe(777);
   expect(stepAt(many, 'events', viewport(7600, 7900), 7765)).toBe(776);

@@ -1,4 +1,4 @@
-// The row of steps above the plot: which steps it shows, which of them have a number, and which one lies at a place.
+// The step row above the plot: the visible steps, their labels, and the step at a position.
 
 import { entryAt } from '../numbers/at';
 import { firstThat } from '../numbers/bisect';
@@ -7,7 +7,7 @@ import { keptByAxis, rowOf, spanAt, spanEnds, visibleSpans, type Row } from '../
 import type { Axis, Steps } from '../source/source';
 import { stepNumber } from '../text/units';
 
-/** All steps, and those that make other allocations than most. */
+/** All steps, and the steps with unusual allocations. */
 export interface StepRows {
   all: Row;
   unusual: Row;
@@ -18,25 +18,25 @@ export const stepRows = keptByAxis((steps: Steps, axis): StepRows => {
   return { all: row(steps.peak.map((_, step) => step)), unusual: row(steps.unusual) };
 });
 
-/** The step at a place on the axis; an unusual one before its neighbours, over which it is drawn. Null: none. */
+/** Returns the step at a position on the axis, or null. Unusual steps win over the neighbors that they are drawn over. */
 export function stepAt(steps: Steps, axis: Axis, viewport: Viewport, at: number): number | null {
   const { all, unusual } = stepRows(steps, axis);
   return spanAt(unusual, viewport, at) ?? spanAt(all, viewport, at);
 }
 
-/** The number of a step, and where its middle lies in pixels. */
+/** The label of a step, and the pixel position of the step's center. */
 export interface StepLabel {
   text: string;
   x: number;
   isUnusual: boolean;
 }
 
-/** The least room between two numbers, in pixels. */
+/** The least room between two labels, in pixels. */
 const APART = 6;
 
 /**
- * The numbers that have room in a viewport: those of unusual steps first, and of the others each, or every second, fifth, tenth and so
- * on. `widthOf` measures a text, in pixels.
+ * Returns the step labels that fit in a viewport: those of unusual steps first, then every, every second, fifth or tenth other step, and
+ * so on. `widthOf` measures a text in pixels.
  */
 export function stepLabels(rows: StepRows, viewport: Viewport, widthOf: (text: string, bold: boolean) => number): StepLabel[] {
   const labels: (StepLabel & { left: number; right: number })[] = [];
@@ -61,7 +61,7 @@ export function stepLabels(rows: StepRows, viewport: Viewport, widthOf: (text: s
   return labels;
 }
 
-/** The first of 1, 2, 5, 10, 20 ... that is not below `least`. */
+/** Returns the first of 1, 2, 5, 10, 20 ... that is at least `least`. */
 function roundFrom(least: number): number {
   const power = 10 ** Math.max(Math.floor(Math.log10(least)), 0);
   return [1, 2, 5, 10].map((n) => n * power).find((n) => n >= least) ?? power;

@@ -1,4 +1,4 @@
-// The width of text as it is drawn, added up from characters that are measured once.
+// Measures drawn text as a sum of cached character widths.
 
 import { labelParts } from '../text/labels';
 
@@ -30,7 +30,7 @@ function charWidth(char: string, font: string): number {
   return width;
 }
 
-/** The longest end of a text that is at most `room` pixels wide. */
+/** Returns the longest end of a text that is at most `room` pixels wide. */
 function endWithin(text: string, css: string, room: number): string {
   const chars = [...text];
   let from = chars.length;
@@ -41,7 +41,7 @@ function endWithin(text: string, css: string, room: number): string {
   return chars.slice(from).join('');
 }
 
-/** `text` cut at its beginning with an ellipsis to at most `room` pixels; empty where not even three characters fit. */
+/** Cuts the beginning of `text` with an ellipsis to at most `room` pixels; returns an empty text if not even three characters fit. */
 export function fitEnd(text: string, font: Font, room: number): string {
   if (textWidth(text, font) <= room) return text;
   const css = cssFont(font);
@@ -49,7 +49,10 @@ export function fitEnd(text: string, font: Font, room: number): string {
   return [...end].length >= 2 ? `…${end}` : '';
 }
 
-/** `text` cut with an ellipsis to at most `room` pixels, a path in it at its beginning; empty where not even three characters fit. */
+/**
+ * Cuts `text` with an ellipsis to at most `room` pixels; a path in it is cut at its beginning. Returns an empty text if not even three
+ * characters fit.
+ */
 export function fitText(text: string, font: Font, room: number): string {
   const css = cssFont(font);
   const dots = charWidth('…', css);

@@ -9,12 +9,12 @@ export interface Tick {
 
 function along(from: number, to: number, step: number, label: (at: number) => string): Tick[] {
   const ticks: Tick[] = [];
-  // Multiples, for sums of steps would gather errors.
+  // Multiples avoid accumulating rounding errors.
   for (let i = Math.ceil(from / step); i * step <= to; i += 1) ticks.push({ at: i * step, label: label(i * step) });
   return ticks;
 }
 
-/** The smallest step that is at least `least`: 1, 2 or 5 times a power of ten. */
+/** Returns the smallest step that is at least `least`: 1, 2 or 5 times a power of ten. */
 function decimalStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return ([1, 2, 5].find((n) => n * power >= least) ?? 10) * power;
@@ -23,14 +23,14 @@ function decimalStep(least: number): number {
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 const unitOf = (n: number) => Math.min(Math.max(Math.floor(Math.log2(Math.max(n, 1)) / 10), 0), UNITS.length - 1);
 
-/** Ticks of bytes, at most about `most`. Their step is a power of two, so that all labels are short in some unit. */
+/** Returns about `most` ticks of bytes. Their step is a power of two, so that all labels are short in some unit. */
 export function byteTicks(low: number, high: number, most: number): Tick[] {
   if (!(high > low)) return [];
   const step = 2 ** Math.max(Math.ceil(Math.log2((high - low) / Math.max(most, 1))), 0);
   return along(low, high, step, (at) => byteLabel(at, step));
 }
 
-/** `16 MiB`, `1.5 GiB`: exact with at most three decimals, else in the unit of `step`. */
+/** Formats `16 MiB` or `1.5 GiB`: exact if three decimals suffice, else in the unit of `step`. */
 export function byteLabel(at: number, step: number): string {
   if (at === 0) return '0 B';
   const own = at / 1024 ** unitOf(at);
@@ -38,7 +38,7 @@ export function byteLabel(at: number, step: number): string {
   return `${count(at / 1024 ** unitOf(step))} ${UNITS[unitOf(step)]}`;
 }
 
-/** Ticks of an axis of moments, at most about `most`: event n stands where moment n + 1, which lies after it, begins. */
+/** Returns about `most` ticks of an axis of moments. Event n is at the start of moment n + 1, which follows it. */
 export function eventTicks(from: number, to: number, most: number): Tick[] {
   if (!(to > from)) return [];
   const step = Math.max(decimalStep((to - from) / Math.max(most, 1)), 1);
@@ -48,10 +48,10 @@ export function eventTicks(from: number, to: number, most: number): Tick[] {
 
 const SECOND = 1e6;
 const DAY = 86400 * SECOND;
-/** Steps of a minute and more. */
+/** Steps of a minute or more. */
 const LONG_STEPS = [...[60, 120, 300, 600, 1800, 3600, 7200, 21600].map((s) => s * SECOND), DAY];
 
-/** Ticks of an axis of microseconds, at most about `most`. */
+/** Returns about `most` ticks of an axis of microseconds. */
 export function timeTicks(from: number, to: number, most: number): Tick[] {
   if (!(to > from)) return [];
   const least = (to - from) / Math.max(most, 1);

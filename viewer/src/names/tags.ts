@@ -1,4 +1,4 @@
-// Streams, pools, modules and categories in the words of the reports, and what is known of an allocation as names and values to show.
+// Formats streams, pools, modules and categories as the reports do, and an allocation's tags as names and values.
 
 import { numberAt } from '../numbers/at';
 import { SEGMENT_KINDS, type Category, type Purpose, type Segments, type Tags } from '../source/source';
@@ -8,27 +8,27 @@ export function poolName(pool: Tags['pool']): string {
   return pool[0] === 0 && pool[1] === 0 ? 'default pool' : `private pool (${pool[0]}, ${pool[1]})`;
 }
 
-/** Streams are recorded as addresses. */
+/** Formats a stream; streams are recorded as addresses. */
 export const streamName = (stream: number) => (stream === 0 ? 'default stream' : `stream 0x${stream.toString(16)}`);
 
-/** `default pool, stream 0x3`. */
+/** Formats `default pool, stream 0x3`. */
 export const poolText = (tags: Tags | undefined) => `${poolName(tags?.pool ?? null)}, ${streamName(tags?.stream ?? 0)}`;
 
-/** `large`, `large, expandable`. */
+/** Formats `large` or `large, expandable`. */
 export const kindText = ({ kind, expandable }: Pick<Segments, 'kind' | 'expandable'>, i: number) =>
   `${SEGMENT_KINDS[numberAt(kind, i)]}${expandable[i] ? ', expandable' : ''}`;
 
-/** `optimizer state`. */
+/** Formats `optimizer state`. */
 export const categoryText = (category: Category | null) => (category === null ? 'no category' : category.replaceAll('_', ' '));
 
-/** The module that made something, by its path in the model. */
+/** Formats the allocating module, by its path in the model. */
 export const layerText = (layer: string | null) =>
   layer === null ? '(no module)' : layer === '' ? '(the outermost module)' : layer;
 
-/** Whether a text says something: PyTorch writes `N/A` where nothing is compiled. */
+/** Whether a text is meaningful: PyTorch writes `N/A` for uncompiled code. */
 const isTold = (text: string | null): text is string => text !== null && text !== '' && text !== 'N/A';
 
-/** What an allocation is for, and why that is said: `gradient: the backward pass left it behind`. */
+/** Returns an allocation's category and its evidence: `gradient: the backward pass allocated and retained it`. */
 export const purposeFacts = (purpose: Purpose | undefined): [name: string, value: string][] =>
   purpose ? [['category', `${categoryText(purpose.category)}: ${purpose.because}`]] : [];
 

@@ -1,4 +1,4 @@
-/** The first number from `from` up to `to` for which `holds` is true, `to` where there is none. Once true it must stay true. */
+/** Returns the first number in `from..to` for which `holds` is true, or `to`. Once true, `holds` must stay true. */
 export function firstThat(from: number, to: number, holds: (i: number) => boolean): number {
   let [low, high] = [from, to];
   while (low < high) {

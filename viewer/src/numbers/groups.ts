@@ -1,8 +1,8 @@
-// Long lists as few groups.
+// Reduces long lists to few groups.
 
 import { entryAt } from './at';
 
-/** Cuts positions 0 to `values.length - 1` into at most `most` groups in a row, about as long, and gives the highest of each. */
+/** Cuts positions 0 to `values.length - 1` into at most `most` similar runs, and returns the position of each run's highest value. */
 export function highestOfGroups(values: readonly number[], most: number): number[] {
   const groups = Math.min(values.length, most);
   return Array.from({ length: groups }, (_, group) => {

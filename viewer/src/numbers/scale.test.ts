@@ -3,7 +3,7 @@ import { atOf, bytesOf, clamped, panned, xOf, yOf, zoomed, type Viewport } from 
 
 const viewport: Viewport = { from: 100, to: 300, low: 0, high: 1000, width: 400, height: 200 };
 
-test('there and back', () => {
+test('conversion there and back', () => {
   expect(xOf(viewport, 150)).toBe(100);
   expect(atOf(viewport, 100)).toBe(150);
   expect(yOf(viewport, 250)).toBe(150);
@@ -16,7 +16,7 @@ test('a range keeps its width at the ends', () => {
   expect(clamped([-50, 5000], [0, 1000])).toEqual([0, 1000]);
 });
 
-test('zooming keeps the place', () => {
+test('zooming keeps the position', () => {
   const [from, to] = zoomed([0, 1000], [0, 1000], 0.5, 250, 4);
   expect([from, to]).toEqual([125, 625]);
   expect(zoomed([10, 14], [0, 1000], 0.1, 12, 4)).toEqual([10, 14]);

@@ -15,7 +15,7 @@ const inner = row(spans, [1]);
 const viewport: Viewport = { from: 0, to: 100, low: 0, high: 1, width: 100, height: 10 };
 const seen = (row: Row, over: Partial<Viewport> = {}) => [...visibleSpans(row, { ...viewport, ...over })];
 
-test('spans in a viewport, at most one a pixel', () => {
+test('intervals in a viewport, at most one per pixel', () => {
   expect(seen(outer)).toEqual([
     { number: 0, left: 10, right: 50 },
     { number: 2, left: 60, right: 90 },
@@ -34,13 +34,13 @@ test('spans in a viewport, at most one a pixel', () => {
   expect(seen(row(many, [...starts.keys()]), { from: 3000, to: 3005 }).map((s) => s.number)).toEqual([1000, 1001]);
 });
 
-test('a span that reaches over later ones is seen to its end', () => {
+test('an interval that reaches beyond later ones is visible to its end', () => {
   const crossing = row({ ...spans, to: Uint32Array.of(80, 30, 90) }, [0, 1, 2]);
   expect(seen(crossing, { from: 40, to: 50 }).map((s) => s.number)).toEqual([0]);
   expect(spanAt(crossing, viewport, 45)).toBe(0);
 });
 
-test('the span at a place', () => {
+test('the interval at a position', () => {
   expect(spanAt(outer, viewport, 25)).toBe(0);
   expect(spanAt(inner, viewport, 25)).toBe(1);
   expect(spanAt(outer, viewport, 55)).toBeNull();

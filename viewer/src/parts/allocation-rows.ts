@@ -1,4 +1,4 @@
-// Rows of the table of allocations: read page by page when they come into view. The pages that were read last are kept.
+// Rows of the allocation table, read page by page when they come into view. The most recent pages are cached.
 
 import { useEffect, useReducer, useRef } from 'preact/hooks';
 import { numberAt } from '../numbers/at';
@@ -6,23 +6,23 @@ import { newest, type Newest } from '../source/newest';
 import { NONE, ORIGINS, type Allocations, type AllocationsQuery, type Purpose, type Tables, type Tags } from '../source/source';
 import { reason } from '../text/reason';
 
-/** What the table is asked for, but for the rows. */
+/** The table query without the row range. */
 export type TableQuery = Omit<AllocationsQuery, 'first' | 'count'>;
 
-/** Asks for some rows. */
+/** Requests some rows. */
 export type AskRows = (first: number, count: number, unwanted?: AbortSignal) => Promise<Allocations>;
 
 export interface AllocationRow {
   id: number;
   address: number;
-  /** Which of the allocations at this address it is, from 0. */
+  /** The position among the allocations at this address, from 0. */
   version: number;
   bytes: number;
   requested: number;
-  /** The event that made it; null: it was live before recording began. The event that freed it; null: nothing did. */
+  /** The allocating event; null if live before recording began. The freeing event; null if never freed. */
   made: number | null;
   freed: number | null;
-  /** When that was, in microseconds after the first event; null where it is not known. */
+  /** Their times in microseconds after the first event; null if unknown. */
   madeUs: number | null;
   freedUs: number | null;
   stack: number;
@@ -58,7 +58,7 @@ export function rowOf(page: Allocations, at: number, { tags, purposes }: Tables)
   };
 }
 
-/** Rows in a page, and pages that are kept. */
+/** Rows per page, and cached pages. */
 const PAGE = 256;
 const KEPT = 64;
 
@@ -70,19 +70,19 @@ interface Rows {
 }
 
 export interface RowPages {
-  /** How often pages were answered. */
+  /** Counts the answered pages. */
   answered: number;
-  /** Null until the first page is there. */
+  /** Null until the first page arrives. */
   total: Pick<Allocations, 'count' | 'bytes'> | null;
-  /** Whether a newer table is under way. */
+  /** Whether a newer table has been requested. */
   pending: boolean;
   error: string | null;
   get: (row: number) => { page: Allocations; at: number } | null;
-  /** Asks for those of these rows that are missing; the last is not included. */
+  /** Requests the missing rows in the half-open range `first..last`. */
   need: (first: number, last: number) => void;
 }
 
-/** The rows that `ask` gives, in pages. Where `key` changes, the former rows stay until the new ones come; `scope` is their recording. */
+/** Returns the rows of `ask` in pages. When `key` changes, the old rows stay until new ones arrive; `scope` names their recording. */
 export function useRowPages(scope: string, key: string, ask: AskRows): RowPages {
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
   const shown = useRef<Rows | null>(null);

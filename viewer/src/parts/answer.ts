@@ -1,11 +1,11 @@
-// Asks the source from a component.
+// Queries the source from a component.
 
 import { useEffect, useReducer, useRef } from 'preact/hooks';
 import { newest, type Newest } from '../source/newest';
 import { reason } from '../text/reason';
 
 export interface Answer<T> {
-  /** The newest answer; it may belong to an older key while the next one is under way. */
+  /** The newest answer; it may belong to an older key while the next request runs. */
   value: T | null;
   pending: boolean;
   error: string | null;
@@ -25,9 +25,8 @@ interface Last<T> {
 }
 
 /**
- * Asks whenever `key` changes, while it is rendered and not after: one request under way at a time, and after it the newest.
- * Until an answer comes the former one stays, unless it was of another `scope` (another recording). Without `ask` nothing
- * is asked.
+ * Requests whenever `key` changes while the component is rendered: one request at a time, then the newest. Until an answer arrives, the
+ * former one stays, unless it belongs to another `scope` (another recording). Without `ask` nothing is requested.
  */
 export function useAnswer<T>(scope: string, key: string, ask: ((unwanted: AbortSignal) => Promise<T>) | null): Answer<T> {
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);

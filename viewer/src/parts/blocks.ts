@@ -1,4 +1,4 @@
-// The blocks of a layout by their allocations.
+// The blocks of a layout by allocation.
 
 import { stackTitle } from '../draw/color-keys';
 import { numberAt } from '../numbers/at';

@@ -4,7 +4,7 @@ import { callTree, follow, pathTo, stepsTo, type Node } from './calls';
 
 const names: Pick<Names, 'label'> = { label: ['train.py:10 main', 'operator()', 'operator()'] };
 
-/** main called two functions of one label; behind it what has no stack, and what was there before with no stack. */
+/** main called two functions with one label; then memory without a stack, and memory live before recording without a stack. */
 const calls: Calls = {
   parent: Uint32Array.of(NONE, 0, 0, NONE, NONE, 4),
   frame: Uint32Array.of(0, 1, 2, NONE, NONE, NONE),
@@ -19,7 +19,7 @@ const calls: Calls = {
 };
 const root = callTree(calls, names as Names);
 
-test('the root has what the outermost calls have', () => {
+test('the root has the sums of the outermost calls', () => {
   expect([root.bytes, root.count, root.before, root.countBefore, root.found, root.weight]).toEqual([112, 6, 9, 3, 60, 114]);
   expect(root.children.map((c) => [c.label, c.bytes])).toEqual([
     ['train.py:10 main', 100],
@@ -28,13 +28,13 @@ test('the root has what the outermost calls have', () => {
   ]);
 });
 
-test('nodes that share a label are told apart', () => {
+test('nodes that share a label are distinct', () => {
   const walk = (node: Node): Node[] => [node, ...node.children.flatMap(walk)];
   expect(walk(root)).toHaveLength(7);
   for (const node of walk(root)) expect(follow(root, stepsTo(node))).toBe(node);
 });
 
-test('a path that is gone is followed as far as it is there', () => {
+test('a missing path is followed as far as it exists', () => {
   expect(follow(root, [0, 9]).label).toBe('train.py:10 main');
   expect(pathTo(follow(root, [0, 2])).map((n) => n.label)).toEqual(['all allocated', 'train.py:10 main', 'operator()']);
 });

@@ -1,21 +1,21 @@
-// The call tree of what is live, as nodes that name each other: callers above, what they called beneath.
+// The call tree of live memory, as linked nodes: callers above callees.
 
 import { entryAt, numberAt } from '../numbers/at';
 import { NONE, type Calls, type Names } from '../source/source';
 
 export interface Node {
   label: string;
-  /** The number of the frame; null where the node stands for something else. */
+  /** The frame's number; null if the node is not a frame. */
   frame: number | null;
   parent: Node | null;
   depth: number;
-  /** Bytes that are live at the moment, allocated in this node or below it. */
+  /** Live bytes at the moment, allocated in this node or below it. */
   bytes: number;
   count: number;
-  /** Bytes and blocks at the moment that is compared with; 0 without one. */
+  /** Bytes and blocks at the compared moment; 0 without one. */
   before: number;
   countBefore: number;
-  /** How many of the bytes the search finds. */
+  /** Bytes that the search matches. */
   found: number;
   /** Its width in the picture. */
   weight: number;
@@ -23,7 +23,7 @@ export interface Node {
   children: Node[];
 }
 
-/** The tree of an answer, in which callers stand before those they call. */
+/** Builds the tree from an answer that lists callers before callees. */
 export function callTree(calls: Calls, names: Names): Node {
   const root: Node = {
     label: 'all allocated',
@@ -63,21 +63,21 @@ export function callTree(calls: Calls, names: Names): Node {
   return root;
 }
 
-/** The chain from the root to `node`, both included. */
+/** Returns the chain from the root to `node`, including both. */
 export function pathTo(node: Node): Node[] {
   const path: Node[] = [];
   for (let n: Node | null = node; n; n = n.parent) path.push(n);
   return path.reverse();
 }
 
-/** Names a node among its siblings: by the number of its frame, for several frames may have one label. */
+/** Identifies a node among its siblings by frame number, because several frames may share a label. */
 export type Step = string | number;
 const stepTo = (node: Node): Step => node.frame ?? node.label;
 
-/** The steps from the root to `node`. */
+/** Returns the steps from the root to `node`. */
 export const stepsTo = (node: Node): Step[] => pathTo(node).slice(1).map(stepTo);
 
-/** The node to which these steps lead in a tree of the same names; where a step is missing, the last node before it. */
+/** Follows steps in a tree of the same names; stops at the last node found if a step is missing. */
 export function follow(root: Node, steps: readonly Step[]): Node {
   let node = root;
   for (const step of steps) {

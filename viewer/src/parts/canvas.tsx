@@ -14,18 +14,18 @@ export interface CanvasProps {
 }
 
 /**
- * A canvas that is drawn whenever it is rendered, and whenever a signal changes that `draw` reads. Screen readers do not see it:
- * what it shows must stand in words elsewhere.
+ * A canvas that is redrawn on each render, and whenever a signal changes that `draw` reads. It is hidden from screen readers, so its
+ * content must also be available as text.
  */
 export function Canvas({ width, height, draw, drawn, class: name, canvasRef }: CanvasProps) {
   const own = useRef<HTMLCanvasElement>(null);
   const ref = canvasRef ?? own;
   const [, redraw] = useReducer((n: number, _: null) => n + 1, 0);
-  // Drawn before the browser paints, so that the canvas changes together with what is around it.
+  // Draw before the browser paints, so that the canvas changes together with its surroundings.
   useLayoutEffect(() => {
     let isDrawn = false;
     return effect(() => {
-      // A signal has changed: rendered again, and so drawn once together with everything else that changed.
+      // A signal changed: render again, to draw only once with all other changes.
       if (isDrawn) return redraw(null);
       isDrawn = true;
       const canvas = ref.current;

@@ -12,9 +12,9 @@ interface CategorySum {
   bytes: number;
 }
 
-/** What memory is for, by the bytes of each of CATEGORIES, as one bar and in words; a click shows a category alone, everywhere. */
+/** A bar with the bytes of each of CATEGORIES, and the same in words. A click shows only that category, everywhere. */
 export function CategoryBar({ held }: { held: readonly number[] }) {
-  // In the order in which all pictures stack them.
+  // Same order as in all pictures.
   const sums = CATEGORIES.map((category, i): CategorySum => ({ category, bytes: held[i] ?? 0 })).filter(({ bytes }) => bytes > 0);
   const total = sums.reduce((sum, { bytes }) => sum + bytes, 0);
   const color = ({ category }: CategorySum) => css(categoryColor(category, dark.value));

@@ -11,7 +11,7 @@ const rows: Row[] = [
   { name: 'a', n: 3 },
 ];
 
-test('sorting keeps what has no value last', () => {
+test('sorting puts rows without a value last', () => {
   const n = countColumn<Row>('n', 'N', (r) => r.n);
   expect(sorted(rows, n, true).map((r) => r.n)).toEqual([3, 2, null]);
   expect(sorted(rows, n, false).map((r) => r.n)).toEqual([2, 3, null]);
@@ -22,7 +22,7 @@ test('text sorts by the numbers in it', () => {
   expect(sorted(rows, name, false).map((r) => r.name)).toEqual(['a', 'b9', 'b10']);
 });
 
-test('a cell of bytes has a unit, its title every digit', () => {
+test('a cell of bytes has a unit, its title all digits', () => {
   const column = bytesColumn<number>('bytes', 'Bytes', (n) => n, 4096);
   expect([column.text(2048), column.exact(2048), column.value(2048), column.bar!(2048)]).toEqual([
     '2.00 KiB',
@@ -32,14 +32,14 @@ test('a cell of bytes has a unit, its title every digit', () => {
   ]);
 });
 
-test('addresses sort as numbers and are saved as they are written', () => {
+test('addresses sort as numbers and are saved as displayed', () => {
   const column = addressColumn<number>('address', 'Address', (n) => n);
   const addresses = [0x7f9a00000, 0x1000, 0x7f1000000];
   expect(sorted(addresses, column, false)).toEqual([0x1000, 0x7f1000000, 0x7f9a00000]);
   expect(sorted(addresses, column, true).map(column.value)).toEqual(['0x7f9a00000', '0x7f1000000', '0x1000']);
 });
 
-test('sorting reads a value once a row', () => {
+test('sorting reads a value once per row', () => {
   let read = 0;
   const column = textColumn<number>('text', 'Text', (n) => {
     read += 1;

@@ -1,4 +1,4 @@
-// The columns of tables, by what they hold. A cell shows a rounded text; its title and what is saved have the exact value.
+// Table columns by type. A cell shows rounded text; its title and the saved file have the exact value.
 
 import type { Cell } from '../save/csv';
 import { address, bytes, count, signedBytes } from '../text/units';
@@ -8,16 +8,16 @@ export interface Column<R> {
   key: string;
   title: string;
   numeric: boolean;
-  /** What is saved, and what rows are sorted by where there is no `order`. */
+  /** The saved value; also the sort key if there is no `order`. */
   value: (row: R) => Cell;
   order?: (row: R) => number;
   text: (row: R) => string;
   exact: (row: R) => string;
-  /** The value's part of the whole, from 0 to 1, drawn as a bar behind the text. */
+  /** The value's share of the whole, from 0 to 1, drawn as a bar behind the text. */
   bar?: (row: R) => number;
-  /** The colour that the row has in pictures, as CSS writes it; null where these have others. */
+  /** The row's color in pictures, as CSS; null if pictures use other colors. */
   swatch?: (row: R) => string | null;
-  /** Whether the column takes the width that the others leave. */
+  /** Whether the column takes the remaining width. */
   wide?: boolean;
   /** An explanation of the title. */
   hint?: string;
@@ -68,10 +68,10 @@ function number<R>(
   };
 }
 
-/** Compares texts, numbers in them by their values. Made once, for making one is slow. */
+/** Compares texts with numbers by value. Shared, because creating a collator is slow. */
 const TEXTS = new Intl.Collator('en', { numeric: true });
 
-/** A sorted copy of the rows. Those without a value come last in both directions. */
+/** Returns a sorted copy of the rows. Rows without a value come last in both directions. */
 export function sorted<R>(rows: readonly R[], column: Column<R>, descending: boolean): R[] {
   const sign = descending ? -1 : 1;
   const by = column.order ?? column.value;

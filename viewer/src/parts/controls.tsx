@@ -13,7 +13,7 @@ export interface ChoiceProps<T extends string> {
   choose: (value: T) => void;
 }
 
-/** A choice of which all options are visible: radio buttons in a row. */
+/** Radio buttons in a row. */
 export function Segmented<T extends string>({ label, choices, value, choose }: ChoiceProps<T>) {
   const name = useId();
   return (
@@ -56,7 +56,7 @@ export function Select<T extends string>({ label, choices, value, choose }: Choi
 export interface ButtonProps {
   onClick: () => void;
   children: ComponentChildren;
-  /** A longer name, where the text alone does not say what the button does. */
+  /** A longer name, if the text alone is not clear. */
   label?: string;
   disabled?: boolean;
 }
@@ -75,7 +75,7 @@ export function Button({ onClick, children, label, disabled = false }: ButtonPro
   );
 }
 
-/** What stands in a panel that has nothing to show. */
+/** The content of a panel that has nothing to show. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="panel-empty">
@@ -85,7 +85,7 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-/** What stands in a panel while its answer is under way, or where asking failed. */
+/** The content of a panel while its answer is pending, or after a failed request. */
 export function Waiting({ error, what }: { error: string | null; what: string }) {
   return error ? (
     <Empty title="This could not be read.">

@@ -1,7 +1,7 @@
 import { KINDS, type Counters } from '../source/source';
 import { bytes, count } from '../text/units';
 
-/** The four kinds of bytes in a row, each in its colour. */
+/** The four kinds of bytes in a row, each in its color. */
 export function CounterRow({ counters }: { counters: Counters }) {
   return (
     <dl class="counters">

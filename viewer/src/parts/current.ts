@@ -6,13 +6,13 @@ import { count } from '../text/units';
 export interface Current {
   file: number;
   device: number;
-  /** Names file and device; `useAnswer` keeps answers of one apart from those of another. */
+  /** Names file and device; `useAnswer` keeps answers of different scopes apart. */
   scope: string;
   recording: Device;
   names: Names | null;
 }
 
-/** The device that is shown, and the names of its file once they are here; null before any is open. */
+/** Returns the shown device, and its file's names once they arrive; null until a file is open. */
 export function useCurrent(): Current | null {
   const number = file.value;
   const shown = current.value;
@@ -26,31 +26,31 @@ export function useCurrent(): Current | null {
   };
 }
 
-/** What a moment follows: `the start`, `event 12,344`, `the end`. */
+/** Names the moment by the event before it: `the start`, `event 12,344`, `the end`. */
 export function momentName(moment: number, recording: Device): string {
   if (recording.events === 0) return 'the snapshot';
   if (moment === 0) return 'the start';
   return moment === recording.events ? 'the end' : `event ${count(moment - 1)}`;
 }
 
-/** The events that lead from one moment to another, in words: `12 to 45`. A moment lies after its event. */
+/** Formats the events between two moments: `12 to 45`. A moment follows its event. */
 export function eventsText(from: number, to: number): string {
   if (to <= from) return 'none';
   return to - from === 1 ? count(from) : `${count(from)} to ${count(to - 1)}`;
 }
 
-/** How long something is there, from its first moment on: `event 12 to 45`; `to` is null, or NONE, where nothing ends it. */
+/** Formats a lifetime from its first moment on: `event 12 to 45`; `to` is null or NONE if it never ends. */
 export function lifeText(from: number, to: number | null): string {
   const start = from === 0 ? 'before recording' : `event ${count(from - 1)}`;
   return to === null || to === NONE ? `${start} to the end` : `${start} to ${count(to - 1)}`;
 }
 
-/** `at the start`, `after event 12,344`, `at the end`. */
+/** Formats `at the start`, `after event 12,344`, `at the end`. */
 export function momentText(moment: number, recording: Device): string {
   const name = momentName(moment, recording);
   return `${name.startsWith('event') ? 'after' : 'at'} ${name}`;
 }
 
-/** What lies between two moments: `events 12 to 45`; where they are the same the moment, `after event 12`. */
+/** Formats the events between two moments, `events 12 to 45`; for equal moments `after event 12`. */
 export const rangeText = (from: number, to: number, recording: Device): string =>
   from === to ? momentText(from, recording) : `event${to - from === 1 ? '' : 's'} ${eventsText(from, to)}`;

@@ -7,7 +7,7 @@ import { VirtualList } from './virtual-list';
 
 export type Action = (typeof ACTIONS)[number];
 
-/** An action in words: `free requested`, `out of memory`. */
+/** Formats an action: `free requested`, `out of memory`. */
 export const actionWords = (action: Action) => (action === 'oom' ? 'out of memory' : action.replaceAll('_', ' '));
 
 export const actionOf = (events: Events, at: number): Action => ACTIONS[numberAt(events.action, at)] ?? 'unknown';
@@ -29,7 +29,7 @@ export interface EventListProps {
   choose: (event: number) => void;
 }
 
-/** A list of every event of the recording, of which only those in view are read. */
+/** A list of all events of the recording; only those in view are read. */
 export function EventList({ count: total, pages, names, chosen, choose }: EventListProps) {
   const row = (event: number) => {
     const found = pages.get(event);

@@ -23,21 +23,21 @@ const TEXT_FROM = 24;
 export interface FlameGraphProps {
   name: string;
   label: string;
-  /** What it shows and of when, for saved pictures. */
+  /** The content and its moment, for saved pictures. */
   shows: string;
   root: Node;
-  /** Whether two moments are compared: colours then show what grew and what shrank. */
+  /** Whether two moments are compared: colors then show growth and shrinkage. */
   compared: boolean;
-  /** Whether a search is on: what it does not find is drawn pale. */
+  /** Whether a search is active: nodes that it does not match are pale. */
   searched: boolean;
-  /** The bytes of all that is live, where the tree has only a part of it. */
+  /** All live bytes, if the tree has only a part of them. */
   whole?: number;
 }
 
-/** A call tree as an icicle: click or Enter zooms, arrows walk, Escape or Backspace zooms out. */
+/** A call tree as an icicle: click or Enter zooms in, arrows move, Escape or Backspace zooms out. */
 export function FlameGraph(p: FlameGraphProps) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
-  // The zoomed and the focused node as steps from the root: they can be found again in the tree of another moment.
+  // The zoomed and the focused node as steps from the root, to find them again in the tree of another moment.
   const [zoomPath, setZoomPath] = useState<Step[]>([]);
   const [focusPath, setFocusPath] = useState<Step[] | null>(null);
   const [scrollTop, setScrollTop] = useState(0);
@@ -162,14 +162,14 @@ function nodeFacts(node: Node, p: FlameGraphProps): [string, string][] {
   return facts;
 }
 
-/** The colour of a node: that of the group of its frame where frames tell groups, else that of its label. What is no frame is grey. */
+/** Returns a node's color: its frame's group if the colors are by frame, else its label's; nodes without a frame are gray. */
 function plainColor(node: Node, isDark: boolean): number {
   if (node.frame === null) return unknownColor(isDark);
   const hue = groupsBy(colorBy.value)?.get(scope.value)?.frame[node.frame];
   return hue === undefined ? textColor(node.label, isDark) : colorKeys.value.color(hue);
 }
 
-/** The colour of a node of compared moments: red where it grew, blue where it shrank, deeper the larger the part that changed. */
+/** Returns the color of a compared node: red if it grew, blue if it shrank, deeper for larger relative changes. */
 function growthColor(node: Node, isDark: boolean): number {
   const ground = isDark ? 0x3a3f49 : 0xd9dde4;
   const most = Math.max(node.bytes, node.before);
@@ -214,7 +214,7 @@ function drawFlame(pen: Pen, { boxes, width, focused, ...p }: FlameScene, top: n
   if (focus) pen.outline(focus.x * width, focus.depth * ROW - top, Math.max(focus.width * width, 3), ROW - 1, ink.text, 2);
 }
 
-/** Black or white, whichever reads better on a colour. */
+/** Returns black or white, whichever is more readable on a color. */
 function onColor(color: number): string {
   const linear = (shift: number) => {
     const c = ((color >>> shift) & 0xff) / 255;

@@ -25,7 +25,7 @@ const wide = node('wide', 60, [leaf], 1);
 const small = node('small', 40, [], 1);
 const root = node('root', 100, [wide, small]);
 
-test('children lie beneath their parent, side by side', () => {
+test('children are below their parent, side by side', () => {
   expect(layFlame(root, 0).map((b) => [b.node.label, b.x, b.width, b.depth])).toEqual([
     ['root', 0, 1, 0],
     ['wide', 0, 0.6, 1],
@@ -35,7 +35,7 @@ test('children lie beneath their parent, side by side', () => {
   expect(layFlame(root, 0.5).map((b) => b.node.label)).toEqual(['root', 'wide']);
 });
 
-test('a zoomed node fills the width under those that lead to it', () => {
+test('a zoomed node fills the width below its ancestors', () => {
   const boxes = layFlame(wide, 0);
   expect(boxes.map((b) => [b.node.label, b.x, b.width])).toEqual([
     ['root', 0, 1],
@@ -46,7 +46,7 @@ test('a zoomed node fills the width under those that lead to it', () => {
   expect(boxAt(boxes, 0.6, 2)).toBeNull();
 });
 
-test('arrows walk the tree', () => {
+test('arrow keys move in the tree', () => {
   expect(stepInTree(root, 'ArrowDown')).toBe(wide);
   expect(stepInTree(wide, 'ArrowRight')).toBe(small);
   expect(stepInTree(small, 'ArrowRight')).toBeNull();

@@ -4,22 +4,22 @@ import { pathTo, type Node } from './calls';
 
 export interface Box {
   node: Node;
-  /** Left end and width, as parts of the whole width. */
+  /** Left end and width, as fractions of the whole width. */
   x: number;
   width: number;
-  /** Row, from 0 at the top. */
+  /** The row, from 0 at the top. */
   depth: number;
 }
 
 /**
- * The boxes when the node `zoomed` fills the width; those that lead to it lie above it, as wide as it. Boxes that would be narrower
- * than `smallest`, a part of the whole width, are left out.
+ * Lays out the boxes with the node `zoomed` at full width; its ancestors are above it at the same width. Boxes narrower than `smallest`, a
+ * fraction of the whole width, are left out.
  */
 export function layFlame(zoomed: Node, smallest: number): Box[] {
   const path = pathTo(zoomed);
   const boxes: Box[] = path.slice(0, -1).map((node) => ({ node, x: 0, width: 1, depth: node.depth }));
   const whole = zoomed.weight || 1;
-  // Those that wait, the next one last: programs that recurse make trees that are deeper than calls may be here.
+  // An explicit stack, because recursive programs produce trees deeper than the call stack allows.
   const waiting: [node: Node, x: number][] = [[zoomed, 0]];
   for (let next = waiting.pop(); next; next = waiting.pop()) {
     const [node, x] = next;
@@ -37,12 +37,12 @@ export function layFlame(zoomed: Node, smallest: number): Box[] {
   return boxes;
 }
 
-/** The box at a place, or null. */
+/** Returns the box at a position, or null. */
 export function boxAt(boxes: readonly Box[], x: number, depth: number): Box | null {
   return boxes.find((b) => b.depth === depth && x >= b.x && x < b.x + b.width) ?? null;
 }
 
-/** The node to which an arrow key leads; null where there is none. */
+/** Returns the node that an arrow key leads to, or null. */
 export function stepInTree(node: Node, key: string): Node | null {
   const siblings = node.parent?.children ?? [node];
   const at = siblings.indexOf(node);

@@ -1,4 +1,4 @@
-// The titles of what live memory can be grouped by, and of the frames that make its tree of calls.
+// Titles for the groupings of live memory, and for the frames of its call tree.
 
 import type { ColorKeys } from '../draw/color-keys';
 import { colorKeys } from '../draw/item-colors';
@@ -17,10 +17,10 @@ export const GROUP_CHOICES: Choice<By>[] = GROUPS.map((by) => ({ value: by, labe
 const CALL_TITLES: Record<CallsOf, string> = { own: 'My code', python: 'Python', all: 'All' };
 export const CALL_CHOICES: Choice<CallsOf>[] = CALLS.map((of) => ({ value: of, label: CALL_TITLES[of] }));
 
-/** The column that names groups, each with its colour where pictures are coloured by the same. */
+/** The column with the group names, and their colors if pictures use the same grouping. */
 export function groupColumn(by: By, color: ColorKeys['color'] | null): Column<Group> {
   return { ...textColumn(by, groupTitle(by), (g) => g.label, true), swatch: (g) => color && css(color(g.hue)) };
 }
 
-/** The colours of groups where pictures are coloured by them; null where they are coloured by something else. */
+/** The group colors if pictures use the same grouping, else null. */
 export const colorsOfGroups = (by: By): ColorKeys['color'] | null => (colorBy.value === by ? colorKeys.value.color : null);

@@ -1,15 +1,18 @@
-// Groups of what is live, as rows of a table.
+// Groups of live memory, as table rows.
 
 import { numberAt } from '../numbers/at';
 import { NONE, type Holders } from '../source/source';
 
-/** A group. Bytes and blocks are 0, and the stack is NONE, at a moment at which nothing is in it, and before where nothing is compared. */
+/**
+ * A group. At a moment without allocations of the group, its bytes and blocks are 0 and its stack is NONE; the same holds for the earlier
+ * moment if nothing is compared.
+ */
 export interface Group {
   key: string;
   label: string;
-  /** By what it is coloured (`Groups` in source/). */
+  /** Its hue (`Groups` in source/). */
   hue: number;
-  /** Whether the search finds some of it. */
+  /** Whether the search matches some of it. */
   found: boolean;
   bytes: number;
   requested: number;

@@ -1,6 +1,6 @@
 import { labelParts } from '../text/labels';
 
-/** The name of a group, a file or a frame: where there is little room its path is cut first, at its beginning. */
+/** The name of a group, a file or a frame. In little room, its path is cut first, at the beginning. */
 export function Label({ text }: { text: string }) {
   const { before, path, name } = labelParts(text);
   if (path === '') return <span class="label">{text}</span>;

@@ -1,4 +1,4 @@
-// Events in pages: read when they come into view. The pages that were read last are kept.
+// Events in pages, read when they come into view. The most recent pages are cached.
 
 import { useEffect, useMemo, useReducer } from 'preact/hooks';
 import { newest } from '../source/newest';
@@ -7,9 +7,9 @@ import { source } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
-/** Events in a page. */
+/** Events per page. */
 const PAGE = 512;
-/** Pages that are kept. */
+/** Cached pages. */
 const KEPT = 64;
 
 /** An event: a page, and its position there. */
@@ -19,10 +19,10 @@ export interface EventAt {
 }
 
 export interface EventPages {
-  /** How often pages were answered. */
+  /** Counts the answered pages. */
   answered: number;
   get: (event: number) => EventAt | null;
-  /** Asks for those of these events that are missing; the last is not included. */
+  /** Requests the missing events in the half-open range `first..last`. */
   need: (first: number, last: number) => void;
 }
 

@@ -1,4 +1,4 @@
-// The pools of a device: buttons with their reserved bytes over time, and what the chosen one holds by line.
+// The pools of a device: buttons with their reserved bytes over time, and the chosen pool's contents by line.
 
 import { useMemo, useState } from 'preact/hooks';
 import { NONE, type Device, type PoolCourse, type Segments } from '../source/source';
@@ -17,16 +17,16 @@ import { Table } from './table';
 
 const isPrivate = ({ pool }: PoolCourse) => pool !== null && (pool[0] !== 0 || pool[1] !== 0);
 
-/** The pools to tell apart: none where there is only the default pool. */
+/** Returns the pools to show; none if there is only the default pool. */
 export const poolsToShow = (segments: Segments | null): readonly PoolCourse[] =>
   segments?.courses.some(isPrivate) ? segments.courses.filter(({ pool }) => pool !== null) : [];
 
 const same = (a: readonly number[] | null, b: readonly number[] | null) => a !== null && b !== null && a.join() === b.join();
 
-/** The course of the chosen pool. */
+/** Returns the reserved bytes over time of the chosen pool. */
 export const chosenPool = (segments: Segments | null) => segments?.courses.find((one) => same(one.pool, pool.value)) ?? null;
 
-/** A button a pool, with its reserved bytes over time; a click shows what it holds. */
+/** One button per pool, with its reserved bytes over time; a click shows its contents. */
 export function PoolButtons({ pools, recording }: { pools: readonly PoolCourse[]; recording: Device }) {
   const high = Math.max(...pools.map((one) => one.peak_reserved), 1);
   return (
@@ -52,7 +52,7 @@ export function PoolButtons({ pools, recording }: { pools: readonly PoolCourse[]
 
 const AT_CHOICES = [
   { value: 'moment', label: 'the shown moment' },
-  { value: 'highest', label: 'its highest' },
+  { value: 'highest', label: 'its peak' },
 ] as const;
 type At = (typeof AT_CHOICES)[number]['value'];
 
@@ -61,11 +61,11 @@ interface PoolContentsProps {
   course: PoolCourse;
   /** The moment that all views show. */
   moment: number;
-  /** Whether that is shown at first, or the moment at which most is reserved. */
+  /** Whether to start with that moment, or with the moment at which reserved bytes peak. */
   at: At;
 }
 
-/** What a pool holds by line: at the shown moment, or where most was reserved. */
+/** The contents of a pool by line, at the shown moment or where its reserved bytes peak. */
 export function PoolContents({ shown, course, moment, at: first }: PoolContentsProps) {
   const { file, device, scope, recording } = shown;
   const [at, setAt] = useState<At>(first);
@@ -79,7 +79,7 @@ export function PoolContents({ shown, course, moment, at: first }: PoolContentsP
   const columns = useMemo(() => columnsOf(held?.allocated ?? 0), [held]);
   const row = rows.find((one) => one.key === chosen) ?? rows[0];
   return (
-    <section class="pool-contents" aria-label={`What ${course.name} holds`} aria-busy={answer.pending} data-pool={course.name}>
+    <section class="pool-contents" aria-label={`Contents of ${course.name}`} aria-busy={answer.pending} data-pool={course.name}>
       <header>
         <h3>
           {course.name}
@@ -109,12 +109,12 @@ export function PoolContents({ shown, course, moment, at: first }: PoolContentsP
           sortBy="allocated_bytes"
           chosen={chosen}
           choose={(one) => choose(one.key)}
-          empty="Nothing is allocated in it then."
+          empty="No allocations at that moment"
         />
       ) : (
-        <Waiting error={answer.error} what="Reading what the pool holds." />
+        <Waiting error={answer.error} what="Reading the pool's contents." />
       )}
-      {row && chosen !== null && <StackTrace file={file} stack={row.stack} heading="Stack that holds most of it" />}
+      {row && chosen !== null && <StackTrace file={file} stack={row.stack} heading="Stack that holds the most" />}
       {course.stack !== NONE && <StackTrace file={file} stack={course.stack} heading="Stack that reserved its first memory" />}
     </section>
   );

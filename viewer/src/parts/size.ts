@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RefObject } from 'preact';
 
-/** Scrolls a box by as little as brings the part between two heights into view. `covered` pixels of its height hide what is below. */
+/** Scrolls a box just enough to show the part between two heights. `covered` pixels of the box are hidden. */
 export function bringIntoSight(box: HTMLElement | null, top: number, bottom: number, covered = 0): void {
   if (!box) return;
   const room = box.clientHeight - covered;
@@ -9,7 +9,7 @@ export function bringIntoSight(box: HTMLElement | null, top: number, bottom: num
   else if (bottom > box.scrollTop + room) box.scrollTop = bottom - room;
 }
 
-/** The inner size of an element, kept up to date. */
+/** Returns the inner size of an element, kept up to date. */
 export function useSize<E extends HTMLElement>(): [RefObject<E | null>, { width: number; height: number }] {
   const ref = useRef<E>(null);
   const [size, setSize] = useState({ width: 0, height: 0 });

@@ -26,13 +26,13 @@ export interface SmallTimelineProps {
   device: number;
   recording: Device;
   title: string;
-  /** Bytes at the top, the same for all timelines that are compared. */
+  /** Bytes at the top, the same for all compared timelines. */
   high: number;
   moment: number;
   choose: (moment: number) => void;
 }
 
-/** Below this width in pixels no picture is asked for: the element has not got its size yet. */
+/** Below this width in pixels no picture is requested, because the element has no size yet. */
 const LEAST_WIDTH = 50;
 
 /** The allocated bytes of a whole recording, with a line for reserved bytes. A click chooses a moment. */
@@ -98,7 +98,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
     const r = box.current!.getBoundingClientRect();
     const x = Math.floor(((e.clientX - r.left - left) / (size.width - left)) * picture.window.width);
     const moment = momentAt(picture, x);
-    // There is no moment left of the picture, and none at its end where the picture is longer than the recording.
+    // Left of the picture there is no moment, nor at its end if the picture is longer than the recording.
     if (!Number.isNaN(moment)) p.choose(moment);
   };
   const keys = (e: KeyboardEvent) => {
@@ -146,8 +146,8 @@ export function SmallTimeline(p: SmallTimelineProps) {
 }
 
 /**
- * Where a moment is on the axis of a picture of the whole recording. A pixel knows only the moment that it shows: moments before that
- * of the first pixel lie in the first, those after that of the last in the last.
+ * Returns a moment's position on the axis of a picture of the whole recording. A pixel knows only the moment that it shows, so moments
+ * before the first pixel's are in the first pixel, and those after the last pixel's in the last.
  */
 function placeInWhole(picture: Picture, moment: number): number {
   const { from, to, width } = picture.window;

@@ -8,7 +8,7 @@ export interface SparklineProps {
 
 const [WIDTH, HEIGHT] = [120, 22];
 
-/** The corners of the line through some points, each of which holds until the next, in a box of a size. */
+/** Returns the corners of the step line through some points in a box of this size. */
 export function corners({ points, end, high }: SparklineProps, width: number, height: number): [number, number][] {
   const x = (moment: number) => (moment / Math.max(end, 1)) * width;
   const y = (bytes: number) => height - (bytes / Math.max(high, 1)) * height;
@@ -21,7 +21,7 @@ export function corners({ points, end, high }: SparklineProps, width: number, he
   return last ? [...found, [width, last[1]]] : [];
 }
 
-/** Bytes over the moments of a recording, as a small line. What it shows stands beside it in words. */
+/** Bytes over a recording's moments, as a small line. The text beside it has the same information. */
 export function Sparkline(p: SparklineProps) {
   const path = corners(p, WIDTH, HEIGHT - 2)
     .map(([x, y], i) => `${i === 0 ? 'M' : 'L'}${x.toFixed(1)} ${(y + 1).toFixed(1)}`)

@@ -1,29 +1,28 @@
-// What groups of allocations did in a part of the recording, as rows of a table.
+// The allocations and frees of groups in an interval, as table rows.
 
 import { numberAt } from '../numbers/at';
 import type { Spent, SpentIn } from '../source/source';
 
-/** What a row of the table tells of a group. */
+/** The quantities that the table can show. */
 export const MEASURES = {
   allocated: 'allocated',
   freed: 'freed',
   temporary: 'temporary',
-  survived: 'left behind',
-  at_highest: 'held at the highest moment',
-  after: 'held after it',
+  survived: 'retained',
+  at_highest: 'held at the peak',
+  after: 'held at the end',
 } as const;
 export type Measure = keyof typeof MEASURES;
 
-/** A group. */
 export interface SpentRow {
   key: string;
   label: string;
   /** The stack that allocated most of it. */
   stack: number;
-  /** Blocks that it allocated. */
+  /** The number of blocks that it allocated. */
   count: number;
   now: Record<Measure, number>;
-  /** The same in the part that is compared with. */
+  /** The same in the compared interval. */
   before: Record<Measure, number> | null;
 }
 

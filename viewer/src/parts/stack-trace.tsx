@@ -5,7 +5,7 @@ import { NONE, type Generated, type Names } from '../source/source';
 import { names as allNames } from '../state/recordings';
 
 export interface StackTraceProps {
-  /** Null or NONE where no stack was recorded. */
+  /** Null or NONE if no stack was recorded. */
   stack: number | null;
   file: number;
   heading?: string;
@@ -13,7 +13,7 @@ export interface StackTraceProps {
 
 type Run = { frames: number[]; folded: boolean };
 
-/** The frames in runs: native ones, which are folded, apart from those of the user and of Python libraries. */
+/** Splits the frames into runs: native frames, which are folded, and frames of the user and of Python libraries. */
 function runs(frames: Iterable<number>, names: Names): Run[] {
   const found: Run[] = [];
   for (const f of frames) {
@@ -41,7 +41,7 @@ function Frame({ frame, names }: { frame: number; names: Names }) {
   );
 }
 
-/** What a line of generated code stands for. */
+/** The source of a line of generated code. */
 const Original = ({ node, original }: Generated) => (
   <div class="frame-original">
     {node && (
@@ -58,10 +58,10 @@ const Original = ({ node, original }: Generated) => (
   </div>
 );
 
-/** The forward pass behind an allocation of the backward pass, as the program noted it; outermost call first. */
+/** The forward pass behind an allocation of the backward pass, as the program recorded it; outermost call first. */
 export const ForwardPass = ({ lines }: { lines: readonly string[] }) => (
-  <section class="stack-trace" aria-label="Forward pass">
-    <h3>Forward pass behind it</h3>
+  <section class="stack-trace" aria-label="Originating forward pass">
+    <h3>Originating forward pass</h3>
     <pre class="frame-original">{lines.map((line) => line.trimEnd()).join('\n')}</pre>
   </section>
 );
@@ -71,7 +71,7 @@ function Frames({ stack, names }: { stack: number; names: Names }) {
   const all = framesOf(names, stack);
   const parts = runs(all, names);
   const hidden = parts.filter((r) => r.folded).reduce((n, r) => n + r.frames.length, 0);
-  // Where all frames are native they are shown.
+  // A stack with only native frames is not folded.
   const onlyNative = hidden === all.length;
   return (
     <>
@@ -91,7 +91,7 @@ function Frames({ stack, names }: { stack: number; names: Names }) {
   );
 }
 
-/** A stack, innermost frame first. The user's frames stand out, native ones are folded. */
+/** A stack, innermost frame first. The user's frames are highlighted, native ones are folded. */
 export function StackTrace({ stack, file, heading }: StackTraceProps) {
   const names = allNames.value.get(file);
   return (

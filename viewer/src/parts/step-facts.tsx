@@ -1,4 +1,4 @@
-// What a step needed, for tooltips.
+// The memory of a step, for tooltips.
 
 import { entryAt, numberAt } from '../numbers/at';
 import type { Steps } from '../source/source';
@@ -12,7 +12,7 @@ export function StepFacts({ steps, step }: { steps: Steps; step: number }) {
     ['peak', bytes(entryAt(steps.peak, step))],
     ['allocated', `${bytes(entryAt(steps.allocated, step))} in ${count(entryAt(steps.allocations, step))} blocks`],
     ['kept', signedBytes(entryAt(steps.kept, step))],
-    // The moments of a step begin with that after its first event.
+    // A step's first moment follows its first event.
     ['events', eventsText(from - 1, to - 1)],
   ];
   if (steps.from_us.length > 0) facts.push(['took', duration(numberAt(steps.to_us, step) - numberAt(steps.from_us, step))]);
@@ -20,7 +20,7 @@ export function StepFacts({ steps, step }: { steps: Steps; step: number }) {
     <>
       <p class="tooltip-title">Step {stepNumber(step)}</p>
       <Facts facts={facts} />
-      {steps.unusual.includes(step) && <p>It makes other allocations than most steps.</p>}
+      {steps.unusual.includes(step) && <p>Its allocations differ from most steps'.</p>}
     </>
   );
 }

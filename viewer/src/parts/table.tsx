@@ -10,31 +10,31 @@ import { bringIntoSight, useSize } from './size';
 import { rowsKept, rowsSeen, stepOf } from './virtual';
 
 const ROW_HEIGHT = 24;
-/** Of tables with more rows only those in view are in the document. */
+/** Longer tables have only the rows in view in the document. */
 const LONG = 200;
 
 export interface TableProps<R> {
-  /** A part of the name of saved files. */
+  /** Part of the name of saved files. */
   name: string;
   caption: string;
-  /** Rows are sorted again when this is another list: keep it where there can be many rows. */
+  /** A new list sorts the rows again: keep the list if there may be many rows. */
   columns: readonly Column<R>[];
   rows: readonly R[];
   rowKey: (row: R) => string | number;
-  /** The key of the column to sort by at first, descending; without it rows stand as they are given. */
+  /** The key of the initial sort column, descending; by default rows keep their order. */
   sortBy?: string;
   chosen?: string | number | null;
   choose?: (row: R) => void;
-  /** What a click on a row does, and the key Enter, beside choosing it. */
+  /** Called when a row is clicked, or Enter is pressed, in addition to choosing it. */
   enter?: (row: R) => void;
   marked?: (row: R) => boolean;
-  /** Shown where there are no rows. */
+  /** Shown if there are no rows. */
   empty?: string;
   /** Controls beside the caption. */
   children?: ComponentChildren;
 }
 
-/** A sortable table that can be saved; arrows move between rows and choose. */
+/** A sortable table that can be saved; arrow keys move between rows and choose. */
 export function Table<R>(p: TableProps<R>) {
   const [sort, setSort] = useState<{ key: string; descending: boolean } | null>(
     p.sortBy ? { key: p.sortBy, descending: true } : null,
@@ -55,7 +55,7 @@ export function Table<R>(p: TableProps<R>) {
   const tabAt = Math.min(chosenAt >= 0 ? chosenAt : focusAt, rows.length - 1);
   const wantsFocus = useRef<number | null>(null);
 
-  // The head of the table covers the height of a row.
+  // The table's head covers the height of one row.
   const show = (row: number) => bringIntoSight(box.current, row * ROW_HEIGHT, (row + 1) * ROW_HEIGHT, ROW_HEIGHT);
 
   useLayoutEffect(() => {
@@ -64,7 +64,7 @@ export function Table<R>(p: TableProps<R>) {
     if (wanted === null || !row) return;
     wantsFocus.current = null;
     row.focus({ preventScroll: true });
-    // While rows were replaced the box may have been shorter, so that the browser scrolled it back.
+    // The box may have been shorter while rows were replaced, and the browser may have scrolled it back.
     show(wanted);
   });
   useEffect(() => {
@@ -121,7 +121,7 @@ export function Table<R>(p: TableProps<R>) {
   );
   const body = [];
   let end = 0;
-  // The row that has the focus, or gets it by Tab, stays in the document wherever the box is scrolled to.
+  // The row that has the focus, or gets it by Tab, stays in the document at any scroll position.
   for (const at of rowsKept(first, last, tabAt)) {
     if (at > end) body.push(<Gap rows={at - end} columns={p.columns.length} />);
     body.push(line(entryAt(rows, at), at));
@@ -161,7 +161,7 @@ export function Table<R>(p: TableProps<R>) {
           </thead>
           <tbody>{body}</tbody>
         </table>
-        {rows.length === 0 && <p class="empty">{p.empty ?? 'Nothing here.'}</p>}
+        {rows.length === 0 && <p class="empty">{p.empty ?? 'No rows'}</p>}
       </div>
     </section>
   );

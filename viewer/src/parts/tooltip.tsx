@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-/** A box near the pointer that stays inside of the window. `x` and `y` are CSS pixels of the window. */
+/** A box near the pointer, inside the window. `x` and `y` are CSS pixels of the window. */
 export function Tooltip({ x, y, children }: { x: number; y: number; children: ComponentChildren }) {
   const ref = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
@@ -20,7 +20,7 @@ export function Tooltip({ x, y, children }: { x: number; y: number; children: Co
   );
 }
 
-/** A list of names and values; a title shows the exact value where the text is rounded. */
+/** A list of names and values; a title shows the exact value of a rounded text. */
 export function Facts({ facts }: { facts: readonly (readonly [name: string, value: string, exact?: string])[] }) {
   return (
     <dl class="facts">

@@ -26,9 +26,9 @@ export interface VirtualListProps {
   chosen: number | null;
   choose: (row: number) => void;
   row: (index: number) => ComponentChildren;
-  /** Takes the rows that come into view; the last is not included. */
+  /** Called with the half-open range `first..last` of rows that come into view. */
   seen?: (first: number, last: number) => void;
-  /** How often rows were answered: those in view are taken again after each, for what was asked before may have been given up. */
+  /** Counts answered rows. Each change requests the rows in view again, because earlier requests may have been canceled. */
   answered?: number;
   rowClass?: (index: number) => string;
   handle?: Ref<VirtualListHandle>;
@@ -36,8 +36,8 @@ export interface VirtualListProps {
 }
 
 /**
- * A listbox of any number of rows of one height, of which only those in view are in the document. Up, Down, PageUp, PageDown (a
- * hundred rows), Home and End choose a row.
+ * A listbox with any number of rows of equal height; only those in view are in the document. Up, Down, PageUp, PageDown (a hundred rows),
+ * Home and End choose a row.
  */
 export function VirtualList(p: VirtualListProps) {
   const [box, { height }] = useSize<HTMLDivElement>();
@@ -57,14 +57,14 @@ export function VirtualList(p: VirtualListProps) {
     const was = before.current;
     before.current = { chosen: p.chosen, count: p.count, height };
     if (p.chosen === null || height === 0) return;
-    // Where the box alone has changed, a row from which the user has scrolled away stays out of view.
+    // If only the box was resized, a row that the user scrolled out of view stays out of view.
     const isResized = was.height > 0 && was.chosen === p.chosen && was.count === p.count;
     if (isResized && !isInView({ ...scrolling, viewport: was.height }, exact.current, p.chosen)) return;
     moveTo(reveal(scrolling, exact.current, p.chosen));
   }, [p.chosen, p.count, height]);
 
   const scrolled = (top: number) => {
-    // An event of our own scrolling has the position rounded to a pixel, which in a scaled list is many rows.
+    // The event of our own scrolling has a position rounded to a pixel, which is many rows in a scaled list.
     if (Math.abs(top - toPhysical(scrolling, exact.current)) <= 1) return;
     exact.current = toVirtual(scrolling, top);
     setPosition(exact.current);
@@ -73,7 +73,7 @@ export function VirtualList(p: VirtualListProps) {
   useEffect(() => {
     const element = box.current;
     if (!element || !isScaled(scrolling)) return;
-    // In a scaled list a step of the wheel would skip many rows: here it moves by the pixels of rows.
+    // In a scaled list, the browser's wheel step would skip many rows; here it moves by the rows' pixels.
     const wheel = (e: WheelEvent) => {
       if (e.deltaY === 0 || e.ctrlKey) return;
       e.preventDefault();
@@ -102,7 +102,7 @@ export function VirtualList(p: VirtualListProps) {
   for (let i = first; i < last; i++) {
     rows.push(
       <div
-        // The key is the place, not the row: a jump then changes texts and makes no new elements.
+        // Keyed by place, not by row, so that a jump changes texts without creating elements.
         key={i - first}
         id={`${p.id}-${i}`}
         role="option"

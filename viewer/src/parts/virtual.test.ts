@@ -20,21 +20,21 @@ test('a long list reaches both its ends', () => {
   expect(toVirtual(long, toPhysical(long, 77_777_777))).toBeCloseTo(77_777_777, 3);
 });
 
-test('rows seen cover the viewport and stay inside the list', () => {
+test('visible rows cover the viewport and stay inside the list', () => {
   expect(rowsSeen(short, 33, 0)).toEqual({ first: 1, last: 22 });
   expect(rowsSeen(short, 0)).toEqual({ first: 0, last: 24 });
   expect(rowsSeen({ ...short, count: 3 }, 0)).toEqual({ first: 0, last: 3 });
   expect(rowsSeen({ ...short, count: 0 }, 0)).toEqual({ first: 0, last: 0 });
 });
 
-test('one row is kept, seen or not', () => {
+test('one row is kept, visible or not', () => {
   expect(rowsKept(3, 6, 4)).toEqual([3, 4, 5]);
   expect(rowsKept(3, 6, 0)).toEqual([0, 3, 4, 5]);
   expect(rowsKept(3, 6, 9)).toEqual([3, 4, 5, 9]);
   expect(rowsKept(0, 0, -1)).toEqual([]);
 });
 
-test('a row is revealed by the least scrolling, a far one in the middle', () => {
+test('a row is revealed with the least scrolling, a distant one in the middle', () => {
   expect(reveal(short, 220, 15)).toBe(220);
   expect(reveal(short, 220, 9)).toBe(198);
   expect(reveal(short, 220, 30)).toBe(242);

@@ -1,5 +1,5 @@
-// Which rows of a list are in view in a box that scrolls. Browsers cannot make an element higher than some sixteen million pixels, so
-// a list that would be higher than MAX_HEIGHT is scaled: a pixel of the scrollbar stands for several pixels of rows.
+// Computes the rows in view of a scrolling list. Browsers limit an element's height to about sixteen million pixels, so a list higher
+// than MAX_HEIGHT is scaled: a pixel of the scrollbar stands for several pixels of rows.
 
 export const MAX_HEIGHT = 8_000_000;
 
@@ -12,7 +12,7 @@ export interface Scrolling {
 /** Height of all rows, in CSS pixels. */
 const virtualHeight = (s: Scrolling) => s.count * s.rowHeight;
 
-/** Height of the element in the document that stands for them. */
+/** Height of the element that represents them in the document. */
 export const physicalHeight = (s: Scrolling) => Math.min(virtualHeight(s), MAX_HEIGHT);
 
 const virtualRoom = (s: Scrolling) => Math.max(virtualHeight(s) - s.viewport, 0);
@@ -20,7 +20,7 @@ const physicalRoom = (s: Scrolling) => Math.max(physicalHeight(s) - s.viewport, 
 
 export const isScaled = (s: Scrolling) => virtualHeight(s) > MAX_HEIGHT;
 
-/** From the scroll position of the element to the position in the rows, and back. */
+/** Conversion from the element's scroll position to the position in the rows, and back. */
 export function toVirtual(s: Scrolling, scrollTop: number): number {
   const room = physicalRoom(s);
   return room === 0 ? 0 : clamp((scrollTop / room) * virtualRoom(s), 0, virtualRoom(s));
@@ -33,24 +33,24 @@ export function toPhysical(s: Scrolling, position: number): number {
 
 export const clampPosition = (s: Scrolling, position: number) => clamp(position, 0, virtualRoom(s));
 
-/** The rows that are at least partly in view, and `around` more on each side; `last` is not included. */
+/** Returns the rows at least partly in view, and `around` more on each side, as the half-open range `first..last`. */
 export function rowsSeen(s: Scrolling, position: number, around = 4): { first: number; last: number } {
   const first = Math.floor(position / s.rowHeight) - around;
   const last = Math.ceil((position + s.viewport) / s.rowHeight) + around;
   return { first: clamp(first, 0, s.count), last: clamp(last, 0, s.count) };
 }
 
-/** The rows from `first` up to `last`, and the row `kept` wherever it lies; a negative `kept` is none. */
+/** Returns the rows of `first..last`, and the row `kept` wherever it is; a negative `kept` means none. */
 export function rowsKept(first: number, last: number, kept: number): number[] {
   const seen = Array.from({ length: last - first }, (_, i) => first + i);
   if (kept < 0 || (kept >= first && kept < last)) return seen;
   return kept < first ? [kept, ...seen] : [...seen, kept];
 }
 
-/** Whether `row` is wholly in view. */
+/** Whether `row` is entirely in view. */
 export const isInView = (s: Scrolling, position: number, row: number) => reveal(s, position, row) === position;
 
-/** The nearest position at which `row` is wholly in view. A row that is far away comes to the middle. */
+/** Returns the nearest position at which `row` is entirely in view. A distant row is centered. */
 export function reveal(s: Scrolling, position: number, row: number): number {
   const top = row * s.rowHeight;
   const bottom = top + s.rowHeight;
@@ -60,7 +60,7 @@ export function reveal(s: Scrolling, position: number, row: number): number {
   return clampPosition(s, top < position ? top : bottom - s.viewport);
 }
 
-/** The row to which a key leads from row `at` of `count`, where a page has `page` rows; null for other keys. */
+/** Returns the row that a key leads to from row `at` of `count`, with `page` rows per page; null for other keys. */
 export function stepOf(key: string, at: number, count: number, page: number): number | null {
   const to = (row: number) => clamp(row, 0, count - 1);
   switch (key) {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { csv, csvCell, json } from './csv';
 
-test('cells are quoted only where they must be', () => {
+test('cells are quoted only when necessary', () => {
   expect(csvCell('plain text')).toBe('plain text');
   expect(csvCell('a,b')).toBe('"a,b"');
   expect(csvCell('say "x"')).toBe('"say ""x"""');
@@ -28,6 +28,6 @@ test('rows end with CRLF, the header first', () => {
   ).toBe('line,bytes\r\na.py:1 f,3\r\nb.py:2 g,\r\n');
 });
 
-test('JSON has one object a row', () => {
+test('JSON has one object per row', () => {
   expect(JSON.parse(json({ columns: ['line', 'bytes'], rows: [['a', 3]] }))).toEqual([{ line: 'a', bytes: 3 }]);
 });

@@ -8,7 +8,7 @@ export interface Sheet {
   rows: Cell[][];
 }
 
-/** Text that a spreadsheet would run as a formula. Names in a recording are written by others, so it gets a quote in front. */
+/** Matches text that a spreadsheet would run as a formula. Names in a recording are untrusted, so such text gets a leading quote. */
 const FORMULA = /^[=+\-@\t\r]/;
 
 export function csvCell(cell: Cell): string {
@@ -22,11 +22,11 @@ export const csvRows = (rows: readonly Cell[][]): string => rows.map((row) => `$
 
 export const csv = (sheet: Sheet): string => csvRows([sheet.columns, ...sheet.rows]);
 
-/** Rows as objects of a JSON list, without its brackets and without a comma behind the last. */
+/** Returns rows as objects of a JSON list, without its brackets and without a trailing comma. */
 export const jsonRows = (columns: readonly string[], rows: readonly Cell[][]): string =>
   rows.map((row) => JSON.stringify(Object.fromEntries(columns.map((name, i) => [name, row[i] ?? null])))).join(',\n');
 
-/** A JSON list with an object for each row. */
+/** Returns a JSON list with one object per row. */
 export function json(sheet: Sheet): string {
   const rows = sheet.rows.map((row) => Object.fromEntries(sheet.columns.map((name, i) => [name, row[i] ?? null])));
   return `${JSON.stringify(rows, null, 1)}\n`;

@@ -4,14 +4,14 @@ import { csv, csvRows, json, jsonRows, type Cell, type Sheet } from './csv';
 
 const EXTENSIONS = /\.(pickle|pkl|json|log|csv|zst|gz)$/i;
 
-/** The name of a recording without path and extensions, in characters that any system takes: `gpt2` of `/data/gpt2.pickle.zst`. */
+/** Returns a recording's name without path and extensions, in portable characters: `gpt2` for `/data/gpt2.pickle.zst`. */
 export function stem(recording: string): string {
   let name = recording.split(/[/\\]/).pop() ?? '';
   while (EXTENSIONS.test(name)) name = name.replace(EXTENSIONS, '');
   return name.replace(/[^A-Za-z0-9._-]+/g, '-').replace(/^[-.]+|[-.]+$/g, '') || 'recording';
 }
 
-/** `gpt2-moment-12345.csv`. */
+/** Returns `gpt2-moment-12345.csv`. */
 export function fileName(recording: string, subject: string, extension: string): string {
   return `${stem(recording)}-${subject}.${extension}`;
 }
@@ -22,7 +22,7 @@ export function download(blob: Blob, name: string): void {
   link.href = url;
   link.download = name;
   link.click();
-  // The browser may still be reading it: it is given back later.
+  // The browser may still be reading it, so revoke it later.
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
@@ -32,7 +32,7 @@ export interface SaveItem {
   make: () => Promise<Blob> | Blob;
 }
 
-/** Menu items that save a table, which is made when one is chosen. */
+/** Menu items that save a table, created when chosen. */
 export function sheetItems(make: () => Sheet): SaveItem[] {
   return [
     { label: 'Table as CSV', extension: 'csv', make: () => new Blob([csv(make())], { type: 'text/csv' }) },
@@ -40,10 +40,10 @@ export function sheetItems(make: () => Sheet): SaveItem[] {
   ];
 }
 
-/** Rows of a table, some at a time. */
+/** Yields a table's rows in parts. */
 type RowsInParts = () => AsyncGenerator<Cell[][]>;
 
-/** The same for a table that is too long to be held as one text: the parts become blobs, which a browser need not hold in memory. */
+/** Like `sheetItems`, for a table too long for one text: the parts become blobs, which a browser need not keep in memory. */
 export function streamedItems(columns: string[], parts: RowsInParts): SaveItem[] {
   const whole = async (type: string, before: string, between: string, after: string, text: (rows: Cell[][]) => string) => {
     const blobs: BlobPart[] = [before];

@@ -1,4 +1,4 @@
-// What stands around a picture that is saved, so that it can be read alone: whose it is, what it shows, and what its colours mean.
+// The frame of a saved picture, which makes it readable on its own: file, content, and the meaning of the colors.
 
 import type { Pen } from '../draw/pen';
 import { colorKeys, itemsBy, keysNow } from '../draw/item-colors';
@@ -13,21 +13,21 @@ import { bytes, count, deviceName, shareTexts } from '../text/units';
 import type { Drawing } from './picture';
 
 interface Entry {
-  /** Null of what has no colour of its own. */
+  /** Null if it has no color. */
   color: Rgb | null;
   label: string;
   /** Bytes and share. */
   held: string;
 }
 
-/** What the colours of a picture stand for, and how much each group holds. */
+/** The meaning of a picture's colors, and the bytes of each group. */
 export interface PictureLegend {
-  /** Of what moment the shares are, and what they are shares of. */
+  /** The moment of the shares, and their total. */
   title: string;
   entries: Entry[];
 }
 
-/** The legend of pictures that are coloured as the timeline is; null while it is not known, and where they are not: of `ranges`, or of blocks. */
+/** Returns the legend of pictures colored like the timeline, of `ranges` or of blocks; null while unknown, and for other pictures. */
 export function legendOf(ranges: boolean): PictureLegend | null {
   const [listed, device] = [shares.value, current.value];
   if (!listed || !device || listed.reserved !== ranges) return null;
@@ -48,7 +48,7 @@ export function legendOf(ranges: boolean): PictureLegend | null {
     });
   const at = moment === 0 ? 'at the start' : `after event ${count(moment - 1)}`;
   const peak = moment === device.peaks.allocated.moment ? ', the peak' : '';
-  return { title: `Colours by ${by}. ${bytes(all)} ${ranges ? 'reserved' : 'allocated'} ${at}${peak}:`, entries };
+  return { title: `Colors by ${by}. ${bytes(all)} ${ranges ? 'reserved' : 'allocated'} ${at}${peak}:`, entries };
 }
 
 const PAD = 12;
@@ -57,7 +57,7 @@ const ROW = 18;
 const ENTRY_WIDTH = 300;
 const TITLE: Font = { family: 'sans', size: 14, bold: true };
 
-/** The same drawing below a title, and above its legend. `shows` says what is drawn, and of when; `scale` what its axes are. */
+/** Adds a title and the legend to a drawing. `shows` names the content and its moment; `scale` explains the axes. */
 export function framed(drawing: Drawing, shows: string, scale: string, legend: PictureLegend | null): Drawing {
   const name = baseName(recording.value?.name ?? '');
   const title = current.value ? `${name}, ${deviceName(current.value.device)}: ${shows}` : `${name}: ${shows}`;

@@ -6,7 +6,7 @@ import { reason } from '../text/reason';
 import { download, fileName, type SaveItem } from './files';
 
 export interface SaveMenuProps {
-  /** What is saved, as a part of the file's name: `timeline`, `moment-12345`. */
+  /** The content's part of the file name: `timeline`, `moment-12345`. */
   name: string;
   items: SaveItem[];
 }
@@ -22,7 +22,7 @@ export function SaveMenu({ name, items }: SaveMenuProps) {
     menu.current?.hidePopover();
     button.current?.focus();
     try {
-      // All ranks are of no recording.
+      // The ranks view belongs to no single recording.
       const of = view.value === 'ranks' ? 'job' : (recording.value?.name ?? '');
       download(await item.make(), fileName(of, name, item.extension));
     } catch (e) {

@@ -3,7 +3,7 @@
 import { CanvasPen, SvgPen, type Draw } from '../draw/pen';
 import type { SaveItem } from './files';
 
-/** The longest side of a PNG in pixels: some browsers fail on larger canvases. */
+/** The longest side of a PNG in pixels; some browsers fail on larger canvases. */
 const LARGEST_SIDE = 16_000;
 
 export function toPng(canvas: HTMLCanvasElement): Promise<Blob> {
@@ -39,7 +39,7 @@ function drawingSvg({ width, height, ground, draw }: Drawing): Blob {
   return new Blob([pen.document(width, height)], { type: 'image/svg+xml' });
 }
 
-/** Menu items that save a drawing, with the parts that are scrolled out of view. It is made when one is chosen. */
+/** Menu items that save a drawing, including the parts scrolled out of view. The drawing is created when an item is chosen. */
 export function drawingItems(make: () => Drawing): SaveItem[] {
   return [
     { label: 'Picture as PNG', extension: 'png', make: () => drawingPng(make()) },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { chosenCategories, toggleHidden, toggleOnly } from './categories';
 
-test('one category is shown alone, and all again', () => {
+test('one category is isolated, then all are shown', () => {
   expect(toggleOnly('', 'gradient')).toBe('category:gradient');
   expect(toggleOnly('category:gradient', 'gradient')).toBe('');
   expect(toggleOnly('category:gradient', 'kv_cache')).toBe('category:kv_cache');
@@ -15,20 +15,20 @@ test('several are hidden, and shown again', () => {
   expect(toggleHidden('category:gradient', 'unknown')).toBe('-category:unknown');
 });
 
-test('other words stay, quoted ones too', () => {
+test('other terms stay, including quoted ones', () => {
   const others = '"two words" >= 10 MiB file:"my model.py" category:grad -stream:3 attention';
   expect(toggleOnly(others, 'gradient')).toBe(`${others} category:gradient`);
   expect(toggleOnly(`${others} category:gradient`, 'gradient')).toBe(others);
   expect(toggleHidden(`${others} -category:unknown`, 'unknown')).toBe(others);
 });
 
-test('what the words ask for', () => {
+test("the choice of a query's category terms", () => {
   expect(chosenCategories('a category:"gradient" b')).toEqual({ only: 'gradient', hidden: [] });
   expect(chosenCategories('-CATEGORY:kv_cache -category:unknown')).toEqual({ only: null, hidden: ['kv_cache', 'unknown'] });
   expect(chosenCategories('category:grad gradient')).toEqual({ only: null, hidden: [] });
 });
 
-test('choices and parentheses are others', () => {
+test('ORs and parentheses are not category terms', () => {
   expect(chosenCategories('category:gradient OR category:unknown')).toEqual({ only: null, hidden: [] });
   expect(chosenCategories('(category:gradient OR a) -(category:unknown)')).toEqual({ only: null, hidden: [] });
   expect(toggleOnly('a OR b', 'gradient')).toBe('(a OR b) category:gradient');

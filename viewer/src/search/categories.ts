@@ -1,19 +1,19 @@
-// The words about categories in the search box, which the legend sets. All other words stay as they are.
+// The category terms of a query, which the legend sets. All other terms stay unchanged.
 
 import { CATEGORIES, type Category } from '../source/source';
 import { tokens } from './language';
 
-/** What the words about whole categories ask for. */
+/** The choice that a query's category terms make. */
 export interface Chosen {
-  /** The only category that is shown; null: all are that are not hidden. */
+  /** The only shown category; null: all categories that are not hidden. */
   only: Category | null;
   hidden: readonly Category[];
 }
 
-/** A part of a query at its top: a word with what denies it, or a parenthesis. */
+/** A top-level part of a query: a word with its negation, or a parenthesis. */
 interface Part {
   text: string;
-  /** The category that the part is about alone, and whether it denies it; null: it is about anything else. */
+  /** The category if the part is only about one, and whether it is negated; null otherwise. */
   about: { category: Category; not: boolean } | null;
 }
 
@@ -23,7 +23,7 @@ function aboutOf(text: string): Part['about'] {
   return category ? { category, not: minus === '-' } : null;
 }
 
-/** The parts of a query that must all hold; one where it begins with a choice. */
+/** Splits a query into the parts that must all match; a query that starts with an OR is one part. */
 function partsOf(text: string): Part[] {
   const all = tokens(text);
   let depth = 0;
@@ -49,17 +49,17 @@ export function chosenCategories(text: string): Chosen {
   };
 }
 
-/** The query in which other words about categories stand. */
+/** Returns the query with its category terms replaced. */
 function withWords(text: string, about: readonly NonNullable<Part['about']>[]): string {
   const others = partsOf(text).flatMap((part) => (part.about ? [] : part.text));
   return [...others, ...about.map(({ category, not }) => `${not ? '-' : ''}category:${category}`)].join(' ');
 }
 
-/** The query that shows one category alone; all again where it does so already. */
+/** Returns the query that shows only one category, or all categories if it already does. */
 export const toggleOnly = (text: string, category: Category): string =>
   withWords(text, chosenCategories(text).only === category ? [] : [{ category, not: false }]);
 
-/** The query that shows all but a category, and but those that are hidden already; the category again where it is hidden. */
+/** Returns the query that also hides a category, or shows it again if it is hidden. */
 export function toggleHidden(text: string, category: Category): string {
   const { hidden } = chosenCategories(text);
   const now = hidden.includes(category) ? hidden.filter((one) => one !== category) : [...hidden, category];

@@ -1,4 +1,4 @@
-// The query of the search box, and the allocations that it finds.
+// The query of the search box, and its matches.
 
 import { computed, effect, untracked } from '@preact/signals';
 import { numberAt } from '../numbers/at';
@@ -13,11 +13,11 @@ import { parse } from './language';
 
 const parsed = computed(() => parse(search.value));
 
-/** The query for the source; null where nothing is searched for. */
+/** The query for the source; null without a search. */
 export const query = computed(() => parsed.value.query);
 
 let queries = 0;
-/** Counts the queries: names the present one in the keys of answers. */
+/** Numbers the queries; the current number is part of answer keys. */
 export const queryNumber = computed(() => (query.value === null ? 0 : (queries += 1)));
 
 const answered = asked((unwanted) => {
@@ -25,34 +25,34 @@ const answered = asked((unwanted) => {
   return asking && source.search(file.value, device.value, asking, unwanted).then((all) => ({ query: asking, all }));
 });
 
-/** What the query finds, the numbers of the largest first; null until its answer is there. */
+/** The query's matches, the largest allocations first; null until the answer arrives. */
 export const found = computed(() => (answered.value?.query === query.value ? (answered.value?.all ?? null) : null));
 
-/** What pictures fade but; until the answer to a query comes that to the one before. Null where nothing is searched. */
+/** The matches that pictures do not fade. Until a query is answered, those of the previous one. Null without a search. */
 export const shownFound = computed(() => {
   const all = query.value && answered.value?.all;
   return all && !all.is_empty ? all : null;
 });
 
-/** For each word that was not understood the reason: by its form, or by what the answer says of its text. */
+/** The reason for each word that was not understood: a wrong form, or the answer's complaint about its text. */
 export const unclear = computed(() => [...new Set([...parsed.value.unclear, ...(found.value?.unclear ?? [])])]);
 
-/** Whether the search may find something of a category, as far as its words about categories tell. */
+/** Whether the search may match something of a category, judging by its category terms. */
 export const findsCategory = (category: Category): boolean => shownFound.value?.categories[CATEGORIES.indexOf(category)] !== 0;
 
-/** Whether a set that is sent as bits has a number. */
+/** Whether a bit set contains a number. */
 export const isIn = (bits: Uint8Array, number: number): boolean => (((bits[number >>> 3] ?? 0) >>> (number & 7)) & 1) === 1;
 
-/** The position of the selected allocation among the matches; null where it is none of them. */
+/** The position of the selected allocation among the matches; null if it is not a match. */
 export const matchPosition = computed(() => {
   const at = selected.value === null ? -1 : (found.value?.id.indexOf(selected.value) ?? -1);
   return at < 0 ? null : at;
 });
 
-/** A step to another match that waits for the answer to its query. */
+/** A pending step to another match, which waits for the query's answer. */
 let waiting: { query: Query; step: 1 | -1 } | null = null;
 
-/** Selects the next match, or the one before, and brings it into view; at once, or when the answer is there. */
+/** Selects the next or previous match and brings it into view, as soon as the answer arrives. */
 export function stepToMatch(step: 1 | -1): void {
   waiting = query.value && { query: query.value, step };
   stepWhenKnown();

@@ -1,14 +1,14 @@
-// The words of the search box that find what a group holds.
+// Search terms that find a group's allocations.
 
 import { entryAt } from '../numbers/at';
 import { NONE, type By, type Names } from '../source/source';
 
-/** A word; quotes hold it together. */
+/** A word in quotes. */
 const word = (text: string) => `"${text.replaceAll('"', '')}"`;
 
-/** What finds the allocations of a group by the key that its answer gives it, and its stack; null where no word does. */
+/** Returns the search for a group's allocations, from the group's key in the answer and its stack; null if there is none. */
 export function searchOf(by: By, { key, stack }: { key: string; stack: number }, names: Names): string | null {
-  // Behind the first space stands what the group shares; before it, how it is known.
+  // After the first space is the group's common value; before it, its source.
   const of = key.slice(key.indexOf(' ') + 1);
   switch (by) {
     case 'category':

@@ -40,7 +40,7 @@ const understood: [string, Query | null][] = [
   ['a-b', text('a-b')],
   ['or not and', all(text('or'), text('not'), text('and'))],
   ['"a OR b"', text('a or b')],
-  // Choices, denials, parentheses.
+  // OR, NOT, parentheses.
   ['a OR b', any(text('a'), text('b'))],
   ['a b OR c', any(all(text('a'), text('b')), text('c'))],
   ['a (b OR c)', all(text('a'), any(text('b'), text('c')))],
@@ -71,12 +71,12 @@ const understood: [string, Query | null][] = [
   ['=512MiB', size('about', '512MiB')],
   ['= 1000', size('about', '1000')],
   ['(1KiB OR 2KiB)', any(size('about', '1KiB'), size('about', '2KiB'))],
-  // The engine says what is wrong with it.
+  // The engine reports its errors.
   ['>=5parsecs', size('at_least', '5parsecs')],
   ['7b', text('7b')],
   ['512m', text('512m')],
   ['512', text('512')],
-  // Fields of numbers.
+  // Fields with numbers.
   ['step:2', { is: 'step', from: 2, to: 2 }],
   ['step:2..4', { is: 'step', from: 2, to: 4 }],
   ['step:>=2', { is: 'step', from: 2, to: null }],
@@ -137,7 +137,7 @@ test.each([
   ['OR a', 'both sides'],
   ['a OR', 'both sides'],
   ['a OR OR b', 'both sides'],
-  ['NOT', 'something behind it'],
+  ['NOT', 'a word after it'],
   [`${'('.repeat(40)}a${')'.repeat(40)}`, 'at most 12 deep'],
 ])('%s is unclear', (typed, reason) => {
   const { unclear } = parse(typed);
@@ -145,7 +145,7 @@ test.each([
   expect(unclear[0]).toContain(reason);
 });
 
-test('what is understood holds beside what is not', () => {
+test('understood terms apply beside misunderstood ones', () => {
   expect(parse('a foo:b OR c').query).toEqual(any(text('a'), text('c')));
   expect(parse('NOT >=x b').query).toEqual(text('b'));
 });

@@ -1,44 +1,44 @@
-// The language of the search box. Words beside each other must all match; OR, NOT and parentheses put them together.
+// The language of the search box. Adjacent words must all match; OR, NOT and parentheses combine them.
 //
 //   attention            any frame of the stack: file, line or function
-//   "two words"          the same with spaces; /att.*(q|k)/ a pattern
-//   file:loss.py         any frame in such a file; function:forward likewise; line:train.py:31 the line that the tables name
-//   0x7f3a00200000       the blocks in which this address lies
-//   b7f3a00200000_2      a block as memory_viz names it: its address, and which of the allocations there it is; s.. is a segment
+//   "two words"          text with spaces; /att.*(q|k)/ is a pattern
+//   file:loss.py         any frame in such a file; function:forward likewise; line:train.py:31 is a line as in the tables
+//   0x7f3a00200000       the blocks that contain this address
+//   b7f3a00200000_2      a block as in memory_viz: address, and position among the allocations there; s.. is a segment
 //   >=10MiB  <1KiB       sizes of blocks; 512MiB and =512MiB within half a percent
-//   category:gradient    what memory is for
+//   category:gradient    the category of the memory
 //   stream:0x3  pool:1.0  pool:default  layer:..  context:..  metadata:..
 //   step:2  region:backward  allocated:>1200  freed:never  leak:1
-//   -word  NOT word      all but those;  a OR b;  (a OR b) c
+//   -word  NOT word      everything else;  a OR b;  (a OR b) c
 
 //
-// The page reads the form of a query alone. Texts, patterns and sizes go to the engine, which searches them in bounded time.
+// The page parses only a query's structure. Texts, patterns and sizes go to the engine, which searches them in bounded time.
 
 import { NONE, type FrameField, type Query, type SizeSign, type Sought, type TagField } from '../source/source';
 
-/** Whole numbers from one to another, both included. */
+/** A closed range of whole numbers. */
 type Numbers = [from: number, to: number];
 
 export interface Parsed {
-  /** Null where nothing is asked for. */
+  /** Null for an empty search. */
   query: Query | null;
-  /** For each word that was not understood the reason, to show. */
+  /** For each word that was not understood, the reason to show. */
   unclear: string[];
 }
 
-/** The most characters of a query, and the most words. */
+/** The most characters and the most words of a query. */
 const LONGEST = 4096;
 const MOST_WORDS = 200;
 
 export interface Token {
   kind: 'word' | '(' | ')' | 'and' | 'or' | 'not';
-  /** As it was typed. */
+  /** As typed. */
   text: string;
 }
 
 const QUOTED = '"[^"]*"?';
 const PATTERN = String.raw`/(?:[^/\\\n]|\\.)+/(?=[\s)]|$)`;
-/** A word by its form; `>= 10 MiB` is one word just as `>=10MiB` is. */
+/** Matches a word; `>= 10 MiB` is one word like `>=10MiB`. */
 const WORD = new RegExp(
   [
     String.raw`(?:[<>]=?|=)\s*\d[\d.]*(?:\s*(?:[kmgtp](?:i?b)?|b))?(?=[\s<>()]|$)`,
@@ -51,12 +51,12 @@ const WORD = new RegExp(
   'yi',
 );
 const OPERATORS = { AND: 'and', OR: 'or', NOT: 'not' } as const;
-/** A minus before a word, and not one that is a part of it, as in `->`. */
+/** A minus before a word, but not inside one, as in `->`. */
 const MINUS = /-(?=["(/\w]|[<>=]=?\s*\d)/y;
 
 const occurrences = (text: string, of: string) => text.split(of).length - 1;
 
-/** The words of a query, and what stands between them. Quotes hold words together. */
+/** Splits a query into words and operators. Quotes hold words together. */
 export function tokens(text: string): Token[] {
   if (text.length > LONGEST) return [{ kind: 'word', text }];
   const found: Token[] = [];
@@ -76,7 +76,7 @@ export function tokens(text: string): Token[] {
     }
     WORD.lastIndex = at;
     let word = WORD.exec(text)?.[0] ?? rest;
-    // Names in C++ have parentheses of their own.
+    // C++ names contain parentheses.
     for (let closing = open; closing > 0 && word.endsWith(')') && occurrences(word, ')') > occurrences(word, '('); closing -= 1)
       word = word.slice(0, -1);
     found.push({ kind: Object.hasOwn(OPERATORS, word) ? OPERATORS[word as keyof typeof OPERATORS] : 'word', text: word });
@@ -87,16 +87,16 @@ export function tokens(text: string): Token[] {
 
 const unquoted = (text: string) => text.replaceAll('"', '').toLowerCase();
 
-/** What a word or the value of a field seeks. */
+/** Returns the text or pattern that a word, or a field's value, searches. */
 function soughtBy(word: string): Sought {
   const [, pattern] = /^\/(.+)\/$/.exec(word) ?? [];
   return pattern === undefined ? { text: unquoted(word), is_pattern: false } : { text: pattern, is_pattern: true };
 }
 
-/** An address as memory_viz writes it: `b7f3a00200000_2`, `b'7f3a00200000_2'`. Shorter ones could be names of functions. */
+/** An address as in memory_viz: `b7f3a00200000_2`, `b'7f3a00200000_2'`. Shorter ones could be function names. */
 const NAMED = /^(?:(0x|[bs])?'?)([0-9a-f]{8,})_(\d+)'?$/i;
 
-/** `3`, `3..7`, `>3`, `>=3`, `<7`, `<=7`; null where a text is none of them. */
+/** Parses `3`, `3..7`, `>3`, `>=3`, `<7` or `<=7`; null for other texts. */
 function numbersOf(text: string): Numbers | null {
   const [, from, to] = /^(\d+)(?:\.\.(\d+))?$/.exec(text) ?? [];
   if (from !== undefined) return [Number(from), Number(to ?? from)];
@@ -107,13 +107,13 @@ function numbersOf(text: string): Numbers | null {
   return [0, sign === '<' ? at - 1 : at];
 }
 
-/** The moments right after these events. */
+/** Returns the moments right after these events. */
 const momentsAfter = ([from, to]: Numbers): Numbers[] =>
   from <= to ? [[Math.min(from + 1, NONE - 1), Math.min(to + 1, NONE - 1)]] : [];
 
 const NUMBERS = 'a number, as in';
 
-/** What a field asks for; a text says why its value makes no sense. */
+/** Parses a field's value; returns a text with the reason if the value is invalid. */
 type Field = (value: string, sought: Sought) => Query | string;
 
 const frame =
@@ -179,9 +179,9 @@ const SIGNS = new Map<string, SizeSign>([
   ['=', 'about'],
 ]);
 
-/** What a word asks for; a text says why it was not understood. */
+/** Parses a word; returns a text with the reason if it is not understood. */
 function conditionOf(word: string): Query | string {
-  // A size begins with < or >. `<module>` is none: Python names the function so that is a whole file.
+  // A size begins with < or >, but `<module>` is not a size: Python uses it as the function name of a whole file.
   const [, sign, size = ''] = /^([<>](?:=|(?=[\s\d.]|$))|=(?=\s*\d))\s*(.*)$/.exec(word) ?? [];
   if (sign !== undefined) {
     if (!/^\d/.test(size)) return `${word}: a size is a number with a unit, as in ${sign}10MiB`;
@@ -192,7 +192,7 @@ function conditionOf(word: string): Query | string {
     const [, letter, hex, version] = NAMED.exec(word) ?? /^0(x)([0-9a-f]+)$/i.exec(word) ?? [];
     const address = hex === undefined ? NaN : parseInt(hex, 16);
     if (!Number.isSafeInteger(address)) return `${word}: not an address`;
-    // The number behind a segment counts segments, not allocations: the address alone is searched.
+    // A segment's number counts segments, not allocations, so only the address is searched.
     const isSegment = letter?.toLowerCase() === 's';
     const number = version === undefined || isSegment ? null : Number(version);
     if (number !== null && number >= NONE) return `${word}: not an address`;
@@ -200,7 +200,7 @@ function conditionOf(word: string): Query | string {
   }
   const [, name, value = ''] = /^([a-z_]+):(.*)$/i.exec(word) ?? [];
   const field = name === undefined ? undefined : FIELDS.get(name.toLowerCase());
-  // `c10::alloc` and `http://..` have no field.
+  // `c10::alloc` and `http://..` are not fields.
   if (name !== undefined && !value.startsWith(':') && (field || !/^[\\/]/.test(value))) {
     if (!field) return `there is no field ${name}; fields are ${FIELD_NAMES.join(', ')} ("${word}" in quotes is text)`;
     const sought = soughtBy(value);
@@ -211,7 +211,7 @@ function conditionOf(word: string): Query | string {
   return { is: 'frame', field: 'any', sought: soughtBy(word) };
 }
 
-/** The deepest that parentheses may lie within each other. */
+/** The greatest nesting depth of parentheses. */
 const DEEPEST = 12;
 
 const together = (is: 'all' | 'any', of: Query[]): Query | null => (of.length > 1 ? { is, of } : (of[0] ?? null));
@@ -224,13 +224,13 @@ export function parse(text: string): Parsed {
   const unclear: string[] = [];
   let at = 0;
 
-  /** What stands up to the end, or up to the parenthesis that closes it. */
+  /** Parses up to the end, or up to the closing parenthesis. */
   function any(depth: number): Query | null {
     const choices: Query[] = [];
     let both: Query[] = [];
     let words = 0;
     const end = (isOr: boolean) => {
-      if (words === 0 && (isOr || choices.length > 0)) unclear.push('OR needs something on both sides');
+      if (words === 0 && (isOr || choices.length > 0)) unclear.push('OR needs a word on both sides');
       const one = together('all', both);
       if (one) choices.push(one);
       [both, words] = [[], 0];
@@ -248,7 +248,7 @@ export function parse(text: string): Parsed {
     return together('any', choices);
   }
 
-  /** A word or a parenthesis, with what denies it; the position is then that of its last token. */
+  /** Parses a word or a parenthesis, with its negation; the position is then at its last token. */
   function negatable(depth: number): Query | null {
     let isDenied = false;
     while (all[at]?.kind === 'not') {
@@ -268,12 +268,12 @@ export function parse(text: string): Parsed {
       return null;
     }
     if (token?.kind !== '(') {
-      unclear.push('NOT needs something behind it');
+      unclear.push('NOT needs a word after it');
       at -= 1;
       return null;
     }
     if (depth === DEEPEST) {
-      unclear.push(`parentheses lie at most ${DEEPEST} deep`);
+      unclear.push(`parentheses can be nested at most ${DEEPEST} deep`);
       at = all.length;
       return null;
     }

@@ -1,4 +1,4 @@
-// Keeps faults to the part of the page in which they happen, and reports them.
+// Confines errors to the part of the page in which they happen, and reports them.
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useErrorBoundary, useRef } from 'preact/hooks';
@@ -6,14 +6,14 @@ import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
 export interface BoundaryProps {
-  /** The name of the part, as a sentence begins: `The timeline`. */
+  /** The part's name, as at the start of a sentence: `The timeline`. */
   name: string;
-  /** What the part shows. When it changes, a part that failed is drawn again. */
+  /** The part's content. When it changes, a failed part is drawn again. */
   of: string;
   children: ComponentChildren;
 }
 
-/** A part of the page. Where it cannot be drawn the reason stands in its place, and the rest of the page goes on. */
+/** A part of the page. If it cannot be drawn, the reason is shown in its place, and the rest of the page continues. */
 export function Boundary({ name, of, children }: BoundaryProps) {
   const [error, tryAgain] = useErrorBoundary((e: unknown) => console.error(e));
   const tried = useRef(of);
@@ -26,8 +26,8 @@ export function Boundary({ name, of, children }: BoundaryProps) {
   return (
     <div class="failed" role="alert">
       <p>
-        {name} cannot show this: {reason(error)}. That is a fault of the page, not of yours: choose something else, or ask{' '}
-        <code>vramscope report FILE</code> for the same in words.
+        {name} cannot show this: {reason(error)}. This is a bug in the page. Choose something else, or run{' '}
+        <code>vramscope report FILE</code> for the same facts as text.
       </p>
       <button type="button" class="button" onClick={tryAgain}>
         Try again
@@ -36,13 +36,13 @@ export function Boundary({ name, of, children }: BoundaryProps) {
   );
 }
 
-/** Shows faults that happen outside of drawing, such as in a callback. */
+/** Shows errors that happen outside of rendering, such as in a callback. */
 export function watchForFaults(): void {
   const showFault = (e: unknown) => {
-    trouble.value = `The page met a fault: ${reason(e)}. Load it again; what you chose stands in its address.`;
+    trouble.value = `The page had an error: ${reason(e)}. Reload it; its address keeps your choices.`;
   };
   window.addEventListener('error', (e) => {
-    // Browsers also report what is no fault, without an error: for example that a ResizeObserver was late.
+    // Browsers also report harmless events without an error, for example a late ResizeObserver.
     if (e.error) showFault(e.error);
   });
   window.addEventListener('unhandledrejection', (e) => showFault(e.reason));

@@ -1,4 +1,4 @@
-// Chooses the file and the device that are shown, and closes files.
+// Chooses the shown file and device, and closes files.
 
 import { choose, closeShown } from '../state/open';
 import { device, file } from '../state/place';
@@ -7,7 +7,7 @@ import { endOf } from '../text/labels';
 import { baseName, shortPaths } from '../text/path';
 import { bytes, deviceName } from '../text/units';
 
-/** The most characters of a name in a list, which cuts what is longer at its end. */
+/** The most characters of a name in a list, which cuts longer names at the end. */
 const LONGEST = 34;
 
 export function Chooser() {
@@ -55,8 +55,8 @@ export function CloseButton() {
       type="button"
       class="button"
       aria-label={`Close ${baseName(recording.value.name)}`}
-      title="Close this file: its memory is given back"
-      // The second click of a double click would meet the next file.
+      title="Close this file and free its memory"
+      // The second click of a double click would close the next file.
       onClick={(e) => e.detail < 2 && void closeShown()}
     >
       Close

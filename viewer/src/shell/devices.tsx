@@ -1,4 +1,4 @@
-// All devices of the shown file as small timelines, of which a click shows one.
+// All devices of the shown file as small timelines; a click shows a device.
 
 import { useAnswer } from '../parts/answer';
 import type { Device } from '../source/source';
@@ -8,10 +8,10 @@ import { device as shown, file } from '../state/place';
 import { recording, source } from '../state/recordings';
 import { bytes, deviceName } from '../text/units';
 
-/** Pixel columns of a small timeline, which is as wide as its button, whatever that is. */
+/** Pixel columns of a small timeline, independent of the width of its button. */
 const COLUMNS = 120;
 
-/** The allocated bytes of a device, `high` of them at the top; a line where it first ran out of memory. */
+/** A device's allocated bytes, scaled to `high`; a line marks its first out of memory. */
 function Curve({ position, device, high }: { position: number; device: Device; high: number }) {
   const end = device.events + 1;
   const { value } = useAnswer(`${file.value}.${position}`, 'curve', (unwanted) =>

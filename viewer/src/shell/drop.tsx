@@ -1,4 +1,4 @@
-// Files that are dropped on the page, or chosen with its button.
+// Opens files that are dropped on the page, or chosen with its button.
 
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -23,7 +23,7 @@ export function DropTarget() {
     window.addEventListener(
       'dragleave',
       (e) => {
-        // The pointer has left the window, not only an element in it.
+        // The pointer left the window, not only an element in it.
         if (e.relatedTarget === null) dragged.value = false;
       },
       { signal },

@@ -1,4 +1,4 @@
-// Recordings of a site that can be looked at without one of one's own. The site lists them in its page (site/build.mjs).
+// Example recordings of a site, listed in its page (site/build.mjs).
 
 import { openFiles } from './opening';
 import { trouble } from '../state/trouble';
@@ -27,7 +27,7 @@ export function Examples() {
   if (EXAMPLES.length === 0) return null;
   return (
     <>
-      <p>What you open never leaves this browser: it is read here, and nothing is sent to anybody.</p>
+      <p>Files that you open never leave this browser; nothing is sent anywhere.</p>
       <ul class="examples">
         {EXAMPLES.map((example) => (
           <li key={example.file}>

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { BINDINGS, GESTURES, helpShown } from './keys';
 
-/** The keys of the page, in a dialog. */
+/** A dialog with the keys of the page. */
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   const shown = helpShown.value;

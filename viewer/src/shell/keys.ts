@@ -1,4 +1,4 @@
-// The keys of the whole page. Parts with keys of their own (tables, tabs, lists) keep those to themselves.
+// Keys that work on the whole page. Tables, tabs and lists handle their own keys first.
 
 import { signal } from '@preact/signals';
 import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
@@ -11,16 +11,15 @@ import { nextStep } from '../state/steps';
 
 export const helpShown = signal(false);
 
-/** The id of the search box. */
 export const SEARCH_ID = 'search';
 
 interface Binding {
   /** Values of `KeyboardEvent.key`. */
   keys: string[];
-  /** How the help writes the keys. */
+  /** The keys as the help shows them. */
   shown: string;
   does: string;
-  /** Whether the binding holds only where the element with the focus does not use the key itself, as with arrows. */
+  /** Whether the binding is skipped if the focused element uses the key itself, as with arrows. */
   plain?: boolean;
   act: (e: KeyboardEvent) => void;
 }
@@ -32,48 +31,53 @@ export const BINDINGS: Binding[] = [
   {
     keys: ['ArrowLeft', 'ArrowRight'],
     shown: '← →',
-    does: 'Move along; with Shift farther',
+    does: 'Scroll; with Shift, farther',
     plain: true,
     act: (e) => panBy((e.key === 'ArrowLeft' ? -1 : 1) * (e.shiftKey ? 0.5 : 0.1)),
   },
   {
     keys: ['ArrowUp', 'ArrowDown'],
     shown: '↑ ↓',
-    does: 'The moment before, the one after; with Shift by 100',
+    does: 'Previous or next moment; with Shift, by 100',
     plain: true,
     act: (e) => stepMoment((e.key === 'ArrowUp' ? -1 : 1) * (e.shiftKey ? 100 : 1)),
   },
-  { keys: [',', '.'], shown: ', .', does: 'The same, wherever the focus is', act: (e) => stepMoment(e.key === ',' ? -1 : 1) },
+  {
+    keys: [',', '.'],
+    shown: ', .',
+    does: 'Previous or next moment, with any focus',
+    act: (e) => stepMoment(e.key === ',' ? -1 : 1),
+  },
   { keys: ['+', '=', '-'], shown: '+ −', does: 'Zoom in and out', act: (e) => zoom(e.key === '-' ? 1.5 : 1 / 1.5) },
   {
     keys: ['w', 'a', 's', 'd', 'W', 'A', 'S', 'D'],
     shown: 'w s, a d',
-    does: 'Zoom in and out, move along; with Shift farther',
+    does: 'Zoom in and out, scroll; with Shift, farther',
     act: (e) => steer(e.key.toLowerCase(), e.shiftKey),
   },
   { keys: ['0', 'Home'], shown: '0, Home', does: 'Show everything', act: fit },
   {
     keys: ['[', ']'],
     shown: '[ ]',
-    does: 'The chosen span begins, or ends, at the moment',
+    does: 'Begin or end the interval at the moment',
     act: (e) => (e.key === '[' ? beginSpan() : endSpan()),
   },
   {
     keys: ['c'],
     shown: 'c',
-    does: 'Write a note on the chosen span, or on the moment',
+    does: 'Write a note on the interval, or on the moment',
     act: writeNote,
   },
   {
     keys: ['m', 'M'],
     shown: 'm',
-    does: 'The next mark: out of memory, snapshot; with Shift the one before',
+    does: 'Next mark (out of memory, snapshot); with Shift, the previous',
     act: (e) => jumpToMark(e.key === 'M' ? -1 : 1),
   },
   {
     keys: ['n', 'N'],
     shown: 'n',
-    does: 'The step with the chosen moment, then the next; with Shift the one before',
+    does: 'Step at the moment, then the next step; with Shift, the previous',
     act: (e) => nextStep(e.key === 'N' ? -1 : 1),
   },
   {
@@ -85,15 +89,15 @@ export const BINDINGS: Binding[] = [
   {
     keys: ['/'],
     shown: '/',
-    does: 'Search; then Enter for the next match, Shift Enter for the one before',
+    does: 'Search; Enter for the next match, Shift Enter for the previous',
     act: () => focus(SEARCH_ID),
   },
   { keys: ['g'], shown: 'g', does: 'Focus the timeline', act: focusTimeline },
-  { keys: ['Escape'], shown: 'Esc', does: 'Leave the search; clear the selection, the span, then the search', act: clear },
-  { keys: ['?'], shown: '?', does: 'These keys', act: () => (helpShown.value = !helpShown.value) },
+  { keys: ['Escape'], shown: 'Esc', does: 'Leave the search; clear the selection, the interval, then the search', act: clear },
+  { keys: ['?'], shown: '?', does: 'Show these keys', act: () => (helpShown.value = !helpShown.value) },
 ];
 
-/** What the left hand does, as in trace viewers and games. */
+/** Handles the left-hand keys, as in trace viewers and games. */
 function steer(key: string, isFar: boolean): void {
   const factor = isFar ? 3 : 1.5;
   if (key === 'w' || key === 's') zoom(key === 's' ? factor : 1 / factor);
@@ -111,19 +115,19 @@ function clear(): void {
   else search.value = '';
 }
 
-/** What the pointer does on the timeline, as the help says it. */
+/** The pointer gestures on the timeline, for the help. */
 export const GESTURES: [string, string][] = [
   ['Click', 'Choose the moment and the allocation'],
-  ['Drag', 'Move along'],
-  ['Shift drag', 'Choose a span, to see what it allocated and freed; so does dragging along the axis'],
-  ['Wheel', 'Zoom at the pointer; sideways moves along'],
-  ['Shift wheel', 'Zoom bytes, as does dragging the axis of bytes'],
-  ['Alt drag', 'Show only a part; so does dragging in the small picture'],
-  ['Double click', 'Show everything; on the axis of bytes what fits'],
+  ['Drag', 'Scroll'],
+  ['Shift drag', 'Choose an interval, to see its allocations and frees; so does dragging along the axis'],
+  ['Wheel', 'Zoom at the pointer; sideways, scroll'],
+  ['Shift wheel', 'Zoom bytes; so does dragging the axis of bytes'],
+  ['Alt drag', 'Show only a part; so does dragging in the minimap'],
+  ['Double click', 'Show everything; on the axis of bytes, fit'],
 ];
 
 const TYPING = 'input:not([type=radio], [type=checkbox], [type=range]), textarea, [contenteditable]';
-/** Elements that use arrows themselves. */
+/** Elements that handle arrow keys themselves. */
 const OWN_ARROWS =
   'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
 
@@ -133,7 +137,7 @@ function pressed(e: KeyboardEvent): void {
   const binding = BINDINGS.find((b) => b.keys.includes(e.key));
   if (!binding) return;
   if (e.target.closest('select') || (binding.plain && e.target.closest(OWN_ARROWS))) return;
-  // Arrows scroll a panel that has more than fits.
+  // Arrow keys scroll a panel that overflows.
   if (binding.plain && e.target !== document.body && !e.target.closest('#timeline') && scrolls(e.target)) return;
   e.preventDefault();
   binding.act(e);

@@ -1,4 +1,4 @@
-// Files that are being opened, one after the other: how far each is, and how to stop.
+// Opens files one after the other, shows the progress, and lets the user cancel.
 
 import { batch, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
@@ -7,23 +7,22 @@ import { recordings, source } from '../state/recordings';
 import { trouble } from '../state/trouble';
 import { reason } from '../text/reason';
 
-/** The file that is being opened. */
 interface Opening {
   file: File;
-  /** Bytes of it that were read so far. */
+  /** Bytes read so far. */
   bytes: number;
-  /** Why it may be too large, and whom to tell whether it is read anyway. */
+  /** Why the file may be too large, and a callback for the decision to read it anyway. */
   doubt: { why: string; decide: (isRead: boolean) => void } | null;
-  /** Gives up this file and those that come after it. */
+  /** Cancels this file and the following ones. */
   stop: () => void;
 }
 
 const opening = signal<Opening | null>(null);
 
-/** Resolves when the files were opened that came before. */
+/** Resolves when all earlier files are opened. */
 let before: Promise<unknown> = Promise.resolve();
 
-/** Opens files, one after the other, and shows the last that is a recording. */
+/** Opens files one after the other, and shows the last one that is a recording. */
 export function openFiles(files: Iterable<File> | null | undefined): Promise<void> {
   const all = [...(files ?? [])];
   const opened = before.then(() => openAll(all));
@@ -32,7 +31,7 @@ export function openFiles(files: Iterable<File> | null | undefined): Promise<voi
 }
 
 async function openAll(files: File[]): Promise<void> {
-  // Files may come before the page knows who answers.
+  // Files may be dropped before the page has its engine.
   if (files.length === 0 || !source) return;
   const failures: string[] = [];
   const stopped = new AbortController();
@@ -61,7 +60,7 @@ async function openAll(files: File[]): Promise<void> {
   });
 }
 
-/** Asks whether a file is read that may be too large. */
+/** Asks whether to read a file that may be too large. */
 const isRead = (shown: Opening, why: string): Promise<boolean> =>
   new Promise((decide) => (opening.value = { ...shown, doubt: { why, decide } }));
 
@@ -91,17 +90,17 @@ export function OpeningDialog() {
           {doubt.why} The command has no such limit: <code>vramscope view FILE</code>
         </p>
       ) : (
-        // Without a value it says that nothing is known yet.
-        <progress {...(bytes > 0 ? { value: bytes } : {})} max={file.size} aria-label="How much is read" />
+        // Without a value, the bar is indeterminate.
+        <progress {...(bytes > 0 ? { value: bytes } : {})} max={file.size} aria-label="Reading progress" />
       )}
       <div class="opening-buttons">
         {doubt && (
           <button type="button" class="button" onClick={() => doubt.decide(true)}>
-            Read it anyway
+            Read anyway
           </button>
         )}
         <button type="button" class="button" onClick={leave}>
-          {doubt ? 'Leave it' : 'Cancel'}
+          {doubt ? 'Skip' : 'Cancel'}
         </button>
       </div>
     </dialog>

@@ -5,24 +5,24 @@ import { search } from '../state/search';
 import { bytes, count } from '../text/units';
 import { SEARCH_ID, focusTimeline } from './keys';
 
-/** Examples of queries and what they find, as the help of the box shows them. */
+/** Example queries and their meanings, for the help of the box. */
 const FORMS: [string, string][] = [
   ['attention', 'a file, line or function anywhere in the stack'],
-  ['"two words"', 'the same with spaces; /att.*(q|k)/ a pattern'],
+  ['"two words"', 'text with spaces; /att.*(q|k)/ is a pattern'],
   ['file:loss.py', 'only files; function:forward, line:train.py:31 likewise'],
-  ['0x7f3a00200000', 'what covers this address; also as memory_viz writes it: b7f3a00200000_0'],
+  ['0x7f3a00200000', 'allocations at this address; also as in memory_viz: b7f3a00200000_0'],
   ['>=10MiB <1GiB', 'sizes; 512MiB within half a percent'],
-  ['category:gradient', 'what memory is for'],
+  ['category:gradient', 'category of the memory'],
   ['step:2 region:backward', 'when it was allocated; also allocated:>1200, freed:never'],
   ['pool:1.0', 'also pool:default, stream:0x3, layer:attn'],
-  ['(a OR b) -c', 'a choice, and all but that'],
+  ['(a OR b) -c', 'a or b, but not c'],
 ];
 
 /** Milliseconds without typing before the search begins. */
 const REST_MS = 120;
 
 export function SearchBox() {
-  /** What was typed and is not searched for yet, and the query that stood there: where another took its place, that one counts. */
+  /** Typed text that is not yet searched, and the query that it replaces. If the query changes meanwhile, the new query wins. */
   const [typed, setTyped] = useState<{ text: string; over: string } | null>(null);
   const text = typed?.over === search.value ? typed.text : search.value;
   const [focused, setFocused] = useState(false);
@@ -45,7 +45,7 @@ export function SearchBox() {
       say(box.value, search.value);
       stepToMatch(e.shiftKey ? -1 : 1);
     } else if (e.key === 'Escape') {
-      // The search stays; when the timeline has the focus, the same key clears it.
+      // The search stays; with the timeline focused, the same key clears it.
       say(box.value, search.value);
       focusTimeline();
     } else return;
@@ -70,7 +70,7 @@ export function SearchBox() {
         onKeyDown={keys}
         onFocus={() => setFocused(true)}
         onBlur={(e) => {
-          // What comes next, as a click on the legend, goes on from what was typed.
+          // A following action, such as a click on the legend, builds on the typed text.
           say(e.currentTarget.value, typed?.over ?? search.value);
           setFocused(false);
         }}
@@ -93,7 +93,7 @@ export function SearchBox() {
               </div>
             ))}
           </dl>
-          <p class="quiet">Words beside each other must all hold. Enter selects the largest match, then the next.</p>
+          <p class="quiet">All words must match. Enter selects the largest match, then the next.</p>
         </div>
       )}
     </search>
@@ -111,10 +111,10 @@ function Result() {
     <span
       data-matches={all.count}
       data-bytes={all.bytes}
-      title={`${count(all.count)} allocations, ${count(all.bytes)} bytes in sum over the recording`}
+      title={`${count(all.count)} allocations, ${count(all.bytes)} bytes in total over the recording`}
     >
       {which}
-      {count(all.count)} {all.count === 1 ? 'match' : 'matches'}, {bytes(all.bytes)} in sum
+      {count(all.count)} {all.count === 1 ? 'match' : 'matches'}, {bytes(all.bytes)} in total
       {unclear.length > 0 && <span class="search-unclear">, partly understood</span>}
     </span>
   );

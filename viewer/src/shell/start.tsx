@@ -1,4 +1,4 @@
-// What to do where no recording is open: examples, and how to make a recording.
+// The start page while no recording is open: examples, and how to make a recording.
 
 import { signal } from '@preact/signals';
 import { trouble } from '../state/trouble';
@@ -10,14 +10,11 @@ const WAYS: [title: string, code: string][] = [
     "PyTorch's own recorder",
     'torch.cuda.memory._record_memory_history(max_entries=1_000_000)\ntrain()\ntorch.cuda.memory._dump_snapshot("snapshot.pickle")',
   ],
-  [
-    'With what memory is for, and which module made it',
-    'import vramscope.torch\nwith vramscope.torch.record("run.pickle"):\n    train()',
-  ],
-  ['A script as it is', 'vramscope run --record run.pickle -- python train.py'],
+  ['With categories and modules', 'import vramscope.torch\nwith vramscope.torch.record("run.pickle"):\n    train()'],
+  ['An unchanged script', 'vramscope run --record run.pickle -- python train.py'],
 ];
 
-/** The title of the way that was copied last. */
+/** The title of the snippet that was copied last. */
 const copied = signal<string | null>(null);
 
 async function copy(title: string, code: string): Promise<void> {
@@ -25,7 +22,7 @@ async function copy(title: string, code: string): Promise<void> {
     await navigator.clipboard.writeText(code);
     copied.value = title;
   } catch (e) {
-    trouble.value = `It could not be copied: ${reason(e)}`;
+    trouble.value = `Copying failed: ${reason(e)}`;
   }
 }
 

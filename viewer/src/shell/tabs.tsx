@@ -3,7 +3,7 @@ import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { current } from '../state/recordings';
 
 export function Tabs() {
-  // Where no rank is open there is nothing to see but all of them.
+  // While no rank is open, only the view of all ranks has content.
   const shown = VIEW_NAMES.filter((name) => current.value || name === 'ranks');
   const keys = (e: KeyboardEvent) => {
     const at = shown.indexOf(view.value);

@@ -6,7 +6,7 @@ import { OpenButton } from './drop';
 import { helpShown } from './keys';
 import { SearchBox } from './search-box';
 
-/** SVG paths of the icons of the themes: a sun, a moon, and a circle that is half filled. */
+/** SVG paths of the theme icons: a sun, a moon, and a half-filled circle. */
 const ICONS: Record<Theme, string> = {
   light: 'M8 5a3 3 0 1 1 0 6 3 3 0 0 1 0-6zM8 1v2M8 13v2M1 8h2M13 8h2M3 3l1.4 1.4M11.6 11.6 13 13M3 13l1.4-1.4M11.6 4.4 13 3',
   dark: 'M13.5 9.6A6 6 0 0 1 6.4 2.5a6 6 0 1 0 7.1 7.1z',

@@ -1,9 +1,9 @@
-// From answers as they are sent to what the page works with.
+// Converts answers from their wire format to the page's types.
 
 import type * as sent from './generated/view';
 import { CATEGORIES, CODES, NONE, type Meaning, type Names, type Purpose, type Recording, type Steps } from './source';
 
-/** A recording whose tags hold their texts; they are sent as positions in a list, each text once. */
+/** Resolves the texts of a recording's tags, which are sent as positions in a list of distinct texts. */
 export function toRecording({ devices, ...recording }: sent.Recording): Recording {
   return {
     ...recording,
@@ -34,7 +34,7 @@ export const toMeaning = ({ purposes, steps }: sent.Meaning): Meaning => ({
 const toPurposes = (purposes: readonly sent.Purpose[]): Purpose[] =>
   purposes.map(({ category, because }) => ({ category: CATEGORIES[category] ?? 'unknown', because }));
 
-/** Steps with both ends of each; they are sent with their bounds, for one begins where the one before ends. */
+/** Returns steps with both ends each; the wire format has only bounds, because a step begins where the previous one ends. */
 function toSteps({ bounds, bounds_us, ...steps }: sent.Steps): Steps {
   const places = Uint32Array.from(bounds);
   const times = Float64Array.from(bounds_us);
@@ -47,11 +47,11 @@ function toSteps({ bounds, bounds_us, ...steps }: sent.Steps): Steps {
   };
 }
 
-/** Labels are cut to so many characters: a file may give one name of any length to any number of frames. */
+/** The most characters of a label; a file may give any number of frames names of any length. */
 const LONGEST_LABEL = 500;
 const cut = (text: string) => (text.length > LONGEST_LABEL ? `${text.slice(0, LONGEST_LABEL)}…` : text);
 
-/** Names of frames with their texts, which are sent as positions in a list, and a label for each frame. */
+/** Resolves the texts of frame names, which are sent as positions in a list, and builds a label per frame. */
 export function toNames(names: sent.Names): Names {
   const { texts } = names;
   const short = texts.map(cut);

@@ -1,37 +1,37 @@
-// Who answers questions: the local server (server.ts), or the same engine in a worker of the page (worker.ts).
+// The engine that answers questions: the local server (server.ts), or the same engine in a worker of the page (worker.ts).
 
 import type { Note, Question } from './generated/view';
 
-/** A device by the positions of its file and its own. */
+/** A device by its file's position and its own position. */
 export interface DeviceAt {
   file: number;
   device: number;
 }
 
-/** All ranks of a job. */
 export interface Job {
-  /** What is told of them, in bytes. */
+  /** Returns the summary of all ranks, in bytes. */
   ranks(): Promise<ArrayBuffer>;
-  /** Reads the recording of the rank at a position, which is that of its file, where it is not open: what `recordings` tells of it. */
+  /** Reads the recording of a rank, by its position (the same as its file's), if it is not open; returns its entry of `recordings`. */
   read(rank: number): Promise<unknown>;
 }
 
-/** An answer in bytes (columns.ts), for each question of `Question`. A question whose signal says that nobody waits fails. */
+/** Answers a `Question` in bytes (columns.ts). A question fails when its signal is aborted. */
 export interface Engine {
-  /** What is open, as JSON; resolves when every file is read. */
+  /** Returns the open files as JSON, once every file is read. */
   recordings(): Promise<unknown>;
   ask(about: DeviceAt, question: Question, unwanted?: AbortSignal): Promise<ArrayBuffer>;
-  /** Why a file may be more than can be read; null where nothing is known against it. */
+  /** Returns why a file may be too large to read, or null. */
   tooLarge(file: File): Promise<string | null>;
-  /** Reads a file from the disk and gives its position; `read` is told the bytes of it that were read so far. */
+  /** Reads a file from the disk and returns its position; `read` is called with the number of bytes read so far. */
   open(file: File, read: (bytes: number) => void, unwanted?: AbortSignal): Promise<number>;
   /**
-   * Makes a self-contained page of the open files, whose positions are given, or of those that this page carries; `notesOn` gives the
-   * notes for files whose positions in that page are their places in a list. Null where no page can be made.
+   * Makes a self-contained page of the open files at these positions, or of the files embedded in this page. `notesOn` returns the notes
+   * for
+   * a list of files; in the new page, a file's position is its index in that list. Null if no page can be made.
    */
   page: ((open: readonly number[], notesOn: (files: readonly number[]) => readonly Note[]) => Promise<Blob>) | null;
-  /** All ranks of a job, and their recordings, which are read when they are asked for; null where the page is of none. */
+  /** All ranks of a job, with recordings that are read on demand; null if the page does not show a job. */
   job: Job | null;
-  /** Closes a file, so that its memory is free. */
+  /** Closes a file and frees its memory. */
   close(file: number): Promise<void>;
 }

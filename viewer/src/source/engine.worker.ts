@@ -1,15 +1,15 @@
-// The engine, in a worker of its own: it reads files as streams and answers one question after the other.
+// The engine in a worker: it reads files as streams and answers one question at a time.
 
 import { Engine, initSync } from './generated/vramscope_wasm';
 import type { Content, Reply, Request } from './messages';
 
-/** The page's side; the types of the page itself have no workers. */
+/** The worker's global scope; the page's types do not include workers. */
 interface Scope {
   onmessage: ((event: MessageEvent<Request>) => void) | null;
   postMessage(reply: Reply, transfer?: Transferable[]): void;
 }
 
-/** Reads a file within a worker, without waiting for promises; the types of the page do not have it. */
+/** Reads a file synchronously in a worker; the page's types do not include it. */
 declare class FileReaderSync {
   readAsArrayBuffer(blob: Blob): ArrayBuffer;
 }
@@ -17,10 +17,10 @@ declare class FileReaderSync {
 const page = self as unknown as Scope;
 let engine: Engine;
 
-/** Bytes that are fetched at once: each time costs about a millisecond, and more than 4 MiB are no faster. */
+/** Bytes per read: each read costs about a millisecond, and more than 4 MiB is not faster. */
 const SLICE = 4 << 20;
 
-/** A file as the engine reads it: from its beginning to its end. */
+/** Returns a function that reads a file from beginning to end. */
 function stream(file: File) {
   const reader = new FileReaderSync();
   let fetched = 0;
@@ -44,10 +44,10 @@ function stream(file: File) {
 
 const open = (number: number, { content, about }: Content) => engine.open(number, content.name, about, stream(content));
 
-/** The number of the file to practise on, which no other has. */
+/** The file number reserved for the warm-up file. */
 const PRACTICE = 0xffff_ffff;
 
-/** The answer to a request; empty where there is nothing to say. */
+/** Answers a request; the answer is empty if there is nothing to return. */
 function answer(request: Request): Uint8Array {
   if ('open' in request) open(request.open, request.file);
   else if ('overview' in request) return engine.overview(request.overview);
@@ -70,7 +70,7 @@ page.onmessage = ({ data: request }) => {
     const bytes = answer(request).buffer as ArrayBuffer;
     page.postMessage({ bytes }, [bytes]);
   } catch (e) {
-    // A stack that is full is a RangeError, and leaves the engine in the midst of something, too.
+    // A stack overflow is a RangeError, and also leaves the engine in an undefined state.
     const broken = e instanceof WebAssembly.RuntimeError || e instanceof RangeError;
     page.postMessage({ error: e instanceof Error ? e.message : String(e), broken });
   }

@@ -1,30 +1,30 @@
-// Whether a file can be read in a page, told before it is read: WebAssembly has 4 GiB, however much the machine has.
+// Estimates whether a page can read a file before reading it: WebAssembly has 4 GiB, whatever the machine has.
 
 import { bytes } from '../text/units';
 
 const MEMORY = 4 * 2 ** 30;
 
-/** A kind of file by its first bytes, and how many bytes of memory each of its bytes may need until every view was looked at. */
+/** A file type by its first bytes, and the most bytes of memory per byte of the file once every view was opened. */
 interface Kind {
   magic: number[];
   factor: number;
-  /** Why that is so many. */
+  /** The reason for the factor. */
   note: string;
 }
 
-/** Measured: a recording of PyTorch that is compressed with zstd needs 28. A log has few bytes an event. */
+/** Measured: a zstd-compressed PyTorch recording needs 28. A log has few bytes per event. */
 const KINDS: Kind[] = [
-  { magic: [0x28, 0xb5, 0x2f, 0xfd], factor: 28, note: ', for it is compressed' },
-  { magic: [0x1f, 0x8b], factor: 28, note: ', for it is compressed' },
+  { magic: [0x28, 0xb5, 0x2f, 0xfd], factor: 28, note: ', because it is compressed' },
+  { magic: [0x1f, 0x8b], factor: 28, note: ', because it is compressed' },
   { magic: [...'\x93vramscp'].map((c) => c.charCodeAt(0)), factor: 4, note: '' },
 ];
 
-/** Any other file. Measured on pickles of 7, 14, 21 and 28 million events with 77 bytes each: 1.9 to 2.2. */
+/** Other files. Measured on pickles of 7, 14, 21 and 28 million events with 77 bytes each: 1.9 to 2.2. */
 const PLAIN = 2.2;
 
 const MOST = Math.max(PLAIN, ...KINDS.map(({ factor }) => factor));
 
-/** Why a file may be more than a page can hold; null: it is not. */
+/** Returns why a file may be more than a page can hold, or null. */
 export async function tooLarge(file: File): Promise<string | null> {
   if (file.size * MOST <= MEMORY) return null;
   const start = new Uint8Array(await file.slice(0, 8).arrayBuffer());
@@ -32,5 +32,5 @@ export async function tooLarge(file: File): Promise<string | null> {
   const { factor, note } = kind ?? { factor: PLAIN, note: '' };
   if (file.size * factor <= MEMORY) return null;
   const needs = bytes(Math.round(file.size * factor));
-  return `It has ${bytes(file.size)} and may need ${needs} of memory${note}; a page can have ${bytes(MEMORY)}.`;
+  return `It has ${bytes(file.size)} and may need ${needs} of memory${note}; a page can use ${bytes(MEMORY)}.`;
 }

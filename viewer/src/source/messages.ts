@@ -1,15 +1,15 @@
-// What the page and its workers tell each other.
+// Messages between the page and its workers.
 
 import type { DeviceAt } from './engine';
 import type { Question } from './generated/view';
 
-/** A file to read: one that was dropped, or one that the page carries, with what is told of it, as JSON. */
+/** A file to read: dropped, or embedded in the page with facts about it as JSON. */
 export interface Content {
   content: File;
   about?: string;
 }
 
-/** What a worker is asked to do. It is told its engine first, and numbers files as the page does; one to practise on has no number. */
+/** A request to a worker. The first one sends the engine. Files have the page's numbers; the warm-up file has none. */
 export type Request =
   | { engine: ArrayBuffer }
   | { practise: File }
@@ -18,10 +18,10 @@ export type Request =
   | { ask: Question; about: DeviceAt }
   | { close: number };
 
-/** What a worker answers: to each request but the first, in order. */
+/** A worker's reply to each request except the first, in order. */
 export type Reply =
   | { bytes: ArrayBuffer }
-  /** `broken`: the engine cannot go on, and its memory is lost. */
+  /** `broken`: the engine cannot continue, and its memory is lost. */
   | { error: string; broken: boolean }
-  /** Not an answer yet: so many bytes of the file were read. */
+  /** Progress, not yet an answer: bytes of the file read so far. */
   | { read: number };

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { PATIENCE_MS, newest } from './newest';
 
-test('what waits is replaced, what is under way is not', async () => {
+test('a waiting question is replaced, a running one is not', async () => {
   const asked: number[] = [];
   const got: number[] = [];
   const answers = new Map<number, (n: number) => void>();
@@ -18,7 +18,7 @@ test('what waits is replaced, what is under way is not', async () => {
   await vi.waitFor(() => expect(got).toEqual([1, 3]));
 });
 
-test('what takes long is given up for a newer one, and nobody hears of it', async () => {
+test('a slow question is aborted for a newer one, without an answer or error', async () => {
   vi.useFakeTimers();
   const asked: number[] = [];
   const [got, failed] = [vi.fn(), vi.fn()];
@@ -43,7 +43,7 @@ test('what takes long is given up for a newer one, and nobody hears of it', asyn
   vi.useRealTimers();
 });
 
-test('what is under way at the end is given up', () => {
+test('the running question is aborted at the end', () => {
   const signals: AbortSignal[] = [];
   const queue = newest(
     (_: number, unwanted) => (signals.push(unwanted), new Promise<number>(() => {})),
@@ -55,7 +55,7 @@ test('what is under way at the end is given up', () => {
   expect(signals.map((s) => s.aborted)).toEqual([true]);
 });
 
-test('a failure does not end it', async () => {
+test('a failure does not stop the queue', async () => {
   const failed = vi.fn();
   const got = vi.fn();
   const queue = newest(async (n: number) => (n === 1 ? Promise.reject(new Error('no')) : n), got, failed);

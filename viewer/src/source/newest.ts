@@ -1,20 +1,20 @@
-// A queue for questions that follow the pointer: one is under way at a time, and of those that wait only the newest is kept.
-// A question that takes long is given up for a newer one.
+// A queue for questions that follow the pointer: one runs at a time, and only the newest waiting one is kept. A long-running question is
+// aborted in favor of a newer one.
 
 export interface Newest<Q> {
-  /** Asks, at once or when what is under way has been answered. */
+  /** Asks now, or after the running question. */
   want(question: Q): void;
-  /** Gives up what is under way and asks nothing more. */
+  /** Aborts the running question and asks nothing more. */
   stop(): void;
 }
 
 /**
- * How long a question may take, in milliseconds, while a newer one waits. A quick answer is still shown, so that the picture
+ * How long a question may take, in milliseconds, while a newer one waits. Answers within this time are still shown, so that the picture
  * follows the pointer.
  */
 export const PATIENCE_MS = 1000;
 
-/** The queue. `ask` asks a question, `got` takes an answer, `failed` an error; a question that was given up has neither. */
+/** Creates the queue. `ask` asks a question, `got` receives its answer, `failed` its error; an aborted question has neither. */
 export function newest<Q, A>(
   ask: (question: Q, unwanted: AbortSignal) => Promise<A>,
   got: (answer: A, question: Q) => void,

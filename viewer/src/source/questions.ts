@@ -1,5 +1,5 @@
-// Every question that the page asks of a recording. `file` and `device` are positions in `recordings()` and in its `devices`.
-// What may take seconds ends when its signal says that the answer is no longer wanted; it fails then.
+// The page's questions about a recording. `file` and `device` are positions in `recordings()` and in its `devices`. A slow question
+// fails when its signal is aborted.
 
 import { toMeaning, toNames, toRecording } from './answers';
 import { decode } from './columns';
@@ -10,12 +10,12 @@ import type { Names, Picture, Recording } from './source';
 
 export type Source = ReturnType<typeof askedOf>;
 
-/** The questions, for `engine` to answer. */
+/** Returns the questions, answered by `engine`. */
 export function askedOf(engine: Engine) {
   const ask = async <T>(file: number, device: number, question: sent.Question, unwanted?: AbortSignal): Promise<T> =>
     decode<T>(await engine.ask({ file, device }, question, unwanted));
   return {
-    /** Resolves when every file is read. Null stands where a file was closed. */
+    /** Resolves when every file is read. A closed file is null. */
     recordings: async (): Promise<(Recording | null)[]> =>
       ((await engine.recordings()) as (sent.Recording | null)[]).map((one) => one && toRecording(one)),
     names: async (file: number): Promise<Names> => toNames(await ask<sent.Names>(file, 0, { question: 'names' })),
@@ -25,21 +25,21 @@ export function askedOf(engine: Engine) {
     }),
     bands: (file: number, device: number, span: sent.Span, unwanted?: AbortSignal) =>
       ask<sent.Bands>(file, device, { question: 'bands', ...span }, unwanted),
-    /** What memory is for, of a device whose purposes are null: it is found out now. */
+    /** Computes the categories of a device whose purposes are null. */
     meaning: async (file: number, device: number) => toMeaning(await ask<sent.Meaning>(file, device, { question: 'meaning' })),
     live: (file: number, device: number, query: sent.LiveQuery, unwanted?: AbortSignal) =>
       ask<sent.Live>(file, device, { question: 'live', ...query }, unwanted),
-    /** What was allocated and freed between two moments. */
+    /** Allocations and frees between two moments. */
     spent: (file: number, device: number, query: sent.SpentQuery, unwanted?: AbortSignal) =>
       ask<sent.Spent>(file, device, { question: 'spent', ...query }, unwanted),
-    /** From this device to the other. */
+    /** The holders of both devices, from this device to the other. */
     holdersOfBoth: (file: number, device: number, query: sent.HoldersOfBothQuery, unwanted?: AbortSignal) =>
       ask<sent.Holders>(file, device, { question: 'holders_of_both', ...query }, unwanted),
-    /** What tells the groups by which pictures are coloured; not of categories, steps and sizes, which need none. */
+    /** The group keys for coloring; categories, steps and sizes need none. */
     groups: (file: number, device: number, by: sent.By) => ask<sent.Groups>(file, device, { question: 'groups', by }),
     legend: (file: number, device: number, query: sent.LegendQuery, unwanted?: AbortSignal) =>
       ask<sent.Legend>(file, device, { question: 'legend', ...query }, unwanted),
-    /** Groups of a part of this device and of a part of the other, each where it holds most. */
+    /** Groups in an interval of each of two devices, each at its own peak. */
     highestOfBoth: (file: number, device: number, query: sent.HighestOfBothQuery, unwanted?: AbortSignal) =>
       ask<sent.HighestOfBoth>(file, device, { question: 'highest_of_both', ...query }, unwanted),
     layout: (file: number, device: number, moment: number, unwanted?: AbortSignal) =>
@@ -69,17 +69,17 @@ export function askedOf(engine: Engine) {
       ask<sent.Report>(file, device, { question: 'report' }, unwanted),
     replay: (file: number, device: number, query: sent.ReplayQuery, unwanted?: AbortSignal) =>
       ask<sent.Replay>(file, device, { question: 'replay', ...query }, unwanted),
-    /** Whether PyTorch takes a setting. */
+    /** Whether PyTorch accepts a setting. */
     setting: (file: number, device: number, conf: string, unwanted?: AbortSignal) =>
       ask<sent.SettingCheck>(file, device, { question: 'setting', conf }, unwanted),
-    /** The GPUs that are known; of whatever file. */
+    /** The known GPUs, independent of the file. */
     gpus: (file: number) => ask<sent.KnownGpu[]>(file, 0, { question: 'gpus' }),
-    /** What changed from a device to another, at their peaks. */
+    /** The changes from one device to another, at their peaks. */
     comparison: (a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal) =>
       ask<sent.Comparison>(a.file, a.device, { question: 'comparison', other_file: b.file, other_device: b.device }, unwanted),
-    /** All ranks of a job; null where the page is of none. */
+    /** All ranks of a job; null if the page does not show a job. */
     ranks: async () => engine.job && decode<Ranks>(await engine.job.ranks()),
-    /** Reads the recording of a rank, by its position, where it is not open. */
+    /** Reads the recording of a rank, by its position, if it is not open. */
     readRank: async (rank: number) => (engine.job ? toRecording((await engine.job.read(rank)) as sent.Recording) : null),
     tooLarge: engine.tooLarge,
     open: engine.open,

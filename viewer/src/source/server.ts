@@ -1,4 +1,4 @@
-// The local server of `vramscope view`: it reads the files and answers each question; nothing leaves the machine.
+// The local server of `vramscope view`. It reads the files and answers each question; nothing leaves the machine.
 
 import type { Engine, Job } from './engine';
 
@@ -19,12 +19,12 @@ async function reason(response: Response): Promise<string> {
     const told = (await response.json()) as { error?: unknown };
     if (typeof told.error === 'string') return told.error;
   } catch {
-    // The answer is not JSON: the status below is all that is known.
+    // The answer is not JSON, so only the status is known.
   }
   return `vramscope view answered ${response.status} ${response.statusText}`.trim();
 }
 
-/** A request that the browser aborts when its answer is no longer wanted. */
+/** Builds a request that the browser aborts with the signal. */
 const posted = (body: BodyInit | null, unwanted: AbortSignal | undefined): RequestInit => ({
   method: 'POST',
   body,
@@ -36,14 +36,14 @@ const JOB: Job = {
   read: async (rank) => (await answer(`api/${rank}/read`, posted(null, undefined))).json(),
 };
 
-/** `isOfRanks`: the page is of all ranks of a job. */
+/** `isOfRanks`: the page shows all ranks of a job. */
 export function server(isOfRanks = false): Engine {
   return {
     job: isOfRanks ? JOB : null,
     recordings: async () => (await answer('api/recordings')).json(),
     ask: async ({ file, device }, question, unwanted) =>
       (await answer(`api/${file}/${device}/ask`, posted(JSON.stringify(question), unwanted))).arrayBuffer(),
-    // It says itself where it has no place.
+    // The server itself reports a lack of memory.
     tooLarge: async () => null,
     open: async (file, _read, unwanted) => {
       const response = await answer(`api/open?${new URLSearchParams({ name: file.name })}`, posted(file, unwanted));

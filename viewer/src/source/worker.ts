@@ -1,6 +1,6 @@
-// The engine in workers of the page: nothing leaves the machine, and nothing has to be installed. One worker answers what is
-// quick. What takes long has a worker of its own, which reads the file again: so the page goes on meanwhile, and what nobody waits
-// for any more ends with its worker.
+// The engine in workers of the page: nothing leaves the machine, and nothing needs to be installed. One worker answers quick questions.
+// Each slow question has its own worker, which reads the file again, so the page stays responsive, and an unwanted question ends with its
+// worker.
 
 import type { Engine } from './engine';
 import { tooLarge } from './fits';
@@ -8,7 +8,7 @@ import type { Note, Question } from './generated/view';
 import { documentWith } from './document';
 import type { Content, Reply, Request } from './messages';
 
-/** The parts of the engine: its code in WebAssembly, and the address of the script that runs it in a worker. */
+/** The parts of the engine: its WebAssembly code, and the address of its worker script. */
 export interface Parts {
   code: ArrayBuffer;
   script: string;
@@ -21,21 +21,21 @@ export interface Carried {
 }
 
 declare global {
-  /** What a self-contained page carries; set by the script that unpacks it. */
+  /** The contents of a self-contained page, set by its start-up script. */
   var carried: Carried | undefined;
 }
 
-/** Questions about the whole recording, as `Question::pace` has them (crates/vramscope-viewer/src/questions.rs). */
+/** Questions about the whole recording, as in `Question::pace` (crates/vramscope-viewer/src/questions.rs). */
 const isSlow = ({ question }: Question) => question === 'report' || question === 'replay' || question === 'comparison';
 
-/** Milliseconds after which a worker that nobody asks gives its memory back, where another has the same files. */
+/** Milliseconds after which an idle worker frees its memory, if another worker has the same files. */
 const REST_MS = 5000;
 
 const NOT_WANTED = () => new DOMException('The answer is no longer wanted.', 'AbortError');
 
 interface Waiting {
   request: Request;
-  /** Files that have to be open. */
+  /** Files that must be open. */
   needs: number[];
   read: (bytes: number) => void;
   unwanted: AbortSignal | undefined;
@@ -43,7 +43,7 @@ interface Waiting {
   failed: (error: Error) => void;
 }
 
-/** One worker, begun when it is first asked. It answers one request at a time, so that those nobody waits for are never begun. */
+/** One worker, started on the first request. It answers one request at a time, so canceled requests never start. */
 class Thread {
   private worker: Worker | null = null;
   private readonly open = new Set<number>();
@@ -66,9 +66,9 @@ class Thread {
     });
   }
 
-  /** Drops a file, where this worker has it. */
+  /** Drops a file if this worker has it. */
   close(file: number): void {
-    // Where its worker has ended meanwhile nothing is left to close.
+    // If its worker has ended meanwhile, there is nothing to close.
     if (this.open.has(file)) this.ask({ close: file }, []).catch(() => {});
     this.open.delete(file);
   }
@@ -77,14 +77,14 @@ class Thread {
     waiting.failed(NOT_WANTED());
     const at = this.waiting.indexOf(waiting);
     if (at >= 0) this.waiting.splice(at, 1);
-    // What is quick is soon done. What takes long ends with its worker; the files are read again when they are needed.
+    // A quick question soon ends by itself. A slow one ends with its worker; the next question reads the files again.
     else if (this.underWay?.waiting === waiting && (this.isSpare || this.underWay.opening !== null)) {
       this.end();
       this.next();
     }
   }
 
-  /** Ends the worker; its memory is free. */
+  /** Ends the worker and frees its memory. */
   private end(): void {
     this.worker?.terminate();
     this.worker = null;
@@ -113,7 +113,7 @@ class Thread {
   private begun(): Worker {
     if (this.worker) return this.worker;
     const worker = new Worker(this.parts.script);
-    // A worker of a page in a frame may be of nobody's origin, and is handed no compiled code; the browser compiles the same code once.
+    // A worker of a page in a frame may have an opaque origin and cannot receive compiled code. The browser compiles equal code only once.
     worker.postMessage({ engine: this.parts.code } satisfies Request);
     worker.onmessage = ({ data }: MessageEvent<Reply>) => this.answered(data);
     worker.onerror = ({ message }) => this.answered({ error: message, broken: true });
@@ -139,14 +139,14 @@ class Thread {
 }
 
 const broken = (error: string) =>
-  `The engine had to stop: a recording may need more than the 4 GiB that a page can have. The command has no such limit: vramscope view FILE. (${error})`;
+  `The engine had to stop: a recording may need more than the 4 GiB that a page can use. The command has no such limit: vramscope view FILE. (${error})`;
 
 interface InWorkers extends Engine {
-  /** Reads a small file and forgets it: browsers compile code well once it has run, and what is read next is read a fifth faster. */
+  /** Reads a small file and forgets it. Browsers optimize code that has run, so the next file is read a fifth faster. */
   practise(file: File): void;
 }
 
-/** The engine in workers, with the files that the page has. */
+/** Creates the engine in workers, with the files of the page. */
 export function workers(parts: Parts, carried: readonly Content[] | null = null): InWorkers {
   const files: (Content | null)[] = [...(carried ?? [])];
   const quick = new Thread(parts, files, false);

@@ -14,7 +14,7 @@ const device = {
 const recordings = [{ devices: [device, device] }, { devices: [device] }] as Recording[];
 const source = (over: Partial<Source> = {}) => ({ recordings: async () => recordings, ...over }) as Source;
 
-/** A page at an address. */
+/** Opens a page at an address. */
 async function page(hash: string, of = source()) {
   vi.resetModules();
   const listeners: (() => void)[] = [];
@@ -65,12 +65,12 @@ test.each([
   expect([state.shownRange.value, state.range.value, state.axis.value]).toEqual([shown, range, 'events']);
 });
 
-test('what a recording does not have is not asked for', async () => {
+test('values that a recording lacks are not requested', async () => {
   const { state } = await page('#file=0.5&device=9&moment=1.5&against=999&selected=3.5&setting=1.9&othermoment=4.5');
   const { file, device, moment, against, selected, setting, otherMoment } = state;
   const now = { file, device, moment, against, selected, setting, otherMoment };
   expect(Object.fromEntries(Object.entries(now).map(([name, of]) => [name, of.value]))).toEqual({
-    // Of another device nothing is kept.
+    // No value of another device is kept.
     file: 0,
     device: 0,
     moment: null,
@@ -85,7 +85,7 @@ test('what a recording does not have is not asked for', async () => {
   ]);
 });
 
-test('the way back leads through views, files and devices, each as it was left', async () => {
+test('Back leads through views, files and devices, each as it was left', async () => {
   const { state, entries, back } = await page('');
   state.moment.value = 5;
   vi.runAllTimers();
@@ -106,13 +106,13 @@ test('the way back leads through views, files and devices, each as it was left',
   expect(entries).toEqual(['#moment=6']);
 });
 
-test('an address that names no recording is set right, not left behind', async () => {
+test('an address without a valid recording is corrected', async () => {
   const { entries } = await page('#view=state&file=9');
   vi.runAllTimers();
   expect(entries).toEqual(['#view=state']);
 });
 
-test('names that could not be read are asked for again', async () => {
+test('failed names are requested again', async () => {
   const names = vi.fn().mockRejectedValueOnce(new Error('gone')).mockResolvedValue({ label: [] });
   const { state } = await page('', source({ names }));
   await expect(state.needNames(0)).rejects.toThrow('gone');
@@ -122,7 +122,7 @@ test('names that could not be read are asked for again', async () => {
   expect(state.currentNames.value).toEqual({ label: [] });
 });
 
-test('where recordings could not be read the address is still followed', async () => {
+test('the address is followed even if recordings could not be read', async () => {
   const { state, entries } = await page('', source({ recordings: () => Promise.reject(new Error('gone')) }));
   expect(state.trouble.value).toBe('gone');
   state.search.value = 'x';

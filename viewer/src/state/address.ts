@@ -1,4 +1,4 @@
-// The page's address follows what is shown, and what is shown follows the address when it is edited or the user goes back.
+// Keeps the page's address and its state in sync, in both directions.
 
 import { batch, effect } from '@preact/signals';
 import type { Source } from '../source/questions';
@@ -16,12 +16,12 @@ import { selected } from './selection';
 import { trouble } from './trouble';
 import { byteRange, range } from './window';
 
-/** Takes answers from `from`: asks for the recordings, then keeps address and state the same. */
+/** Sets the source, requests the recordings, then keeps address and state in sync. */
 export async function start(from: Source): Promise<void> {
   answerFrom(from);
   if (isOfRanks) {
     try {
-      // The address names files by their ranks.
+      // The address names a job's files by rank.
       ranks.value = await source.ranks();
     } catch (e) {
       trouble.value = reason(e);
@@ -43,11 +43,11 @@ export async function start(from: Source): Promise<void> {
   effect(writeSoon);
 }
 
-/** The address (from its `#` on) as it was last read or written. */
+/** The address (from its `#` on) as last read or written. */
 let known = '';
 
 function read(): void {
-  // A change that was not written yet belongs to the entry of the browser's history that was left.
+  // A pending change belongs to the history entry that was left.
   clearTimeout(writing);
   waiting = null;
   known = location.hash;
@@ -58,12 +58,12 @@ function read(): void {
   });
 }
 
-/** Milliseconds without a change before the address is written: browsers refuse addresses that change all the time. */
+/** Milliseconds without a change before the address is written; browsers limit the rate of address changes. */
 const REST_MS = 200;
 let writing: ReturnType<typeof setTimeout> | undefined;
 let waiting: { hash: string; shown: Shown } | null = null;
 
-/** What becomes a new entry of the browser's history where it changes, so that going back undoes it. */
+/** The state whose changes create a new history entry, so that Back undoes them. */
 interface Shown {
   place: string;
   selected: number | null;
@@ -78,14 +78,14 @@ const nowShown = (): Shown => ({
   notes: notes.value,
 });
 
-/** What the address names. */
+/** The state in the current address. */
 let inAddress: Shown = { place: '', selected: null, zoom: '', notes: [] };
-/** Zooms that follow each other within so many milliseconds are one, such as those of keys and of a wheel that is turned on and on. */
+/** Zooms within this many milliseconds of each other, as of keys or the wheel, share a history entry. */
 const ONE_ZOOM_MS = 1000;
-/** When the last entry was made that differs from the one before by its zoom alone. */
+/** The time of the last history entry that differs from the previous one only in its zoom. */
 let zoomed = -Infinity;
 
-/** Whether what is shown now deserves an entry of its own. */
+/** Whether the current state needs a new history entry. */
 function isNew({ place, selected, zoom, notes }: Shown): boolean {
   if (place !== inAddress.place || selected !== inAddress.selected || notes !== inAddress.notes) {
     zoomed = -Infinity;
@@ -99,20 +99,20 @@ function isNew({ place, selected, zoom, notes }: Shown): boolean {
 }
 
 function writeSoon(): void {
-  // In a notebook the page has no address of its own, and browsers refuse to give it one.
+  // In a notebook the page has no address of its own, and browsers refuse to set one.
   if (location.protocol === 'about:') return;
   const next = { hash: `#${writtenAll()}`, shown: nowShown() };
-  // The entry of the place that is left gets what was changed there last.
+  // The last changes at the place that is left belong to its history entry.
   if (next.shown.place !== inAddress.place && waiting?.shown.place === inAddress.place) write();
   waiting = next;
   clearTimeout(writing);
-  // What is chosen and what is then shown of it are one entry, however long the answer takes.
+  // A choice and the view that it leads to share one history entry, however long the answer takes.
   if (!isMoving.value) writing = setTimeout(write, REST_MS);
 }
 
 function write(): void {
   if (!waiting) return;
-  // The address was edited, and its event has not arrived yet: what it says is newer than what is written here.
+  // The address was edited, and its event has not arrived yet: the edit is newer than the pending write.
   if (location.hash !== known) return read();
   if (waiting.hash !== location.hash) {
     if (isNew(waiting.shown)) history.pushState(null, '', waiting.hash);

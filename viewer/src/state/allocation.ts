@@ -3,7 +3,7 @@ import { device, file } from './place';
 import { current, source } from './recordings';
 import { selected } from './selection';
 
-/** Everything about the selected allocation; null: none is selected, or its answer is not there yet. */
+/** The details of the selected allocation; null without a selection, or until the answer arrives. */
 export const selection = asked(() => {
   if (!current.value || selected.value === null) return null;
   return source.allocation(file.value, device.value, selected.value);

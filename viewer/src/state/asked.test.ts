@@ -4,13 +4,13 @@ import { asked, once } from './asked';
 import { chosenDevice, file } from './place';
 import { trouble } from './trouble';
 
-/** Questions that are answered by hand. */
+/** Questions that the test answers. */
 function byHand() {
   const answers: ((text: string) => void)[] = [];
   return { answers, ask: () => new Promise<string>((resolve) => answers.push(resolve)) };
 }
 
-test('the former answer stays until the next, unless it is of another recording', async () => {
+test('the former answer stays until the next, unless it belongs to another recording', async () => {
   const about = signal(1);
   const { answers, ask } = byHand();
   const value = asked(() => (about.value === 0 ? null : ask()));
@@ -30,13 +30,13 @@ test('the former answer stays until the next, unless it is of another recording'
   expect(value.value).toBeNull();
 });
 
-test('what goes wrong is said', async () => {
+test('errors are reported', async () => {
   const value = asked(() => Promise.reject(new Error('no such thing')));
   await vi.waitFor(() => expect(trouble.value).toBe('no such thing'));
   expect(value.value).toBeNull();
 });
 
-test('once a device, until it fails', async () => {
+test('once per device, until it fails', async () => {
   const ask = vi.fn(async (file: number, device: number) => {
     if (ask.mock.calls.length === 1) throw new Error('not yet');
     return `${file} ${device}`;
@@ -50,7 +50,7 @@ test('once a device, until it fails', async () => {
   expect(ask).toHaveBeenCalledTimes(3);
 });
 
-test('what nobody waits for any more is given up, and asked for again', async () => {
+test('an unwanted question is aborted, and asked again', async () => {
   const signals: AbortSignal[] = [];
   const of = once(
     (_file, _device, unwanted) =>

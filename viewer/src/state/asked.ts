@@ -1,4 +1,4 @@
-// Answers as signals: asked again when what the question reads changes.
+// Answers as signals. A question is asked again when a signal that it reads changes.
 
 import { computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { reason } from '../text/reason';
@@ -7,9 +7,9 @@ import { ofCurrent } from './recordings';
 import { trouble } from './trouble';
 
 /**
- * The answer to `question`, which is asked again whenever a signal changes that it reads. Until the new answer comes the old
- * one stays, unless it is of another recording. Null where `question` returns null. The signal that `question` is given aborts
- * when a newer question is asked.
+ * Returns the answer to `question`, which is asked again whenever a signal that it reads changes. Until the new answer arrives the old one
+ * stays, unless it belongs to another recording. Null if `question` returns null. The abort signal passed to `question` fires when a newer
+ * question is asked.
  */
 export function asked<T>(question: (unwanted: AbortSignal) => Promise<T> | null): ReadonlySignal<T | null> {
   const last = signal<{ scope: string; answer: T } | null>(null);
@@ -40,7 +40,7 @@ export function asked<T>(question: (unwanted: AbortSignal) => Promise<T> | null)
   return computed(() => here.value?.answer ?? null);
 }
 
-/** The value of a signal, once it has not changed for so long: for what need not follow the pointer. */
+/** Returns a signal's value after it has not changed for this long: for content that need not follow the pointer. */
 export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): ReadonlySignal<T> {
   const still = signal(of.peek());
   effect(() => {
@@ -52,8 +52,8 @@ export function rested<T>(of: ReadonlySignal<T>, milliseconds: number): Readonly
 }
 
 /**
- * Remembers answers that take long, such as a report: each device is asked once. A question that failed, or that was given up
- * because nobody waits for it any more, is forgotten and asked again.
+ * Caches answers that take long, such as a report: each device is asked once. A question that failed or was aborted is forgotten and
+ * asked again.
  */
 export function once<T>(
   ask: (file: number, device: number, unwanted: AbortSignal) => Promise<T>,
@@ -62,10 +62,10 @@ export function once<T>(
   return (file, device, unwanted) => remembered(file, device, null, unwanted);
 }
 
-/** Answers that are remembered: each may be large. */
+/** The most cached answers; each may be large. */
 const MOST_KEPT = 16;
 
-/** As `once`, of questions that say more than a device. The oldest answers are forgotten. */
+/** Like `once`, for questions with more parameters than a device. The oldest answers are dropped. */
 export function onceEach<Q, T>(
   ask: (file: number, device: number, query: Q, unwanted: AbortSignal) => Promise<T>,
 ): (file: number, device: number, query: Q, unwanted: AbortSignal) => Promise<T> {

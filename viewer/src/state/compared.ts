@@ -1,14 +1,14 @@
-// The other recording in the comparison of two, and what of both is compared.
+// The comparison of two recordings: the other recording, and the compared parts.
 
 import { computed } from '@preact/signals';
 import { kept, keptOfDevice, oneOf, wholeNumber, twoWholeNumbers, type AddressForm } from './kept';
 
-/** The file and the device that the shown one is compared with, as positions; null: the first other one. */
+/** The file and device to compare with, as positions; null: the first other one. */
 export const other = kept('other', twoWholeNumbers, null);
 /** The moment of that recording; null: its peak of allocated bytes. */
 export const otherMoment = keptOfDevice('othermoment', wholeNumber, null);
 
-/** How groups are compared: each where it holds most in the part that is compared, or all at one moment of each recording. */
+/** The ways to compare groups: each at its own peak in the compared part, or all at one moment of each recording. */
 export const WAYS = ['highest', 'moments'] as const;
 export type Way = (typeof WAYS)[number];
 export const chosenWay = kept('way', oneOf(WAYS), null);
@@ -18,7 +18,7 @@ export const way = computed<Way>(() => chosenWay.value ?? (otherMoment.value ===
 export interface Part {
   /** The name of the region; empty for steps. */
   region: string;
-  /** Which of them, from 1, in the first recording and in the second. */
+  /** The number of the step or run, from 1, in the first and in the second recording. */
   numbers: readonly [number, number];
 }
 
@@ -31,5 +31,5 @@ const partForm: AddressForm<Part> = {
   write: ({ region, numbers }) => `${numbers.join('.')}.${region}`,
 };
 
-/** The part of both recordings in which each group is looked at where it holds most; null: all of both. */
+/** The part of both recordings in which group peaks are compared; null: all of both. */
 export const part = kept('part', partForm, null);

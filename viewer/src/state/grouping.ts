@@ -1,11 +1,11 @@
-// What allocations are coloured and grouped by.
+// The groupings of allocations, for colors and tables.
 
 import { computed } from '@preact/signals';
 import type { By, CallsOf, Device } from '../source/source';
 import { flag, kept, oneOf, unless } from './kept';
 import { current } from './recordings';
 
-/** What colours stand for: groups, or each allocation for itself. */
+/** The color choices: a grouping, or a color per allocation. */
 export const COLORS = [
   'category',
   'line',
@@ -21,14 +21,14 @@ export const COLORS = [
   'allocation',
 ] as const satisfies readonly (By | 'allocation')[];
 export type ColorBy = (typeof COLORS)[number];
-/** The choice; null: by category where it is known. */
+/** The choice; null: by category if known. */
 export const chosenColor = kept('color', oneOf(COLORS), null);
 
-/** Whether it is known of any memory what it is for. */
+/** Whether any memory has a known category. */
 export const tellsCategories = (device: Pick<Device, 'purposes'> | null): boolean =>
   device?.purposes?.some(({ category }) => category !== 'preexisting' && category !== 'unknown') ?? false;
 
-/** What the allocations of a device are coloured by. */
+/** Returns the grouping that colors a device's allocations. */
 export const colorOf = (device: Device | null): ColorBy => chosenColor.value ?? (tellsCategories(device) ? 'category' : 'stack');
 export const colorBy = computed(() => colorOf(current.value));
 
@@ -47,11 +47,11 @@ export const GROUPS = [
 ] as const satisfies readonly By[];
 export const groupBy = kept('by', oneOf(GROUPS), 'line');
 
-/** Which frames make nodes of the tree of calls. */
+/** The frames that make nodes of the call tree. */
 export const CALLS = ['own', 'python', 'all'] as const satisfies readonly CallsOf[];
 export const callsOf = kept('calls', oneOf(CALLS), 'own');
-/** Whether the tree has the innermost calls outermost. */
+/** Whether the call tree starts at the innermost calls. */
 export const isInverted = kept('inverted', flag, false);
 
-/** Whether the views of a moment show only what the search finds, where something is searched. */
+/** Whether the views of a moment show only the matches of a search. */
 export const onlyMatches = kept('matches', unless('marked'), true);

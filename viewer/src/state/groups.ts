@@ -1,22 +1,22 @@
-// The groups by which pictures are coloured, of the devices of which they were needed so far.
+// The groups for coloring, of the devices that needed them so far.
 
 import { signal } from '@preact/signals';
 import type { By, Groups } from '../source/source';
 import type { ColorBy } from './grouping';
 import { source } from './recordings';
 
-/** Of each way to group, the groups of devices by their `scope`. */
+/** Per grouping, the groups of devices by their `scope`. */
 const known = signal<ReadonlyMap<string, ReadonlyMap<string, Groups>>>(new Map());
 
-/** Whether the groups must be asked for; categories, steps and sizes are known as numbers, and allocations are. */
+/** Whether the groups come from the source; categories, steps, sizes and allocations have numbers already. */
 const isAsked = (by: ColorBy): by is By => by !== 'category' && by !== 'step' && by !== 'size' && by !== 'allocation';
 
-/** The groups of all devices of which they are known, in the order in which they were needed. */
+/** Returns the known groups by device, in the order in which they were requested. */
 export const groupsBy = (by: ColorBy): ReadonlyMap<string, Groups> | undefined => known.value.get(by);
 
 const asked = new Set<string>();
 
-/** Asks for the groups of a device once; again where that failed. */
+/** Requests the groups of a device once; again after a failure. */
 export async function needGroups(file: number, device: number, by: ColorBy): Promise<void> {
   const scope = `${file}.${device}`;
   const key = `${scope} ${by}`;

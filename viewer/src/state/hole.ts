@@ -1,4 +1,4 @@
 import { keptOfDevice, wholeNumber } from './kept';
 
-/** The address of the free block that the view State tells of; null: none is chosen. */
+/** The address of the free block chosen in the State view; null: none. */
 export const hole = keptOfDevice('hole', wholeNumber, null);

@@ -1,34 +1,32 @@
-// Signals that the page keeps in its address, so that a view can be bookmarked and sent. Whoever makes one says how it is
-// written there; address.ts reads and writes all of them.
+// Signals that are stored in the page's address, so that a view can be bookmarked and shared. Each defines its form in the address;
+// address.ts reads and writes them.
 
 import { effect, signal, type ReadonlySignal, type Signal } from '@preact/signals';
 
-/** How a value is written in the address. */
+/** The form of a value in the address. */
 export interface AddressForm<T> {
-  /** The value of a text; undefined where the text is no such value. */
+  /** Parses a text; undefined if it is not a valid value. */
   read(text: string): T | undefined;
   write(value: T): string;
 }
 
-/** A signal that is kept in the address. */
+/** A signal stored in the address. */
 interface Field {
   key: string;
-  /** Whether the value belongs to the shown device: it is forgotten when another is chosen. */
+  /** Whether the value belongs to the shown device: choosing another device resets it. */
   ofDevice: boolean;
   read(text: string | null): void;
-  /** The text for the address; null where the signal has its default value. */
+  /** Returns the text for the address; null for the default value. */
   written(): string | null;
 }
 
 const fields: Field[] = [];
 
-/**
- * A signal that stands in the address as `key=...`. Its default is `otherwise`, which is not written.
- */
+/** A signal stored in the address as `key=...`. Its default is `otherwise`, which is not written. */
 export const kept = <T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O, ofDevice = false): Signal<T | O> =>
   keptOr(key, form, signal(otherwise), ofDevice);
 
-/** As `kept`, with a default that may change: a value that nobody chose, neither here nor in the address, follows it. */
+/** Like `kept`, with a default that may change: a value that was not chosen, here or in the address, follows it. */
 export function keptOr<T, O extends T | null>(
   key: string,
   form: AddressForm<T>,
@@ -56,22 +54,22 @@ export function keptOr<T, O extends T | null>(
   return held;
 }
 
-/** A kept signal that belongs to the shown device: it gets its default again when another device is chosen. */
+/** A kept signal of the shown device: choosing another device resets it. */
 export const keptOfDevice = <T, O extends T | null>(key: string, form: AddressForm<T>, otherwise: O) =>
   kept(key, form, otherwise, true);
 
-/** Gives all signals that belong to a device their defaults. */
+/** Resets all signals that belong to a device. */
 export function forgetDevice(): void {
   for (const field of fields) if (field.ofDevice) field.read(null);
 }
 
-/** Takes every kept signal from an address. */
+/** Reads every kept signal from an address. */
 export function readAll(address: string): void {
   const parameters = new URLSearchParams(address);
   for (const field of fields) field.read(parameters.get(field.key));
 }
 
-/** The address of what every kept signal holds now. */
+/** Returns the address of the current values. */
 export function writtenAll(): string {
   const parameters = new URLSearchParams();
   for (const field of fields) {
@@ -102,7 +100,7 @@ export const wholeNumber: AddressForm<number> = {
   write: String,
 };
 
-/** Two of them, written as `1.0`. */
+/** Two whole numbers, written as `1.0`. */
 export const twoWholeNumbers: AddressForm<[number, number]> = {
   read(text) {
     const [first, second] = text.split('.').map(wholeNumber.read);
@@ -111,7 +109,7 @@ export const twoWholeNumbers: AddressForm<[number, number]> = {
   write: (pair) => pair.join('.'),
 };
 
-/** Two numbers that rise, written as `from~to` with each end rounded by `rounded`. */
+/** Two ascending numbers, written as `from~to`, with each end rounded by `rounded`. */
 export const interval = (rounded: (end: number) => number): AddressForm<[number, number]> => ({
   read(text) {
     const [from, to] = text.split('~').map(number);
@@ -120,7 +118,7 @@ export const interval = (rounded: (end: number) => number): AddressForm<[number,
   write: (ends) => ends.map(rounded).join('~'),
 });
 
-/** One of some words. */
+/** One of a list of words. */
 export const oneOf = <T extends string>(all: readonly T[]): AddressForm<T> => ({
   read: (text) => all.find((one) => one === text),
   write: String,
@@ -128,8 +126,8 @@ export const oneOf = <T extends string>(all: readonly T[]): AddressForm<T> => ({
 
 export const anyText: AddressForm<string> = { read: (text) => text, write: String };
 
-/** False where the address says `word`, true where it says anything else. */
+/** False if the address has `word`, true for anything else. */
 export const unless = (word: string): AddressForm<boolean> => ({ read: (text) => text !== word, write: () => word });
 
-/** True where the address has it, as `1`. */
+/** True if the address has `1`. */
 export const flag: AddressForm<boolean> = { read: (text) => text === '1', write: () => '1' };

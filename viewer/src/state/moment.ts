@@ -11,5 +11,5 @@ export const moment = keptOfDevice('moment', wholeNumber, null);
 export const against = keptOfDevice('against', wholeNumber, null);
 
 export const shownMoment = computed(() => moment.value ?? current.value?.peaks.allocated.moment ?? 0);
-/** The same once it has not changed for a moment of the user's: for what need not follow each step. */
+/** The shown moment after a short pause: for content that need not follow each step. */
 export const restedMoment = rested(shownMoment, 80);

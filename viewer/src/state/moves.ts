@@ -1,4 +1,4 @@
-// Everything that moves what the timeline shows.
+// All movements of the timeline's window.
 
 import { batch, computed, signal } from '@preact/signals';
 import { clamped, panned, zoomed, type Range } from '../numbers/scale';
@@ -13,7 +13,7 @@ import { span } from './span';
 import { trouble } from './trouble';
 import { axis, range, shownRange, byteRange, stacked, whole } from './window';
 
-/** The smallest part of the axis that is shown: microseconds, or events. */
+/** The smallest shown part of the axis: microseconds, or events. */
 export const least = () => (axis.value === 'time' ? 2 : 4);
 
 /** Shows a part of the axis. */
@@ -22,7 +22,7 @@ export function show(to: Range): void {
   range.value = from <= whole.value[0] && end >= whole.value[1] ? null : [from, end];
 }
 
-/** Shows a part that the user chose; one that is too narrow to be shown is widened around its middle. */
+/** Shows a part that the user chose; a part that is too narrow is widened around its middle. */
 export function showSelected([from, to]: Range): void {
   const missing = Math.max(least() - (to - from), 0) / 2;
   batch(() => {
@@ -42,10 +42,10 @@ export function fit(): void {
   batch(() => (range.value = byteRange.value = null));
 }
 
-/** The fewest bytes that the height of the timeline shows. */
+/** The fewest bytes over the height of the timeline. */
 const BYTES_LEAST = 512;
 
-/** Zooms the axis of bytes, which shows `shown` now; the byte `at` stays where it is. */
+/** Zooms the axis of bytes, which currently shows `shown`; the byte `at` keeps its position. */
 export function zoomBytes(shown: Range, factor: number, at: number): void {
   const everything: Range = [0, Math.max(shown[1] * Math.max(factor, 1), (current.value?.peaks.reserved.bytes ?? 0) * 4)];
   byteRange.value = zoomed(shown, everything, factor, at, BYTES_LEAST);
@@ -59,10 +59,10 @@ export function panBytes(by: number): void {
     ];
 }
 
-/** Shows a place on the axis that is out of view. */
+/** Scrolls to a position on the axis if it is out of view. */
 function bringIntoView(at: number): void {
   const [left, right] = shownRange.value;
-  // Some recordings have no times.
+  // Some recordings have no times: `at` is NaN.
   if (!(at < left || at > right)) return;
   const half = (right - left) / 2;
   batch(() => {
@@ -71,16 +71,16 @@ function bringIntoView(at: number): void {
   });
 }
 
-/** Something that is to be shown where the source says that it is. */
+/** A move to a place that the source must look up. */
 interface Showing<T> {
-  /** What was shown when this was asked for, as one text: an answer about anything else is of no use any more. */
+  /** The state at the request, as one text: an answer for another state is dropped. */
   of: string;
   ask: () => Promise<T>;
 }
 
-/** How many kinds of places are asked for and not shown yet. */
+/** The number of unanswered moves. */
 const unanswered = signal(0);
-/** Whether what is shown is about to move, by what the user did last. */
+/** Whether the last user action is about to move the window. */
 export const isMoving = computed(() => unanswered.value > 0);
 
 const showing = <T>(shown: () => string, show: (answer: T) => void) => {
@@ -112,12 +112,12 @@ const showMoment = showing(() => [scope.value, axis.value, moment.value].join(),
 const showEvents = showing(() => [scope.value, axis.value, span.value].join(), showSelected);
 const showPlace = showing(() => [scope.value, axis.value, selected.value].join(), zoomTo);
 
-/** How much of what is shown lies around an allocation on each side of it, as a share of its own length. */
+/** The part shown around an allocation on each side, as a fraction of its lifetime. */
 const AROUND = 0.2;
-/** The most times its own height that the part of the stack is high through which an allocation moves while others below it are freed. */
+/** The greatest height of the shown part of the stack, in heights of the allocation, which moves as allocations below it are freed. */
 const HIGHEST = 25;
 
-/** Shows the selected allocation alone: its life, and the bytes among which it lies. */
+/** Zooms to the selected allocation: its lifetime, and the bytes around it. */
 export function zoomToSelected(): void {
   const id = selected.value;
   if (id === null) return;
@@ -136,7 +136,7 @@ function zoomTo({ from, to, from_us, to_us, bytes, below_first, below_last }: Pl
   });
 }
 
-/** Chooses the moment that all views show, and brings it into view. */
+/** Chooses the moment that all views show, and scrolls to it. */
 export function chooseMoment(to: number): void {
   const last = current.value?.events ?? 0;
   const at = Math.min(Math.max(Math.round(to), 0), last);
@@ -145,17 +145,17 @@ export function chooseMoment(to: number): void {
   showMoment(async () => (byTime && at > 0 ? ((await source.events(f, d, at - 1, 1)).time_us[0] ?? NaN) : at));
 }
 
-/** Shows what happened between two moments. */
+/** Shows the events between two moments. */
 export function showBetween([from, to]: Range): void {
   const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
   const timeOf = async (event: number) => (await source.events(f, d, event, 1)).time_us[0] ?? 0;
-  // What event `n` did is seen from moment `n + 1` on.
+  // The effect of event `n` is visible from moment `n + 1` on.
   showEvents(async () => (byTime ? [await timeOf(from), await timeOf(to - 1)] : [from + 1, to + 1]));
 }
 
 export const stepMoment = (by: number) => chooseMoment(shownMoment.value + by);
 
-/** The moment right after the event of a mark. */
+/** Returns the moment right after a mark's event. */
 export const momentOf = (mark: Mark) => mark.event + 1;
 
 export function jumpToMark(step: 1 | -1): void {

@@ -1,4 +1,4 @@
-// Notes that the user wrote on parts of recordings. They stand in the address, and in a self-contained page that is saved with them.
+// The user's notes on parts of recordings. They are stored in the address, and in a self-contained page that is saved with them.
 
 import { batch, computed, signal } from '@preact/signals';
 import type { Range } from '../numbers/scale';
@@ -10,11 +10,11 @@ import { device, file, scope } from './place';
 import { current, ofCurrent, recordings, source } from './recordings';
 import { chooseSpan, span } from './span';
 
-/** The most notes of all devices together, and the most characters of one. */
+/** The most notes over all devices, and the most characters per note. */
 export const MOST_NOTES = 100;
 export const LONGEST_NOTE = 500;
 
-/** What would leave its line, or turn the text around it: line ends, other controls, halves of characters, directions. */
+/** Characters that would break the line or reorder the text: line ends, other controls, unpaired surrogates, direction marks. */
 const NOT_SHOWN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu;
 
 const clean = (text: string) => text.slice(0, LONGEST_NOTE).replace(NOT_SHOWN, ' ').trim();
@@ -22,7 +22,7 @@ const clean = (text: string) => text.slice(0, LONGEST_NOTE).replace(NOT_SHOWN, '
 /** One note, as `file.device.from.to text`. */
 const LINE = /^(\d{1,15})\.(\d{1,15})\.(\d{1,15})\.(\d{1,15}) (.*)$/su;
 
-/** Notes, a line each. */
+/** Notes, one per line. */
 export const noteLines: AddressForm<readonly Note[]> = {
   read: (text) =>
     text.split('\n', MOST_NOTES).flatMap((line) => {
@@ -34,26 +34,26 @@ export const noteLines: AddressForm<readonly Note[]> = {
   write: (notes) => notes.map(({ file, device, from, to, text }) => `${file}.${device}.${from}.${to} ${text}`).join('\n'),
 };
 
-/** Notes that the page carries; what its address says goes first. */
+/** The notes embedded in the page; those in its address have precedence. */
 const carried = noteLines.read(noteLines.write(globalThis.carried?.notes ?? [])) ?? [];
 
 export const notes = kept<readonly Note[], readonly Note[]>('notes', noteLines, carried);
 
-/** Without notes there is nothing to say of them in the address, but that those are gone which the page carries. */
+/** Without notes the address needs no entry, except to record that the page's embedded notes were deleted. */
 const setNotes = (to: readonly Note[]) => (notes.value = to.length === 0 && carried.length === 0 ? carried : to);
 
-/** Those of the shown device that it has the events of, by where they begin. */
+/** The shown device's notes within its events, by start. */
 export const shownNotes = computed(() =>
   notes.value
     .filter((note) => note.file === file.value && note.device === device.value && note.to <= (current.value?.events ?? -1))
     .sort((a, b) => a.from - b.from || b.to - a.to),
 );
 
-/** A note that is being written: the one that it will replace, or null, and its text so far. */
+/** The note being written: the note that it replaces, or null, and its text so far. */
 const draft = signal<{ scope: string; old: Note | null; text: string } | null>(null);
 export const writing = ofCurrent(draft);
 
-/** Begins to write a note on the chosen span, or on the moment where none is chosen; or to change one. */
+/** Begins a note on the chosen interval, or else on the moment; or begins to change a note. */
 export const beginNote = (old: Note | null) => (draft.value = { scope: scope.value, old, text: old?.text ?? '' });
 export const leaveNote = () => (draft.value = null);
 
@@ -61,13 +61,13 @@ export function typeNote(text: string): void {
   if (writing.value) draft.value = { ...writing.value, text };
 }
 
-/** The moments that the note is on which is being written, or would be. */
+/** The moments of the note being written, or of a new one. */
 export const notedMoments = computed<Range>(() => {
   const old = writing.value?.old;
   return old ? [old.from, old.to] : (span.value ?? [shownMoment.value, shownMoment.value]);
 });
 
-/** Keeps what was written; a note without text is deleted. */
+/** Saves the note being written; a note without text is deleted. */
 export function keepNote(): void {
   const written = writing.value;
   if (!written) return;
@@ -94,17 +94,17 @@ export function showNote({ from, to }: Note): void {
   }
 }
 
-/** Forgets the notes on a file that was closed. */
+/** Removes the notes on a closed file. */
 export const forgetNotes = (closed: number) => setNotes(notes.value.filter((note) => note.file !== closed));
 
-/** The notes on some files, for a page in which these are all. */
+/** Returns the notes on some files, renumbered for a page with only these files. */
 const notesOn = (files: readonly number[]): readonly Note[] =>
   notes.value.flatMap((note) => {
     const at = files.indexOf(note.file);
     return at < 0 ? [] : [{ ...note, file: at }];
   });
 
-/** A self-contained page of what is open, with the notes in it. */
+/** Makes a self-contained page of the open files, with the notes in it. */
 export function pageWithNotes(): Promise<Blob> | null {
   const open = (recordings.value ?? []).flatMap((one, at) => (one ? [at] : []));
   return source.page?.(open, notesOn) ?? null;

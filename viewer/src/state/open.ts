@@ -1,4 +1,4 @@
-// Choosing what is shown among what is open, and closing it.
+// Chooses the shown file and device, and closes files.
 
 import { batch } from '@preact/signals';
 import { clamped } from '../numbers/scale';
@@ -15,7 +15,7 @@ import { chooseSpan, span } from './span';
 import { trouble } from './trouble';
 import { axis, hasAxis, range, whole } from './window';
 
-/** Shows another device from its first event to its last; null: the one to look at first. */
+/** Shows a device from its first event to its last; null: the default device. */
 export function choose(newFile: number, newDevice: number | null): void {
   const first = firstDevice(recordings.value?.[newFile]?.devices ?? []);
   batch(() => {
@@ -27,7 +27,7 @@ export function choose(newFile: number, newDevice: number | null): void {
   });
 }
 
-/** Without events there is nothing to tell over time: what lies where is what there is to see. */
+/** Without events there is no history, so the default view is the layout of memory. */
 function followDefaultView(): void {
   if (!isOfRanks) defaultView.value = current.value?.events === 0 ? 'state' : 'overview';
 }
@@ -35,10 +35,10 @@ function followDefaultView(): void {
 /** The file that the server was asked to close; null: none. */
 let closing: number | null = null;
 
-/** Closes the file that is shown, and shows the first that is open. */
+/** Closes the shown file, and shows the first open one. */
 export async function closeShown(): Promise<void> {
   const closed = file.value;
-  // A second click while the first is under way.
+  // A second click while the first is pending.
   if (closed === closing) return;
   closing = closed;
   try {
@@ -54,7 +54,7 @@ export async function closeShown(): Promise<void> {
   }
 }
 
-/** Removes a file that was closed from everything that is shown or compared. */
+/** Removes a closed file from everything that is shown or compared. */
 function forgetFile(closed: number): void {
   batch(() => {
     recordings.value = recordings.value?.map((one, of) => (of === closed ? null : one)) ?? null;
@@ -67,15 +67,15 @@ function forgetFile(closed: number): void {
   });
 }
 
-/** The first file that is open. */
+/** Returns the first open file. */
 function firstOpen(): number {
   const first = recordings.value?.findIndex((one) => one !== null) ?? -1;
   return first < 0 ? NO_FILE : first;
 }
 
-/** Replaces what the address names and the open recordings do not have: files, devices, moments, allocations, ranges. */
+/** Replaces values from the address that the open recordings do not have: files, devices, moments, allocations, ranges. */
 export function clampToRecordings(): void {
-  // What the address says of a rank is looked at when its recording is read.
+  // A rank's values are checked when its recording is read.
   if (isToRead(file.value)) return;
   if (!current.value) choose(isOfRanks ? NO_FILE : firstOpen(), null);
   followDefaultView();
@@ -84,7 +84,7 @@ export function clampToRecordings(): void {
   if (selected.value !== null && selected.value >= (current.value?.allocations ?? 0)) selected.value = null;
   if (span.value) chooseSpan(span.value);
   if (!hasAxis()) {
-    // The range was in microseconds, and would mean events now.
+    // The range was in microseconds, and would now mean events.
     axis.value = 'events';
     range.value = null;
   }

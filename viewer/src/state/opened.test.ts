@@ -15,15 +15,15 @@ const device = (number: number, bytes: number, failedAt: number | null = null, o
         ],
 });
 
-test('the device that ran out of memory is shown first, else that with the highest peak', () => {
+test('the default device ran out of memory, or else has the highest peak', () => {
   expect(firstDevice([])).toBe(0);
   expect(firstDevice([device(0, 5), device(1, 9), device(2, 9)])).toBe(1);
   expect(firstDevice([device(0, 9), device(1, 5, 70), device(2, 7)])).toBe(1);
-  // The first that did: the clocks of devices begin with their first events.
+  // The first failure decides; clocks of devices start at their first events.
   expect(firstDevice([device(0, 9), device(1, 5, 70, 1000), device(2, 7, 90, 0)])).toBe(2);
   expect(firstDevice([device(0, 9), device(1, 5, 70, null), device(2, 7, 90)])).toBe(2);
   expect(firstDevice([device(0, 9), device(1, 5, 70, null), device(2, 7, 90, null)])).toBe(1);
-  // The memory of the host is no GPU's.
+  // The host's memory is not a GPU.
   expect(firstDevice([device(-1, 99), device(0, 5)])).toBe(1);
   expect(firstDevice([device(-1, 99)])).toBe(0);
 });

@@ -1,30 +1,29 @@
-// The open files, and which of a file's devices is shown where nobody chose one.
+// The open files, and the default device of a file.
 
 import { signal } from '@preact/signals';
 import type { Ranks } from '../source/generated/ranks';
 import type { Device, Mark, Recording } from '../source/source';
 
-/** Whether the page is of all ranks of a job: then it has one more view, whose script the page names. */
+/** Whether the page shows all ranks of a job: then it has another view, whose script the page names. */
 export const isOfRanks = globalThis.document?.querySelector('link[rel="modulepreload"]') != null;
 
-/** All ranks of the job, once they are known. The first files are theirs. */
+/** All ranks of the job, once known. The first files are theirs. */
 export const ranks = signal<Ranks | null>(null);
 
-/** The open files by position, null in the place of one that was closed. Null as long as they are being read. */
+/** The open files by position, null for a closed one. Null while they are being read. */
 export const recordings = signal<(Recording | null)[] | null>(null);
 
-/** Whether a file is that of a rank which was not read yet. */
+/** Whether a file belongs to a rank that has not been read yet. */
 export const isToRead = (at: number) => at >= 0 && at < (ranks.value?.ranks.length ?? 0) && !recordings.value?.[at];
 
-/** What is looked at of a device to choose one. */
+/** The fields of a device that decide the default. */
 type Told = Pick<Device, 'device' | 'origin_us' | 'peaks' | 'marks'>;
 
-/** The first request that failed on a device. */
+/** Returns the first failed request on a device, or null. */
 export const firstFailure = ({ marks }: Pick<Device, 'marks'>): Mark | null => marks.find(({ kind }) => kind === 'oom') ?? null;
 
 /**
- * The position of the device that is shown first: the one that ran out of memory, of several the first that did; else the GPU with the
- * highest allocated bytes.
+ * Returns the position of the default device: the first that ran out of memory, or else the GPU with the highest peak of allocated bytes.
  */
 export function firstDevice(devices: readonly Told[]): number {
   if (devices.length < 2) return 0;
@@ -34,7 +33,7 @@ export function firstDevice(devices: readonly Told[]): number {
     const failure = firstFailure(device);
     return failure ? [{ position, at: at(device, failure) }] : [];
   });
-  // Sorting keeps the order of those that failed at the same time, or of whose time nothing is known.
+  // The sort is stable, for devices that failed at the same or at an unknown time.
   const [first] = failed.sort((a, b) => (a.at === b.at ? 0 : a.at - b.at));
   if (first) return first.position;
   const peak = ({ device, peaks }: Told) => (device < 0 ? -1 : peaks.allocated.bytes);

@@ -1,4 +1,4 @@
-// Which view of which device of which file is shown. Each such place is an entry of the browser's history.
+// The shown view, device and file. Each combination is an entry in the browser's history.
 
 import { computed, signal } from '@preact/signals';
 import { kept, keptOr, oneOf, wholeNumber, type AddressForm } from './kept';
@@ -6,7 +6,7 @@ import { firstDevice, isOfRanks, ranks, recordings } from './opened';
 
 /**
  * The views by their names in the address, with the titles of their tabs. The keys 1, 2, 3 ... show them in this order.
- * views/registry.ts has what each draws.
+ * views/registry.ts has their components.
  */
 const TITLES = {
   ranks: 'Ranks',
@@ -22,13 +22,13 @@ const TITLES = {
 
 export type ViewName = keyof typeof TITLES;
 export const VIEWS: Readonly<Record<ViewName, string>> = TITLES;
-/** Those that the page has. */
+/** The views of this page. */
 export const VIEW_NAMES = (Object.keys(TITLES) as ViewName[]).filter((name) => isOfRanks || name !== 'ranks');
 
-/** The view of whoever has not chosen one. */
+/** The view until the user chooses one. */
 export const defaultView = signal<ViewName>(isOfRanks ? 'ranks' : 'overview');
 export const view = keptOr('view', oneOf(VIEW_NAMES), defaultView);
-/** A file by its position, and that of a rank by the number of the rank, as `rank13`. */
+/** A file by its position, or a rank's file by the rank's number, as `rank13`. */
 const fileForm: AddressForm<number> = {
   read(text) {
     const rank = /^rank(\d+)$/.exec(text)?.[1];
@@ -42,15 +42,15 @@ const fileForm: AddressForm<number> = {
   },
 };
 
-/** What `file` is where none was chosen: the first, and of all ranks of a job none. */
+/** The default of `file`: the first file, or none for a job. */
 export const NO_FILE = isOfRanks ? -1 : 0;
-/** Position in `recordings`. */
+/** The position in `recordings`. */
 export const file = kept('file', fileForm, NO_FILE);
-/** The position in the file's `devices` that was chosen; null: none, the first to be looked at is shown. */
+/** The chosen position in the file's `devices`; null: the default device. */
 export const chosenDevice = kept('device', wholeNumber, null);
-/** Position in the file's `devices`. */
+/** The position in the file's `devices`. */
 export const device = computed(() => chosenDevice.value ?? firstDevice(recordings.value?.[file.value]?.devices ?? []));
 
-/** The shown file and device as one text. Answers are kept with it, so that none is shown for another device. */
+/** The shown file and device as one text. It is stored with answers, so that none is shown for another device. */
 export const scope = computed(() => `${file.value}.${device.value}`);
 export const place = computed(() => `${view.value} ${scope.value}`);

@@ -1,11 +1,11 @@
-// The pools of a device, and the chosen one of them.
+// The pools of a device, and the chosen pool.
 
 import { once } from './asked';
 import { keptOfDevice, twoWholeNumbers } from './kept';
 import { source } from './recordings';
 
-/** The pool whose contents are shown; null: none is chosen. */
+/** The pool whose contents are shown; null: none. */
 export const pool = keptOfDevice('pool', twoWholeNumbers, null);
 
-/** The reserved ranges and the pools of a device. */
+/** Requests a device's reserved ranges and pools. */
 export const segmentsOf = once((file, device, unwanted) => source.segments(file, device, unwanted));

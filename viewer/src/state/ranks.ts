@@ -1,4 +1,4 @@
-// The recordings of all ranks of a job: each is read when it is first shown.
+// The recordings of a job's ranks; each is read when it is first shown.
 
 import { batch, effect, signal } from '@preact/signals';
 import { reason } from '../text/reason';
@@ -10,20 +10,20 @@ import { NO_FILE, file, view } from './place';
 import { recordings, source } from './recordings';
 import { trouble } from './trouble';
 
-/** The bytes that are shown of all ranks. */
+/** The kinds of bytes that can be shown for all ranks. */
 export const COUNTERS = ['allocated', 'reserved'] as const;
 export type Counter = (typeof COUNTERS)[number];
 export const counter = kept('bytesof', oneOf(COUNTERS), 'allocated');
 
-/** What ranks are in the order of. */
+/** The orders of ranks. */
 export const ORDERS = ['rank', 'kind', 'peak'] as const;
 export type Order = (typeof ORDERS)[number];
 export const order = kept('rankorder', oneOf(ORDERS), 'rank');
 
-/** The rank whose recording is being read, by its position; null: none. */
+/** The position of the rank whose recording is being read; null: none. */
 export const reading = signal<number | null>(null);
 
-/** From now on reads what is shown and was not read yet: the recording of a rank, and the one that it is compared with. */
+/** Starts to read recordings on demand: the shown rank's, and the one that it is compared with. */
 export function readWhatIsShown(): void {
   effect(() => {
     if (view.value === 'ranks' || recordings.value === null || reading.value !== null) return;
@@ -54,7 +54,7 @@ async function read(rank: number): Promise<void> {
   }
 }
 
-/** Shows two ranks beside each other. */
+/** Shows two ranks side by side. */
 export function compareRanks(rank: number, beside: number): void {
   batch(() => {
     openRank(rank);

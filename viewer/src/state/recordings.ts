@@ -1,4 +1,4 @@
-// What is open, and who answers questions about it.
+// The open recordings, and the source of answers about them.
 
 import { computed, signal, type ReadonlySignal } from '@preact/signals';
 import type { Source } from '../source/questions';
@@ -8,28 +8,28 @@ import { device, file, scope } from './place';
 
 export { recordings };
 
-/** Where answers come from; set once, before the page is drawn. */
+/** The source of answers; set once, before the page is rendered. */
 export let source: Source;
 export function answerFrom(from: Source): void {
   source = from;
 }
 
-/** Names of frames and stacks, by file, of the files that were shown so far. */
+/** Names of frames and stacks, by file, for the files shown so far. */
 export const names = signal<ReadonlyMap<number, Names>>(new Map());
 
-/** The shown file, the shown device, and the names of the file. */
+/** The shown file, the shown device, and the file's names. */
 export const recording = computed(() => recordings.value?.[file.value] ?? null);
 export const current = computed(() => recording.value?.devices[device.value] ?? null);
 export const currentNames = computed(() => names.value.get(file.value));
 
-/** The value of a signal where it belongs to the device that is shown; null where it belongs to another. */
+/** Returns the value of a signal if it belongs to the shown device, else null. */
 export const ofCurrent = <T extends { scope: string }>(held: ReadonlySignal<T | null>): ReadonlySignal<T | null> =>
   computed(() => (held.value?.scope === scope.value ? held.value : null));
 
 const asked = new Set<number>();
 const askedMeaning = new Set<string>();
 
-/** Asks once what the memory of a device is for, where that is not known yet; again where that failed. */
+/** Requests the categories of a device once, if unknown; again after a failure. */
 export async function needMeaning(of: number, at: number): Promise<void> {
   const key = `${of}.${at}`;
   const device = recordings.value?.[of]?.devices[at];
@@ -46,7 +46,7 @@ export async function needMeaning(of: number, at: number): Promise<void> {
   }
 }
 
-/** Asks for the names of a file once; again where that failed. */
+/** Requests the names of a file once; again after a failure. */
 export async function needNames(of: number): Promise<void> {
   if (asked.has(of)) return;
   asked.add(of);

@@ -13,10 +13,10 @@ import { chooseSpan } from './span';
 import { trouble } from './trouble';
 import { axis } from './window';
 
-/** How many events the shown device has; null where none is shown. Unlike the device it stays as it is when more is known of that. */
+/** The number of events of the shown device, or null. Unlike the device, it does not change as more about the device becomes known. */
 export const events = computed(() => current.value?.events ?? null);
 
-/** The regions of the shown device; null until they are known. The plot waits for them, for it leaves room above for their rows. */
+/** The regions of the shown device; null until known. The plot waits for them, because their rows take room above it. */
 export const regions = asked(() => {
   if (events.value === null) return null;
   return source.regions(file.value, device.value).catch((e: unknown) => {
@@ -35,14 +35,14 @@ const NO_REGIONS: Regions = {
   to_us: new Float64Array(),
 };
 
-/** Shows the run with these events: the number of the first, and of the one behind the last. */
+/** Shows the run with these events, as a half-open range `first..end`. */
 export function showRun(first: number, end: number): void {
   const all = regions.value;
   const run = all ? all.from.findIndex((from, i) => from === first && all.to[i] === end) : -1;
   if (run >= 0) showRegion(run);
 }
 
-/** Shows one run of a region alone, and chooses it as the span. */
+/** Zooms to one run of a region, and chooses it as the interval. */
 export function showRegion(run: number): void {
   const all = regions.value;
   if (!all) return;

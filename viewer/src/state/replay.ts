@@ -1,4 +1,4 @@
-// The recording under other settings of the allocator and on other devices, and the chosen one of these settings.
+// Replays of the recording under other allocator settings and on other devices, and the chosen setting.
 
 import { computed, signal } from '@preact/signals';
 import { reason } from '../text/reason';
@@ -12,19 +12,19 @@ import { trouble } from './trouble';
 /** The row of the what-if table whose line is drawn over the timeline; null: none. */
 export const setting = keptOfDevice('setting', wholeNumber, null);
 
-/** A setting of the user's own, as for PYTORCH_CUDA_ALLOC_CONF; null: those that often help are tried. */
+/** The user's setting, as for PYTORCH_CUDA_ALLOC_CONF; null: settings that often help are tried. */
 export const ownSetting = kept('conf', anyText, null);
-/** The GPU, by its name, or else the GiB of the device; both null: as the recording shows it. */
+/** The GPU by name, or else the device's size in GiB; both null: as recorded. */
 export const gpu = kept('gpu', anyText, null);
 export const deviceGib = kept('capacity', decimal, null);
-/** MiB of the device that others take. */
+/** MiB of the device unavailable to the allocator. */
 export const overheadMib = kept('overhead', wholeNumber, null);
 
-/** The GPUs that are known by name; null until they are asked for. */
+/** The GPUs known by name; null until requested. */
 export const knownGpus = signal<readonly KnownGpu[] | null>(null);
 let gpusAsked = false;
 
-/** Asks for the GPUs once; again where that failed. */
+/** Requests the GPUs once; again after a failure. */
 export async function needGpus(): Promise<void> {
   if (gpusAsked) return;
   gpusAsked = true;
@@ -39,16 +39,16 @@ export async function needGpus(): Promise<void> {
 const GIB = 2 ** 30;
 const MIB = 2 ** 20;
 
-/** Bytes that others take of the device. */
+/** Returns the bytes of the device unavailable to the allocator. */
 export const overheadBytes = () => (overheadMib.value ?? 0) * MIB;
 
-/** Bytes of the device that was named; null: none was, undefined: its name is not known, or not yet. */
+/** Bytes of the chosen device; null: none is chosen; undefined: its name is unknown, perhaps not yet loaded. */
 export const capacityBytes = computed<number | null | undefined>(() => {
   if (gpu.value !== null) return knownGpus.value?.find(({ name }) => name === gpu.value)?.bytes;
   return deviceGib.value === null ? null : Math.round(deviceGib.value * GIB);
 });
 
-/** What is replayed; null where the device is not known. */
+/** The replay to request; null if the device is unknown. */
 export const replayQuery = computed<ReplayQuery | null>(() => {
   const capacity = capacityBytes.value;
   if (capacity === undefined) return null;
@@ -61,7 +61,7 @@ export const replayOf = onceEach((file: number, device: number, query: ReplayQue
 
 export const nameOf = (conf: string) => (conf === '' ? 'the defaults' : conf);
 
-/** An extra line over the timeline: the reserved bytes that a setting would have had. */
+/** An extra line over the timeline: the reserved bytes under another setting. */
 export interface Overlay {
   label: string;
   /** [moment, bytes] at each change, in order. */
@@ -73,12 +73,12 @@ const isChosen = computed(() => setting.value !== null);
 const replay = asked((unwanted) => {
   if (!isChosen.value || !current.value?.events) return null;
   if (replayQuery.value) return replayOf(file.value, device.value, replayQuery.value, unwanted);
-  // Its size is known then, and this is asked again.
+  // This runs again once the sizes of GPUs are known.
   needGpus().catch((e: unknown) => (trouble.value = reason(e)));
   return null;
 });
 
-/** The line of the chosen setting, whichever view is shown. */
+/** The line of the chosen setting, in every view. */
 export const overlay = computed<Overlay | null>(() => {
   const at = setting.value;
   if (at === null) return null;

@@ -1,4 +1,4 @@
 import { anyText, kept } from './kept';
 
-/** What stands in the search box. */
+/** The text in the search box. */
 export const search = kept('search', anyText, '');

@@ -1,4 +1,4 @@
 import { keptOfDevice, wholeNumber } from './kept';
 
-/** The number of the selected allocation; null: none is selected. */
+/** The number of the selected allocation; null: none. */
 export const selected = keptOfDevice('selected', wholeNumber, null);

@@ -31,7 +31,7 @@ test('a step is shown alone, at its peak, on both axes', () => {
   expect([range.value, moment.value]).toEqual([[200, 400], 30]);
 });
 
-test('the key shows the step with the chosen moment, then the next and the one before', () => {
+test('the key shows the step with the chosen moment, then the next or previous one', () => {
   nextStep(1);
   expect(range.value).toEqual([21, 41]);
   nextStep(-1);
@@ -40,13 +40,13 @@ test('the key shows the step with the chosen moment, then the next and the one b
   expect(range.value).toEqual([11, 21]);
   nextStep(1);
   nextStep(1);
-  // Two events are too narrow to be shown. Its peak lies before its first event, and is no reason to go back.
+  // Two events are too narrow to show. The step's peak is before its first event, which must not lead back.
   expect(range.value).toEqual([40, 44]);
   nextStep(-1);
   expect(range.value).toEqual([21, 41]);
 });
 
-test('where several steps are shown the chosen moment decides, also one outside of all', () => {
+test('if several steps are shown, the chosen moment decides, even outside all steps', () => {
   range.value = [12, 43];
   moment.value = 3;
   nextStep(1);

@@ -1,4 +1,4 @@
-// The steps of the program, and moving from one to another.
+// The steps of the program, and moving between them.
 
 import { batch, computed } from '@preact/signals';
 import { entryAt, numberAt } from '../numbers/at';
@@ -12,13 +12,13 @@ import { current } from './recordings';
 import { chooseSpan } from './span';
 import { axis, range } from './window';
 
-/** The steps of the shown device; null where the program does not repeat itself, and until they are known. */
+/** The steps of the shown device; null if the program has no steps, or until they are known. */
 export const steps = computed(() => current.value?.steps ?? null);
 
-/** The moments at which a step begins and ends. `from` and `to` are the first after its first event, and after that of the next. */
+/** Returns a step's moments. `from` and `to` are the moments after its first event, and after the next step's first event. */
 export const stepSpan = (all: Steps, step: number): Range => [numberAt(all.from, step) - 1, numberAt(all.to, step) - 1];
 
-/** Shows one step alone, and chooses it as the span and the moment of its peak. */
+/** Zooms to one step, and chooses it as the interval and its peak as the moment. */
 export function showStep(step: number): void {
   const all = steps.value;
   if (!all) return;
@@ -29,7 +29,7 @@ export function showStep(step: number): void {
   });
 }
 
-/** Shows the step with the chosen moment; where one step is shown, the next, or the one before. */
+/** Zooms to the step with the chosen moment; if one step is already shown, to the next or previous one. */
 export function nextStep(by: 1 | -1): void {
   const all = steps.value;
   if (!all) return;
@@ -39,7 +39,7 @@ export function nextStep(by: 1 | -1): void {
   else showStep(firstThat(0, last, (step) => numberAt(all.to, step) > shownMoment.value));
 }
 
-/** The step in the middle of a part of the axis that holds little else; null: it holds several. */
+/** Returns the step in the middle of a part of the axis that shows little else; null if it shows several. */
 function shownStep(all: Steps, [from, to]: Range): number | null {
   const middle = (from + to) / 2;
   const step = firstThat(0, all.peak.length - 1, (step) => spanEnds(all, step, axis.value)[1] > middle);

@@ -1,13 +1,13 @@
-// What the table of allocations shows, and in which order.
+// The contents and order of the allocation table.
 
 import type { AllocationColumn } from '../source/source';
 import { kept, keptOfDevice, oneOf } from './kept';
 
 export const AMONG = ['all', 'live', 'span'] as const;
-/** Every allocation, those that are live at the shown moment, or those that were made within the chosen span. */
+/** Every allocation, those live at the shown moment, or those allocated within the chosen interval. */
 export const among = keptOfDevice('among', oneOf(AMONG), 'all');
 
-/** A name of each column that the table can be sorted by. */
+/** The names of the sortable columns. */
 export const SORTS = [
   'block_bytes',
   'requested_bytes',

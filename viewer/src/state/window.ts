@@ -1,4 +1,4 @@
-// The window of the timeline: which kind of bytes it stacks, along which axis, and which part of both axes it shows.
+// The window of the timeline: the stacked kind of bytes, the axis, and the shown part of both axes.
 
 import { computed } from '@preact/signals';
 import type { Axis, ByteKind } from '../source/source';
@@ -7,23 +7,23 @@ import { current } from './recordings';
 
 /** The kind of bytes that the timeline stacks. */
 export const stacked = kept('stacked', oneOf<ByteKind>(['allocated', 'requested', 'active', 'reserved']), 'allocated');
-/** What the timeline lies along: events, or microseconds after the first event. */
+/** The timeline's axis: events, or microseconds after the first event. */
 export const axis = kept('axis', oneOf<Axis>(['events', 'time']), 'events');
 
 const hundredths = (at: number) => Math.round(at * 100) / 100;
 
-/** The part of the axis that is shown: moments, or microseconds. Null: all of it. */
+/** The shown part of the axis: moments, or microseconds. Null: all of it. */
 export const range = keptOfDevice(
   'range',
   interval((at) => (axis.value === 'time' ? Math.round(at) : hundredths(at))),
   null,
 );
-/** The part of the axis of bytes that is shown; null: from 0 to what fits. */
+/** The shown part of the axis of bytes; null: from 0 to the fitting value. */
 export const byteRange = keptOfDevice('bytes', interval(Math.round), null);
 /** Whether the timeline leaves room for the reserved line. */
 export const withReserved = kept('fit', unless('stack'), true);
 
-/** Whether the shown recording has the chosen axis: some have no times. */
+/** Whether the shown recording has the chosen axis; some have no times. */
 export const hasAxis = () => axis.value === 'events' || current.value?.origin_us != null;
 
 /** The ends of the whole axis. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { CATEGORIES } from '../source/source';
 import { SHADES, abgr, categoryColor, css, groupColor, mix, oklch, parse, sizeColor } from './colors';
 
-test('forms', () => {
+test('formats', () => {
   expect(css(0x00ff10)).toBe('#00ff10');
   expect(abgr(0x123456)).toBe(0xff563412);
   expect(parse('rgb(1, 2, 255)')).toBe(0x0102ff);
@@ -16,11 +16,11 @@ test('oklch', () => {
   expect(css(oklch(0.628, 0.2577, 29.23))).toMatch(/^#f[ef]0[0-9a-f]0[0-9a-f]$/);
 });
 
-test('sizes below the smallest have its colour', () => {
+test('sizes below the smallest have its color', () => {
   expect(sizeColor(0, false)).toBe(sizeColor(512, false));
 });
 
-/** What people with each kind of colour blindness see: matrices of linear sRGB (Machado, Oliveira, Fernandes 2009, severity 1). */
+/** Simulates each kind of color blindness: matrices of linear sRGB (Machado, Oliveira, Fernandes 2009, severity 1). */
 const SIGHTS: Record<string, number[][]> = {
   full: [
     [1, 0, 0],
@@ -51,7 +51,7 @@ const linear = (color: number) =>
   });
 const times = (matrix: number[][], v: number[]) => matrix.map((row) => row.reduce((sum, a, i) => sum + a * v[i]!, 0));
 
-/** A colour in Oklab, where distances are as people see them. */
+/** Converts a color to Oklab, where distances match perception. */
 function oklab(rgb: number[]): number[] {
   const lms = times(
     [
@@ -83,7 +83,7 @@ describe.each([false, true])('categories, dark: %s', (dark) => {
     });
   });
 
-  test('none is lost on the ground', () => {
+  test('all stand out from the background', () => {
     const ground = oklab(linear(dark ? 0x14161a : 0xffffff))[0]!;
     for (const category of CATEGORIES) {
       expect(Math.abs(oklab(linear(categoryColor(category, dark)))[0]! - ground), category).toBeGreaterThan(0.15);
@@ -100,7 +100,7 @@ describe.each([false, true])('groups, dark: %s', (dark) => {
     expect(Math.min(...distances)).toBeGreaterThan(sight === 'full' ? 0.09 : 0.05);
   });
 
-  test('none is lost on the ground', () => {
+  test('all stand out from the background', () => {
     const ground = oklab(linear(dark ? 0x14161a : 0xffffff))[0]!;
     for (const color of all) expect(Math.abs(oklab(linear(color))[0]! - ground), css(color)).toBeGreaterThan(0.15);
   });

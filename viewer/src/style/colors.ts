@@ -1,21 +1,21 @@
-// Colours of allocations. The same key has the same colour in every view, window and recording.
+// Colors of allocations. The same key has the same color in every view, window and recording.
 //
-// The hues of the palette lie so far apart that people with red-green blindness can tell them, and neighbours in it also differ in
-// lightness, so that no meaning rests on hue alone. A colour is a number, 0xRRGGBB.
+// People with red-green blindness can distinguish the palette's hues, and neighbors in it also differ in lightness, so that hue is never
+// the only difference. A color is a number, 0xRRGGBB.
 
 import { entryAt } from '../numbers/at';
 import type { Category } from '../source/source';
 
 export type Rgb = number;
 
-/** A colour as CSS writes it. */
+/** Formats a color as CSS. */
 export const css = (color: Rgb): string => `#${color.toString(16).padStart(6, '0')}`;
 
-/** A colour as a canvas keeps it in a 32-bit number on a little-endian machine: 0xAABBGGRR. */
+/** Converts a color to a canvas pixel, a 32-bit number on a little-endian machine: 0xAABBGGRR. */
 export const abgr = (color: Rgb, alpha = 255): number =>
   ((alpha << 24) | ((color & 0xff) << 16) | (color & 0xff00) | (color >>> 16)) >>> 0;
 
-/** A mixture of two colours: `share` 0 is `a`, 1 is `b`. */
+/** Mixes two colors: `share` 0 is `a`, 1 is `b`. */
 export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   const part = (shift: number) => {
     const from = (a >>> shift) & 0xff;
@@ -24,17 +24,17 @@ export function mix(a: Rgb, b: Rgb, share: number): Rgb {
   return part(16) | part(8) | part(0);
 }
 
-/** How much of the background is mixed into the colour of what a search does not match. */
+/** The share of background in the colors of items that a search does not match. */
 export const FADED = 0.86;
 
-/** Reads a colour as computed styles write it, `rgb(1, 2, 3)`, or as `#rrggbb`. */
+/** Parses a computed style, `rgb(1, 2, 3)`, or `#rrggbb`. */
 export function parse(text: string): Rgb {
   if (text.startsWith('#')) return parseInt(text.slice(1, 7), 16);
   const [r, g, b] = (text.match(/[\d.]+/g) ?? []).map((n) => Math.round(Number(n)));
   return ((r ?? 0) << 16) | ((g ?? 0) << 8) | (b ?? 0);
 }
 
-/** Oklch (hue in degrees) to sRGB; equal lightness looks equally light. */
+/** Converts Oklch (hue in degrees) to sRGB; equal lightness looks equally light. */
 export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   const a = chroma * Math.cos((hue * Math.PI) / 180);
   const b = chroma * Math.sin((hue * Math.PI) / 180);
@@ -51,7 +51,7 @@ export function oklch(lightness: number, chroma: number, hue: number): Rgb {
   return (red << 16) | (green << 8) | blue;
 }
 
-/** A colour in Oklab, where distances are as people see them: lightness, and two axes of hue. */
+/** Converts a color to Oklab, where distances match perception: lightness, and two axes of hue. */
 export function oklab(color: Rgb): readonly [number, number, number] {
   const [r, g, b] = [16, 8, 0].map((shift) => {
     const x = ((color >>> shift) & 255) / 255;
@@ -67,15 +67,13 @@ export function oklab(color: Rgb): readonly [number, number, number] {
   ];
 }
 
-/** The same colour, lighter by `lift`, or darker. */
+/** Returns the color, lighter by `lift`, or darker if negative. */
 export function lifted(color: Rgb, lift: number): Rgb {
   const [lightness, a, b] = oklab(color);
   return oklch(Math.min(Math.max(lightness + lift, 0.2), 0.95), Math.hypot(a, b), (Math.atan2(b, a) * 180) / Math.PI);
 }
 
-/**
- * Oklch colours of groups on a light background, found by search: with any kind of colour blindness, too, each can be told from all others.
- */
+/** Oklch colors of groups on a light background, found by search: distinguishable under any kind of color blindness. */
 const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: number])[] = [
   [65, 0.5, 0.095],
   [191, 0.701, 0.111],
@@ -103,22 +101,22 @@ const PALETTE: readonly (readonly [hue: number, lightness: number, chroma: numbe
   [24, 0.605, 0.14],
 ];
 
-/** How many groups have colours that differ well. */
+/** The number of distinct group colors. */
 export const SHADES = PALETTE.length;
 
-/** How much lightness colours lose on a dark background. */
+/** How much lightness colors lose on a dark background. */
 const DARKER = 0.06;
 
-/** A colour of the palette, by any number; `turn` changes its hue by degrees, `lift` its lightness. */
+/** Returns a palette color by number; `turn` changes its hue in degrees, `lift` its lightness. */
 function swatch(index: number, dark: boolean, turn = 0, lift = 0): Rgb {
   const [hue, lightness, chroma] = entryAt(PALETTE, index % PALETTE.length);
   return oklch(lightness + lift - (dark ? DARKER : 0), chroma, hue + turn);
 }
 
-/** The grey of what has no key: no stack, no category, a pool that was not recorded. */
+/** The gray for missing keys: no stack, no category, no recorded pool. */
 export const unknownColor = (dark: boolean): Rgb => oklch(dark ? 0.5 : 0.75, 0.008, 260);
 
-/** FNV-1a, followed by the mixing steps of MurmurHash3, so that the low bits vary as much as the high ones. */
+/** FNV-1a with MurmurHash3's final mixing, so that the low bits vary as much as the high ones. */
 function hash(text: string, seed = 0x811c9dc5): number {
   let h = seed;
   for (let i = 0; i < text.length; i += 1) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
@@ -127,24 +125,24 @@ function hash(text: string, seed = 0x811c9dc5): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** A colour for a hash: one of the palette, changed a little in hue and lightness, so that keys that share it still differ. */
+/** Returns a color for a hash: a palette color with small changes in hue and lightness, so that keys that share it still differ. */
 function hashed(h: number, dark: boolean): Rgb {
   const turn = (((h >>> 8) & 0xff) / 255 - 0.5) * 20;
   const lift = (((h >>> 16) & 0xff) / 255 - 0.5) * 0.1;
   return swatch(h % PALETTE.length, dark, turn, lift);
 }
 
-/** The colour of a text: a line, a function, a file. */
+/** Returns the color of a text: a line, a function, a file. */
 export const textColor = (text: string, dark: boolean): Rgb => hashed(hash(text), dark);
 
 /**
- * The colour of a group: that of the palette of this number. With `varies` it is changed in lightness and a little in hue by the rest of
- * the number, so that of many groups not all look like one of the few that have a colour of the palette to themselves.
+ * Returns a group's color: the palette color of its number. With `varies`, the rest of the number changes lightness and hue a little, so
+ * that not all of many groups look like one of the few with exclusive palette colors.
  */
 export const groupColor = (number: number, varies: boolean, dark: boolean): Rgb =>
   varies ? hashed(number, dark) : swatch(number, dark);
 
-/** The colour of a size: one for each power of two, from pale at 512 B to deep at 8 GiB. */
+/** Returns the color of a size: one per power of two, from pale at 512 B to deep at 8 GiB. */
 export function sizeColor(bytes: number, dark: boolean): Rgb {
   const step = Math.min(Math.max((Math.floor(Math.log2(Math.max(bytes, 1))) - 9) / 24, 0), 1);
   return dark
@@ -153,8 +151,8 @@ export function sizeColor(bytes: number, dark: boolean): Rgb {
 }
 
 /**
- * Oklch colours of categories on a light background. They were chosen so that with any kind of colour blindness, too, all can be told
- * from each other and from the line of reserved bytes, those best that hold most of the memory of a training step.
+ * Oklch colors of categories on a light background. Under any kind of color blindness, they are distinguishable from each other and from
+ * the line of reserved bytes, most clearly those that hold most memory in a training step.
  */
 const CATEGORY_COLORS: Record<Category, readonly [hue: number, lightness: number, chroma: number]> = {
   parameter: [231, 0.812, 0.104],
@@ -171,7 +169,7 @@ const CATEGORY_COLORS: Record<Category, readonly [hue: number, lightness: number
   unknown: [260, 0.81, 0.008],
 };
 
-/** The colour of a category; null is what has none. */
+/** Returns the color of a category; gray for null. */
 export function categoryColor(category: Category | null, dark: boolean): Rgb {
   if (category === null) return unknownColor(dark);
   const [hue, lightness, chroma] = CATEGORY_COLORS[category];

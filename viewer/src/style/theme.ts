@@ -1,4 +1,4 @@
-// The theme, light or dark, and those colours of the style sheet with which canvases draw.
+// The theme, light or dark, and the style sheet's colors for canvases.
 
 import { computed, effect, signal } from '@preact/signals';
 
@@ -7,7 +7,7 @@ export type Theme = (typeof THEMES)[number];
 
 const KEY = 'vramscope.theme';
 
-/** The stored choice. A page that was opened from a file, or in private browsing, may have no storage. */
+/** Returns the stored choice. A page opened from a file, or in private browsing, may have no storage. */
 function stored(): Theme {
   try {
     return THEMES.find((t) => t === localStorage.getItem(KEY)) ?? 'system';
@@ -33,7 +33,7 @@ export function followTheme(): void {
     try {
       localStorage.setItem(KEY, chosen);
     } catch {
-      // Without storage the choice is lost when the page is closed.
+      // Without storage the choice is lost when the page closes.
     }
   });
 }
@@ -57,7 +57,7 @@ const TOKENS = [
 ] as const;
 export type Token = (typeof TOKENS)[number];
 
-/** The colours of the theme by the names of their CSS variables, as canvases take them. */
+/** The theme's colors for canvases, by the names of their CSS variables. */
 export const inks = computed<Record<Token, string>>(() => {
   const scheme = dark.value ? 'dark' : 'light';
   const probe = document.createElement('span');

@@ -20,7 +20,7 @@ test('the path of a label may be cut, its line and function stay', () => {
   expect(parts('(live before recording, freed at) a/b.py:1 f')).toEqual(['(live before recording, freed at) ', 'a/', 'b.py:1 f']);
 });
 
-test('of layers and modules the last two names stay', () => {
+test('layers and modules keep their last two names', () => {
   expect(parts('model.layers.0.mlp.down_proj')).toEqual(['', 'model.layers.0.', 'mlp.down_proj']);
   expect(parts('net.fc')).toEqual(['', '', 'net.fc']);
   expect(parts('train.py')).toEqual(['', '', 'train.py']);
@@ -31,13 +31,13 @@ test.each(['', '(no stack)', 'at::native::empty', '1 MiB to 2 MiB', 'private poo
   (label) => void parts(label),
 );
 
-test('of a text that is too long the end stays', () => {
+test('a long text keeps its end', () => {
   expect(endOf('resnet50-torch2.11.pickle', 12)).toBe('…2.11.pickle');
   expect(endOf('short', 5)).toBe('short');
   expect(endOf('🙂🙂🙂', 2)).toBe('…🙂');
 });
 
-test('files are told by as much of their paths as tells them apart', () => {
+test('files get as much of their paths as distinguishes them', () => {
   expect(shortPaths(['/runs/a/train.pickle', '/runs/b/train.pickle', '/runs/b/other.pickle'])).toEqual([
     'a/train.pickle',
     'b/train.pickle',

@@ -1,19 +1,19 @@
-// Names of groups in little room: the end of a path tells more than its beginning.
+// Shortens names: the end of a path says more than its beginning.
 
-/** A name in parts: what stands first, what may be cut at its beginning, and what is told as long as there is room. */
+/** A name in parts: a prefix, a path that may be cut at its beginning, and the name, which stays as long as there is room. */
 export interface LabelParts {
   before: string;
   path: string;
   name: string;
 }
 
-/** Before the names of groups of what was live before recording. */
+/** The prefix of groups that were live before recording. */
 const BEFORE = /^\(live before recording(, freed at)?\) /;
 
-/** The last segments of a dotted path that are told. */
+/** The kept segments at the end of a dotted path. */
 const TOLD = 2;
 
-/** The parts of `model/attention.py:42 forward`, of `forward (model/attention.py)`, of `model.layers.0.mlp` or of any other text. */
+/** Splits `model/attention.py:42 forward`, `forward (model/attention.py)`, `model.layers.0.mlp` or any other text. */
 export function labelParts(label: string): LabelParts {
   const before = BEFORE.exec(label)?.[0] ?? '';
   const rest = label.slice(before.length);
@@ -27,7 +27,7 @@ export function labelParts(label: string): LabelParts {
   return { before, path: rest.slice(0, -name.length), name };
 }
 
-/** A text of at most so many characters: of a longer one the end. */
+/** Cuts a text to at most this many characters, keeping its end. */
 export function endOf(text: string, most: number): string {
   const all = [...text];
   return all.length <= most ? text : `…${all.slice(1 - most).join('')}`;

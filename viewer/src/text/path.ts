@@ -1,9 +1,9 @@
 const SEPARATOR = /[/\\]/;
 
-/** The file name at the end of a path, with the separators of any system. */
+/** Returns the file name at the end of a path, with the separators of any system. */
 export const baseName = (path: string) => path.split(SEPARATOR).pop() || path;
 
-/** The last parts of each path, as many as tell it from the others: `a/train.py` and `b/train.py`. Equal paths stay equal. */
+/** Returns as many last parts of each path as distinguish it from the others: `a/train.py` and `b/train.py`. Equal paths stay equal. */
 export function shortPaths(paths: readonly string[]): string[] {
   const unlike = [...new Set(paths)];
   return paths.map((path) => {

@@ -1,8 +1,8 @@
-// Numbers with their units, as the page and `vramscope report` write them.
+// Numbers with units, formatted as in `vramscope report`.
 
 const UNITS = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
-/** `1.62 GiB`: 1024-based, two decimals, whole bytes below a KiB. */
+/** Formats `1.62 GiB`: 1024-based, two decimals, whole bytes below a KiB. */
 export function bytes(n: number): string {
   if (Math.abs(n) < 1024) return `${Math.round(n)} B`;
   let value = n / 1024;
@@ -39,10 +39,10 @@ export function share(part: number, whole: number): string {
   return whole === 0 ? '-' : `${((part * 100) / whole).toFixed(1)}%`;
 }
 
-/** `Layer`: a text that begins a line. */
+/** Capitalizes a text at the start of a line: `Layer`. */
 export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** The shares of the parts of a whole, as `share` writes them, rounded so that they add up to 100.0% where the parts are all of it. */
+/** Formats the shares of parts like `share`, rounded so that they add up to 100.0% if the parts make up the whole. */
 export function shareTexts(parts: readonly number[], whole: number): string[] {
   if (whole === 0) return parts.map(() => '-');
   const exact = parts.map((part) => (part * 1000) / whole);
@@ -56,13 +56,13 @@ export function shareTexts(parts: readonly number[], whole: number): string[] {
 /** `GPU 0`; the host's memory is recorded as device -1. */
 export const deviceName = (device: number) => (device < 0 ? 'Host' : `GPU ${device}`);
 
-/** `0x7f3a00200000`. */
+/** Formats `0x7f3a00200000`. */
 export function address(n: number): string {
   return `0x${n.toString(16)}`;
 }
 
-/** `b7f3a00200000_0`: an allocation as memory_viz names it. */
+/** Formats `b7f3a00200000_0`: an allocation's name in memory_viz. */
 export const allocationName = (at: number, version: number) => `b${at.toString(16)}_${version}`;
 
-/** The number of a step, which people count from 1. */
+/** Formats a step's number, counted from 1. */
 export const stepNumber = (step: number) => count(step + 1);

@@ -1,4 +1,4 @@
-// Everything about the selected allocation.
+// The details of the selected allocation.
 
 import { purposeFacts, tagFacts } from '../names/tags';
 import { ForwardPass, StackTrace } from '../parts/stack-trace';
@@ -16,7 +16,7 @@ type Fact = [name: string, value: string, exact?: string];
 
 const exactly = (n: number) => `${count(n)} bytes`;
 
-/** An event and when it was, in microseconds after the first. */
+/** Formats an event and its time, in microseconds after the first event. */
 function when(event: number, us: number | null): string {
   const named = `event ${count(event)}`;
   return us === null ? named : `${named}, ${duration(us)}`;
@@ -37,8 +37,8 @@ function factsOf(allocation: Allocation, device: Device): Fact[] {
     ],
     ['allocated', allocation.from === 0 ? 'before recording began' : when(allocation.from - 1, allocation.from_us)],
   ];
-  if (allocation.freed !== null) facts.push(['free asked for', when(allocation.freed - 1, allocation.freed_us)]);
-  facts.push(['freed', allocation.to === null ? 'never, as far as recorded' : when(allocation.to - 1, allocation.to_us)]);
+  if (allocation.freed !== null) facts.push(['free requested', when(allocation.freed - 1, allocation.freed_us)]);
+  facts.push(['freed', allocation.to === null ? 'never in the recording' : when(allocation.to - 1, allocation.to_us)]);
   if (allocation.from_us !== null && allocation.to_us !== null)
     facts.push(['lived for', duration(allocation.to_us - allocation.from_us)]);
   facts.push(['allocated after it', bytes(allocation.total), exactly(allocation.total)]);
@@ -47,27 +47,27 @@ function factsOf(allocation: Allocation, device: Device): Fact[] {
 }
 
 /** The heading of an allocation's stack, by its `origin` (a position in ORIGINS). */
-const STACK_HEADINGS = ['Allocated by', 'Allocated by, before recording began', 'Freed by; its allocation was not recorded'];
+const STACK_HEADINGS = ['Allocated by', 'Allocated by (before recording began)', 'Freed by (allocation not recorded)'];
 
 function Actions({ allocation }: { allocation: Allocation }) {
   return (
     <div class="details-actions">
       <button type="button" class="button" onClick={showLife}>
-        Show its life
+        Show lifetime
       </button>
       <button type="button" class="button" onClick={() => chooseMoment(allocation.from)}>
-        To its start
+        Go to start
       </button>
       {allocation.to !== null && (
         <button type="button" class="button" onClick={() => chooseMoment(allocation.to!)}>
-          To its end
+          Go to end
         </button>
       )}
     </div>
   );
 }
 
-/** Shows the whole lifetime of the selected allocation, with a tenth of it on each side. */
+/** Shows the selected allocation's lifetime, with a tenth of it on each side. */
 function showLife(): void {
   const ends = lifetime();
   if (!ends) return;
@@ -75,7 +75,7 @@ function showLife(): void {
   showSelected([ends[0] - around, ends[1] + around]);
 }
 
-/** Null where none is selected, or its answer is not there yet. */
+/** Renders null without a selection, or until its answer arrives. */
 export function AllocationDetails() {
   const allocation = selection.value;
   const device = current.value;
@@ -113,7 +113,7 @@ export function SelectionBar() {
         Selected: <b>{bytes(allocation.bytes)}</b> at <code>{address(allocation.address)}</code>
       </span>
       <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>
-        Details
+        Show details
       </button>
       <button type="button" class="link-button" onClick={() => (selected.value = null)}>
         Clear

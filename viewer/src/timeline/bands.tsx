@@ -1,4 +1,4 @@
-// What memory is for over the whole recording: allocated bytes by category, above the small picture.
+// Allocated bytes by category over the whole recording, above the minimap.
 
 import { momentText } from '../parts/current';
 import { effect, signal } from '@preact/signals';
@@ -22,7 +22,7 @@ import { bytes, capital } from '../text/units';
 /** The width in device pixels. */
 const width = signal(0);
 
-/** The bands. They do not depend on the shown part, as the small picture does not. */
+/** The bands. Like the minimap, they do not depend on the shown part. */
 const bands = asked((unwanted) => {
   if (!tellsCategories(current.value) || width.value === 0) return null;
   const [from, to] = whole.value;
@@ -31,7 +31,7 @@ const bands = asked((unwanted) => {
 
 const nameOf = (category: number) => CATEGORIES[category] ?? 'unknown';
 
-/** Fades what the search does not find, as in the other pictures. */
+/** Returns the colors, faded for categories without matches, as in the other pictures. */
 function colorsOf({ bands }: Bands): number[] {
   const ground = parse(inks.value.ground);
   return bands.map(({ category }) => {
@@ -40,7 +40,7 @@ function colorsOf({ bands }: Bands): number[] {
   });
 }
 
-/** Where the pointer is: in CSS pixels from the left edge of the bands, and in the window. */
+/** The pointer's position: in CSS pixels from the left edge of the bands, and in the window. */
 export interface BandsHover {
   x: number;
   clientX: number;
@@ -82,7 +82,7 @@ export function CategoryBands({ hover }: { hover: BandsHover | null }) {
   );
 }
 
-/** The bytes of each category in a column, the uppermost band first. */
+/** Returns the bytes of each category in a column, the uppermost band first. */
 function factsAt({ bands }: Bands, column: number): [string, string][] {
   const rows = bands.map(({ category, bytes: of }) => [categoryText(nameOf(category)), numberAt(of, column)] as const);
   const sum = rows.reduce((all, [, n]) => all + n, 0);
@@ -90,7 +90,7 @@ function factsAt({ bands }: Bands, column: number): [string, string][] {
   return [['allocated', bytes(sum)], ...there.map(([name, n]) => [name, bytes(n)] as [string, string])];
 }
 
-/** The bands in a sentence, for screen readers: what the highest column holds. */
+/** Describes the bands for screen readers: the categories in the highest column. */
 function description(all: Bands): string {
   const [, ...rows] = factsAt(all, highest(all).column);
   return `Allocated bytes by category over the whole recording. At the peak: ${rows.map(([name, n]) => `${name} ${n}`).join(', ')}.`;

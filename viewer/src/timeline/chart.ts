@@ -1,5 +1,5 @@
-// Draws what lies around and over the painted stack: axes, regions, marks, the selection, the chosen moment. A pen draws it (see
-// draw/pen.ts), so that saved pictures show what the screen shows.
+// Draws everything around and over the painted stack: axes, regions, marks, the selection, the chosen moment. It uses a pen
+// (draw/pen.ts), so that saved pictures match the screen.
 
 import { BAND_ROW, STEP_ROW, STRIP, regionRow, type Geometry } from '../draw/geometry';
 import type { PlacedNote } from '../draw/notes';
@@ -17,7 +17,7 @@ import { css, mix, parse, textColor } from '../style/colors';
 import type { Token } from '../style/theme';
 import { bytes, count } from '../text/units';
 
-/** Everything that the chart shows. */
+/** The content of the chart. */
 export interface Scene {
   geometry: Geometry;
   viewport: Viewport;
@@ -28,28 +28,28 @@ export interface Scene {
   regions: Regions | null;
   steps: Steps | null;
   marks: readonly Mark[];
-  /** Where the chosen moment is on the axis, and its label; null where the picture does not show it. */
+  /** The chosen moment's position on the axis, and its label; null if the picture does not show it. */
   moment: { at: number; label: string } | null;
-  /** The ends of the chosen span on the axis; null where none is chosen. */
+  /** The ends of the chosen interval on the axis; null without one. */
   span: readonly [number, number] | null;
-  /** Where the moment is on the axis that the chosen one is compared with. */
+  /** The position of the compared moment on the axis. */
   against: number | null;
-  /** Rows of the selected item in the picture's pixel columns; null where none is selected, or the picture does not have it. */
+  /** Rows of the selected item in the picture's pixel columns; null without a selection, or if the picture lacks it. */
   outlined: { picture: Picture; rows: Uint16Array } | null;
   /** The ends of the selected allocation's lifetime on the axis. */
   lifetime: readonly [number, number] | null;
-  /** Where on the axis what the search finds begins, as far as it is smaller than a pixel. */
+  /** The starts on the axis of matches smaller than a pixel. */
   specks: readonly number[];
-  /** The same of the selected allocation; null where it is large enough to be seen. */
+  /** The same for the selected allocation; null if it is large enough to be visible. */
   selectedSpeck: number | null;
-  /** What was live before recording began: its height at the left edge in CSS pixels, and a label. */
+  /** Memory live before recording began: its height at the left edge in CSS pixels, and a label. */
   before: { height: number; label: string } | null;
 }
 
 const SMALL = 11;
 const FONT = { family: 'sans', size: SMALL, bold: false } as const;
 
-/** A colour made transparent. */
+/** Makes a color transparent. */
 const clear = (color: string, alpha: number) => {
   const rgb = parse(color);
   return `rgba(${rgb >>> 16}, ${(rgb >>> 8) & 255}, ${rgb & 255}, ${alpha})`;
@@ -67,7 +67,7 @@ export function drawChart(pen: Pen, scene: Scene): void {
   drawMarks(pen, scene);
   drawAgainst(pen, scene);
   drawMoment(pen, scene);
-  // Last, for the line of the peak goes through the number of the highest step.
+  // Drawn last, because the line of the peak crosses the number of the step with the peak.
   drawSteps(pen, scene);
 }
 
@@ -97,7 +97,7 @@ function drawAxes(pen: Pen, { geometry: g, viewport, axis, inks }: Scene): void 
   pen.fill(g.left - 1, g.top, 1, g.plotHeight + 1, inks.line);
 }
 
-/** Notes, each a bar over its range; its text goes on beside the bar where there is room. */
+/** Draws notes, each a bar over its range; its text continues beside the bar if there is room. */
 function drawNotes(pen: Pen, { geometry: g, inks, notes }: Scene): void {
   const ground = parse(inks.ground);
   for (const { note, row, left, right, label, room } of notes) {
@@ -125,10 +125,10 @@ function drawRegions(pen: Pen, { geometry: g, viewport, axis, inks, dark, region
   }
 }
 
-/** The least width in CSS pixels of a step that makes other allocations than most: it is seen among thousands. */
+/** The least width in CSS pixels of an unusual step, so that it is visible among thousands. */
 const UNUSUAL_LEAST = 3;
 
-/** The steps as a quiet row of numbers; those that make other allocations than most have a bar above and bold numbers. */
+/** Draws the steps as a plain row of numbers; unusual steps get a bar above and bold numbers. */
 function drawSteps(pen: Pen, { geometry: g, viewport, axis, inks, steps }: Scene): void {
   if (!steps || g.stepTop === null) return;
   const [top, height] = [g.stepTop, STEP_ROW - 1];
@@ -150,7 +150,7 @@ function drawSteps(pen: Pen, { geometry: g, viewport, axis, inks, steps }: Scene
   }
 }
 
-/** The least height in CSS pixels that has room for a label. */
+/** The least height in CSS pixels for a label. */
 const LABEL_FROM = 18;
 
 function drawBefore(pen: Pen, { geometry: g, inks, before }: Scene): void {
@@ -162,7 +162,7 @@ function drawBefore(pen: Pen, { geometry: g, inks, before }: Scene): void {
   pen.text(g.left + 14, y, before.label, { color: inks.text, size: SMALL });
 }
 
-/** Shades what lies beside the chosen span, and draws its edges and a bar on the axis below it. */
+/** Shades both sides of the chosen interval, and draws its edges and a bar on the axis below it. */
 function drawSpan(pen: Pen, { geometry: g, viewport, inks, span }: Scene): void {
   if (!span) return;
   const place = (at: number) => Math.min(Math.max(xOf(viewport, at), 0), g.plotWidth);
@@ -185,7 +185,7 @@ function drawLifetime(pen: Pen, { geometry: g, viewport, inks, lifetime }: Scene
   if (right > left) pen.fill(g.left + left, g.top + g.plotHeight, right - left, 3, inks.accent);
 }
 
-/** Draws the outline of the selected item: a dark line within a light one, so that it is seen on any colour. */
+/** Draws the outline of the selected item: a dark line within a light one, visible on any color. */
 function drawOutline(pen: Pen, { geometry: g, viewport, inks, outlined }: Scene): void {
   if (!outlined) return;
   const { window, low, high } = outlined.picture;
@@ -211,16 +211,16 @@ function drawOutline(pen: Pen, { geometry: g, viewport, inks, outlined }: Scene)
   }
 }
 
-/** Heights in CSS pixels of the triangles that point to what is too small to be seen. */
+/** Heights in CSS pixels of the triangles that point to items too small to see. */
 const SPECK = 5;
 const SELECTED_SPECK = 9;
 
-/** Triangles at the lower edge: one wherever a match begins that is smaller than a pixel, and a larger one where the selection does. */
+/** Draws triangles at the lower edge at matches smaller than a pixel, and a larger one at the selection. */
 function drawSpecks(pen: Pen, { geometry: g, viewport, inks, specks, selectedSpeck }: Scene): void {
   let full = -Infinity;
   for (const at of specks) {
     const x = xOf(viewport, at);
-    // Those that would hide each other are drawn as one.
+    // Overlapping triangles are drawn as one.
     if (x < Math.max(full + SPECK + 1, 0) || x > viewport.width) continue;
     full = x;
     drawTriangle(pen, g.left + x, g.top + g.plotHeight, SPECK, inks.ground, inks.accent);
@@ -229,7 +229,7 @@ function drawSpecks(pen: Pen, { geometry: g, viewport, inks, specks, selectedSpe
   drawTriangle(pen, g.left + xOf(viewport, selectedSpeck), g.top + g.plotHeight, SELECTED_SPECK, inks.ground, inks.text);
 }
 
-/** A triangle that stands on `bottom` and points up, in a rim that is seen on any colour. */
+/** Draws an upward triangle on `bottom`, with a rim that is visible on any color. */
 function drawTriangle(pen: Pen, x: number, bottom: number, height: number, rim: string, color: string): void {
   for (let row = 0; row <= height; row += 1) {
     const half = (height - row) / 2;
@@ -267,7 +267,7 @@ function drawAgainst(pen: Pen, { geometry: g, viewport, inks, against }: Scene):
   pen.text(x + 4, STRIP / 2, 'compared with', { color: inks.accent, size: SMALL, room: g.width - x - 4 });
 }
 
-/** Where the label of the chosen moment lies, in CSS pixels; null where the moment is out of view. */
+/** Returns the position of the chosen moment's label, in CSS pixels; null if the moment is out of view. */
 function momentBox({ geometry: g, viewport, moment }: Scene): { x: number; left: number; right: number; label: string } | null {
   if (!moment || moment.at < viewport.from || moment.at > viewport.to) return null;
   const x = g.left + xOf(viewport, moment.at);
@@ -287,7 +287,7 @@ function drawMoment(pen: Pen, scene: Scene): void {
   pen.text(box.left + 6, STRIP / 2 - 0.5, box.label, { color: inks['on-accent'], size: SMALL });
 }
 
-/** The timeline in a sentence, for screen readers. */
+/** Describes the timeline for screen readers. */
 export function description(picture: Picture): string {
   const { stacked, axis, from, to } = picture.window;
   const where =

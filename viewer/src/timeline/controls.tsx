@@ -1,4 +1,4 @@
-// The controls of the timeline: what it stacks, along which axis, in which colours.
+// The controls of the timeline: stacked bytes, axis, colors.
 
 import { batch } from '@preact/signals';
 import { Select } from '../parts/controls';
@@ -43,7 +43,7 @@ export function TimelineControls() {
           })
         }
       />
-      <Select label="Colour" choices={COLORED} value={itemsBy.value} choose={(by) => (chosenColor.value = by)} />
+      <Select label="Color" choices={COLORED} value={itemsBy.value} choose={(by) => (chosenColor.value = by)} />
       <button
         type="button"
         class="button"

@@ -1,4 +1,4 @@
-// What stands beside the timeline: notes, the selected allocation, and what the chosen span did; where nothing is chosen, what the shown part did.
+// The panel beside the timeline: notes, the selected allocation, and the memory of the chosen interval, or else of the shown part.
 
 import { selection } from '../state/allocation';
 import { selected } from '../state/selection';
@@ -8,13 +8,13 @@ import { Notes } from './notes';
 import { SpanDetails } from './span';
 
 const HINTS: [string, string][] = [
-  ['Click', 'an allocation, to see who made it; it also chooses the moment that the other views show'],
-  ['Shift + drag', 'chooses a span to ask about, as does dragging along the axis'],
-  ['Drag', 'moves along'],
+  ['Click', 'selects an allocation, and its moment for all views'],
+  ['Shift + drag', 'chooses an interval; so does dragging along the axis'],
+  ['Drag', 'scrolls'],
   ['Wheel', 'zooms at the pointer; with Shift, bytes'],
   ['Alt + drag', 'shows only this part'],
   ['Double click', 'shows everything'],
-  ['?', 'all keys'],
+  ['?', 'shows all keys'],
 ];
 
 export function Details() {
@@ -26,7 +26,7 @@ export function Details() {
       {(id === null || span.value !== null) && <SpanDetails />}
       {id === null && (
         <details class="details-hints">
-          <summary>What the pointer does here</summary>
+          <summary>Pointer gestures</summary>
           <dl>
             {HINTS.map(([what, does]) => (
               <div key={what}>

@@ -1,4 +1,4 @@
-// The timeline as a drawing to save. It shows what the screen shows; neighbouring columns of one item become one rectangle.
+// The timeline as a drawing to save. It matches the screen; adjacent columns of one item become one rectangle.
 
 import { geometryAround, type Geometry } from '../draw/geometry';
 import { linesOf } from '../draw/hit';
@@ -30,7 +30,7 @@ export function timelineDrawing(): Drawing {
   const drawing = { width: around.width, height: around.height, ground, draw: (pen: Pen) => draw(pen, picture, around) };
   const { stacked, axis } = picture.window;
   const shows = stacked === 'reserved' ? 'reserved ranges' : `live allocations by ${stacked} bytes`;
-  const scale = `Upwards: bytes. To the right: ${axis === 'time' ? 'time since the first event' : 'events'}.`;
+  const scale = `Vertical: bytes. Horizontal: ${axis === 'time' ? 'time since the first event' : 'events'}.`;
   return framed(drawing, shows, scale, legendOf(stacked === 'reserved'));
 }
 

@@ -1,4 +1,4 @@
-// What the pointer and the wheel do on the timeline.
+// Pointer and wheel gestures on the timeline.
 
 import { effect, signal } from '@preact/signals';
 import { BAND_ROW, regionRow, type Geometry } from '../draw/geometry';
@@ -19,7 +19,7 @@ import { chooseSpan, span } from '../state/span';
 import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
 
-/** What lies under the pointer: a place of the plot, a note, a region, a step, the axis of bytes, the other axis, or nothing. */
+/** The target under the pointer: a point of the plot, a note, a region, a step, the axis of bytes, the other axis, or nothing. */
 export type PointerTarget =
   | { kind: 'plot'; picture: Picture; column: number; item: number | null; moment: number }
   | { kind: 'note'; note: Note }
@@ -36,20 +36,20 @@ export interface Hover {
   clientY: number;
 }
 
-/** The canvas that the pointer is on, and whoever shows what it does. */
+/** The canvas under the pointer, and the callbacks that show its effects. */
 export interface Surface {
   canvas: HTMLCanvasElement;
   geometry(): Geometry;
   viewport(): Viewport | null;
-  /** Takes what the pointer is on: `x` is its place in the canvas, `clientX` and `clientY` its place in the window. */
+  /** Receives the target: `x` is the position in the canvas, `clientX` and `clientY` in the window. */
   hovered(hover: Hover | null): void;
-  /** Shows the part that is being chosen, in CSS pixels of the canvas; null: none. */
+  /** Shows the part being chosen, in CSS pixels of the canvas; null: none. */
   choosing(ends: [number, number] | null): void;
 }
 
 /** A press that moves fewer CSS pixels than this is a click. */
 const CLICK_DISTANCE = 4;
-/** How the pointer looks on each kind of target. */
+/** The cursor for each kind of target. */
 const CURSORS = {
   plot: '',
   note: 'pointer',
@@ -58,7 +58,7 @@ const CURSORS = {
   bytes: 'ns-resize',
   axis: 'col-resize',
 } as const;
-/** CSS pixels that stand for a line, for mice that scroll by lines. */
+/** CSS pixels per line, for mice that scroll by lines. */
 const LINE_HEIGHT = 16;
 
 function targetAt(surface: Surface, x: number, y: number): PointerTarget {
@@ -88,7 +88,7 @@ function targetAt(surface: Surface, x: number, y: number): PointerTarget {
   if (down >= g.plotHeight) return { kind: 'axis' };
   if (down < 0) return null;
   const bytes = bytesOf(viewport, down);
-  // The picture may be older than the viewport: its own window says which column and row this is.
+  // The picture may be older than the viewport, so use its own window for column and row.
   const { window, low, high } = picture;
   const column = Math.floor(((at - window.from) / (window.to - window.from)) * window.width);
   if (column < 0 || column >= window.width || picture.column[column] === NONE) return null;
@@ -96,14 +96,14 @@ function targetAt(surface: Surface, x: number, y: number): PointerTarget {
   return { kind: 'plot', picture, column, item: itemAt(picture, column, row), moment: momentAt(picture, column) };
 }
 
-/** Listens to pointer and wheel, until the function that it returns is called. */
+/** Listens to pointer and wheel until the returned function is called. */
 export function listen(surface: Surface): () => void {
   const { canvas } = surface;
   const listeners = new AbortController();
   const until = { signal: listeners.signal };
   let drag: { kind: 'pan' | 'choose' | 'span' | 'bytes'; startX: number; x: number; y: number; moved: number } | null = null;
 
-  // Measured before a gesture, for measuring during one would make the browser lay the page out at each step.
+  // Measured before a gesture, because measuring during one would force a layout at each step.
   const box = signal(canvas.getBoundingClientRect());
   const measure = () => void (box.value = canvas.getBoundingClientRect());
   canvas.addEventListener('pointerenter', measure, until);
@@ -114,9 +114,9 @@ export function listen(surface: Surface): () => void {
   let dragged = false;
   const perPixel = (viewport: Viewport) => (viewport.to - viewport.from) / viewport.width;
 
-  // Where the pointer rests in the window; null once it has left, drags or turns the wheel.
+  // The pointer's resting position in the window; null once it has left, drags or turns the wheel.
   const rest = signal<Pick<MouseEvent, 'clientX' | 'clientY'> | null>(null);
-  // A pointer that rests is on something else as soon as another picture, or another part of it, is shown.
+  // A resting pointer gets a new target when another picture, or another part of it, is shown.
   const stopFollowing = effect(() => {
     if (!rest.value) return surface.hovered(null);
     const { clientX, clientY } = rest.value;
@@ -185,7 +185,7 @@ export function listen(surface: Surface): () => void {
   canvas.addEventListener(
     'click',
     (e) => {
-      // The second click of a double click chooses nothing, and the double click takes back what the first one chose.
+      // The second click of a double click chooses nothing; the double click then undoes the first click's choice.
       if (e.detail > 1) return;
       before = { moment: moment.value, selected: selected.value, span: span.value };
       if (!dragged) click(targetAt(surface, ...place(e)));
@@ -225,12 +225,12 @@ export function listen(surface: Surface): () => void {
       const g = surface.geometry();
       const onBytes = targetAt(surface, x, y)?.kind === 'bytes';
       if (e.shiftKey || onBytes) {
-        // Browsers turn the wheel sideways while shift is held.
+        // Browsers turn a wheel with Shift sideways.
         zoomBytes([viewport.low, viewport.high], Math.exp((dy || dx) * 0.002), Math.max(bytesOf(viewport, y - g.top), 0));
       } else if (Math.abs(dx) > Math.abs(dy) && !e.ctrlKey) {
         pan(dx * perPixel(viewport));
       } else {
-        // A pinch on a trackpad is a wheel with ctrl, in smaller steps.
+        // A pinch on a trackpad is a wheel with Ctrl, in smaller steps.
         zoom(Math.exp(dy * (e.ctrlKey ? 0.01 : 0.002)), atOf(viewport, Math.min(Math.max(x - g.left, 0), g.plotWidth)));
       }
       // The picture moves under the pointer.
@@ -252,7 +252,7 @@ export function listen(surface: Surface): () => void {
   };
 }
 
-/** What a drag that begins so does. */
+/** Returns the kind of drag that this press begins. */
 function dragOf(e: PointerEvent, target: PointerTarget): 'pan' | 'choose' | 'span' | 'bytes' {
   if (e.altKey) return 'choose';
   if (target?.kind === 'bytes') return 'bytes';
@@ -269,7 +269,7 @@ function click(target: PointerTarget): void {
   } else if (target?.kind === 'plot') {
     chooseMoment(target.moment);
     const { picture } = target;
-    // Reserved ranges are no allocations: they have no details.
+    // Reserved ranges are not allocations: they have no details.
     if (picture.window.stacked === 'reserved') return;
     selected.value = target.item === null ? null : numberAt(picture.items.id, target.item);
   }

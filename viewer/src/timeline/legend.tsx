@@ -1,4 +1,4 @@
-// The legend: the lines of the picture, and its largest groups, each with the query that finds it.
+// The legend: the lines of the picture, and its largest groups, each with a query that finds it.
 
 import type { ComponentChildren } from 'preact';
 import { categoryOf } from '../draw/color-keys';
@@ -20,18 +20,18 @@ import { css, type Rgb } from '../style/colors';
 import { bytes, count, shareTexts } from '../text/units';
 
 interface Find {
-  /** The query, as one would type it. */
+  /** The query, as typed in the search box. */
   query: string;
-  /** What the query finds. */
+  /** A description of the matches. */
   title: string;
 }
 
-/** Whether a text can stand in quotes: the language of the search box has no quotes within quotes. */
+/** Whether a text can be quoted; the search language has no escaped quotes. */
 const quotable = (text: string) => text.trim() !== '' && !text.includes('"');
 const quoted = (text: string, field = ''): Find | null =>
   quotable(text) ? { query: `${field}"${text}"`, title: `all of ${text}` } : null;
 
-/** The query that finds a group; null where the language has none. Categories have entries of their own. */
+/** Returns the query that finds a group, or null. Categories have separate entries. */
 function findOf(by: ColorBy, { key, label, stack }: GroupShare): Find | null {
   const known = currentNames.value;
   const shared = key.slice(key.indexOf(' ') + 1);
@@ -60,13 +60,13 @@ function findOf(by: ColorBy, { key, label, stack }: GroupShare): Find | null {
   }
 }
 
-/** Of what moment the shares are: `at the peak, event 1,203`. */
+/** Formats the moment of the shares: `at the peak, event 1,203`. */
 function momentOf(moment: number, device: Device): string {
   const name = moment === 0 || device.events === 0 ? momentName(moment, device) : `event ${count(moment - 1)}`;
   return moment === device.peaks.allocated.moment ? `peak, ${name}` : name;
 }
 
-/** What the shares are parts of. */
+/** The total of the shares. */
 function Whole({ of: { moment, bytes: all, found, reserved } }: { of: NonNullable<typeof shares.value> }) {
   const device = current.value;
   if (!device) return null;
@@ -114,7 +114,7 @@ export function Legend() {
           live before recording
         </li>
       )}
-      {coloredBy(picture.items) === 'allocation' && <li class="quiet">each allocation has a colour of its own</li>}
+      {coloredBy(picture.items) === 'allocation' && <li class="quiet">each allocation has its own color</li>}
       {isListed && <Groups of={listed} color={keysOf(picture.items).color} />}
     </ul>
   );
@@ -124,7 +124,7 @@ function Groups({ of: { by, groups, others, other_bytes, found, bytes: all, rese
   const parts = shareTexts([...groups.map((group) => group.bytes), other_bytes], all);
   const category = (group: GroupShare) => (by === 'category' ? categoryOf(group.hue) : null);
   const listed = groups.map((group, i) => ({ group, part: parts[i] ?? '', category: category(group) }));
-  // Categories of allocations stand in one order, also those that hold nothing at this moment: the picture has their colours elsewhere.
+  // Allocation categories keep a fixed order, even with no bytes at this moment: the picture has their colors elsewhere.
   const told = new Set(by === 'category' && !reserved ? current.value?.purposes?.map(({ category }) => category) : []);
   for (const { category } of listed) if (category) told.delete(category);
   const none = { bytes: 0, count: 0, found: 0, stack: null };
@@ -176,7 +176,7 @@ interface GroupsProps {
   color: (hue: number) => Rgb;
 }
 
-/** Colour, name, bytes and share of a group. */
+/** Color, name, bytes and share of a group. */
 function EntryText({ group, part, color }: { group: GroupShare; part: string; color: (hue: number) => Rgb }) {
   return (
     <>
@@ -197,7 +197,7 @@ interface CategoryProps {
   text: ComponentChildren;
 }
 
-/** A category: its name shows it alone, the button behind it hides it. Both are words of the search, whose other words stay. */
+/** A category: its name shows only it, the button behind it hides it. Both are search terms; the search's other terms stay. */
 function CategoryEntry({ category, group, isFaded, text }: CategoryProps) {
   const { only, hidden } = chosenCategories(search.value);
   const isHidden = hidden.includes(category);

@@ -1,4 +1,4 @@
-// A small picture of the whole recording, with a brush over the part that the timeline shows.
+// The minimap: a small picture of the whole recording, with a brush over the part that the timeline shows.
 
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -18,7 +18,7 @@ import { CategoryBands, type BandsHover } from './bands';
 
 const size = signal({ width: 0, height: 0 });
 
-/** The picture. It does not depend on the shown part, and is asked for again only when something else changes. */
+/** The picture. It does not depend on the shown part, and is requested again only if something else changes. */
 const picture = asked((unwanted) => {
   const { width, height } = size.value;
   if (!current.value || width === 0 || height === 0) return null;
@@ -40,7 +40,7 @@ const picture = asked((unwanted) => {
   );
 });
 
-/** The pointer is on an end of the brush where it is nearer than so many CSS pixels. */
+/** The distance in CSS pixels within which the pointer grabs an end of the brush. */
 const GRIP = 5;
 /** A press that moves fewer CSS pixels than this is a click. */
 const CLICK = 3;
@@ -73,7 +73,7 @@ export function Minimap() {
 
   const move = (e: PointerEvent) => {
     const bounds = (e.currentTarget as HTMLElement).getBoundingClientRect();
-    // While the brush is moved the pointer asks for nothing.
+    // No tooltip while the brush is moved.
     setHover(e.buttons === 0 ? { x: e.clientX - bounds.left, clientX: e.clientX, clientY: e.clientY } : null);
   };
   const [from, to] = whole.value;
@@ -81,7 +81,7 @@ export function Minimap() {
   const left = place(shownRange.value[0]);
   const right = Math.max(place(shownRange.value[1]), left + 2);
 
-  // Until it is known what memory is for, there is room for the bands: the plot need not move for them.
+  // Keep room for the bands until categories are known, so that the plot need not move.
   return (
     <div class="minimap" onPointerDown={(e) => grab(e, width)} onPointerMove={move} onPointerLeave={() => setHover(null)}>
       {(tellsCategories(current.value) || current.value?.purposes === null) && <CategoryBands hover={hover} />}
@@ -95,7 +95,7 @@ export function Minimap() {
   );
 }
 
-/** Moves the brush, or one end of it, or chooses a new part, until the pointer is let go. */
+/** Moves the brush, or one end of it, or chooses a new part, until the pointer is released. */
 function grab(e: PointerEvent, width: number): void {
   if (e.button !== 0) return;
   const box = e.currentTarget as HTMLElement;

@@ -1,4 +1,4 @@
-// The window whose picture the timeline asks for, and what it asks for besides: regions, and the bytes at the chosen moment.
+// The window that the timeline requests, and its other questions: regions, and the bytes at the chosen moment.
 
 import { computed } from '@preact/signals';
 import { bandRowsOf, type RowsAbove } from '../draw/geometry';
@@ -17,17 +17,17 @@ import { events, regions } from '../state/regions';
 import { steps } from '../state/steps';
 import { axis, shownRange, byteRange, stacked, whole, withReserved } from '../state/window';
 
-/** Whether the timeline is the view itself, and not a strip above another. */
+/** Whether the timeline is the view itself, not a strip above another view. */
 export const tall = computed(() => view.value === 'timeline');
 
-/** The rows above the plot: those of notes and of regions, at most `most` of each, and that of the steps, for which room is left until they are known. */
+/** The rows above the plot: at most `most` rows each of notes and of regions, and the step row, which keeps its room until known. */
 export const rowsAbove = (most: number): RowsAbove => ({
   notes: Math.min(noteRows.value, most),
   regions: bandRowsOf(regions.value, most),
   steps: steps.value !== null || current.value?.purposes === null,
 });
 
-/** Where the search finds what is smaller than a pixel of the picture that is drawn; null where nothing is searched. */
+/** The positions of matches smaller than a pixel of the drawn picture; null without a search. */
 export const specks = asked(async (unwanted) => {
   const picture = restedPicture.value?.picture;
   const search = query.value;
@@ -39,7 +39,7 @@ export const specks = asked(async (unwanted) => {
   return { count, places: places.map((x) => from + ((x + 0.5) / width) * (to - from)) };
 });
 
-/** The exact bytes at the chosen moment, for its label: from a picture of that moment alone, one pixel large. */
+/** The exact bytes at the chosen moment, for its label: from a one-pixel picture of that moment. */
 export const momentBytes = asked(async () => {
   if (events.value === null) return null;
   const at = Math.min(restedMoment.value, events.value);
@@ -57,18 +57,18 @@ export const momentBytes = asked(async () => {
   return { moment: at, allocated: numberAt(highest.allocated, 0), reserved: numberAt(highest.reserved, 0) };
 });
 
-/** The bytes at the top that the overlay needs; null where a fitted picture has as much room anyway. */
+/** The bytes that the overlay needs at the top; null if a fitted picture has the room anyway. */
 const overlayRoom = computed(() => {
   if (!overlay.value || !withReserved.value) return null;
   const peak = overlay.value.points.reduce((highest, [, bytes]) => Math.max(highest, bytes), 0);
   return peak > (current.value?.peaks.reserved.bytes ?? 0) ? peak * 1.04 : null;
 });
 
-/** The bytes of the overlay at each pixel; null where no overlay is chosen. */
+/** Returns the overlay's bytes at each pixel; null without an overlay. */
 export function overlayLine(picture: Picture): Float64Array | null {
   if (!overlay.value) return null;
   const { axis, from, to, width } = picture.window;
-  // On the axis of time a picture does not say which moments lie beside those that it shows.
+  // On the time axis, a picture does not contain the moments next to those that it shows.
   const [first, last] =
     axis === 'events'
       ? [Math.floor(from), Math.ceil(to) - 1]
@@ -76,7 +76,7 @@ export function overlayLine(picture: Picture): Float64Array | null {
   return overlayValues(picture, overlay.value.points, first, last);
 }
 
-/** The window that the state asks for, at a size in device pixels. */
+/** Returns the window of the current state, at a size in device pixels. */
 export const windowOf = (width: number, height: number): Window => ({
   stacked: stacked.value,
   axis: axis.value,

@@ -1,4 +1,4 @@
-// The notes on the shown device: a list beside the timeline, and the field in which one is written.
+// The notes on the shown device: a list beside the timeline, and the field to write one.
 
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Button } from '../parts/controls';
@@ -28,7 +28,7 @@ export function Notes() {
   const begin = useRef<HTMLButtonElement>(null);
   const left = useRef(false);
   const isWriting = writing.value !== null;
-  // Whoever leaves the field by a key goes on where it was opened.
+  // Leaving the field by a key returns the focus to the button that opened it.
   useEffect(() => {
     if (!isWriting && left.current) begin.current?.focus();
     left.current = false;
@@ -48,7 +48,7 @@ export function Notes() {
       ) : (
         <div class="notes-actions">
           <button ref={begin} type="button" class="link-button" onClick={() => beginNote(null)}>
-            Write a note {from < to ? 'on this span' : 'on this moment'}
+            Write a note {from < to ? 'on this interval' : 'on this moment'}
           </button>
           {notes.value.length > 0 && source.page && (
             <button type="button" class="link-button" onClick={() => void save()}>
@@ -69,8 +69,8 @@ function Row({ note, device }: { note: Note; device: Device }) {
       <button type="button" class="link-button" onClick={() => showNote(note)}>
         {rangeText(note.from, note.to, device)}
       </button>
-      <Button label={`Change: ${note.text}`} onClick={() => beginNote(note)}>
-        Change
+      <Button label={`Edit: ${note.text}`} onClick={() => beginNote(note)}>
+        Edit
       </Button>
       <Button label={`Delete: ${note.text}`} onClick={() => deleteNote(note)}>
         Delete
@@ -88,7 +88,7 @@ function Field({ where, leaves }: { where: string; leaves: () => void }) {
   if (old === null && notes.value.length >= MOST_NOTES)
     return (
       <p role="status">
-        {MOST_NOTES} notes are kept at most. <Button onClick={leaveNote}>Close</Button>
+        At most {MOST_NOTES} notes. <Button onClick={leaveNote}>Close</Button>
       </p>
     );
   const text = written?.text ?? '';
@@ -110,10 +110,10 @@ function Field({ where, leaves }: { where: string; leaves: () => void }) {
         <input ref={field} type="text" maxLength={LONGEST_NOTE} value={text} onInput={(e) => typeNote(e.currentTarget.value)} />
       </label>
       <p class="quiet" role="status">
-        {text.length >= LONGEST_NOTE && `${LONGEST_NOTE} characters at most.`}
+        {text.length >= LONGEST_NOTE && `At most ${LONGEST_NOTE} characters`}
       </p>
       <button type="submit" class="button">
-        Keep
+        Save note
       </button>
       <Button onClick={leaveNote}>Cancel</Button>
     </form>

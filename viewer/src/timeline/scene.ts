@@ -1,4 +1,4 @@
-// Puts together from the state what the chart shows.
+// Collects the chart's content from the state.
 
 import type { Geometry } from '../draw/geometry';
 import { placeOf, rowsBeforeRecording, rowsOf, spanOnAxis } from '../draw/hit';
@@ -19,7 +19,7 @@ import { bytes } from '../text/units';
 import type { Scene } from './chart';
 import { momentBytes, specks } from './model';
 
-/** The rows of the selected item in a picture, looked up once for each picture and selection. */
+/** The rows of the selected item, cached per picture and selection. */
 const outlines = new WeakMap<Picture, { id: number; rows: Uint16Array | null }>();
 
 function outlineOf(picture: Picture, id: number): Uint16Array | null {
@@ -31,7 +31,7 @@ function outlineOf(picture: Picture, id: number): Uint16Array | null {
   return rows;
 }
 
-/** The ends of the selected allocation's lifetime on the axis; null where none is selected, or its answer is not there yet. */
+/** Returns the ends of the selected allocation's lifetime on the axis; null without a selection, or until its answer arrives. */
 export function lifetime(): [number, number] | null {
   const allocation = selection.value;
   const device = current.value;
@@ -40,7 +40,7 @@ export function lifetime(): [number, number] | null {
   return [allocation.from_us ?? 0, allocation.to_us ?? device.duration_us ?? 0];
 }
 
-/** Where the selected allocation begins, if it is smaller than a pixel; null where it is seen. */
+/** Returns the start of the selected allocation if it is smaller than a pixel, else null. */
 function selectedSpeck({ from, to, low, high, width, height }: Viewport): number | null {
   const ends = lifetime();
   const size = selection.value?.bytes;

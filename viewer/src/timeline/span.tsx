@@ -1,4 +1,4 @@
-// What the chosen span did, or the part of the recording that the timeline shows: what was allocated, what was freed, and by whom.
+// The allocations and frees of the chosen interval, or of the part that the timeline shows, by group.
 
 import { useMemo, useState } from 'preact/hooks';
 import { momentsBetween } from '../draw/hit';
@@ -25,7 +25,7 @@ import { span, spanCompared } from '../state/span';
 import { range } from '../state/window';
 import { bytes, count, duration, signedBytes } from '../text/units';
 
-/** The moments that are asked about: of the chosen span, or of what the timeline shows; null until it shows something. */
+/** Returns the moments of the chosen interval, or of the shown part; null until the timeline has a picture. */
 function useMoments(events: number): Range | null {
   const picture = restedPicture.value?.picture;
   if (span.value) return span.value;
@@ -36,7 +36,7 @@ function useMoments(events: number): Range | null {
   return [within(from), within(to)];
 }
 
-/** What the span did, and what the same part of the step before did where that is asked for. */
+/** Returns the allocations and frees of the interval, and those of the same part of the previous step on request. */
 function useSpent({ file, device, scope, recording }: Current) {
   const moments = useMoments(recording.events);
   const [by, finds, compared] = [groupBy.value, query.value, spanCompared.value !== null];
@@ -58,13 +58,13 @@ export function SpanDetails() {
 
 function SpanAnswer(shown: Current) {
   const answer = useSpent(shown);
-  if (!answer.value) return <Waiting error={answer.error} what="Reading what was allocated here." />;
+  if (!answer.value) return <Waiting error={answer.error} what="Reading the allocations of this part." />;
   const { spent, rows, by } = answer.value;
   const { now, before } = spent;
   return (
     <section
       class="details-part"
-      aria-label={span.value ? 'The chosen span' : 'The shown part'}
+      aria-label={span.value ? 'Chosen interval' : 'Shown part'}
       aria-busy={answer.pending}
       data-span={`${now.from}.${now.to}`}
     >
@@ -74,7 +74,7 @@ function SpanAnswer(shown: Current) {
       </header>
       <Facts facts={factsOf(now, before)} />
       <div class="details-actions">
-        <Button onClick={() => chooseMoment(now.highest_moment)}>To the highest moment</Button>
+        <Button onClick={() => chooseMoment(now.highest_moment)}>Go to the peak</Button>
         <Compare spent={spent} />
       </div>
       {search.value.trim() !== '' && <p class="quiet">{foundText(now)}</p>}
@@ -83,7 +83,7 @@ function SpanAnswer(shown: Current) {
   );
 }
 
-/** Compares with the step before, or no longer. */
+/** Starts or stops the comparison with the previous step. */
 function Compare({ spent: { earlier, before } }: { spent: Spent }) {
   if (before) return <Button onClick={() => (spanCompared.value = null)}>Stop comparing</Button>;
   if (!earlier) return null;
@@ -91,7 +91,7 @@ function Compare({ spent: { earlier, before } }: { spent: Spent }) {
 }
 
 const foundText = ({ all, found }: SpentIn) =>
-  `The search finds ${bytes(found.allocated.bytes)} of the ${bytes(all.allocated.bytes)} that were allocated; the table is of these.`;
+  `${bytes(found.allocated.bytes)} of ${bytes(all.allocated.bytes)} allocated match the search; the table shows only matches.`;
 
 type Fact = [name: string, value: string, exact: string];
 
@@ -107,19 +107,19 @@ function factsOf(now: SpentIn, before: SpentIn | null): Fact[] {
   ];
   const rise = now.highest - now.all.before.bytes;
   const facts: Fact[] = [
-    fact('before it', 'before'),
+    fact('at the start', 'before'),
     fact('allocated', 'allocated'),
     fact('freed', 'freed'),
     fact('… from before', 'freed_from_before'),
     fact('… temporary', 'temporary'),
-    fact('left behind', 'survived'),
+    fact('retained', 'survived'),
     [
-      'highest',
+      'peak',
       before ? `${bytes(now.highest)} (${signedBytes(now.highest - before.highest)})` : bytes(now.highest),
       exactly(now.highest),
     ],
     ['rise', bytes(rise), exactly(rise)],
-    fact('after it', 'after'),
+    fact('at the end', 'after'),
   ];
   if (now.lasted_us !== null) facts.push(['took', duration(now.lasted_us), `${count(now.lasted_us)} us`]);
   if (before) facts.unshift(['compared with', before.title, before.headline]);
@@ -146,10 +146,10 @@ interface GroupsProps {
   by: By;
 }
 
-/** Who did it: a table of groups, and of the chosen one what it did, its stack, and the way to find it everywhere. */
+/** A table of groups, and the chosen group's figures, stack, and a button to search for it. */
 function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps) {
   const [wanted, setMeasure] = useState<Measure | null>(null);
-  // Where nothing was allocated the groups are those of what is there.
+  // Without allocations, the table lists the groups that hold memory.
   const measure = wanted ?? (now.all.allocated.bytes > 0 || compared ? 'allocated' : 'at_highest');
   const [chosen, setChosen] = useState<string | null>(null);
   const columns = useMemo(() => columnsOf(by, measure, rows, compared), [by, measure, rows, compared]);
@@ -159,8 +159,8 @@ function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps
   return (
     <>
       <div class="details-actions">
-        <Select label="By" choices={GROUP_CHOICES} value={groupBy.value} choose={(to) => (groupBy.value = to)} />
-        <Select label="what was" choices={MEASURE_CHOICES} value={measure} choose={setMeasure} />
+        <Select label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(to) => (groupBy.value = to)} />
+        <Select label="Measure" choices={MEASURE_CHOICES} value={measure} choose={setMeasure} />
       </div>
       <Table
         key={`${measure} ${compared}`}
@@ -175,22 +175,22 @@ function Groups({ shown: { names, file }, now, compared, rows, by }: GroupsProps
         empty="Nothing."
       />
       {row && (
-        <section class="details-group" aria-label="The chosen group" data-group={row.key}>
+        <section class="details-group" aria-label="Chosen group" data-group={row.key}>
           <h3>{row.label}</h3>
           <Facts facts={MEASURE_CHOICES.map(({ value, label }) => [label, bytes(row.now[value]), exactly(row.now[value])])} />
           {words && (
             <div class="details-actions">
-              <Button onClick={() => (search.value = words)}>Search for it</Button>
+              <Button onClick={() => (search.value = words)}>Search for this group</Button>
             </div>
           )}
-          <StackTrace stack={row.stack} file={file} heading="Stack that allocated most of it" />
+          <StackTrace stack={row.stack} file={file} heading="Stack that allocated the most" />
         </section>
       )}
     </>
   );
 }
 
-/** What the chosen span did in one line, below the timeline of the other views. */
+/** The chosen interval in one line, below the timeline of the other views. */
 export function SpanBar() {
   const shown = useCurrent();
   if (!shown || !span.value) return null;
@@ -203,9 +203,9 @@ function SpanLine(shown: Current) {
     <div class="selection-bar" {...(now ? { 'data-span': `${now.from}.${now.to}` } : {})}>
       <span class="selection-text">{now?.headline}</span>
       <button type="button" class="link-button" onClick={() => (view.value = 'timeline')}>
-        What it allocated
+        Show its allocations
       </button>
-      <button type="button" class="link-button" aria-label="Clear the span" onClick={() => (span.value = null)}>
+      <button type="button" class="link-button" aria-label="Clear the interval" onClick={() => (span.value = null)}>
         Clear
       </button>
     </div>

@@ -1,4 +1,4 @@
-// The canvases of the timeline. Pictures are asked for and painted; until the next one comes the last one is moved and stretched, so
+// The canvases of the timeline. Pictures are requested and painted. Until the next one arrives, the last one is moved and stretched, so
 // that it follows the pointer.
 
 import { computed, effect, signal, untracked, type ReadonlySignal } from '@preact/signals';
@@ -31,25 +31,25 @@ interface PictureRequest {
 
 export interface Stage {
   geometry: ReadonlySignal<Geometry>;
-  /** What the screen shows now; the picture may still be of another part. Null while there is none that could be stretched to it. */
+  /** The viewport on the screen; the picture may still show another part. Null without a picture that could be stretched to it. */
   viewport: ReadonlySignal<Viewport | null>;
   stop(): void;
 }
 
 export interface StageElements {
   box: HTMLElement;
-  /** Holds the base canvas, and cuts off what moves out of the plot. */
+  /** Holds the base canvas, and clips it to the plot. */
   plot: HTMLElement;
   base: HTMLCanvasElement;
   over: HTMLCanvasElement;
 }
 
-/** The most rows of regions in the view of the timeline; elsewhere there is one. */
+/** The most rows of regions in the timeline view; other views have one. */
 const ROWS_TALL = 4;
-/** Drawing rests when nothing new was drawn for so many milliseconds. */
+/** Drawing has paused after this many milliseconds without a new picture. */
 const REST_MS = 120;
 
-/** Whether the picture of one request can be stretched for another: device, kind of bytes and axis are the same. */
+/** Whether one request's picture can be stretched for another: same device, kind of bytes and axis. */
 const showsTheSame = (a: PictureRequest, b: PictureRequest) =>
   a.scope === b.scope && a.window.stacked === b.window.stacked && a.window.axis === b.window.axis;
 
@@ -72,7 +72,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
     return { scope: scope.value, file: file.value, device: device.value, window };
   });
 
-  /** The last picture, and the request that it answers. */
+  /** The last picture and its request. */
   const latest = signal<{ scope: string; wanted: PictureRequest; picture: Picture } | null>(null);
   const answer = ofCurrent(latest);
   const queue = newest(
@@ -103,11 +103,11 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
   const baseContext = base.getContext('2d')!;
   let image: ImageData | null = null;
   let pixels = new Uint32Array();
-  /** Counts the pictures that were painted, so that the effect that draws over them runs after each. */
+  /** Counts painted pictures, so that the effect that draws over them runs after each. */
   const paintings = signal(0);
   const stopPainting = effect(() => {
     const picture = answer.value?.picture;
-    // While there is no picture of this device the last one stays.
+    // Without a picture of this device, the last one stays.
     if (!picture) return;
     const { width, height } = picture.window;
     if (image?.width !== width || image.height !== height) {
@@ -131,7 +131,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
     const last = answer.value;
     const now = viewport.value;
     const { scale } = size.value;
-    // While there is no picture that can be stretched the drawing stays.
+    // Without a picture that can be stretched, the drawing stays.
     if (!last || !now) return;
     const scene = sceneOf(places.value, now, last.picture);
     const exact = isSame(last.wanted.window, wanted.value!.window);
@@ -140,19 +140,19 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
       fit(over, scene.geometry.width * scale, scene.geometry.height * scale);
       overContext.setTransform(scale, 0, 0, scale, 0, 0);
       overContext.clearRect(0, 0, scene.geometry.width, scene.geometry.height);
-      // A canvas that changes its size loses this setting.
+      // Resizing a canvas resets this setting.
       overContext.textBaseline = 'middle';
       drawChart(pen, scene);
       if (exact && announced !== last.wanted) announce(last.picture, (announced = last.wanted));
     };
     cancelAnimationFrame(animation);
-    // A new picture is drawn at once, and what follows the pointer once in each frame of the screen.
+    // A new picture is drawn at once; pointer updates once per animation frame.
     if (exact && announced !== last.wanted) draw();
     else animation = requestAnimationFrame(draw);
   });
 
   let rest: ReturnType<typeof setTimeout> | undefined;
-  /** Tells that the picture of a request is drawn: those who read `draw/shown.ts`, screen readers, and tests, by `data-drawn`. */
+  /** Announces that a request's picture is drawn: to readers of `draw/shown.ts`, to screen readers, and to tests through `data-drawn`. */
   function announce(picture: Picture, { scope }: PictureRequest): void {
     const root = document.documentElement;
     const drawings = Number(root.dataset.drawn ?? 0) + 1;
@@ -185,7 +185,7 @@ export function mountStage({ box, plot, base, over }: StageElements): Stage {
 
 const isSame = (a: Window, b: Window) => (Object.keys(a) as (keyof Window)[]).every((key) => a[key] === b[key]);
 
-/** Moves and scales the base canvas to where its picture belongs in the viewport. */
+/** Moves and scales the base canvas to its picture's place in the viewport. */
 function stretch(base: HTMLCanvasElement, { window, low, high }: Picture, now: Viewport, exact: boolean): void {
   if (exact) {
     base.style.transform = '';

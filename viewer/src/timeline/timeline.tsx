@@ -1,4 +1,4 @@
-// The timeline. It stands above every view: high in its own, as a strip in the others.
+// The timeline above every view: tall in its own view, a strip in the others.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { current, recordings } from '../state/recordings';
@@ -60,7 +60,7 @@ export function Timeline() {
           />
         )}
         {recordings.value && current.value?.events === 0 && (
-          <p class="timeline-note">No events were recorded: this is what the file says of the moment it was made.</p>
+          <p class="timeline-note">No events were recorded; this is the state when the file was written.</p>
         )}
       </div>
       <Minimap />

@@ -1,4 +1,4 @@
-// The tooltip of the timeline. It shows what the picture has of its items, and asks the source nothing.
+// The tooltip of the timeline. It uses only the picture's items, without a request to the source.
 
 import { stackTitle } from '../draw/color-keys';
 import { framesOf, readableFrames } from '../names/stacks';
@@ -54,7 +54,7 @@ export function TimelineTooltip({ target, clientX: x, clientY: y }: Hover) {
   );
 }
 
-/** The highest bytes in the part of the recording that a pixel column shows. */
+/** Shows the highest bytes in a pixel column's part of the recording. */
 function NothingHere({ picture, column, moment }: { picture: Picture; column: number; moment: number }) {
   return (
     <>

@@ -1,4 +1,4 @@
-// Every allocation as a row: sorted by any column, filtered by the search, the shown moment or the chosen span.
+// The allocation table: sortable by any column, filtered by the search, the shown moment or the chosen interval.
 
 import { batch } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
@@ -27,7 +27,7 @@ interface Column {
   key: SortBy;
   title: string;
   hint: string;
-  /** As a track of a grid. */
+  /** The width, as a grid track. */
   width: string;
   numeric: boolean;
   text: (row: AllocationRow, names: Names | null) => string;
@@ -53,7 +53,7 @@ const COLUMNS: Column[] = [
   {
     key: 'requested_bytes',
     title: 'Requested',
-    hint: 'the bytes that were asked for',
+    hint: 'the requested bytes',
     width: '84px',
     numeric: true,
     text: (r) => bytes(r.requested),
@@ -62,7 +62,7 @@ const COLUMNS: Column[] = [
   {
     key: 'category',
     title: 'Category',
-    hint: 'what it is for',
+    hint: 'the category',
     width: '112px',
     numeric: false,
     text: (r) => categoryText(r.purpose?.category ?? null),
@@ -79,7 +79,7 @@ const COLUMNS: Column[] = [
   {
     key: 'layer',
     title: 'Layer',
-    hint: 'the module that made it',
+    hint: 'the module that allocated it',
     width: '120px',
     numeric: false,
     text: (r) => or(r.tags?.layer ?? null, layerText),
@@ -87,7 +87,7 @@ const COLUMNS: Column[] = [
   {
     key: 'step',
     title: 'Step',
-    hint: 'the step of the program in which it was made',
+    hint: 'the step in which it was allocated',
     width: '52px',
     numeric: true,
     text: (r) => or(r.step, stepNumber),
@@ -95,7 +95,7 @@ const COLUMNS: Column[] = [
   {
     key: 'lifetime_events',
     title: 'Lived',
-    hint: 'events from the one that made it to the one that freed it',
+    hint: 'the events from allocation to free',
     width: '84px',
     numeric: true,
     text: (r) => or(lived(r), count),
@@ -104,7 +104,7 @@ const COLUMNS: Column[] = [
   {
     key: 'lifetime_us',
     title: 'For',
-    hint: 'the time from the one to the other',
+    hint: 'the time from allocation to free',
     width: '72px',
     numeric: true,
     text: (r) => or(livedUs(r), duration),
@@ -113,7 +113,7 @@ const COLUMNS: Column[] = [
   {
     key: 'alloc_event',
     title: 'Allocated at',
-    hint: 'the event that made it',
+    hint: 'the event that allocated it',
     width: '92px',
     numeric: true,
     text: (r) => or(r.made, count),
@@ -126,12 +126,12 @@ const COLUMNS: Column[] = [
     width: '92px',
     numeric: true,
     text: (r) => (r.freed === null ? 'never' : count(r.freed)),
-    exact: (r) => (r.freed === null ? 'never, as far as recorded' : when(r.freed, r.freedUs)),
+    exact: (r) => (r.freed === null ? 'never in the recording' : when(r.freed, r.freedUs)),
   },
   {
     key: 'region',
     title: 'Region',
-    hint: 'the innermost annotated region in which it was made',
+    hint: 'the innermost annotated region in which it was allocated',
     width: '130px',
     numeric: false,
     text: (r) => r.region ?? '–',
@@ -140,7 +140,7 @@ const COLUMNS: Column[] = [
   {
     key: 'stream',
     title: 'Stream',
-    hint: 'the stream on which it was made',
+    hint: 'the stream of the allocation',
     width: '110px',
     numeric: false,
     text: (r) => streamName(r.tags?.stream ?? 0),
@@ -148,14 +148,14 @@ const COLUMNS: Column[] = [
   {
     key: 'address',
     title: 'Address',
-    hint: 'its address, and which of the allocations there it is, as memory_viz writes it',
+    hint: 'the address, and its position among the allocations there, as in memory_viz',
     width: '140px',
     numeric: false,
     text: (r) => allocationName(r.address, r.version),
   },
 ];
 
-/** The columns that have something to say of a device. */
+/** Returns the columns that have values for a device. */
 function columnsOf({ tags, steps, origin_us: origin }: Device): Column[] {
   const has: Partial<Record<SortBy, boolean>> = {
     layer: tags.some(({ layer }) => layer !== null),
@@ -172,7 +172,7 @@ export function AllocationsView() {
   if (shown.recording.allocations === 0) {
     return (
       <Empty title="No allocations were recorded.">
-        <p>The recording says nothing of single blocks.</p>
+        <p>The recording has no data about single blocks.</p>
       </Empty>
     );
   }
@@ -199,7 +199,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
     (first, rows, unwanted) => source.allocations(file, device, { ...asked, first, count: rows }, unwanted),
   );
   const { total } = pages;
-  /** The row that was chosen last; its allocation is selected as soon as the row is there. */
+  /** The row chosen last; its allocation is selected as soon as the row arrives. */
   const [chosen, setChosen] = useState<{ row: number; id: number | null } | null>(null);
   const there = chosen && chosen.id === null ? pages.get(chosen.row) : null;
   useEffect(() => {
@@ -214,7 +214,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
     pages.need(row, row + 1);
     setChosen({ row, id: null });
   };
-  // After another sorting another row may stand there.
+  // After a change of order, another row may be there.
   const atChosen = chosen && pages.get(chosen.row);
   const isChosen = chosen?.id === null || (atChosen && atChosen.page.id[atChosen.at] === selected.value);
   const columns = columnsOf(recording);
@@ -254,14 +254,14 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
           {count(total.count)} {total.count === 1 ? 'allocation' : 'allocations'}
         </h2>
         <span class="quiet" title={exactly(total.bytes)}>
-          {bytes(total.bytes)} in sum{query.value === null ? '' : ', as searched'}
+          {bytes(total.bytes)} in total{query.value === null ? '' : ', only matches'}
         </span>
         <Segmented
           label="Show"
           choices={[
             { value: 'all', label: 'All' },
             { value: 'live', label: `Live ${momentText(shownMoment.value, recording)}` },
-            ...(span.value ? [{ value: 'span' as const, label: 'Made within the span' }] : []),
+            ...(span.value ? [{ value: 'span' as const, label: 'Allocated in the interval' }] : []),
           ]}
           value={among.value === 'span' && !span.value ? 'all' : among.value}
           choose={(which) => (among.value = which)}
@@ -270,7 +270,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
         {total.count > 0 && <SaveMenu name="allocations" items={items} />}
       </header>
       {total.count === 0 ? (
-        <Empty title="No allocation is one of these.">
+        <Empty title="No allocation matches.">
           <p>Search for something else, or show all.</p>
         </Empty>
       ) : (
@@ -307,7 +307,7 @@ function Head({ columns }: { columns: Column[] }) {
         const isAscending = ascending.value !== null;
         const sort = () =>
           batch(() => {
-            // Numbers begin with the largest, texts with the first.
+            // Numbers start with the largest, texts with the first in alphabetical order.
             ascending.value = (isSorted ? !isAscending : !numeric) ? 'ascending' : null;
             sortBy.value = key;
           });
@@ -331,13 +331,13 @@ function Head({ columns }: { columns: Column[] }) {
   );
 }
 
-/** Rows that are read at once where all are saved. */
+/** Rows per request when all are saved. */
 const SAVED_AT_ONCE = 20_000;
 
-/** Names of the origins in saved tables: those of ORIGINS in the words of `vramscope export`. */
+/** Names of the origins in saved tables: those of ORIGINS, as written by `vramscope export`. */
 const SAVED_ORIGINS = ['recorded', 'end_state', 'free_only'];
 
-/** The table as it is saved: what `vramscope export --what allocations` has, too, has the same names and values. */
+/** The saved table. Columns that `vramscope export --what allocations` also has share its names and values. */
 const SAVED = {
   columns: [
     'allocation',

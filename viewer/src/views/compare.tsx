@@ -1,4 +1,4 @@
-// Compares two recordings: their timelines, what grew from one to the other, their settings and peaks.
+// Compares two recordings: their timelines, growth, settings and peaks.
 
 import { batch, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -18,7 +18,7 @@ import { Growth } from './compare/moments';
 import { titleOf, useParts, type Side } from './compare/side';
 import { Peaks, Settings, WhatChanged } from './compare/told';
 
-/** A recording that can be compared with the one that is shown. */
+/** A recording that can be compared with the shown one. */
 interface Other extends Choice<string> {
   file: number;
   device: number;
@@ -26,7 +26,7 @@ interface Other extends Choice<string> {
   recording: Device;
 }
 
-/** Every device of every file but the one that is shown. */
+/** Returns every device of every file except the shown one. */
 function others(first: Current): Other[] {
   return (recordings.value ?? []).flatMap((of, file) =>
     (of?.devices ?? []).flatMap((recording, device) => {
@@ -65,7 +65,7 @@ export function CompareView() {
 /** The upper end of both timelines, as a multiple of the highest bytes. */
 const HEADROOM = 1.04;
 
-/** The highest bytes of these devices. Allocated bytes count, too, for some recordings say nothing of reserved ones. */
+/** Returns the highest bytes of these devices, including allocated bytes, because some recordings lack reserved ones. */
 const highest = (...all: Device[]) => Math.max(1, ...all.flatMap(({ peaks }) => [peaks.allocated.bytes, peaks.reserved.bytes]));
 
 interface CompareProps {
@@ -116,7 +116,7 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
                 })
               }
             >
-              Both at their peaks
+              Show both at their peaks
             </Button>
           )}
         </div>
@@ -138,11 +138,11 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
 }
 
 const WAY_CHOICES: Choice<Way>[] = [
-  { value: 'highest', label: 'Each at its highest' },
+  { value: 'highest', label: 'Each at its peak' },
   { value: 'moments', label: 'At moments' },
 ];
 
-/** Chooses a moment of a recording, at which all of it is compared. */
+/** Chooses a moment of a recording, and compares moments instead of peaks. */
 function chooseIn(which: Signal<number | null>, to: number): void {
   batch(() => {
     which.value = to;

@@ -1,4 +1,4 @@
-// The view of all ranks of a job lies in a script of its own, which only pages of a job load.
+// Loads the ranks view, whose script only pages of a job need.
 
 import { signal } from '@preact/signals';
 import type { ComponentType } from 'preact';

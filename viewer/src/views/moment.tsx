@@ -1,4 +1,4 @@
-// What is live at a moment and who allocated it, or what changed between two moments.
+// Live memory at a moment by group, or the changes between two moments.
 
 import { useMemo, useState } from 'preact/hooks';
 import type { ColorKeys } from '../draw/color-keys';
@@ -28,12 +28,12 @@ export function MomentView() {
   return <Moment {...shown} />;
 }
 
-/** What is live, with what it was asked by. */
+/** Requests the live memory, with the parameters of the request. */
 function useLive({ file, device, scope, names, recording }: Current) {
   const [at, before, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
   const [calls, inverted] = [callsOf.value, isInverted.value];
   const only_found = onlyMatches.value && search !== null;
-  // The last three are what the numbers of a query are made of.
+  // `searchText` and the other last values stand for the query's numbers.
   const key = [at, before, by, calls, inverted, only_found, names !== null, recording.purposes !== null, searchText.value].join(
     ' ',
   );
@@ -50,7 +50,7 @@ function Moment(shown: Current) {
   const calls = live.value?.calls;
   const root = useMemo(() => (calls && names ? callTree(calls, names) : null), [calls, names]);
 
-  if (!live.value || !root) return <Waiting error={live.error} what="Reading what is live at this moment." />;
+  if (!live.value || !root) return <Waiting error={live.error} what="Reading the live memory at this moment." />;
   const { holders, groups, by, found_bytes: found, searched, filtered } = live.value;
   const { now, before } = holders;
   const row = groups.find((g) => g.key === chosen) ?? groups[0];
@@ -66,9 +66,7 @@ function Moment(shown: Current) {
     >
       <Head shown={shown} live={live.value} searched={searched} />
       {groups.length === 0 ? (
-        <Empty
-          title={filtered ? 'Nothing of what is searched is allocated at this moment.' : 'Nothing is allocated at this moment.'}
-        >
+        <Empty title={filtered ? 'No match is allocated at this moment.' : 'Nothing is allocated at this moment.'}>
           <p>Choose another in the timeline{filtered ? ', or show more than matches' : ''}.</p>
         </Empty>
       ) : (
@@ -77,7 +75,7 @@ function Moment(shown: Current) {
             key={shown.scope}
             name={`flame-${now.moment}`}
             label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
-            shows={`calls by what is allocated ${momentText(now.moment, shown.recording)}`}
+            shows={`call tree of allocated bytes ${momentText(now.moment, shown.recording)}`}
             root={root}
             compared={before !== null}
             searched={searched && !filtered}
@@ -90,7 +88,7 @@ function Moment(shown: Current) {
               <GroupTable {...rows} total={now.counters.allocated} found={filtered ? found : null} />
             )}
             <div class="stack-pane" role="region" aria-label="Stack of the chosen row" tabIndex={0}>
-              <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds most of it" />
+              <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds the most" />
             </div>
           </div>
         </>
@@ -130,7 +128,7 @@ function Head({ shown: { recording }, live, searched }: HeadProps) {
         {before && (
           <span class="compared">
             {before.moment === now.moment
-              ? 'kept to compare with: choose another moment in the timeline'
+              ? 'saved for comparison: choose another moment in the timeline'
               : `compared with ${momentName(before.moment, recording)}: ${signedBytes(total - before.counters.allocated)}`}
           </span>
         )}
@@ -149,7 +147,7 @@ function Head({ shown: { recording }, live, searched }: HeadProps) {
   );
 }
 
-/** Buttons that set the moment to compare with, or remove it. */
+/** Buttons that set or remove the moment to compare with. */
 function CompareWith({ moment: at, events, peak }: { moment: number; events: number; peak: number }) {
   const set = (to: number | null) => (against.value = to);
   if (against.value !== null) {
@@ -184,7 +182,7 @@ interface RowsProps {
   choose: (key: string) => void;
 }
 
-/** How much of a whole groups hold. */
+/** A column with each group's share of a total. */
 const shareColumn = (key: string, title: string, whole: number): Column<Group> => ({
   key,
   title,
@@ -194,7 +192,7 @@ const shareColumn = (key: string, title: string, whole: number): Column<Group> =
   exact: (g) => `${g.bytes.toLocaleString('en-US')} of ${whole.toLocaleString('en-US')} bytes`,
 });
 
-/** `found` is what a search finds in all, where only that is shown. */
+/** `found` is the total of all matches, if only these are shown. */
 function groupColumns(by: By, color: ColorKeys['color'] | null, total: number, found: number | null): Column<Group>[] {
   return [
     groupColumn(by, color),

@@ -1,4 +1,4 @@
-// The first page: what the recording says, as findings that lead into the other views. Each card is a file in overview/.
+// The first page: the report's findings, with links to the other views. Each card is a file in overview/.
 
 import { useAnswer } from '../parts/answer';
 import { useCurrent, type Current } from '../parts/current';

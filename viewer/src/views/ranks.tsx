@@ -1,5 +1,5 @@
-// All ranks of a job: what is told of them first, each over time, those that differ, and all of them as a table. It has a script of its
-// own, and so its style with it.
+// All ranks of a job: the main findings, each rank over time, those that differ, and all of them as a table. It has its own script and
+// style.
 
 import { signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -25,7 +25,7 @@ export function RanksView() {
 }
 
 function All({ told }: { told: Ranks }) {
-  // The rank that was opened last is where one comes back to.
+  // Returning to this view keeps the last opened rank chosen.
   const chosen = useMemo(() => signal(told.ranks[file.value] ? file.value : null), [told]);
   return (
     <div class="ranks-view" data-ranks={told.ranks.length} data-read={told.read}>
@@ -36,7 +36,7 @@ function All({ told }: { told: Ranks }) {
         <p class="quiet">
           {told.paths.join(', ')}; ranks by {told.ranks_by}.
         </p>
-        <ul class={told.is_well ? 'ranks-told ranks-well' : 'ranks-told'} aria-label="What is different">
+        <ul class={told.is_well ? 'ranks-told ranks-well' : 'ranks-told'} aria-label="Differences">
           {told.told.map((sentence) => (
             <li key={sentence}>{sentence}</li>
           ))}
@@ -81,7 +81,7 @@ function RankTable({ told, chosen, choose }: RankTableProps) {
   );
 }
 
-/** Columns of what any rank has; the rest is left out. */
+/** Returns the columns that have a value for any rank. */
 function columnsOf(told: Ranks): Column<number>[] {
   const of =
     <T,>(get: (rank: RankTold) => T) =>

@@ -1,6 +1,6 @@
-// What each view draws below the timeline. A new view is a row here, its name in state/place.ts, and its file: its tab, its
-// key, the help and its address follow. What it keeps in the address it makes with `kept` (state/kept.ts). Its outermost element
-// has the class `NAME-view`, by which the tests in a browser find it.
+// The component of each view below the timeline. To add a view, add a row here, its name in state/place.ts, and its file: tab, key, help
+// and address follow. It stores state in the address with `kept` (state/kept.ts). Its outermost element has the class `NAME-view`, for
+// the browser tests.
 
 import type { JSX } from 'preact';
 import type { ViewName } from '../state/place';

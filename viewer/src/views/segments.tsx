@@ -1,4 +1,4 @@
-// The ranges that were reserved from the device, over time and as a table, and the highest bytes of each pool.
+// The ranges reserved from the device, over time and as a table, and the peaks of each pool.
 
 import { useMemo, useState } from 'preact/hooks';
 import { ownLabel } from '../names/stacks';
@@ -31,7 +31,7 @@ function Ranges(shown: Current) {
   if (segments.address.length === 0) {
     return (
       <Empty title="No segments were recorded.">
-        <p>The recording says nothing of what was reserved from the device.</p>
+        <p>The recording has no data about memory reserved from the device.</p>
       </Empty>
     );
   }
@@ -105,7 +105,7 @@ function PoolTable({ segments }: { segments: Segments }) {
   return (
     <Table
       name="pools"
-      caption="High-water marks of pools"
+      caption="Peaks of pools"
       columns={POOL_COLUMNS}
       rows={segments.pools}
       rowKey={(p) => `${p.pool?.join('.') ?? ''} ${p.stream}`}

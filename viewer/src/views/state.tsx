@@ -41,13 +41,13 @@ function State(shown: Current) {
   const panel = useRef<HTMLDivElement>(null);
   const at = shownMoment.value;
   const layout = useAnswer(shown.scope, String(at), (unwanted) => source.layout(file, device, at, unwanted));
-  // What is free is found once the moment rests; until then what was told of another one stays.
+  // Holes are requested once the moment has not changed for a while; until then, the previous answer stays.
   const isResting = restedMoment.value === at;
   const holes = useAnswer(shown.scope, String(at), isResting ? (unwanted) => source.holes(file, device, at, unwanted) : null);
   const segments = useAnswer(shown.scope, shown.scope, (unwanted) => segmentsOf(file, device, unwanted)).value;
   const pools = poolsToShow(segments);
   const course = chosenPool(segments);
-  // Answers about two moments are not put together.
+  // Do not combine answers about different moments.
   const free = holes.value?.moment === layout.value?.moment ? holes.value : null;
   const told = useRef<{ free: Holes; layout: Layout } | null>(null);
   if (free && layout.value) told.current = { free, layout: layout.value };
@@ -142,12 +142,12 @@ function State(shown: Current) {
   );
 }
 
-/** The outlines in the map: the block or range that the event is about, the shown hole, and the selected allocation. */
+/** Returns the outlines in the map: the event's block or range, the shown hole, and the selected allocation. */
 function outlines({ blocks }: Layout, event: EventAt | null, holes: Holes | null, holeAt: number | null): Outline[] {
   const found: Outline[] = [];
   if (holes && holeAt !== null)
     found.push({ address: numberAt(holes.address, holeAt), bytes: numberAt(holes.bytes, holeAt), ink: 'bad' });
-  // An out of memory has the free bytes of the device in the place of an address.
+  // An out-of-memory event has the device's free bytes in place of an address.
   if (
     event &&
     actionOf(event.page, event.at) !== 'oom' &&
@@ -174,13 +174,13 @@ function EventDetails({ file, event, at: { page, at }, tags }: EventDetailsProps
   const size = numberAt(page.bytes, at);
   const facts: [string, string, string?][] = [];
   const where = numberAt(page.address, at);
-  // An out of memory event has the free bytes of the device in the place of an address.
+  // An out-of-memory event has the device's free bytes in place of an address.
   if (action === 'oom') facts.push(['free on device', bytes(where), `${count(where)} bytes`]);
   else if (where > 0) facts.push(['address', address(where)]);
   if (size > 0) facts.push(['size', bytes(size), `${count(size)} bytes`]);
   const time = numberAt(page.time_us, at);
   if (!Number.isNaN(time)) facts.push(['time', duration(time), `${count(time)} us after the first event`]);
-  // Events of older releases of PyTorch name no pool. The pool is then left out, for the allocation may have one.
+  // Events of older PyTorch releases have no pool. It is then left out, because the allocation may have one.
   if (own) facts.push(...tagFacts(own).filter(([name]) => own.pool !== null || name !== 'pool'));
   const allocation = numberAt(page.allocation, at);
   return (

@@ -1,4 +1,4 @@
-// The recorded requests replayed under other settings of the allocator.
+// Replays the recorded requests under other allocator settings.
 
 import { batch } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -81,7 +81,7 @@ function WhatIf({ file, device, scope, recording }: Current) {
       {replay ? (
         <div class="whatif-body">
           <SettingTable rows={rows} />
-          <aside class="whatif-side" aria-label="The chosen setting, floors and doubts" tabIndex={0}>
+          <aside class="whatif-side" aria-label="Chosen setting, lower bounds and limitations" tabIndex={0}>
             <Chosen row={chosen} recorded={rows.find((r) => r.recorded) ?? null} />
             <Smallest
               key={chosen?.conf ?? own ?? ''}
@@ -103,17 +103,17 @@ function WhatIf({ file, device, scope, recording }: Current) {
   );
 }
 
-/** Why the named device is none; null where it is one, or none is named. */
+/** Returns why the chosen device is invalid, or null. */
 function wrongDevice(): string | null {
   const bytesOfIt = capacityBytes.value;
-  if (bytesOfIt === undefined && knownGpus.value) return `No GPU is known by the name ${gpu.value}.`;
+  if (bytesOfIt === undefined && knownGpus.value) return `No known GPU is called ${gpu.value}.`;
   if (bytesOfIt && overheadBytes() >= bytesOfIt) {
     return `An overhead of ${bytes(overheadBytes())} leaves nothing of a device of ${bytes(bytesOfIt)}.`;
   }
   return null;
 }
 
-/** As `useAnswer`, of a question that the user can stop. */
+/** Like `useAnswer`, for a question that the user can stop. */
 function useStoppable<T>(scope: string, key: string | null, ask: ((unwanted: AbortSignal) => Promise<T>) | null) {
   const [stopped, setStopped] = useState<string | null>(null);
   const ending = useRef(new AbortController());
@@ -132,7 +132,7 @@ function useStoppable<T>(scope: string, key: string | null, ask: ((unwanted: Abo
   };
 }
 
-/** How long something takes so far, and the button that ends it. */
+/** The elapsed time of a request, and a button that stops it. */
 function UnderWay({ what, stop }: { what: string; stop: () => void }) {
   const [seconds, setSeconds] = useState(0);
   useEffect(() => {
@@ -152,33 +152,33 @@ function Stopped({ again }: { again: () => void }) {
   return (
     <div class="waiting">
       <p role="status">Stopped.</p>
-      <Button onClick={again}>Go on</Button>
+      <Button onClick={again}>Continue</Button>
     </div>
   );
 }
 
-/** A positive number of a field; null where it is empty or none. */
+/** Parses a positive number from a field; null if it is empty or invalid. */
 function numberIn(text: string): number | null {
   const n = Number(text);
   return text.trim() !== '' && Number.isFinite(n) && n > 0 ? n : null;
 }
 
-/** What is asked: a setting, a device, an overhead. */
+/** The inputs of the replay: a setting, a device, an overhead. */
 function Question({ refused, wrong }: { refused: string | null; wrong: string | null }) {
-  // Rows of another answer are others.
+  // Another answer has other rows.
   const change = (by: () => void) =>
     batch(() => {
       setting.value = null;
       by();
     });
   const gpuChoices = [
-    { value: '', label: deviceGib.value === null ? 'as the recording shows it' : 'by its size' },
+    { value: '', label: deviceGib.value === null ? 'as recorded' : 'by its size' },
     ...(knownGpus.value ?? []).map(({ name, bytes: size }) => ({ value: name, label: `${name} (${bytes(size)})` })),
   ];
   return (
     <form class="whatif-form" aria-label="What to replay" onSubmit={(e) => e.preventDefault()}>
       <label class="field field-wide">
-        <span>Setting of your own</span>
+        <span>Custom setting</span>
         <input
           type="text"
           value={ownSetting.value ?? ''}
@@ -217,7 +217,7 @@ function Question({ refused, wrong }: { refused: string | null; wrong: string | 
           type="number"
           min="0"
           step="1"
-          title="What of the device others take: CUDA contexts, other processes"
+          title="Device memory that the allocator cannot use: CUDA contexts, other processes"
           value={overheadMib.value ?? ''}
           onChange={(e) => {
             const size = numberIn(e.currentTarget.value);
@@ -234,7 +234,7 @@ function Question({ refused, wrong }: { refused: string | null; wrong: string | 
   );
 }
 
-/** The smallest device and the smallest GPU that a setting fits on; asked when the user wants to know. */
+/** The smallest device and the smallest GPU that a setting fits on, computed on request. */
 function Smallest({
   shown: { file, device, scope },
   conf,
@@ -255,7 +255,7 @@ function Smallest({
     <section class="fact-section" aria-label="Smallest device" aria-busy={wanted && !found && !stopped && !answer.error}>
       <h3>The smallest device for {conf === null ? 'the recorded setting' : nameOf(conf)}</h3>
       {!wanted ? (
-        <Button onClick={() => setWanted(true)}>Find the smallest card</Button>
+        <Button onClick={() => setWanted(true)}>Find the smallest GPU</Button>
       ) : stopped ? (
         <Stopped again={again} />
       ) : answer.error ? (
@@ -264,11 +264,11 @@ function Smallest({
         <UnderWay what="Replaying on devices of many sizes" stop={stop} />
       ) : (
         <div role="status" data-gpu={found.device.smallest_gpu?.name ?? ''} data-bytes={smallest ?? ''}>
-          <p>{found.smallest_gpu ?? 'It fits on none of the GPUs that are known.'}</p>
+          <p>{found.smallest_gpu ?? 'It fits on no known GPU.'}</p>
           <p>
             {smallest === null
-              ? 'No device was found on which it fits.'
-              : `It fits on a device of ${bytes(smallest)}${query.overhead > 0 ? `, of which others take ${bytes(query.overhead)}` : ', all of it for the allocator'}.`}
+              ? 'It fits on no device size that was tried.'
+              : `It fits on a device of ${bytes(smallest)}${query.overhead > 0 ? `, with an overhead of ${bytes(query.overhead)}` : ', without overhead'}.`}
           </p>
           <Doubts title={null} doubts={found.trust.doubts} />
         </div>
@@ -282,21 +282,21 @@ function verdictOf(row: Row): string {
   return row.fits === null ? 'no limit known' : 'fits';
 }
 
-/** What the table says, in a sentence, and a second one that may be empty. */
+/** Returns the table's verdict as a sentence, and a second one that may be empty. */
 function verdictSentences(rows: Row[]): [string, string] {
   const best = rows[0];
   const recorded = rows.find((r) => r.recorded);
   if (!best) return ['No other settings apply to this recording.', ''];
   if (best.oom_event !== null)
     return [rows.length > 1 ? 'None of these settings makes the run fit.' : 'The run does not fit.', ''];
-  if (best.recorded) return ['No setting serves better than the recorded one.', ''];
+  if (best.recorded) return ['No setting is better than the recorded one.', ''];
   const peak = bytes(best.peak_reserved_bytes);
   if (!recorded) return [`${nameOf(best.conf)} would peak at ${peak} reserved`, ''];
   if (recorded.oom_event !== null && best.oom_event === null) {
     return [`With ${nameOf(best.conf)} this run would not have run out of memory`, `it peaks at ${peak} reserved`];
   }
   const change = signedBytes(best.peak_reserved_bytes - recorded.peak_reserved_bytes);
-  return [`${nameOf(best.conf)} would peak at ${peak} reserved`, `${change} against the recorded settings`];
+  return [`${nameOf(best.conf)} would peak at ${peak} reserved`, `${change} compared with the recorded settings`];
 }
 
 function Verdict({ replay, rows }: { replay: Replay; rows: Row[] }) {
@@ -336,7 +336,7 @@ function SettingTable({ rows }: { rows: Row[] }) {
     },
     {
       ...countColumn<Row>('device_calls', 'Device calls', (r) => r.device_allocs + r.device_frees),
-      hint: 'Calls that take memory from the device or give it back',
+      hint: 'Calls that take memory from the device or return it',
     },
     countColumn('retries', 'Retries', (r) => r.num_alloc_retries),
     textColumn('verdict', 'Verdict', verdictOf),
@@ -344,7 +344,7 @@ function SettingTable({ rows }: { rows: Row[] }) {
   return (
     <Table
       name="what-if"
-      caption="Settings, the best first"
+      caption="Settings, best first"
       columns={columns}
       rows={rows}
       rowKey={(r) => r.index}
@@ -380,8 +380,8 @@ function Chosen({ row, recorded }: { row: Row | null; recorded: Row | null }) {
       )}
       {change !== null && (
         <p class="quiet">
-          {bytes(row.peak_reserved_bytes)} reserved at most, {signedBytes(change)} against the recorded settings. Its line in the
-          timeline is drawn over the recorded reserved bytes.
+          {bytes(row.peak_reserved_bytes)} reserved at most, {signedBytes(change)} compared with the recorded settings. Its line
+          in the timeline is drawn over the recorded reserved bytes.
         </p>
       )}
     </section>
@@ -396,7 +396,7 @@ function CopyLine({ text }: { text: string }) {
       await navigator.clipboard.writeText(text);
       setCopied(text);
     } catch {
-      // Where the browser does not allow to write the clipboard the line is selected, so that it can be copied by hand.
+      // If the browser denies access to the clipboard, select the line so that the user can copy it.
       getSelection()?.selectAllChildren(line.current!);
     }
   };
@@ -419,11 +419,11 @@ function CopyLine({ text }: { text: string }) {
 function Floors({ replay }: { replay: Replay }) {
   const { floors } = replay.device;
   return (
-    <section class="fact-section" aria-label="Floors">
-      <h3>What no setting can beat</h3>
+    <section class="fact-section" aria-label="Lower bounds">
+      <h3>Lower bounds of reserved bytes</h3>
       <dl class="facts">
         <div title={`${count(floors.active_bytes)} bytes`}>
-          <dt>in use at one time</dt>
+          <dt>most in use at once</dt>
           <dd>{bytes(floors.active_bytes)}</dd>
         </div>
         <div title={`${count(floors.packed_bytes)} bytes`}>
@@ -436,14 +436,14 @@ function Floors({ replay }: { replay: Replay }) {
   );
 }
 
-/** How far the numbers can be trusted, in the report's own words. */
+/** The confidence in the numbers, in the report's words. */
 function Trust({ trust }: { trust: ReplayTrust }) {
   return (
-    <section class="fact-section" aria-label="How far to trust it">
+    <section class="fact-section" aria-label="Confidence">
       <h3>{trust.title}</h3>
       {trust.reproduced !== null && <p class="quiet">{trust.reproduced}</p>}
       <Doubts title={null} doubts={trust.doubts} />
-      <Doubts title="Of settings other than the recorded ones:" doubts={trust.what_if_doubts} />
+      <Doubts title="For other than the recorded settings:" doubts={trust.what_if_doubts} />
     </section>
   );
 }

@@ -1,4 +1,4 @@
-//! A GPU through the CUDA driver, whose library is found when the program runs.
+//! A GPU through the CUDA driver. The driver's library is loaded at run time.
 #![allow(unsafe_code, reason = "calls the CUDA driver")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,10 +12,9 @@ use vramscope_engine::{Device, DeviceError, EventId, MemoryInfo, VirtualMemory};
 
 /// One GPU, through its primary context, which PyTorch, CuPy and the CUDA runtime share.
 ///
-/// The driver's library is loaded when the first device is opened; the project builds and runs where there
-/// is none. Streams are raw `cudaStream_t` numbers as everywhere else; other than the built-in ones (0 to 2), a
-/// device takes only those it made ([`create_stream`](Self::create_stream)) or was told of
-/// ([`adopt_stream`](Self::adopt_stream)).
+/// The driver's library is loaded when the first device is opened, so the project builds and runs on machines without it. Streams are raw
+/// `cudaStream_t` numbers, as in the rest of the crate. A device accepts the built-in streams (0 to 2), the streams that it created
+/// ([`create_stream`](Self::create_stream)) and the streams that it adopted ([`adopt_stream`](Self::adopt_stream)).
 #[derive(Debug)]
 pub struct CudaDevice {
     ordinal: i32,
@@ -27,7 +26,7 @@ pub struct CudaDevice {
 /// The default stream is 0; 1 and 2 are `cudaStreamLegacy` and `cudaStreamPerThread`.
 const LAST_BUILT_IN_STREAM: u64 = 2;
 
-/// A context handle. The driver's contexts may be used from any thread.
+/// A context handle. Any thread may use the driver's contexts.
 #[derive(Debug, Clone, Copy)]
 struct Context(sys::CUcontext);
 
@@ -42,19 +41,19 @@ struct DriverObjects {
     allocations: BTreeMap<u64, u64>,
     /// Reserved ranges: address to bytes.
     ranges: BTreeMap<u64, u64>,
-    /// Mapped pages: address to the driver's handle and bytes.
+    /// Mapped pages: address to the driver's handle and the size in bytes.
     pages: BTreeMap<u64, (sys::CUmemGenericAllocationHandle, u64)>,
-    /// Streams that may be used, by their raw number; true for those made here.
+    /// Usable streams by raw number; true if this device created the stream.
     streams: BTreeMap<u64, bool>,
-    /// Events that were recorded and not yet found done.
+    /// Recorded events that have not completed yet.
     events: BTreeSet<u64>,
 }
 
 impl CudaDevice {
-    /// How many devices the driver sees.
+    /// Returns the number of devices that the driver reports.
     ///
     /// # Errors
-    /// Where there is no driver, or it does not start.
+    /// There is no driver, or it does not start.
     pub fn count() -> Result<usize, DeviceError> {
         start()?;
         let count = result::device::get_count().map_err(failed("cuDeviceGetCount"))?;
@@ -64,7 +63,7 @@ impl CudaDevice {
     /// Opens device number `ordinal`.
     ///
     /// # Errors
-    /// Where there is no driver, it does not start, or has no such device.
+    /// There is no driver, it does not start, or it has no such device.
     pub fn open(ordinal: i32) -> Result<Self, DeviceError> {
         start()?;
         let device = result::device::get(ordinal).map_err(failed("cuDeviceGet"))?;
@@ -74,18 +73,18 @@ impl CudaDevice {
         Ok(Self { ordinal, device, context: Context(context), state: Mutex::default() })
     }
 
-    /// The device's name, such as `NVIDIA H200`.
+    /// Returns the device's name, such as `NVIDIA H200`.
     ///
     /// # Errors
-    /// Where the driver does not say.
+    /// The driver cannot read the name.
     pub fn name(&self) -> Result<String, DeviceError> {
         result::device::get_name(self.device).map_err(failed("cuDeviceGetName"))
     }
 
-    /// Makes a stream of its own, which lives as long as the device.
+    /// Creates a stream that lives as long as the device.
     ///
     /// # Errors
-    /// Where the driver refuses.
+    /// The driver cannot create a stream.
     pub fn create_stream(&self) -> Result<u64, DeviceError> {
         let _current = self.make_current()?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking)
@@ -95,15 +94,15 @@ impl CudaDevice {
         Ok(stream)
     }
 
-    /// Accepts a stream that another library made, by its raw number.
+    /// Adopts a stream that another library created, by its raw number.
     ///
     /// # Safety
-    /// `stream` is a live `cudaStream_t` of this device's primary context, and stays so as long as the device.
+    /// `stream` is a live `cudaStream_t` of this device's primary context, and stays alive as long as the device.
     pub unsafe fn adopt_stream(&self, stream: u64) {
         lock(&self.state).streams.insert(stream, false);
     }
 
-    /// Makes the device's context current on this thread, until the guard is dropped.
+    /// Makes the device's context current on this thread until the guard is dropped.
     fn make_current(&self) -> Result<CurrentContext, DeviceError> {
         // SAFETY: the context was retained when the device was opened and is released when it is dropped.
         unsafe { sys::cuCtxPushCurrent_v2(self.context.0) }.result().map_err(failed("cuCtxPushCurrent"))?;
@@ -122,13 +121,13 @@ impl CudaDevice {
         let mut properties: sys::CUmemAllocationProp = unsafe { std::mem::zeroed() };
         properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         properties.location = self.location();
-        // SAFETY: both pointers are to live values of the right type.
+        // SAFETY: both pointers point to live values of the right type.
         unsafe { sys::cuMemCreate(&mut handle, size, &properties, 0) }
             .result()
             .map_err(out_of_memory_or("cuMemCreate", page))?;
-        // SAFETY: the range was reserved and nothing is mapped at it; the handle was made above.
+        // SAFETY: the range is reserved and nothing is mapped in it; the handle was created above.
         if let Err(e) = unsafe { sys::cuMemMap(address, size, 0, handle, 0) }.result() {
-            // SAFETY: the handle was made above and is mapped nowhere.
+            // SAFETY: the handle was created above and is not mapped.
             unsafe { sys::cuMemRelease(handle) }.result().ok();
             return Err(failed("cuMemMap")(e));
         }
@@ -145,28 +144,28 @@ impl CudaDevice {
         let Some(&(handle, page)) = state.pages.get(&address) else {
             return Err(DeviceError::UnknownAddress { address, size: 0 });
         };
-        // SAFETY: the table says that this page is mapped here with this handle.
+        // SAFETY: `state.pages` says that this page is mapped here with this handle.
         unsafe { sys::cuMemUnmap(address, page as usize) }.result().map_err(failed("cuMemUnmap"))?;
         state.pages.remove(&address);
-        // SAFETY: the handle was made by `cuMemCreate`, and nothing maps it any more.
+        // SAFETY: `cuMemCreate` created the handle, and it is no longer mapped.
         unsafe { sys::cuMemRelease(handle) }.result().map_err(failed("cuMemRelease"))
     }
 }
 
-/// While it lives, a device's context is current on this thread; when it is dropped, the one before is again.
+/// Keeps a device's context current on this thread; dropping it restores the previous context.
 struct CurrentContext;
 
 impl Drop for CurrentContext {
     fn drop(&mut self) {
         let mut context = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live value; what is popped is what `enter` pushed on this thread.
+        // SAFETY: the pointer points to a live value; the popped context is the one that `make_current` pushed on this thread.
         unsafe { sys::cuCtxPopCurrent_v2(&mut context) }.result().ok();
     }
 }
 
 /// Loads and starts the driver.
 fn start() -> Result<(), DeviceError> {
-    // SAFETY: loading the driver's library runs its initialisers, as any program that uses CUDA does.
+    // SAFETY: loading the driver's library runs its initializers, as in any program that uses CUDA.
     if !unsafe { sys::is_culib_present() } {
         return Err(DeviceError::Unsupported(
             "there is no CUDA driver on this machine (libcuda.so was not found); use HostDevice, or install \
@@ -198,7 +197,7 @@ impl Device for CudaDevice {
     fn allocate(&self, size: u64) -> Result<u64, DeviceError> {
         let _current = self.make_current()?;
         let bytes = usize::try_from(size).map_err(|_| DeviceError::OutOfMemory { size })?;
-        // SAFETY: the memory is raw; nobody reads it through this crate.
+        // SAFETY: the memory is raw; this crate never reads it.
         let address = unsafe { result::malloc_sync(bytes) }.map_err(out_of_memory_or("cuMemAlloc", size))?;
         lock(&self.state).allocations.insert(address, size);
         Ok(address)
@@ -210,7 +209,7 @@ impl Device for CudaDevice {
         if !state.allocations.contains_key(&address) {
             return Err(DeviceError::UnknownAddress { address, size });
         }
-        // SAFETY: `cuMemAlloc` gave this address, and the table says that it was not freed since.
+        // SAFETY: `cuMemAlloc` returned this address, and `state.allocations` says that it is not freed yet.
         unsafe { result::free_sync(address) }.map_err(failed("cuMemFree"))?;
         state.allocations.remove(&address);
         Ok(())
@@ -239,14 +238,16 @@ impl Device for CudaDevice {
         let _current = self.make_current()?;
         let mut state = lock(&self.state);
         if stream > LAST_BUILT_IN_STREAM && !state.streams.contains_key(&stream) {
-            return Err(DeviceError::Unsupported(format!("stream {stream:#x} is not one of this device's")));
+            return Err(DeviceError::Unsupported(format!(
+                "stream {stream:#x} does not belong to this device; pass it to adopt_stream first"
+            )));
         }
         let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)
             .map_err(failed("cuEventCreate"))?;
         let stream = std::ptr::with_exposed_provenance_mut(stream as usize);
         // SAFETY: the event was made above; the stream is a built-in one or in the table of live streams.
         if let Err(e) = unsafe { result::event::record(event, stream) } {
-            // SAFETY: the event was made above, and nobody else knows it.
+            // SAFETY: the event was created above, and nothing else refers to it.
             unsafe { result::event::destroy(event) }.ok();
             return Err(failed("cuEventRecord")(e));
         }
@@ -262,13 +263,13 @@ impl Device for CudaDevice {
             return Ok(true);
         }
         let raw = std::ptr::with_exposed_provenance_mut(event.0 as usize);
-        // SAFETY: the table says that this event is alive.
+        // SAFETY: `state.events` says that this event is alive.
         match unsafe { result::event::query(raw) } {
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => return Ok(false),
             answer => answer.map_err(failed("cuEventQuery"))?,
         }
         state.events.remove(&event.0);
-        // SAFETY: as above; it is out of the table now, so nobody uses it again.
+        // SAFETY: as above; the event is no longer in `state.events`, so it is never used again.
         unsafe { result::event::destroy(raw) }.map_err(failed("cuEventDestroy"))?;
         Ok(true)
     }
@@ -279,7 +280,7 @@ impl Device for CudaDevice {
             return Ok(());
         }
         let raw = std::ptr::with_exposed_provenance_mut(event.0 as usize);
-        // SAFETY: the event was in the table, so it is alive, and no longer, so nobody uses it again.
+        // SAFETY: the event was in `state.events`, so it is alive; it was removed, so it is never used again.
         unsafe {
             let waited = result::event::synchronize(raw).map_err(failed("cuEventSynchronize"));
             waited.and(result::event::destroy(raw).map_err(failed("cuEventDestroy")))
@@ -291,7 +292,7 @@ impl VirtualMemory for CudaDevice {
     fn reserve(&self, size: u64) -> Result<u64, DeviceError> {
         let _current = self.make_current()?;
         let mut address = 0;
-        // SAFETY: the pointer is to a live value; no particular address is asked for.
+        // SAFETY: the pointer points to a live value; the call requests no particular address.
         unsafe { sys::cuMemAddressReserve(&mut address, size as usize, 0, 0, 0) }
             .result()
             .map_err(failed("cuMemAddressReserve"))?;
@@ -321,7 +322,7 @@ impl VirtualMemory for CudaDevice {
         let inside = state.ranges.range(..=address).next_back().is_some_and(|(&start, &reserved)| {
             address - start <= reserved && size <= reserved - (address - start)
         });
-        // No page may begin before the range and reach into it either.
+        // A page must not begin before the range and reach into it either.
         let before = state.pages.range(..address).next_back();
         let overlaps = before.is_some_and(|(&at, &(_, bytes))| at + bytes > address);
         if !inside
@@ -350,7 +351,7 @@ impl VirtualMemory for CudaDevice {
         if pages.first() != Some(&address) {
             return Err(DeviceError::UnknownAddress { address, size });
         }
-        // Pages may be unmapped only when the work that uses them is done, and the driver does not wait for it by itself.
+        // A page may be unmapped only after the work that uses it, and the driver does not wait for that work.
         result::ctx::synchronize().map_err(failed("cuCtxSynchronize"))?;
         pages.into_iter().try_for_each(|at| self.unmap_page(&mut state, at))
     }
@@ -360,11 +361,11 @@ impl Drop for CudaDevice {
     fn drop(&mut self) {
         let Ok(_current) = self.make_current() else { return };
         let state = std::mem::take(&mut *lock(&self.state));
-        // What is still in the tables was never given back. Another library may keep the context, so it has to be given back
-        // here. There is nobody to report a failure to.
-        // SAFETY: each handle is in the tables once, was made by the driver and not destroyed since.
+        // The tables still hold unreleased handles. Another library may keep the context alive, so release them here. A destructor cannot
+        // report a failure.
+        // SAFETY: each handle is in the tables once, was created by the driver and is not destroyed yet.
         unsafe {
-            // Work may still use what is given back below.
+            // Work may still use the memory that is released below.
             result::ctx::synchronize().ok();
             for &event in &state.events {
                 result::event::destroy(std::ptr::with_exposed_provenance_mut(event as usize)).ok();

@@ -1,4 +1,4 @@
-//! The host's memory as a device.
+//! Host memory as a device.
 #![allow(unsafe_code, reason = "takes raw memory from the system's allocator")]
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -11,9 +11,9 @@ use vramscope_engine::{Device, DeviceError, EventId, MemoryInfo};
 /// Alignment of every allocation, in bytes; `cudaMalloc` aligns to at least 256.
 const ALIGNMENT: usize = 512;
 
-/// The host's memory, up to a capacity: what a pool runs on where there is no GPU.
+/// Host memory up to a capacity, for pools on machines without a GPU.
 ///
-/// Work on the host is done when the call that does it returns, so no stream is ever waited for.
+/// A call that works on host memory has finished when it returns, so the device never waits for a stream.
 #[derive(Debug)]
 pub struct HostDevice {
     capacity: u64,
@@ -23,12 +23,12 @@ pub struct HostDevice {
 #[derive(Debug, Default)]
 struct HostAllocations {
     bytes: u64,
-    /// What `alloc` returned, by address, with the bytes asked for. `free` accepts only addresses that are in here.
+    /// Memory returned by `alloc`: address to requested bytes and layout. `free` accepts only these addresses.
     layouts: BTreeMap<u64, (u64, Layout)>,
 }
 
 impl HostDevice {
-    /// A device of `capacity` bytes.
+    /// Creates a device with `capacity` bytes.
     pub fn with_capacity(capacity: u64) -> Self {
         Self { capacity, allocations: Mutex::default() }
     }
@@ -60,7 +60,7 @@ impl Device for HostDevice {
         let (bytes, layout) =
             allocations.layouts.remove(&address).ok_or(DeviceError::UnknownAddress { address, size })?;
         allocations.bytes -= bytes;
-        // SAFETY: `alloc` gave this address with this layout, and it was in the table until now.
+        // SAFETY: `alloc` returned this address with this layout, and it was in the table until now.
         unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) };
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Drop for HostDevice {
     fn drop(&mut self) {
         let allocations = self.allocations.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (&address, &(_, layout)) in &allocations.layouts {
-            // SAFETY: as in `free`; each entry is visited once and the table dies with the device.
+            // SAFETY: as in `free`; each entry is visited once, and the table is dropped with the device.
             unsafe { dealloc(std::ptr::with_exposed_provenance_mut(address as usize), layout) };
         }
     }

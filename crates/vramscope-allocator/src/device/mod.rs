@@ -1,4 +1,4 @@
-//! Devices that the operating system gives: the host's memory, a GPU's through its driver.
+//! Devices of the operating system: host memory, and GPUs through the CUDA driver.
 
 #[cfg(feature = "cuda")]
 mod cuda;

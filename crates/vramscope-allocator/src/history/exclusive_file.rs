@@ -6,33 +6,31 @@ use std::path::{Path, PathBuf};
 
 use crate::device::Process;
 
-/// How often a file is opened again because another file took its name before the lock was taken.
+/// How often the file is opened again if another file took its name before it was locked.
 const TRIES: usize = 10;
 
-/// A file that one recording or log at a time is written to. It is locked as long as it is open, and the system unlocks it
-/// however the program ends. The lock is that of the file and not of its name: a link to it is the same file. A process
-/// forked from the writer's cannot write to it.
+/// A file for one recording or log at a time. The file is locked while it is open, and the system unlocks it even if the program is killed.
+/// The lock belongs to the file, not to its name, so a link refers to the same lock. A process forked from the writer cannot write to it.
 ///
 /// Pipes, terminals and other devices are not locked, and neither are files on a file system without locks.
 #[derive(Debug)]
 pub struct ExclusiveFile {
     file: File,
     path: PathBuf,
-    /// Whether it is a file, and not a pipe, a terminal or another device.
+    /// Whether this is a regular file, not a pipe, a terminal or another device.
     is_regular: bool,
     process: Process,
 }
 
 impl ExclusiveFile {
-    /// Opens the file at `path` and empties it; makes it where there is none. A link of another user's, who is not root, is not
-    /// followed.
+    /// Opens the file at `path` and truncates it; creates it if it does not exist. Does not follow a link of another user, unless that user
+    /// is root.
     ///
     /// # Errors
-    /// [`io::ErrorKind::ResourceBusy`] where another writer has it; the file is left as it is then. Otherwise the system's
-    /// own error.
+    /// [`io::ErrorKind::ResourceBusy`] if another writer has locked the file, which is then left unchanged. Otherwise the system's error.
     pub fn create(path: &Path) -> io::Result<Self> {
         for _ in 0..TRIES {
-            // It is emptied only once it is locked, for it may be another writer's.
+            // Truncate only after locking: the file may belong to another writer.
             let file = vramscope_files::open_log(path)?;
             let is_regular = file.metadata()?.is_file();
             let this = Self { file, path: path.to_owned(), is_regular, process: Process::this() };
@@ -41,7 +39,7 @@ impl ExclusiveFile {
             }
             match this.file.try_lock() {
                 Err(TryLockError::WouldBlock) => break,
-                // Some file systems have no locks. There, a reader of recordings still notices what two writers mixed up.
+                // Some file systems have no locks. There, readers of recordings still detect data from two writers.
                 Ok(()) | Err(TryLockError::Error(_)) => {}
             }
             // Another file may have taken the name before this one was locked.
@@ -53,12 +51,12 @@ impl ExclusiveFile {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Whether the file was opened by the calling process, and not by one that it was forked from.
+    /// Whether the calling process opened the file, rather than a process that it was forked from.
     pub fn is_of_this_process(&self) -> bool {
         self.process.is_this()
     }
 
-    /// Whether the file is still found under its name, so that what is written is not lost.
+    /// Whether the path still names this file, so that written data is not lost.
     pub fn has_its_name(&self) -> bool {
         !self.is_regular || is_at(&self.file, &self.path)
     }
@@ -84,7 +82,9 @@ fn is_at(_file: &File, _path: &Path) -> bool {
 impl Write for ExclusiveFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.process.is_this() {
-            return Err(io::Error::other("the file is written by the process that this one was forked from"));
+            return Err(io::Error::other(
+                "the file belongs to the parent process; a forked process cannot write to it",
+            ));
         }
         self.file.write(bytes)
     }
@@ -96,8 +96,8 @@ impl Write for ExclusiveFile {
 
 impl Drop for ExclusiveFile {
     fn drop(&mut self) {
-        // A forked process shares the lock: closing the file alone would not give it back while that process lives. The
-        // forked process itself must not give it back.
+        // A forked process shares the lock, so closing the file alone keeps the lock while that process lives. The forked process itself
+        // must not release the lock.
         if self.process.is_this() {
             self.file.unlock().ok();
         }

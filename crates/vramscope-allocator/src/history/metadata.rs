@@ -1,4 +1,4 @@
-//! Text that a thread's events carry.
+//! The user metadata of a thread's events.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,26 +9,26 @@ thread_local! {
     static METADATA: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// Sets the text that events of this thread carry from now on (`torch.cuda.memory._set_memory_metadata`).
+/// Sets the metadata that this thread's events carry from now on (`torch.cuda.memory._set_memory_metadata`).
 pub fn set_user_metadata(text: Option<&str>) {
     METADATA.set(text.filter(|t| !t.is_empty()).map(Arc::from));
 }
 
-/// The text that events of this thread carry (`_get_memory_metadata`).
+/// Returns the metadata that this thread's events carry (`_get_memory_metadata`).
 pub fn user_metadata() -> Option<Arc<str>> {
     METADATA.try_with(|text| text.borrow().clone()).ok().flatten()
 }
 
-/// Sets a text until it is dropped, then the one before.
-#[must_use = "the text is put back when the guard is dropped"]
+/// Sets metadata until the guard is dropped, then restores the previous metadata.
+#[must_use = "dropping the guard restores the previous metadata"]
 pub struct UserMetadata {
     before: Option<Arc<str>>,
-    /// The text is this thread's.
+    /// The metadata belongs to this thread.
     _this_thread: std::marker::PhantomData<*const ()>,
 }
 
 impl UserMetadata {
-    /// Events of this thread carry `text` while the guard lives.
+    /// Sets `text` as the metadata of this thread's events until the guard is dropped.
     pub fn set(text: &str) -> Self {
         let before = user_metadata();
         set_user_metadata(Some(text));
@@ -42,7 +42,7 @@ impl Drop for UserMetadata {
     }
 }
 
-/// The key of this thread's text in a recorder.
+/// Returns the key of this thread's metadata in `recorder`.
 pub(super) fn current(recorder: &Recorder) -> Option<TextKey> {
     user_metadata().map(|text| recorder.texts.intern(&text))
 }

@@ -1,7 +1,7 @@
 //! The recorded history: PyTorch's `_record_memory_history`, for this crate's pools.
 //!
-//! A device's events are recorded under the locks under which they happen. So they are in the order in which the memory
-//! changed, and can be replayed. Stacks and texts belong to all devices of a pool, and are kept in its [`Recorder`].
+//! Each event of a device is recorded under the lock that the change itself holds. So events are in the order in which memory changed, and
+//! can be replayed. Stacks and texts belong to all devices of a pool, and are stored in its [`Recorder`].
 
 mod exclusive_file;
 mod metadata;
@@ -31,29 +31,28 @@ use stream::StreamItem;
 use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, DeviceEvent};
 
-/// What is recorded: the arguments of PyTorch's `torch.cuda.memory._record_memory_history` (2.11), with its defaults.
-/// `compile_context` and `global_record_annotations` exist in Python alone; here, regions of every thread are recorded.
+/// Recording options: the arguments of PyTorch's `torch.cuda.memory._record_memory_history` (2.11), with its defaults. `compile_context`
+/// and `global_record_annotations` exist only in Python; this crate records the regions of every thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryOptions {
-    /// `None` stops recording and drops what was recorded.
+    /// `None` stops recording and drops the recorded history.
     pub enabled: Option<Enabled>,
     /// When stacks are captured.
     pub context: Option<Context>,
-    /// Which frames recorded stacks have.
+    /// Which frames the recorded stacks contain.
     pub stacks: Stacks,
-    /// Events held for each device; the oldest are dropped.
+    /// Maximum number of events per device; the oldest are dropped.
     pub max_entries: usize,
-    /// One device by its id; `None` for all.
+    /// The device id, or `None` for all devices.
     pub device: Option<i32>,
-    /// Drops what was recorded so far.
+    /// Whether to drop the history recorded so far.
     pub clear_history: bool,
-    /// Actions that are left out of the history. The file of `stream_to` has them all the same.
+    /// Actions that the history leaves out. The file of `stream_to` still contains them.
     pub skip_actions: Vec<Action>,
-    /// A file that every event is also written to while the program runs, four times a second, however many there are.
-    /// It is read as snapshots are, also after the program was killed. A file that is already there is replaced. Until
-    /// recording ends or the pool is gone the file is locked, so that nothing else streams to it; then it is completed. A
-    /// program that keeps its pool until it exits, such as one in a `static`, should end the recording before, or it loses the
-    /// last quarter of a second. PyTorch has no such argument.
+    /// A file that receives every event while the program runs, without a limit, four times a second. Readers of snapshots can read it,
+    /// even after the program was killed. An existing file is replaced. The file is locked until recording ends or the pool is dropped, so
+    /// that no other recording streams to it; then it is completed. A program that keeps its pool until it exits, such as in a `static`,
+    /// must end recording first, or it loses the last quarter of a second. PyTorch has no such argument.
     pub stream_to: Option<PathBuf>,
 }
 
@@ -73,7 +72,7 @@ impl Default for HistoryOptions {
 }
 
 impl HistoryOptions {
-    /// How many events are held for each device, and how many beginnings and ends of regions.
+    /// Maximum number of events per device, and of region begins and ends.
     pub(crate) fn entries_kept(&self) -> usize {
         match self.enabled {
             Some(Enabled::All) => self.max_entries,
@@ -83,44 +82,44 @@ impl HistoryOptions {
     }
 }
 
-/// How much is kept (`enabled` of `_record_memory_history`).
+/// How much history is recorded (`enabled` of `_record_memory_history`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enabled {
-    /// `state`: the stacks of live blocks, and only the last event.
+    /// `state`: the stacks of live blocks, and only the newest event.
     State,
-    /// `all`: stacks, and the history of events.
+    /// `all`: stacks, and the history of all events.
     All,
 }
 
 /// When a stack is captured (`context` of `_record_memory_history`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Context {
-    /// `state`: for blocks that are live; events have none.
+    /// `state`: for live blocks only; events have no stacks.
     State,
-    /// `alloc`: for events too; a free shows where its block was allocated.
+    /// `alloc`: also for events; a free shows where its block was allocated.
     Alloc,
-    /// `all`: a free shows where it was freed.
+    /// `all`: also for frees; a free shows where the block was freed.
     All,
 }
 
-/// An occasion to capture a stack.
+/// An operation that may capture a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// A request for memory begins.
+    /// A memory request begins.
     Malloc,
-    /// A block is freed, or memory is given back to the device.
+    /// A block is freed, or memory is released to the device.
     Free,
 }
 
-/// An event as it is kept.
+/// A recorded event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     event: DeviceEvent<StackKey>,
     /// Microseconds since the Unix epoch.
     time_us: i64,
-    /// The text that the thread had set with [`set_user_metadata`].
+    /// The metadata that the thread set with [`set_user_metadata`].
     metadata: Option<TextKey>,
-    /// The number of the arena in its device's history.
+    /// The arena's index in the device's history.
     arena: u32,
 }
 
@@ -129,7 +128,7 @@ pub(crate) struct DeviceHistory {
     recorder: Arc<Recorder>,
     device_id: i32,
     recording: AtomicBool,
-    /// [`Context`] as a number from 1; 0 where stacks are not captured.
+    /// [`Context`] as a number from 1; 0 if stacks are not captured.
     context: AtomicU8,
     python_only: AtomicBool,
     ring: Mutex<Ring>,
@@ -141,7 +140,7 @@ struct Ring {
     max_entries: usize,
     skip_actions: Vec<Action>,
     overflowed: bool,
-    /// The pool and stream of each arena, by its number. Number 0 stands for the whole device.
+    /// The pool and stream of each arena, by arena index. Index 0 stands for the whole device.
     arenas: Vec<ArenaKey>,
     stream: Option<Arc<Stream>>,
 }
@@ -159,8 +158,7 @@ impl DeviceHistory {
         }
     }
 
-    /// Begins, changes or ends recording. The caller holds the device's locks. Returns the stream to a file that was written
-    /// until now.
+    /// Starts, changes or stops recording. The caller holds the device's locks. Returns the previous stream to a file.
     pub(crate) fn set(&self, options: &HistoryOptions, stream: Option<Arc<Stream>>) -> Option<Arc<Stream>> {
         let mut ring = lock(&self.ring);
         let recording = options.enabled.is_some();
@@ -182,19 +180,19 @@ impl DeviceHistory {
         before
     }
 
-    /// The stream to a file, where one is written now.
+    /// Returns the current stream to a file, if any.
     pub(crate) fn stream(&self) -> Option<Arc<Stream>> {
         lock(&self.ring).stream.clone()
     }
 
-    /// Gives an arena its number in the history.
+    /// Registers an arena and returns its index in the history.
     pub(crate) fn add_arena(&self, key: ArenaKey) -> u32 {
         let mut ring = lock(&self.ring);
         ring.arenas.push(key);
         ring.arenas.len() as u32 - 1
     }
 
-    /// The calling thread's stack; `None` where none is wanted on this occasion (`maybeGatherContext`).
+    /// Captures the calling thread's stack; `None` if the options record no stack for `when` (`maybeGatherContext`).
     #[inline]
     pub(crate) fn capture(&self, when: When) -> Option<StackKey> {
         let from = match when {
@@ -210,7 +208,7 @@ impl DeviceHistory {
         self.recorder.stacks.capture(if python_only { Stacks::Python } else { Stacks::All })
     }
 
-    /// Whether events are recorded now.
+    /// Whether events are currently recorded.
     #[inline]
     pub(crate) fn is_recording(&self) -> bool {
         self.recording.load(Ordering::Relaxed)
@@ -218,7 +216,7 @@ impl DeviceHistory {
 
     /// Records an event. The caller holds the lock under which it happened.
     pub(crate) fn record(&self, arena: u32, mut event: DeviceEvent<StackKey>) {
-        // With `context` `state`, only blocks have stacks.
+        // With the context `state`, only blocks have stacks.
         if self.context.load(Ordering::Relaxed) <= Context::State as u8 + 1 {
             event.stack = None;
         }

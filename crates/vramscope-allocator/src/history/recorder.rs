@@ -1,4 +1,4 @@
-//! What the histories of a pool's devices share.
+//! The data that the histories of a pool's devices share.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -9,23 +9,23 @@ use vramscope_trace::Stage;
 use crate::stacks::{StackSource, StackStore, Symbols};
 use vramscope_basics::lock;
 
-/// What the histories of a pool's devices share.
+/// The data that the histories of a pool's devices share.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(super) stacks: StackStore,
-    /// Looked up when a snapshot is made.
+    /// Resolved when a snapshot is taken.
     pub(super) symbols: Mutex<Symbols>,
     pub(super) texts: Texts,
 }
 
 impl Recorder {
-    /// Sets where frames of another language come from.
+    /// Sets the source of frames of another language.
     pub(crate) fn set_stack_source(&self, source: Option<Arc<dyn StackSource>>) {
         self.stacks.set_source(source);
     }
 }
 
-/// The beginning or the end of a region.
+/// The begin or the end of a region.
 #[derive(Debug, Clone)]
 pub(super) struct RegionEntry {
     pub(super) stage: Stage,
@@ -38,7 +38,7 @@ pub(super) struct RegionEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TextKey(u32);
 
-/// The texts that events carry, each stored once.
+/// The texts of events, each stored once.
 #[derive(Default)]
 pub(super) struct Texts {
     held: Mutex<TextTable>,
@@ -64,8 +64,7 @@ impl Texts {
     }
 }
 
-/// Microseconds since the Unix epoch. Never less than what was returned before, even where the system's clock was set
-/// back.
+/// Returns microseconds since the Unix epoch. The value never decreases, even if the system clock is set back.
 pub(super) fn now_us() -> i64 {
     static START: OnceLock<(Instant, i64)> = OnceLock::new();
     let &(start, us) = START.get_or_init(|| {

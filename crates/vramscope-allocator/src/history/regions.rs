@@ -1,4 +1,4 @@
-//! Regions that a program names (`torch.profiler.record_function`), for all devices of a pool.
+//! Named regions of a program (`torch.profiler.record_function`), for all devices of a pool.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, Weak};
@@ -10,7 +10,7 @@ use super::recorder::{RegionEntry, now_us};
 use super::{Stream, StreamItem};
 use crate::device::Process;
 
-/// The recorded beginnings and ends of regions.
+/// The recorded begins and ends of regions.
 #[derive(Default)]
 pub(crate) struct Regions {
     ring: Mutex<RegionRing>,
@@ -20,14 +20,14 @@ pub(crate) struct Regions {
 #[derive(Default)]
 struct RegionRing {
     entries: VecDeque<RegionEntry>,
-    /// How many entries are kept; 0 while regions are not recorded.
+    /// Maximum number of entries; 0 while regions are not recorded.
     max_entries: usize,
-    /// The file that is streamed to. The histories of the devices own it.
+    /// The file that receives entries. The devices' histories own it.
     stream: Weak<Stream>,
 }
 
 impl Regions {
-    /// Begins or ends the recording of regions.
+    /// Starts or stops recording of regions.
     pub(crate) fn set(&self, max_entries: usize, clear: bool, stream: Weak<Stream>) {
         let mut ring = lock(&self.ring);
         if max_entries == 0 || clear {
@@ -37,7 +37,7 @@ impl Regions {
         ring.stream = stream;
     }
 
-    /// Records that a region begins or ends, where regions are recorded.
+    /// Records the begin or the end of a region, if regions are recorded.
     pub(crate) fn record(&self, stage: Stage, name: &Arc<str>, device_id: i32) {
         if !self.process.is_this() {
             return;
@@ -56,7 +56,7 @@ impl Regions {
         ring.entries.push_back(entry);
     }
 
-    /// The entries that are kept, oldest first.
+    /// Returns the kept entries, oldest first.
     pub(super) fn entries(&self) -> Vec<RegionEntry> {
         lock(&self.ring).entries.iter().cloned().collect()
     }

@@ -12,10 +12,10 @@ use vramscope_engine::{ArenaKey, SegmentLayout};
 use super::{DeviceHistory, Entry, Recorder, Regions};
 use crate::stacks::{StackKey, Symbols};
 
-/// What devices held and what was recorded of them, each as of one moment (`torch.cuda.memory._snapshot`), as a trace.
+/// Builds a trace from the devices' states and histories, each at one moment (`torch.cuda.memory._snapshot`).
 ///
 /// # Errors
-/// Where there are more distinct strings, frames or stacks than a trace can number.
+/// There are more distinct strings, frames or stacks than a trace can number.
 pub(crate) fn snapshot(
     devices: Vec<DeviceLayout>,
     settings: AllocatorSettings,
@@ -34,7 +34,7 @@ pub(crate) fn snapshot(
     }
     builder.regions(regions)?;
     if settings.with_host_memory() {
-        // Snapshots of those releases have a list of pinned host memory; a pool has no such memory.
+        // Snapshots of those releases list pinned host memory; a pool has none.
         builder.trace.host = Some(DeviceTrace { device: -1, ..DeviceTrace::default() });
     }
     builder.trace.settings = Some(settings);
@@ -52,7 +52,7 @@ pub(crate) struct DeviceLayout {
 }
 
 impl DeviceLayout {
-    /// The layout of a device that has `segments` now, and whose locks the caller holds.
+    /// Captures the layout of a device whose current segments are `segments`. The caller holds the device's locks.
     pub(crate) fn of(history: &DeviceHistory, segments: Vec<SegmentLayout<StackKey>>) -> Self {
         let ring = lock(&history.ring);
         Self {
@@ -68,7 +68,7 @@ impl DeviceLayout {
 
 struct Builder<'a> {
     trace: Trace,
-    /// Whether every event has a compile context and user metadata, as in PyTorch from 2.11 on, even if empty.
+    /// Whether every event has a compile context and user metadata, even if empty, as in PyTorch from 2.11 on.
     contexts: bool,
     stacks: HashMap<StackKey, StackId>,
     symbols: &'a mut Symbols,

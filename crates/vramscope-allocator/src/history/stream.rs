@@ -18,31 +18,30 @@ use vramscope_basics::lock;
 use vramscope_engine::{ArenaKey, SegmentLayout};
 use vramscope_trace::AllocatorSettings;
 
-/// How long events wait in memory before they are written. A killed program loses at most the events of this time and of
-/// the time that one write takes.
+/// How long events wait in memory before they are written. A killed program loses at most the events of this interval and of the duration
+/// of one write.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// How many events may wait. Where there are more, the thread that records the next one writes them itself.
+/// Maximum number of waiting events. Beyond it, the thread that records the next event writes them itself.
 const MOST_WAITING: usize = 1 << 18;
 
-/// An entry to be written to the file.
+/// An entry of the file.
 pub(super) enum StreamItem {
-    /// An event on the device of this number, in the arena of this key.
+    /// An event: the device id, the arena's key and the event.
     Event(i32, ArenaKey, Entry),
-    /// The beginning or the end of a region.
+    /// The begin or the end of a region.
     Region(RegionEntry),
 }
 
-/// Bytes that may wait for a disk that takes nothing, before the recording is given up.
+/// Maximum bytes that wait for a stalled disk. Beyond it, the recording to the file is abandoned.
 const MOST_UNWRITTEN: usize = 256 << 20;
 
-/// A recording that is being written to a file. When the last handle is dropped, what waits is written and the file is
-/// closed.
+/// A recording that streams to a file. Dropping the last handle writes the waiting entries and closes the file.
 pub(crate) struct Stream {
     path: PathBuf,
     shared: Arc<StreamWriter>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The process that has those threads. A process forked from it has none of them, and leaves the file alone.
+    /// The process that runs those threads. A process forked from it has none of them, and never writes to the file.
     process: Process,
 }
 
@@ -60,11 +59,11 @@ struct Waiting {
 }
 
 impl Stream {
-    /// Begins a file with the settings and the state of `devices`, whose locks the caller holds: their numbers, and
-    /// what each has now.
+    /// Creates a file and writes the settings and the state of `devices`: pairs of device id and current segments. The caller holds the
+    /// devices' locks.
     ///
     /// # Errors
-    /// Where the file cannot be written; [`io::ErrorKind::ResourceBusy`] where another recording is.
+    /// The file cannot be written; [`io::ErrorKind::ResourceBusy`] if another recording writes to it.
     pub(crate) fn create(
         path: &Path,
         recorder: Arc<Recorder>,
@@ -95,17 +94,17 @@ impl Stream {
         Ok(())
     }
 
-    /// The path under which the file was made.
+    /// Returns the path under which the file was created.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The error that the file met last, if it has not been overcome.
+    /// Returns the last write error, unless a later write succeeded.
     pub(crate) fn error(&self) -> Option<io::ErrorKind> {
         lock(&self.shared.file).error.as_ref().map(io::Error::kind)
     }
 
-    /// Puts an entry among those that wait to be written.
+    /// Queues an entry for the file.
     pub(super) fn push(&self, item: StreamItem) {
         if !self.process.is_this() {
             return;
@@ -118,7 +117,7 @@ impl Stream {
         }
     }
 
-    /// Writes what waits, closes the file, and returns the error that kept something from being written.
+    /// Writes the waiting entries, closes the file, and returns the error that prevented a write, if any.
     pub(crate) fn close(&self) -> io::Result<()> {
         lock(&self.shared.waiting).closing = true;
         self.shared.wake.notify_all();
@@ -135,7 +134,7 @@ impl Drop for Stream {
         if self.process.is_this() {
             self.close().ok();
         } else {
-            // The handles must not be dropped either: in this process, the system's numbers in them may mean other threads.
+            // The handles must not be dropped either: in this process, their system ids may refer to other threads.
             let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(threads));
         }
@@ -143,7 +142,7 @@ impl Drop for Stream {
 }
 
 impl StreamWriter {
-    /// Waits for the next interval, or until the file is to be closed. Returns whether it is to be closed.
+    /// Waits for the next interval or for the request to close. Returns whether to close the file.
     fn wait(&self) -> bool {
         let waiting = lock(&self.waiting);
         match self.wake.wait_timeout_while(waiting, INTERVAL, |waiting| !waiting.closing) {
@@ -152,14 +151,14 @@ impl StreamWriter {
         }
     }
 
-    /// What the first thread runs: it writes events, and never waits for symbols.
+    /// Body of the first thread: writes events, and never waits for symbols.
     fn run_writer(&self) {
         while !self.wait() {
             self.write();
         }
     }
 
-    /// What the second thread runs: it looks up symbols, and closes the file in the end.
+    /// Body of the second thread: resolves symbols, and closes the file at the end.
     fn run_lookup(&self) {
         let mut lookup = SymbolLookup::default();
         while !self.wait() {
@@ -170,7 +169,7 @@ impl StreamWriter {
         lock(&self.file).finish();
     }
 
-    /// Writes the entries that wait, with stacks as addresses.
+    /// Writes the waiting entries, with stacks as addresses.
     fn write(&self) {
         let mut file = lock(&self.file);
         let items = std::mem::take(&mut lock(&self.waiting).items);
@@ -181,8 +180,7 @@ impl StreamWriter {
         });
     }
 
-    /// Writes the symbols of addresses in stacks that are new. The first time this may take seconds, because debugging
-    /// information is read.
+    /// Writes the symbols of addresses in new stacks. The first call may take seconds, because it reads debugging information.
     fn look_up(&self, lookup: &mut SymbolLookup) {
         let stacks = std::mem::take(&mut lock(&self.file).written_stacks.new_stacks);
         let mut found = Vec::new();
@@ -191,7 +189,7 @@ impl StreamWriter {
             for (log_site, site) in stack {
                 let frames = lookup.symbols.frames(&self.recorder.stacks, site);
                 let frames = outside(&frames, &mut inside);
-                // The symbols of a site are written once, as they are in the first stack that has it.
+                // The symbols of a site are written once, as in the first stack that contains it.
                 if lookup.written.insert(log_site) {
                     found.push((log_site, frames.to_vec()));
                 }
@@ -205,24 +203,23 @@ impl StreamWriter {
     }
 }
 
-/// The symbols of addresses, and the sites whose symbols the file already has.
+/// The symbols of addresses, and the sites whose symbols are already in the file.
 #[derive(Default)]
 struct SymbolLookup {
     symbols: Symbols,
     written: HashSet<LogSite>,
 }
 
-/// The file, what it already has, and its last error.
+/// The log file, the stacks already in it, and the last error.
 struct LogFile {
-    /// `None` once the file is closed, or given up because too much waits for it.
+    /// `None` after the file was closed, or abandoned because too many bytes were waiting.
     log: Option<Log>,
     written_stacks: WrittenStacks,
     error: Option<io::Error>,
 }
 
 impl LogFile {
-    /// Calls `add` with the log and writes what it adds. Bytes that a full disk does not take are written first the next
-    /// time.
+    /// Calls `add` with the log and writes the added entries. Bytes that a full disk does not accept are written first on the next call.
     fn with(&mut self, add: impl FnOnce(&mut Log, &mut WrittenStacks)) {
         let Some(log) = &mut self.log else { return };
         add(log, &mut self.written_stacks);
@@ -241,19 +238,19 @@ impl LogFile {
     }
 }
 
-/// An error where the file is no longer found under its name, so that what is written to it is lost.
+/// Returns an error if the path no longer names the file, so that further writes are lost.
 fn lost(file: &ExclusiveFile) -> Option<io::Error> {
-    let why = "it was removed or replaced while it was written; what was recorded is not under this name";
+    let why = "the file was removed or replaced during recording; the recording is not at this path";
     (!file.has_its_name()).then(|| io::Error::new(io::ErrorKind::NotFound, why))
 }
 
-/// The stacks and sites that the file already has.
+/// The stacks and sites already in the file.
 #[derive(Default)]
 struct WrittenStacks {
-    /// The number of each stack in the file, by its [`StackKey`].
+    /// The file's stack id for each [`StackKey`].
     stacks: Vec<Option<LogStack>>,
     sites: HashMap<Site, LogSite>,
-    /// Stacks of which the file has the addresses, and not yet the symbols.
+    /// Stacks whose addresses are in the file, but not their symbols yet.
     new_stacks: Vec<Vec<(LogSite, Site)>>,
 }
 

@@ -16,8 +16,8 @@ use vramscope_basics::lock;
 /// {"hook":"free","device_id":0,"mem_size":512,"mem_ptr":150496608256,"pmem_id":"0x1"}
 /// ```
 ///
-/// A line is written whole, so lines of several threads do not mix. A writer that fails is not written to
-/// again; [`error`](Self::error) says why.
+/// Each line is written in one piece, so lines of several threads do not mix. After a write error the hook stops printing;
+/// [`error`](Self::error) returns that error.
 pub struct DebugPrintHook<W> {
     output: Mutex<Output<W>>,
     flush: bool,
@@ -36,22 +36,22 @@ impl DebugPrintHook<std::io::Stdout> {
 }
 
 impl<W: Write + Send> DebugPrintHook<W> {
-    /// Prints to `file`, which is flushed after each line.
+    /// Prints to `file` and flushes it after each line.
     pub fn new(file: W) -> Self {
         Self { output: Mutex::new(Output { file, error: None }), flush: true }
     }
 
-    /// As [`new`](Self::new), but never flushes.
+    /// Like [`new`](Self::new), but never flushes.
     pub fn without_flush(file: W) -> Self {
         Self { flush: false, ..Self::new(file) }
     }
 
-    /// The error that ended the output, if one did.
+    /// Returns the error that stopped the output, if any.
     pub fn error(&self) -> Option<std::io::ErrorKind> {
         lock(&self.output).error.as_ref().map(std::io::Error::kind)
     }
 
-    /// Gives the writer back.
+    /// Returns the writer.
     pub fn into_inner(self) -> W {
         self.output.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).file
     }

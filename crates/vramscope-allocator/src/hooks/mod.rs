@@ -1,7 +1,7 @@
 //! Hooks: callbacks around every allocation.
 //!
-//! [`MemoryHook`] is the contract of CuPy's `MemoryHook` (`cupy/cuda/memory_hook.pyx`); [`DebugPrintHook`],
-//! [`LineProfileHook`] and [`CupyMemoryProfileHook`] are built on it.
+//! [`MemoryHook`] is the contract of CuPy's `MemoryHook` (`cupy/cuda/memory_hook.pyx`). [`DebugPrintHook`], [`LineProfileHook`] and
+//! [`CupyMemoryProfileHook`] are built on it.
 
 mod debug_print;
 pub mod function;
@@ -19,7 +19,7 @@ pub(crate) use registry::{
 };
 pub use registry::{HookGuard, register};
 
-/// Callbacks around taking memory from the device, taking blocks from the pool and giving them back.
+/// Callbacks around device allocations, pool allocations and frees.
 ///
 /// ```text
 ///   malloc(size):
@@ -37,36 +37,35 @@ pub use registry::{HookGuard, register};
 ///     free_postprocess                 of every hook
 /// ```
 ///
-/// By default the callbacks do nothing. A hook is registered for the current thread ([`register`]), as in
-/// CuPy, or for all threads of a pool ([`MemoryPool::register_hook`](crate::MemoryPool::register_hook)).
+/// The default implementations do nothing. A hook is registered for the current thread ([`register`]), as in CuPy, or for all threads of a
+/// pool ([`MemoryPool::register_hook`](crate::MemoryPool::register_hook)).
 ///
-/// # What an error or a panic does
-/// A preprocess callback of `malloc` or `alloc` may refuse: hooks after it are not called, nothing is
-/// allocated, and the request fails with [`AllocError::Hook`](crate::AllocError::Hook). After a refusal in
-/// `malloc_preprocess` no postprocess callback follows; after one in `alloc_preprocess`,
-/// `malloc_postprocess` does. A panic in a postprocess callback passes through `malloc`, and the memory goes
-/// back to the pool (with free callbacks). A free cannot be refused: a panic in a free callback reaches the
-/// caller after the block went back and every other hook was told.
+/// # Errors and panics in callbacks
+/// A preprocess callback of `malloc` or `alloc` may refuse the request. Then later hooks do not run, nothing is allocated, and the request
+/// fails with [`AllocError::Hook`](crate::AllocError::Hook). After a refusal in `malloc_preprocess` no postprocess callback runs; after a
+/// refusal in `alloc_preprocess`, `malloc_postprocess` runs. A panic in a postprocess callback passes through `malloc`, and the memory
+/// returns to the pool (with free callbacks). A free cannot be refused: a panic in a free callback reaches the caller after the block was
+/// freed and every other hook ran.
 ///
-/// # What differs from CuPy
-/// - A free is seen by the hooks of the thread that frees *and* by those that saw the allocation, whichever
-///   thread they are registered on, once each. CuPy's hooks miss frees on other threads.
-/// - `pmem_id` is never used again. CuPy's is an address, and Python reuses addresses.
-/// - `device_id` is the device's own. In CuPy 14 that of `alloc_*` and `malloc_*` is the same for all devices.
-/// - In place of CuPy's error 0, a request of no bytes has a `pmem_id` like any other; as in CuPy, it has no
-///   address, takes nothing from the device and is never freed.
-/// - Hooks may be registered and removed inside a callback; it holds from the next event on. Allocations
-///   made inside a callback are told to no hook, nor is their end, so that a hook may allocate. The end of
-///   any other allocation is told wherever it comes, so a hook must not hold a lock while it drops one.
-/// - Memory given back to the device is recorded by the [history](crate::HistoryOptions) and counted in the
-///   [statistics](crate::Statistics); it has no callback, as in CuPy.
+/// # Differences from CuPy
+/// - A free runs the hooks of the thread that frees *and* the hooks that saw the allocation, on whichever thread they are registered, once
+///   each. CuPy's hooks miss frees on other threads.
+/// - A `pmem_id` is never reused. CuPy's is an address, and Python reuses addresses.
+/// - `device_id` is the id of the event's device. In CuPy 14, `alloc_*` and `malloc_*` have the same id for all devices.
+/// - A request of zero bytes has a `pmem_id` like any other, where CuPy has error 0. As in CuPy, it has no address, takes nothing from the
+///   device and is never freed.
+/// - A callback may register and remove hooks; the change takes effect with the next event. Allocations made inside a callback run no
+///   hooks, and neither do their frees, so a hook may allocate. The free of any other allocation always runs hooks, so a hook must not hold
+///   a lock while it drops one.
+/// - The [history](crate::HistoryOptions) records memory released to the device, and the [statistics](crate::Statistics) count it. It has
+///   no callback, as in CuPy.
 pub trait MemoryHook: Send + Sync {
-    /// The name under which it is registered: one of each name at a time.
+    /// The hook's name, unique per thread or pool.
     fn name(&self) -> &str {
         "MemoryHook"
     }
 
-    /// Called before memory is taken from the device.
+    /// Called before the pool allocates memory from the device.
     ///
     /// # Errors
     /// An error refuses the request, which then fails with [`HookError::Refused`].
@@ -75,12 +74,12 @@ pub trait MemoryHook: Send + Sync {
         Ok(())
     }
 
-    /// Called after memory was taken from the device, or was not.
+    /// Called after the pool allocated memory from the device, or failed to.
     fn alloc_postprocess(&self, event: &AllocPostprocess) {
         let _ = event;
     }
 
-    /// Called before a block is taken from the pool.
+    /// Called before a block is allocated from the pool.
     ///
     /// # Errors
     /// An error refuses the request, which then fails with [`HookError::Refused`].
@@ -89,49 +88,49 @@ pub trait MemoryHook: Send + Sync {
         Ok(())
     }
 
-    /// Called after a block was taken from the pool, or was not.
+    /// Called after a block was allocated from the pool, or the request failed.
     fn malloc_postprocess(&self, event: &MallocPostprocess) {
         let _ = event;
     }
 
-    /// Called before a block goes back to the pool.
+    /// Called before a block is freed to the pool.
     fn free_preprocess(&self, event: &Free) {
         let _ = event;
     }
 
-    /// Called after a block went back to the pool.
+    /// Called after a block was freed to the pool.
     fn free_postprocess(&self, event: &Free) {
         let _ = event;
     }
 }
 
-/// A hook's own error.
+/// An error that a hook returns.
 pub type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Before memory is taken from the device.
+/// The event before the pool allocates memory from the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocPreprocess {
-    /// The number of the device.
+    /// The device id.
     pub device_id: i32,
-    /// Bytes to be taken.
+    /// Bytes to allocate.
     pub mem_size: u64,
 }
 
-/// After memory was taken from the device.
+/// The event after the pool allocated memory from the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AllocPostprocess {
-    /// The number of the device.
+    /// The device id.
     pub device_id: i32,
-    /// Bytes taken; for expandable segments, bytes mapped.
+    /// Bytes allocated; for expandable segments, bytes mapped.
     pub mem_size: u64,
-    /// Their address; 0 if the device had none.
+    /// The address; 0 if the device was out of memory.
     pub mem_ptr: u64,
 }
 
-/// Before a block is taken from the pool.
+/// The event before a block is allocated from the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MallocPreprocess {
-    /// The number of the device.
+    /// The device id.
     pub device_id: i32,
     /// Bytes requested.
     pub size: u64,
@@ -139,39 +138,39 @@ pub struct MallocPreprocess {
     pub mem_size: u64,
 }
 
-/// After a block was taken from the pool.
+/// The event after a block was allocated from the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MallocPostprocess {
-    /// The number of the device.
+    /// The device id.
     pub device_id: i32,
     /// Bytes requested.
     pub size: u64,
-    /// Bytes of the block; after rounding only, if there is none.
+    /// Bytes of the block; the rounded request if the request failed.
     pub mem_size: u64,
-    /// Its address; 0 if the request failed or was of no bytes.
+    /// The address; 0 if the request failed or had zero bytes.
     pub mem_ptr: u64,
-    /// The allocation's id, never used again; 0 if the request failed.
+    /// The allocation's id, never reused; 0 if the request failed.
     pub pmem_id: u64,
 }
 
-/// Before and after a block goes back to the pool.
+/// The event before and after a block is freed to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Free {
-    /// The number of the device.
+    /// The device id.
     pub device_id: i32,
     /// Bytes of the block.
     pub mem_size: u64,
-    /// The block's first byte on the device.
+    /// Device address of the block's first byte.
     pub mem_ptr: u64,
-    /// The allocation's id, as `malloc_postprocess` had it.
+    /// The allocation's id, as in `malloc_postprocess`.
     pub pmem_id: u64,
 }
 
-/// Why a hook was not registered, or a request was refused by one.
+/// An error of registering a hook, or a request that a hook refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HookError {
-    /// One of that name is registered already.
+    /// A hook of that name is already registered.
     #[error("memory hook {name} already exists")]
     AlreadyExists {
         /// The name of the hook.

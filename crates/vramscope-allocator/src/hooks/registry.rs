@@ -1,4 +1,4 @@
-//! Which hooks are called: a thread's own, and those of a pool.
+//! The hooks of an event: those of the thread, and those of the pool.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use crate::threads::this_thread;
 use vramscope_basics::lock;
 use vramscope_engine::AllocCallbacks;
 
-/// A hook while it is registered.
+/// A registered hook.
 pub(crate) struct Registration {
     name: String,
     hook: Arc<dyn MemoryHook>,
-    /// How many hooks were registered before this one, by any thread or pool.
+    /// The number of hooks registered before this one, by any thread or pool.
     epoch: u64,
-    /// Cleared when its guard is dropped, on whichever thread that is.
+    /// Cleared when the guard is dropped, on any thread.
     alive: AtomicBool,
 }
 
@@ -34,7 +34,7 @@ impl Registration {
         Arc::new(Self { name: hook.name().to_owned(), hook, epoch, alive: AtomicBool::new(true) })
     }
 
-    /// Whether both register the same hook.
+    /// Whether both registrations refer to the same hook.
     fn is_of(&self, other: &Self) -> bool {
         std::ptr::addr_eq(Arc::as_ptr(&self.hook), Arc::as_ptr(&other.hook))
     }
@@ -44,15 +44,14 @@ impl Registration {
     }
 }
 
-/// Hooks in the order they were registered. A list is never changed but replaced by another, so that hooks may be registered
-/// and removed while it is being called.
+/// Hooks in the order of registration. A list is replaced, never changed, so hooks may be registered and removed while it is in use.
 type Registrations = Vec<Arc<Registration>>;
 
 fn alive(registrations: &[Arc<Registration>]) -> Registrations {
     registrations.iter().filter(|r| r.is_alive()).cloned().collect()
 }
 
-/// `registrations` with one more; what is no longer registered is left out.
+/// Returns `registrations` plus `registration`, without unregistered hooks.
 fn with(
     registrations: &[Arc<Registration>],
     registration: &Arc<Registration>,
@@ -67,25 +66,24 @@ fn with(
 
 // ---- a thread's hooks ----
 
-/// Which of its thread's hooks an allocation was told to. An allocation keeps this to tell the same hooks when it is freed. It
-/// is two numbers instead of a list, because most allocations are freed on the same thread, which still has the list.
+/// The thread's hooks that saw an allocation, kept in the allocation to run the same hooks at its free. This is two numbers instead of a
+/// list, because most allocations are freed on the same thread, which still has the list.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HooksAtMalloc {
-    /// None was registered.
+    /// No hook was registered.
     #[default]
     Nobody,
-    /// The allocation was made inside a callback, so that no hook is told of it or of its end.
+    /// The allocation was made inside a callback, so neither it nor its free runs hooks.
     Silent,
-    /// The hooks that a thread had then.
+    /// The hooks of a thread at the allocation.
     Thread(ThreadEpoch),
 }
 
-/// Names the hooks that a thread had at one time: those of the thread that are still registered and were registered no later
-/// than `epoch`.
+/// Identifies a thread's hooks at one time: the thread's hooks that are still registered and have an epoch of at most `epoch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadEpoch {
     thread: NonZeroU64,
-    /// The epoch of the newest of them.
+    /// The epoch of the newest hook.
     epoch: u64,
 }
 
@@ -95,21 +93,21 @@ struct ThreadHooks {
     hooks: Registrations,
 }
 
-/// Every thread's hooks that are still registered.
+/// The registered hooks of every thread.
 static THREADS: Mutex<BTreeMap<NonZeroU64, Registrations>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    /// Whether this thread has hooks, and whether one of its callbacks is running: plain flags for the fast path.
+    /// Whether this thread has hooks, and whether it runs a callback: plain flags for the fast path.
     static HOOKED: Cell<bool> = const { Cell::new(false) };
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
     static THREAD_HOOKS: RefCell<Option<Rc<ThreadHooks>>> = const { RefCell::new(None) };
 }
 
-/// Registers `hook` for allocations of the current thread, from any pool, until the guard is dropped
-/// (`with hook:` in CuPy). The guard may be dropped on another thread.
+/// Registers `hook` for allocations of the current thread, from any pool, until the guard is dropped (`with hook:` in CuPy). The guard may
+/// be dropped on another thread.
 ///
 /// # Errors
-/// [`HookError::AlreadyExists`] where this thread has a hook of that name, be it the same one.
+/// [`HookError::AlreadyExists`] if this thread has a hook of that name, even the same hook.
 pub fn register(hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
     let before = thread_hooks();
     let registration = Registration::new(hook);
@@ -128,7 +126,7 @@ fn set_thread_hooks(hooks: Registrations) {
     THREAD_HOOKS.try_with(|hooks| hooks.replace(set)).ok();
 }
 
-/// The current thread's hooks, where there are any.
+/// Returns the current thread's hooks, if any.
 #[inline]
 fn thread_hooks() -> Option<Rc<ThreadHooks>> {
     if !HOOKED.get() {
@@ -147,10 +145,10 @@ fn thread_hooks() -> Option<Rc<ThreadHooks>> {
 #[must_use = "the hook is removed when the guard is dropped"]
 pub struct HookGuard {
     registration: Arc<Registration>,
-    /// The pool it is registered for; dead where it is registered for a thread.
+    /// The pool for which the hook is registered; expired if it is registered for a thread.
     pool: Weak<PoolHooks>,
-    /// The process in which it is registered. Dropped in a forked process, the guard only marks the hook as removed and
-    /// leaves the lists alone, for their locks may be held for ever there.
+    /// The process in which it is registered. In a forked process, dropping the guard only marks the hook as removed. It does not touch the
+    /// lists, because their locks may be held there forever.
     process: Process,
 }
 
@@ -167,7 +165,7 @@ impl Drop for HookGuard {
             hooks.retain(|r| r.is_alive());
             !hooks.is_empty()
         });
-        // On the thread that registered it, it is taken out of the list now. Another thread's list still has it, and skips it.
+        // On the thread that registered the hook, remove it from the list now. Another thread's list still contains it and skips it.
         let left = THREAD_HOOKS.try_with(|hooks| {
             let hooks = hooks.borrow();
             let here =
@@ -198,8 +196,7 @@ impl PoolHooks {
         Ok(HookGuard { registration, pool: Arc::downgrade(self), process: Process::this() })
     }
 
-    /// Takes out hooks that are no longer registered. They are dropped with nothing locked, because their own code runs
-    /// then.
+    /// Removes unregistered hooks. They are dropped without a lock, because dropping runs their code.
     fn remove_dead(&self) {
         let mut hooks = lock(&self.hooks);
         let left = alive(&hooks);
@@ -217,14 +214,14 @@ impl PoolHooks {
 
 // ---- calling them ----
 
-/// The hooks that one event is told to.
+/// The hooks that run for one event.
 pub(crate) struct AllocationHooks {
     thread: Option<Rc<ThreadHooks>>,
     pool: Option<Arc<Registrations>>,
     device_id: i32,
 }
 
-/// While it lives, allocations of this thread are made inside a callback, and told to no hook.
+/// While it is alive, allocations of this thread are made inside a callback and run no hooks.
 struct InCallback {
     before: bool,
 }
@@ -243,11 +240,11 @@ impl Drop for InCallback {
     }
 }
 
-/// The hooks that an allocation which this thread is about to make is told to.
+/// The hooks that run for this thread's next allocation.
 pub(crate) enum Hooks {
-    /// None. When the allocation ends, it goes by what is given here.
+    /// No hooks. The allocation keeps this value for its free.
     None(HooksAtMalloc),
-    /// At least one.
+    /// At least one hook.
     Some(AllocationHooks),
 }
 
@@ -269,7 +266,7 @@ impl Hooks {
 }
 
 impl AllocationHooks {
-    /// Calls each hook that is still registered, the thread's before the pool's.
+    /// Runs each registered hook, the thread's hooks before the pool's.
     #[inline]
     fn each(&self, mut call: impl FnMut(&dyn MemoryHook)) {
         self.each_registration(|registration| {
@@ -297,12 +294,12 @@ impl AllocationHooks {
         }
     }
 
-    /// The same hook is registered for the thread too.
+    /// Whether the same hook is also registered for the thread.
     fn thread_has(&self, registration: &Registration) -> bool {
         self.thread.iter().flat_map(|set| &set.hooks).any(|r| r.is_alive() && r.is_of(registration))
     }
 
-    /// As [`each`](Self::each), until one refuses.
+    /// Like [`each`](Self::each), but stops at the first refusal.
     #[inline]
     fn try_each(
         &self,
@@ -317,7 +314,7 @@ impl AllocationHooks {
         refused
     }
 
-    /// The hooks that another thread had when it made an allocation, without those that are called here anyway.
+    /// Returns another thread's hooks at its allocation, without the hooks that run here anyway.
     #[cold]
     fn elsewhere(&self, at: ThreadEpoch) -> Self {
         let threads = lock(&THREADS);
@@ -330,7 +327,7 @@ impl AllocationHooks {
         Self { thread: Some(Rc::new(ThreadHooks { at, hooks })), pool: None, device_id: self.device_id }
     }
 
-    /// Names the thread's hooks, to be kept until the allocation ends.
+    /// Identifies the thread's hooks, to be kept until the allocation is freed.
     #[inline]
     pub(crate) fn at_malloc(&self) -> HooksAtMalloc {
         self.thread.as_ref().map_or(HooksAtMalloc::Nobody, |set| HooksAtMalloc::Thread(set.at))
@@ -343,15 +340,15 @@ impl AllocationHooks {
     }
 }
 
-/// A request that hooks were told of. When this is dropped they are told how the request ended: that it failed, unless
-/// [`succeeded`](Self::succeeded) was called.
+/// A request that hooks have seen. Dropping it runs their postprocess callbacks. They report failure unless [`succeeded`](Self::succeeded)
+/// was called.
 pub(crate) struct MallocGuard<'h> {
     hooks: &'h AllocationHooks,
     event: MallocPostprocess,
 }
 
 impl<'h> MallocGuard<'h> {
-    /// A request of `size` bytes, which are `mem_size` after rounding.
+    /// Creates the guard of a request of `size` bytes, `mem_size` after rounding.
     #[inline]
     pub(crate) fn new(hooks: &'h AllocationHooks, size: u64, mem_size: u64) -> Self {
         let event = MallocPostprocess { device_id: hooks.device_id, size, mem_size, mem_ptr: 0, pmem_id: 0 };
@@ -369,7 +366,7 @@ impl Drop for MallocGuard<'_> {
     fn drop(&mut self) {
         let call = || self.hooks.each(|hook| hook.malloc_postprocess(&self.event));
         if std::thread::panicking() {
-            // A second panic would end the process, and the first one is the one to report.
+            // A second panic would abort the process, and the first panic is the one to report.
             catch_unwind(AssertUnwindSafe(call)).ok();
         } else {
             call();
@@ -377,7 +374,7 @@ impl Drop for MallocGuard<'_> {
     }
 }
 
-/// The hooks of a request, told of what is taken from the device for it.
+/// The hooks of a request, which see the device allocations made for it.
 pub(crate) struct DeviceHooks<'h>(pub(crate) Option<&'h AllocationHooks>);
 
 impl AllocCallbacks for DeviceHooks<'_> {
@@ -396,7 +393,7 @@ impl AllocCallbacks for DeviceHooks<'_> {
     }
 }
 
-/// Whether no hook is told that a block goes back.
+/// Whether no hook sees this free.
 #[inline]
 pub(crate) fn is_told_to_nobody(pool: &PoolHooks, at_malloc: HooksAtMalloc) -> bool {
     match at_malloc {
@@ -406,11 +403,10 @@ pub(crate) fn is_told_to_nobody(pool: &PoolHooks, at_malloc: HooksAtMalloc) -> b
     }
 }
 
-/// Tells the hooks that a block goes back, and gives it back with `free` in between. Each hook is called
-/// whatever the others do; the first panic is passed on at the end.
+/// Runs the free callbacks, and calls `free` between them. Each hook runs even if another panics; the first panic is passed on at the end.
 pub(crate) fn around_free(pool: &PoolHooks, at_malloc: HooksAtMalloc, event: &Free, free: impl FnOnce()) {
     let here = AllocationHooks { thread: thread_hooks(), pool: pool.get(), device_id: event.device_id };
-    // The hooks of the thread that allocated, if it was another.
+    // The hooks of the allocating thread, if it is another thread.
     let elsewhere = match at_malloc {
         HooksAtMalloc::Thread(w) if here.thread.as_ref().is_none_or(|set| set.at.thread != w.thread) => {
             Some(here.elsewhere(w))
@@ -430,7 +426,7 @@ pub(crate) fn around_free(pool: &PoolHooks, at_malloc: HooksAtMalloc, event: &Fr
     tell(|hook, event| hook.free_preprocess(event));
     free();
     tell(|hook, event| hook.free_postprocess(event));
-    // A second panic would end the process, and the first one is the one to report.
+    // A second panic would abort the process, and the first panic is the one to report.
     if let Some(panic) = panic.filter(|_| !std::thread::panicking()) {
         resume_unwind(panic);
     }

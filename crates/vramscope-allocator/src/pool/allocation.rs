@@ -1,4 +1,4 @@
-//! Memory in use.
+//! A live allocation.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::history::When;
 use crate::hooks::{Free, HooksAtMalloc, around_free, is_told_to_nobody};
 use crate::threads;
 
-/// Memory from a pool. It goes back to the pool when this is dropped, on whichever thread.
+/// Memory from a pool. Dropping it on any thread frees it to the pool.
 ///
-/// It stays valid when the pool itself is gone: its segment goes back to the device together with the last allocation on the
-/// same stream. An allocation of no bytes has the address 0, and nothing goes back when it is dropped.
-#[must_use = "the memory goes back to the pool when this is dropped"]
+/// It stays valid after the pool is dropped: its segment is released to the device together with the last allocation on the same stream. An
+/// allocation of zero bytes has address 0, and dropping it frees nothing.
+#[must_use = "dropping the allocation frees its memory"]
 pub struct Allocation {
     arena: Arc<Arena<PoolObserver>>,
-    /// `None` for an allocation of no bytes.
+    /// `None` for an allocation of zero bytes.
     block: Option<BlockKey>,
     address: u64,
     size: u64,
@@ -37,47 +37,47 @@ impl Allocation {
         Self { arena, block: None, address: 0, size: 0, requested: 0, id, at_malloc: HooksAtMalloc::Nobody }
     }
 
-    /// The device address; 0 for no bytes.
+    /// Returns the device address; 0 for an allocation of zero bytes.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// The address as a pointer. It may be followed only where the device's memory is the host's.
+    /// Returns the address as a pointer. It may be dereferenced only if the device's memory is host memory.
     pub fn as_ptr(&self) -> *mut u8 {
         std::ptr::with_exposed_provenance_mut(self.address() as usize)
     }
 
-    /// Bytes that were asked for.
+    /// Returns the requested size in bytes.
     pub fn requested_size(&self) -> u64 {
         self.requested
     }
 
-    /// Bytes of the block, at least as many as were asked for.
+    /// Returns the block's size in bytes, at least the requested size.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// The allocation's id: no other in this process has it, now or later. Hooks know it as `pmem_id`.
+    /// Returns the allocation's id, unique in this process and never reused. Hooks see it as `pmem_id`.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The device it is on.
+    /// Returns the device's id.
     pub fn device_id(&self) -> i32 {
         self.arena.device_id()
     }
 
-    /// The raw stream it was allocated on, as it was given.
+    /// Returns the raw stream as passed to the allocation.
     pub fn stream(&self) -> u64 {
         let stream = self.arena.key().stream;
         if threads::is_own_stream(stream) { threads::STREAM_PER_THREAD } else { stream }
     }
 
-    /// Says that work on another stream uses the memory too. When it is freed, it is not handed out again
-    /// before that stream has done what was asked of it until then (`Tensor.record_stream`, PyTorch).
+    /// Declares that work on another stream also uses the memory. After it is freed, the memory is not reused before that stream has
+    /// finished the work queued until then (`Tensor.record_stream`, PyTorch).
     ///
     /// # Errors
-    /// Where the device could not wait for that stream.
+    /// The device cannot wait for that stream.
     pub fn record_stream(&self, stream: u64) -> Result<(), DeviceError> {
         let Some(block) = self.block.filter(|_| self.arena.observer().process.is_this()) else {
             return Ok(());
@@ -91,7 +91,7 @@ impl Allocation {
         self.arena.record_stream(block, threads::use_by_this_thread())
     }
 
-    /// Gives the memory back; the same as dropping it.
+    /// Frees the memory, like dropping the allocation.
     pub fn free(self) {}
 }
 

@@ -1,4 +1,4 @@
-//! One device of a pool.
+//! The part of a pool on one device.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
@@ -16,23 +16,22 @@ use crate::history::When;
 use crate::hooks::{AllocationHooks, DeviceHooks, Hooks, HooksAtMalloc, MallocGuard};
 use crate::threads;
 
-/// Called when a request fails for want of memory; see [`MemoryPool::on_oom`](super::MemoryPool::on_oom).
+/// Called when a request fails because memory ran out; see [`MemoryPool::on_oom`](super::MemoryPool::on_oom).
 pub type OomObserver = Arc<dyn Fn(&MemoryPool, &OutOfMemory) + Send + Sync>;
 
-/// The part of a [`MemoryPool`](super::MemoryPool) that is on one device: what CuPy calls a
-/// `SingleDeviceMemoryPool`.
+/// The part of a [`MemoryPool`](super::MemoryPool) on one device; CuPy calls it `SingleDeviceMemoryPool`.
 pub struct DevicePool {
     pub(super) engine: Arc<Engine<PoolObserver>>,
     pub(super) pool: Weak<super::Inner>,
 }
 
 impl DevicePool {
-    /// The device's number.
+    /// Returns the device id.
     pub fn device_id(&self) -> i32 {
         self.engine.device_id()
     }
 
-    /// Takes `size` bytes on the default stream.
+    /// Allocates `size` bytes on the default stream.
     ///
     /// # Errors
     /// See [`AllocError`].
@@ -41,8 +40,8 @@ impl DevicePool {
         self.malloc_in(ArenaKey::default(), size)
     }
 
-    /// Takes `size` bytes on a stream: they are used again only by requests on the same stream. Stream 2,
-    /// `cudaStreamPerThread`, is another one on every thread, as in CuPy; recordings number them from 2^52 on.
+    /// Allocates `size` bytes on a stream. Only requests on the same stream reuse the memory. Stream 2, `cudaStreamPerThread`, is a
+    /// different stream on every thread, as in CuPy; recordings number these streams from 2^52 on.
     ///
     /// # Errors
     /// See [`AllocError`].
@@ -62,7 +61,7 @@ impl DevicePool {
         }
     }
 
-    /// A request that hooks are told of. `malloc_postprocess` is called however it ends.
+    /// A request with hooks. `malloc_postprocess` runs however the request ends.
     #[inline(never)]
     fn malloc_observed(
         &self,
@@ -81,7 +80,7 @@ impl DevicePool {
         allocation
     }
 
-    /// The pool and stream whose memory serves a request on `stream`; for `cudaStreamPerThread`, the calling thread's own.
+    /// Returns the pool and stream whose memory serves a request on `stream`; for `cudaStreamPerThread`, the calling thread's stream.
     #[inline]
     fn key(&self, pool: PoolId, stream: u64) -> ArenaKey {
         if stream == threads::STREAM_PER_THREAD { self.own_key(pool) } else { ArenaKey { pool, stream } }
@@ -94,8 +93,8 @@ impl DevicePool {
         key
     }
 
-    /// Bytes of the block for a request (`_round_size`, CuPy). A request of 0 bytes needs none: CuPy returns no memory for it, and
-    /// PyTorch does not ask its allocator.
+    /// Returns the block size for a request, in bytes (`_round_size`, CuPy). A request of 0 bytes needs no block: CuPy returns no memory
+    /// for it, and PyTorch does not call its allocator.
     #[inline]
     fn round_size(&self, size: u64) -> u64 {
         if size == 0 { 0 } else { self.engine.policy().round_size(size) }
@@ -129,32 +128,32 @@ impl DevicePool {
         error
     }
 
-    // ---- CuPy's words ----
+    // ---- CuPy's names ----
 
-    /// Bytes of blocks in use (allocated).
+    /// Returns the bytes of live blocks (allocated).
     pub fn used_bytes(&self) -> u64 {
         self.engine.allocated_bytes()
     }
 
-    /// Bytes in the cache: reserved and not in use.
+    /// Returns the cached bytes: reserved but not allocated.
     pub fn free_bytes(&self) -> u64 {
         self.total_bytes().saturating_sub(self.used_bytes())
     }
 
-    /// Bytes taken from the device: reserved.
+    /// Returns the bytes allocated from the device (reserved).
     pub fn total_bytes(&self) -> u64 {
         self.engine.reserved_bytes()
     }
 
-    /// The number of free blocks in the cache.
+    /// Returns the number of free blocks in the cache.
     pub fn n_free_blocks(&self) -> u64 {
         self.engine.num_free_blocks()
     }
 
-    /// Bounds reserved bytes. 0, as bytes or as a fraction, is no limit (`set_limit`, CuPy).
+    /// Limits reserved bytes. 0, as bytes or as a fraction, is no limit (`set_limit`, CuPy).
     ///
     /// # Errors
-    /// Where a fraction is not between 0 and 1.
+    /// A fraction is not between 0 and 1, or the device cannot report its size.
     pub fn set_limit(&self, limit: Limit) -> Result<(), LimitError> {
         match limit {
             Limit::Fraction(x) if !(0.0..=1.0).contains(&x) => return Err(LimitError::Fraction(x)),
@@ -165,21 +164,21 @@ impl DevicePool {
         Ok(())
     }
 
-    /// The bound on reserved bytes; 0 is none.
+    /// Returns the limit on reserved bytes; 0 is no limit.
     pub fn get_limit(&self) -> u64 {
         self.engine.limit().unwrap_or(0)
     }
 
-    /// Gives every cached block that is whole back to the device (`free_all_blocks`, CuPy; `empty_cache`,
-    /// PyTorch), after waiting for streams that still use freed blocks.
+    /// Releases every unsplit cached block to the device (`free_all_blocks`, CuPy; `empty_cache`, PyTorch), after waiting for streams that
+    /// still use freed blocks.
     ///
     /// # Errors
-    /// The device's first refusal. What it refused stays in the cache; all else was given back.
+    /// The device's first error. Blocks that the device refused stay in the cache; all others were released.
     pub fn free_all_blocks(&self) -> Result<(), DeviceError> {
         self.engine.free_all_blocks(None)
     }
 
-    /// CuPy's old name of [`free_all_blocks`](Self::free_all_blocks).
+    /// The former name of [`free_all_blocks`](Self::free_all_blocks) in CuPy.
     ///
     /// # Errors
     /// As for [`free_all_blocks`](Self::free_all_blocks).
@@ -188,7 +187,7 @@ impl DevicePool {
         self.free_all_blocks()
     }
 
-    /// As [`free_all_blocks`](Self::free_all_blocks), for blocks of one stream.
+    /// Like [`free_all_blocks`](Self::free_all_blocks), for the blocks of one stream.
     ///
     /// # Errors
     /// As for [`free_all_blocks`](Self::free_all_blocks).
@@ -197,17 +196,17 @@ impl DevicePool {
         self.engine.free_all_blocks(Some(if is_own { threads::own_stream() } else { stream }))
     }
 
-    // ---- PyTorch's words ----
+    // ---- PyTorch's names ----
 
-    /// Bytes of the five kinds, and counts (`torch.cuda.memory_stats`).
+    /// Returns the bytes of the five kinds, and counts (`torch.cuda.memory_stats`).
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
     }
 
-    /// The table of `torch.cuda.memory_summary`. `abbreviated` leaves out the rows of the large and of the small pool. A number
-    /// that is not counted, such as the highest number of allocations or the peak of one of the two pools, is `n/a`.
-    /// [`statistics`](Self::statistics) has the numbers that are counted. The time grows with the number of blocks, which are
-    /// all visited.
+    /// Returns the table of `torch.cuda.memory_summary`. `abbreviated` leaves out the rows of the large and the small pool. Numbers that
+    /// are not counted, such as the peak number of allocations or the peak of one of the two pools, are `n/a`.
+    /// [`statistics`](Self::statistics) returns the counted numbers. The call visits every block, so its time grows with the number of
+    /// blocks.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
@@ -220,69 +219,68 @@ impl DevicePool {
         memory_summary::table(self.device_id(), &self.engine.summary(), abbreviated)
     }
 
-    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would give back to the device now. The time grows with the number
-    /// of free blocks.
+    /// Returns the bytes that [`free_all_blocks`](Self::free_all_blocks) would release to the device now. The time grows with the number of
+    /// free blocks.
     pub fn releasable_bytes(&self) -> u64 {
         self.engine.releasable_bytes()
     }
 
-    /// Bytes of free blocks in segments of which something is in use (`inactive_split_bytes` of PyTorch). In an
-    /// expandable segment, addresses without memory count as in use. The time grows with the number of free blocks.
+    /// Returns the bytes of free blocks in segments with a live block (`inactive_split_bytes` of PyTorch). In an expandable segment,
+    /// unmapped addresses count as live. The time grows with the number of free blocks.
     pub fn inactive_split_bytes(&self) -> u64 {
         self.engine.inactive_split_bytes()
     }
 
-    /// Peaks begin anew from what is there now (`torch.cuda.reset_peak_memory_stats`). Open scopes keep theirs.
+    /// Resets peaks to the current values (`torch.cuda.reset_peak_memory_stats`). Open scopes keep their peaks.
     pub fn reset_peak_stats(&self) {
         self.engine.reset_peaks();
     }
 
-    /// Watches peaks from here on. Other open scopes and resets of the device's peaks do not change what it sees.
+    /// Measures peaks from now on, independent of other open scopes and of resets of the device's peaks.
     pub fn peak_scope(&self) -> PeakScope {
         PeakScope { engine: Arc::clone(&self.engine), key: self.engine.open_scope() }
     }
 
-    /// What the device says of its memory (`mem_get_info`).
+    /// Returns the device's free and total memory, in bytes (`mem_get_info`).
     ///
     /// # Errors
-    /// Where it does not answer.
+    /// The device does not report its memory.
     pub fn memory_info(&self) -> Result<MemoryInfo, DeviceError> {
         self.engine.memory_info()
     }
 
-    /// Calls `callback` to free memory when a request finds none, as CuPy calls `gc.collect()` and PyTorch a
-    /// `FreeMemoryCallback`. No lock is held, so that it may drop allocations of this pool. A callback that owns a handle of
-    /// the pool keeps the pool alive for ever.
+    /// Adds a callback that frees memory when a request finds none, as CuPy calls `gc.collect()` and PyTorch a `FreeMemoryCallback`. It
+    /// runs without a lock, so it may drop allocations of this pool. A callback that owns a handle of the pool keeps the pool alive
+    /// forever.
     pub fn add_free_memory_callback(&self, callback: FreeMemoryCallback) {
         self.engine.add_free_memory_callback(callback);
     }
 
-    /// Makes a private pool: what is allocated from it shares no block with anything else
-    /// (`torch.cuda.MemPool`).
+    /// Creates a private pool, which shares no block with other pools (`torch.cuda.MemPool`).
     pub fn private_pool(&self) -> PrivatePool<'_> {
         PrivatePool { device: self, id: self.engine.create_pool(false) }
     }
 
-    /// A private pool whose blocks are handed out whole (`MemPool(no_split=True)`).
+    /// Creates a private pool that never splits blocks (`MemPool(no_split=True)`).
     pub fn private_pool_without_splits(&self) -> PrivatePool<'_> {
         PrivatePool { device: self, id: self.engine.create_pool(true) }
     }
 }
 
-/// Memory of its own on one device. When it is dropped, its cached blocks may be given back; those in use
-/// stay until they are freed.
+/// A private pool of memory on one device. After it is dropped, its cached blocks may be released; its live blocks stay until they are
+/// freed.
 pub struct PrivatePool<'d> {
     device: &'d DevicePool,
     id: PoolId,
 }
 
 impl PrivatePool<'_> {
-    /// The pool's id in snapshots.
+    /// Returns the pool's id in snapshots.
     pub fn id(&self) -> PoolId {
         self.id
     }
 
-    /// Takes `size` bytes on a stream.
+    /// Allocates `size` bytes on a stream.
     ///
     /// # Errors
     /// See [`AllocError`].
@@ -299,21 +297,20 @@ impl Drop for PrivatePool<'_> {
     }
 }
 
-/// Watches the highest values of the five kinds of bytes from when it was made until it is dropped. Scopes may nest and
-/// overlap.
-#[must_use = "a scope watches until it is dropped"]
+/// Measures the peaks of the five kinds of bytes from its creation until it is dropped. Scopes may nest and overlap.
+#[must_use = "a scope measures until it is dropped"]
 pub struct PeakScope {
     engine: Arc<Engine<PoolObserver>>,
     key: ScopeKey,
 }
 
 impl PeakScope {
-    /// The highest values so far. What was live when the scope began counts.
+    /// Returns the peaks so far. Bytes that were live when the scope began count too.
     pub fn peaks(&self) -> Peaks {
         self.engine.scope_peaks(self.key)
     }
 
-    /// What there was at the one moment at which most was allocated.
+    /// Returns the state at the moment of peak allocated bytes.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
@@ -330,16 +327,15 @@ impl PeakScope {
         self.engine.at_peak(self.key)
     }
 
-    /// The [id](crate::Allocation::id) of the allocation that reached the peak of allocated bytes; 0 where nothing rose above
-    /// what was allocated when the scope began. It changes as the peak rises, and is read without a lock. A hook that is told of
-    /// an allocation compares the two ids to learn whether that allocation was the peak, while it runs on the thread and the
-    /// stack that made it.
+    /// Returns the [id](crate::Allocation::id) of the allocation that reached the peak of allocated bytes; 0 if allocated bytes never
+    /// exceeded their value at the scope's start. The value changes as the peak rises, and is read without a lock. A hook compares it with
+    /// the id of its allocation: if they are equal, this allocation is the peak, and the hook still runs on its thread and stack.
     pub fn highest_allocation(&self) -> Arc<AtomicU64> {
         self.engine.highest(self.key)
     }
 
-    /// Returns the statistics now and the highest values so far, and begins anew from here on. Both are of the same moment, so
-    /// that no peak is lost between two calls.
+    /// Returns the current statistics and the peaks so far, and restarts the scope. Both refer to the same moment, so no peak is lost
+    /// between two calls.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};

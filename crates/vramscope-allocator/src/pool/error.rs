@@ -1,25 +1,25 @@
-//! Why a request to a pool was not served.
+//! Errors of requests to a pool.
 
 use thiserror::Error;
 use vramscope_engine::{DeviceError, OutOfMemory};
 
 use crate::hooks::HookError;
 
-/// Why a request was not served.
+/// The reason why a request failed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// There is no memory left, on the device or within the limit.
+    /// No memory is left, on the device or within the limit.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
-    /// A hook's preprocess callback refused.
+    /// A hook's preprocess callback refused the request.
     #[error(transparent)]
     Hook(#[from] HookError),
     /// The device failed in another way.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// The pool is of the process that this one was forked from.
-    #[error("the pool is of the process that this one was forked from; make another after the fork")]
+    /// The pool belongs to the process that this process was forked from.
+    #[error("the pool belongs to the parent process; create another pool after the fork")]
     Forked,
 }
 

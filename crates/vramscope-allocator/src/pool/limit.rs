@@ -6,10 +6,10 @@ use thiserror::Error;
 
 use vramscope_engine::DeviceError;
 
-/// A bound on reserved bytes.
+/// A limit on reserved bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Limit {
-    /// No bound but the size of the device.
+    /// No limit except the device's size.
     None,
     /// At most this many reserved bytes.
     Bytes(u64),
@@ -17,7 +17,7 @@ pub enum Limit {
     Fraction(f64),
 }
 
-/// Why a limit was not set. The messages are CuPy's.
+/// The reason why a limit was not set. The messages are CuPy's.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum LimitError {
     /// The fraction is not between 0 and 1.
@@ -26,10 +26,10 @@ pub enum LimitError {
     /// The text is neither a number of bytes nor a percentage.
     #[error("memory limit `{0}` is neither a number of bytes nor a percentage such as 50%")]
     Text(String),
-    /// The environment variable's text is no limit.
+    /// The environment variable is not a valid limit.
     #[error("CUPY_GPU_MEMORY_LIMIT: {0}")]
     Variable(#[source] Box<LimitError>),
-    /// The device does not say how large it is.
+    /// The device cannot report its size.
     #[error(transparent)]
     Device(#[from] DeviceError),
 }
@@ -38,10 +38,10 @@ impl Limit {
     /// The environment variable that limits CuPy's pools.
     pub const VARIABLE: &str = "CUPY_GPU_MEMORY_LIMIT";
 
-    /// What [`CUPY_GPU_MEMORY_LIMIT`](Self::VARIABLE) says; `None` where it is not set.
+    /// Parses the value of [`CUPY_GPU_MEMORY_LIMIT`](Self::VARIABLE); `None` if the variable is not set.
     ///
     /// # Errors
-    /// [`LimitError::Variable`] where it is set to something else than a limit; an empty text is none.
+    /// [`LimitError::Variable`] if the value is not a valid limit. An empty value is not valid.
     pub fn from_env() -> Result<Option<Self>, LimitError> {
         let parse = |text: std::ffi::OsString| {
             text.to_string_lossy().parse().map_err(|e| LimitError::Variable(Box::new(e)))
@@ -53,7 +53,7 @@ impl Limit {
 impl std::str::FromStr for Limit {
     type Err = LimitError;
 
-    /// A number of bytes, or a percentage of the device: the form of CuPy's `CUPY_GPU_MEMORY_LIMIT`.
+    /// Parses a number of bytes, or a percentage of the device: the format of CuPy's `CUPY_GPU_MEMORY_LIMIT`.
     fn from_str(text: &str) -> Result<Self, LimitError> {
         let wrong = || LimitError::Text(text.to_owned());
         match text.trim().strip_suffix('%') {

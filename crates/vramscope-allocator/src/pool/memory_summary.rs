@@ -7,10 +7,10 @@ use vramscope_engine::{Metric, PartialStat, Summary};
 /// Width of the table between its outer bars, in characters.
 const WIDTH: usize = 75;
 
-/// Writes a number (the first argument) as a cell of ten characters, in the unit that suits the second argument.
+/// Formats the first argument as a cell of ten characters, in the unit that suits the second argument.
 type Unit = fn(u64, u64) -> String;
 
-/// The table of one device. `abbreviated` leaves out the rows of the large and the small pool.
+/// Formats the table of one device. `abbreviated` leaves out the rows of the large and the small pool.
 pub(super) fn table(device_id: i32, summary: &Summary, abbreviated: bool) -> String {
     let Summary { num_ooms, num_alloc_retries, .. } = summary;
     let mut lines = vec![
@@ -55,7 +55,7 @@ pub(super) fn table(device_id: i32, summary: &Summary, abbreviated: bool) -> Str
     })
 }
 
-/// The rows of one metric. In each column, all numbers have the unit that suits the first one that is known.
+/// Formats the rows of one metric. All numbers of a column have the unit that suits the column's first known number.
 fn rows(parts: &[(&str, &PartialStat)], unit: Unit) -> Vec<String> {
     let columns = [
         |c: &PartialStat| Some(c.current),
@@ -69,7 +69,7 @@ fn rows(parts: &[(&str, &PartialStat)], unit: Unit) -> Vec<String> {
         for (column, chooses) in columns.iter().zip(chooses) {
             let cell = match (column(counted), chooses) {
                 (Some(number), Some(chooses)) => unit(number, chooses),
-                // Aligned with the numbers, which are followed by a unit of three letters.
+                // Aligned with the numbers, which have a unit of three letters after them.
                 _ => format!("{:>6}    ", "n/a"),
             };
             let _ = write!(row, "| {cell} ");
@@ -79,14 +79,14 @@ fn rows(parts: &[(&str, &PartialStat)], unit: Unit) -> Vec<String> {
     parts.iter().map(row).collect()
 }
 
-/// Writes bytes in the smallest unit in which there are fewer than 768 Ki of them, rounded down (`_format_size`).
+/// Formats bytes in the smallest unit that gives a number below 768 Ki, rounded down (`_format_size`).
 fn bytes(number: u64, chooses: u64) -> String {
     let (number, unit) =
         scaled(number, chooses, 1024, 768 * 1024, &["B  ", "KiB", "MiB", "GiB", "TiB", "PiB"]);
     format!("{number:>6} {unit}")
 }
 
-/// Writes a count in the smallest unit in which there are fewer than 750,000, rounded down (`_format_count`).
+/// Formats a count in the smallest unit that gives a number below 750,000, rounded down (`_format_count`).
 fn count(number: u64, chooses: u64) -> String {
     let (number, unit) = scaled(number, chooses, 1000, 750 * 1000, &[" ", "K", "M"]);
     format!("{number:>7} {unit} ")
@@ -113,7 +113,7 @@ fn scaled(
 mod tests {
     use super::{bytes, count};
 
-    /// Where units change, by `_format_size` and `_format_count` of `torch/cuda/memory.py`.
+    /// The thresholds of `_format_size` and `_format_count` in `torch/cuda/memory.py`.
     #[test]
     fn units_change_where_pytorchs_do() {
         let same = |unit: fn(u64, u64) -> String, n: u64| unit(n, n);
@@ -136,7 +136,7 @@ mod tests {
         ] {
             assert_eq!(same(count, n), cell);
         }
-        // A part is in the unit of the whole.
+        // A part has the unit of the whole.
         assert_eq!(bytes(1000, 786_432), "     0 KiB");
     }
 }

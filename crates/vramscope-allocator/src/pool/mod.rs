@@ -1,4 +1,4 @@
-//! [`MemoryPool`], the pool that a program uses.
+//! [`MemoryPool`], the memory pool of a program.
 
 mod allocation;
 mod device_pool;
@@ -43,31 +43,30 @@ use vramscope_basics::lock;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A freed block is cached and serves a later request on the same stream. A handle is cheap to clone, and
-/// every method may be called from any thread. Methods of [`DevicePool`] on the pool itself are those of its
-/// first device. When the last handle is gone, the cache goes back to the device; allocations stay valid.
+/// A freed block is cached and serves a later request on the same stream. A handle is cheap to clone, and every method may be called from
+/// any thread. The pool's [`DevicePool`] methods are those of its first device. When the last handle is dropped, the cache is released to
+/// the device; allocations stay valid.
 ///
 /// # After a fork
 ///
-/// A pool is of the process that made it. In a child that was forked from it, requests fail with
-/// [`AllocError::Forked`], [`record_memory_history`](Self::record_memory_history) with [`HistoryError::Forked`],
-/// and dropping the pool, its allocations, guards and regions does nothing: no memory goes back, no thread is waited
-/// for, and the parent's recording is left alone. The host's memory in a child's allocations is a copy, as all its
-/// memory is. Nothing else of the pool may be asked there: another thread may have held its locks when the process was
-/// forked, and would never give them back. Pools that the child makes work as they do anywhere.
+/// A pool belongs to the process that created it. In a forked child, requests fail with [`AllocError::Forked`], and
+/// [`record_memory_history`](Self::record_memory_history) fails with [`HistoryError::Forked`]. There, dropping the pool, its allocations,
+/// guards and regions does nothing: it frees no memory, waits for no thread, and leaves the parent's recording unchanged. Host memory in a
+/// child's allocations is a copy, like all of the child's memory. Do not use any other method there: another thread may have held the
+/// pool's locks during the fork, and the child would wait for them forever. Pools that the child creates work normally.
 #[derive(Clone)]
 pub struct MemoryPool {
     inner: Arc<Inner>,
 }
 
-/// A handle that does not keep its pool alive: for callbacks and observers, which the pool owns.
+/// A handle that does not keep its pool alive, for callbacks and observers that the pool owns.
 #[derive(Clone)]
 pub struct WeakPool {
     inner: Weak<Inner>,
 }
 
 impl WeakPool {
-    /// The pool, as long as another handle is left.
+    /// Returns the pool while another handle exists.
     pub fn upgrade(&self) -> Option<MemoryPool> {
         Some(MemoryPool { inner: self.inner.upgrade()? })
     }
@@ -81,25 +80,25 @@ struct Inner {
     oom_observers: Mutex<Vec<OomObserver>>,
 }
 
-/// Why a snapshot was not written.
+/// The reason why a snapshot was not written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// There is too much for one trace.
+    /// There is too much data for one trace.
     #[error(transparent)]
     TableFull(#[from] TableFull),
-    /// The file could not be written.
+    /// The file cannot be written.
     #[error("{path}: {why}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         why: io::Error,
     },
 }
 
-/// Why recording did not begin.
+/// The reason why recording did not start or end.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HistoryError {
@@ -107,36 +106,36 @@ pub enum HistoryError {
     #[error("the pool has no device {0}")]
     NoDevice(i32),
     /// Nothing would be recorded: `max_entries` is 0, and there is no file to stream to.
-    #[error("max_entries is 0, so that no event would be kept; name 1 or more, or a file to stream to")]
+    #[error("max_entries is 0, so no event would be kept; set it to 1 or more, or set a file to stream to")]
     NothingKept,
-    /// The file to stream to is being written already.
-    #[error("{path}: is being written already; give another name", path = path.display())]
+    /// Another recording writes to the file.
+    #[error("{path}: another recording writes to this file; choose another name", path = path.display())]
     Busy {
         /// The file.
         path: PathBuf,
     },
-    /// The file to stream to could not be written.
+    /// The file to stream to cannot be written.
     #[error("{path}: {why}", path = path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         why: io::Error,
     },
-    /// The pool is of the process that this one was forked from.
-    #[error("the pool is of the process that this one was forked from; make another after the fork")]
+    /// The pool belongs to the process that this process was forked from.
+    #[error("the pool belongs to the parent process; create another pool after the fork")]
     Forked,
 }
 
 impl MemoryPool {
-    /// A pool over `devices`, numbered from 0, all under the same policy.
+    /// Creates a pool over `devices`, numbered from 0, with one policy for all.
     ///
     /// # Errors
-    /// Where the policy asks for what a device cannot do, or a device does not answer.
+    /// The policy needs a feature that a device lacks, or a device fails.
     ///
     /// # Panics
-    /// Where there is no device.
+    /// `devices` is empty.
     pub fn new(policy: &Policy, devices: Vec<Arc<dyn Device>>) -> Result<Self, DeviceError> {
         assert!(!devices.is_empty(), "a pool needs at least one device");
         let hooks = Arc::new(PoolHooks::default());
@@ -155,16 +154,16 @@ impl MemoryPool {
         Ok(Self { inner })
     }
 
-    /// A pool of at most `capacity` bytes of the host's memory.
+    /// Creates a pool of at most `capacity` bytes of host memory.
     ///
     /// # Errors
-    /// Where the policy asks for expandable segments, which the host's memory does not have.
+    /// The policy uses expandable segments, which host memory does not support.
     pub fn on_host(policy: Policy, capacity: u64) -> Result<Self, DeviceError> {
         Self::new(&policy, vec![Arc::new(HostDevice::with_capacity(capacity))])
     }
 
-    /// Obeys `CUPY_GPU_MEMORY_LIMIT`, as CuPy's pool does when it is made: bytes, or a percentage of a device,
-    /// on each device. A pool that does not ask for it is not limited by it.
+    /// Applies `CUPY_GPU_MEMORY_LIMIT` to each device, as CuPy's pool does when it is created: bytes, or a percentage of a device. Without
+    /// this call, the variable does not limit the pool.
     ///
     /// ```
     /// use vramscope_allocator::{MemoryPool, Policy};
@@ -173,12 +172,10 @@ impl MemoryPool {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Where the variable is not set, nothing changes; a limit of 0 is none. A percentage is of each device's own
-    /// memory.
+    /// If the variable is not set, nothing changes; 0 is no limit. A percentage refers to each device's memory.
     ///
     /// # Errors
-    /// [`LimitError::Variable`] where it is set to something that is no limit; [`LimitError::Device`] where a
-    /// device does not say how large it is.
+    /// [`LimitError::Variable`] if the value is not a valid limit; [`LimitError::Device`] if a device cannot report its size.
     pub fn with_limit_from_env(self) -> Result<Self, LimitError> {
         if let Some(limit) = Limit::from_env()? {
             self.inner.devices.iter().try_for_each(|device| device.set_limit(limit))?;
@@ -186,17 +183,17 @@ impl MemoryPool {
         Ok(self)
     }
 
-    /// The part on one device.
+    /// Returns the part of the pool on one device.
     pub fn device(&self, device_id: i32) -> Option<&DevicePool> {
         usize::try_from(device_id).ok().and_then(|i| self.inner.devices.get(i))
     }
 
-    /// The parts on all devices, by number.
+    /// Returns the parts on all devices, by device id.
     pub fn devices(&self) -> &[DevicePool] {
         &self.inner.devices
     }
 
-    /// Takes `size` bytes on the first device's default stream.
+    /// Allocates `size` bytes on the first device's default stream.
     ///
     /// # Errors
     /// See [`AllocError`].
@@ -205,43 +202,41 @@ impl MemoryPool {
         self.inner.devices[0].malloc(size)
     }
 
-    /// A handle that does not keep the pool alive.
+    /// Returns a handle that does not keep the pool alive.
     pub fn downgrade(&self) -> WeakPool {
         WeakPool { inner: Arc::downgrade(&self.inner) }
     }
 
     // ---- hooks ----
 
-    /// Registers a hook for allocations of all threads from this pool, until the guard is dropped. They are
-    /// called after the thread's own.
+    /// Registers a hook for allocations of all threads from this pool, until the guard is dropped. It runs after the thread's hooks.
     ///
     /// # Errors
-    /// [`HookError::AlreadyExists`] where the pool has a hook of that name.
+    /// [`HookError::AlreadyExists`] if the pool has a hook of that name.
     pub fn register_hook(&self, hook: Arc<dyn MemoryHook>) -> Result<HookGuard, HookError> {
         self.inner.hooks.register(hook)
     }
 
-    /// Calls `observer` when a request fails for want of memory: after everything was tried, before the
-    /// request returns. No lock is held and the recording is whole, so it may dump a snapshot of the pool it
-    /// is given. A request of its own that fails is not told to observers. An observer that owns a handle of
-    /// the pool would keep the pool for ever.
+    /// Adds an observer of requests that fail because memory ran out. It runs after every attempt failed, before the request returns. No
+    /// lock is held and the recording is complete, so it may dump a snapshot of the pool that it receives. If a request of the observer
+    /// fails, observers do not run for it. An observer that owns a handle of the pool keeps the pool alive forever.
     pub fn on_oom(&self, observer: OomObserver) {
         lock(&self.inner.oom_observers).push(observer);
     }
 
     // ---- history ----
 
-    /// Where frames of another language come from, for recorded stacks.
+    /// Sets the source of frames of another language, for recorded stacks.
     pub fn set_stack_source(&self, source: Option<Arc<dyn StackSource>>) {
         self.inner.recorder.set_stack_source(source);
     }
 
-    /// Begins, changes or ends the recording of history (`torch.cuda.memory._record_memory_history`). A file
-    /// that was streamed to is completed when no device writes to it any more, or the pool is gone.
+    /// Starts, changes or stops the recording of history (`torch.cuda.memory._record_memory_history`). A file that was streamed to is
+    /// completed when no device writes to it any more, or when the pool is dropped.
     ///
     /// # Errors
-    /// Where there is no such device, or the file to stream to cannot be written: nothing has changed then.
-    /// Where the file until now could not be completed: what was asked for has begun all the same.
+    /// There is no such device, or the file to stream to cannot be written; then nothing has changed. Or the previous file cannot be
+    /// completed; then the new recording has started anyway.
     pub fn record_memory_history(&self, options: &HistoryOptions) -> Result<(), HistoryError> {
         if !self.inner.devices[0].engine.observer().process.is_this() {
             return Err(HistoryError::Forked);
@@ -264,8 +259,7 @@ impl MemoryPool {
         }
         let mut before = Vec::new();
         {
-            // With every lock of every chosen device held, so that no event lies between the state that is written to the
-            // file and the first event in it.
+            // Hold every lock of every chosen device, so that no event falls between the state written to the file and its first event.
             let wholes: Vec<_> = chosen.iter().map(|d| (d.engine.as_ref(), d.engine.lock_all())).collect();
             let stream = match &options.stream_to {
                 Some(path) if options.enabled.is_some() => {
@@ -282,33 +276,33 @@ impl MemoryPool {
             for (engine, _) in &wholes {
                 before.extend(engine.observer().history.set(options, stream.clone()));
             }
-            // Regions belong to all devices: they are recorded as long as any device is.
+            // Regions belong to all devices: they are recorded while any device records.
             if options.enabled.is_some() || !histories().any(DeviceHistory::is_recording) {
                 let stream = stream.as_ref().map(Arc::downgrade).unwrap_or_default();
                 self.inner.regions.set(options.entries_kept(), options.clear_history, stream);
             }
         }
-        // With nothing locked: the file is completed when no device has it any more.
+        // Without a lock: a file is completed when no device uses it any more.
         for stream in before.into_iter().filter_map(Arc::into_inner) {
             stream.close().map_err(|why| HistoryError::Io { path: stream.path().to_owned(), why })?;
         }
         Ok(())
     }
 
-    /// Whether the history of any device is recorded now, be it of events or of live blocks alone ([`Enabled::State`]).
+    /// Whether any device records history, of events or only of live blocks ([`Enabled::State`]).
     ///
     /// [`Enabled::State`]: crate::Enabled::State
     pub fn is_recording_history(&self) -> bool {
         self.inner.devices.iter().any(|d| d.engine.observer().history.is_recording())
     }
 
-    /// The error that a file streamed to met last, such as a full disk. What it did not take is tried again.
+    /// Returns the last write error of a file that is streamed to, such as a full disk. Failed writes are tried again.
     pub fn stream_error(&self) -> Option<io::ErrorKind> {
         let mut streams = self.inner.devices.iter().filter_map(|d| d.engine.observer().history.stream());
         streams.find_map(|stream| stream.error())
     }
 
-    /// Tells the observers of a request that failed.
+    /// Runs the observers of a failed request.
     pub(crate) fn observe(&self, error: &OutOfMemory) {
         thread_local! {
             static OBSERVING: Cell<bool> = const { Cell::new(false) };
@@ -323,13 +317,13 @@ impl MemoryPool {
         }
     }
 
-    /// What the pool holds and what was recorded (`torch.cuda.memory._snapshot`). Addresses in native stacks
-    /// are looked up now, which takes a while the first time.
+    /// Returns the pool's state and history (`torch.cuda.memory._snapshot`). Resolves the addresses in native stacks, which is slow the
+    /// first time.
     ///
-    /// The trace is what `History::of` of the crate `vramscope-analysis` takes.
+    /// Pass the trace to `History::of` of the crate `vramscope-analysis`.
     ///
     /// # Errors
-    /// Where there is too much for one trace.
+    /// There is too much data for one trace.
     pub fn snapshot(&self) -> Result<Arc<Trace>, TableFull> {
         let devices = self.inner.devices.iter().map(|device| {
             let mut whole = device.engine.lock_all();
@@ -337,7 +331,7 @@ impl MemoryPool {
             whole.record_snapshot();
             layout
         });
-        // The locks are released before addresses are looked up, which takes long.
+        // Release the locks before resolving addresses, which is slow.
         let devices = devices.collect();
         history::snapshot(
             devices,
@@ -348,11 +342,11 @@ impl MemoryPool {
         .map(Arc::new)
     }
 
-    /// Writes a snapshot (`torch.cuda.memory._dump_snapshot`): a pickle that memory_viz and `vramscope report`
-    /// open. A file of that name is replaced when the new one is whole.
+    /// Writes a snapshot (`torch.cuda.memory._dump_snapshot`): a pickle that memory_viz and `vramscope report` open. An existing file is
+    /// replaced once the new one is complete.
     ///
     /// # Errors
-    /// Where there is too much for one trace, or the file cannot be written.
+    /// There is too much data for one trace, or the file cannot be written.
     pub fn dump_snapshot(&self, path: impl AsRef<Path>) -> Result<(), SnapshotError> {
         let path = path.as_ref();
         let trace = self.snapshot()?;
@@ -360,13 +354,12 @@ impl MemoryPool {
             .map_err(|why| SnapshotError::Io { path: path.to_owned(), why })
     }
 
-    /// Names what happens until the guard is dropped (`torch.profiler.record_function`): a region in the
-    /// snapshot.
+    /// Starts a named region of the snapshot, which ends when the guard is dropped (`torch.profiler.record_function`).
     pub fn annotate(&self, name: &str) -> Region {
         self.annotate_on(0, name)
     }
 
-    /// As [`annotate`](Self::annotate), for the device of this number.
+    /// Like [`annotate`](Self::annotate), for the device with this id.
     pub fn annotate_on(&self, device_id: i32, name: &str) -> Region {
         let name: Arc<str> = name.into();
         self.inner.regions.record(Stage::Start, &name, device_id);

@@ -1,4 +1,4 @@
-//! The observer through which an engine records a pool's history, and learns whose memory it is.
+//! The observer through which an engine records a pool's history and checks which process owns the memory.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::threads;
 pub(super) struct PoolObserver {
     pub(super) history: DeviceHistory,
     pub(super) hooks: Arc<PoolHooks>,
-    /// The process that owns the memory. One that is forked from it neither takes memory nor gives any back.
+    /// The process that owns the memory. A process forked from it neither allocates nor frees.
     pub(super) process: Process,
 }
 

@@ -1,8 +1,7 @@
-//! Stacks: where an allocation came from.
+//! Stacks of allocations.
 //!
-//! A stack is captured as a list of [`Site`]s: native return addresses, and frames that a [`StackSource`]
-//! supplies (a Python interpreter's, say). Capturing costs nanoseconds a frame; what an address means is
-//! looked up when somebody reads it ([`Symbols`]).
+//! A stack is captured as a list of [`Site`]s: native return addresses, and frames from a [`StackSource`], such as a Python interpreter.
+//! Capturing costs nanoseconds per frame; addresses are resolved when a stack is read ([`Symbols`]).
 
 mod objects;
 mod recorder;
@@ -26,51 +25,51 @@ use vramscope_basics::lock;
 /// One frame of a stack, with its symbols.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceFrame {
-    /// Path of the source file; `??` where unknown.
+    /// Path of the source file; `??` if unknown.
     pub filename: Arc<str>,
-    /// Line number from 1; 0 where unknown.
+    /// Line number from 1; 0 if unknown.
     pub line: u32,
     /// Function name.
     pub name: Arc<str>,
 }
 
 impl SourceFrame {
-    /// A frame with these symbols.
+    /// Creates a frame with these symbols.
     pub fn new(filename: &str, line: u32, name: &str) -> Self {
         Self { filename: filename.into(), line, name: name.into() }
     }
 }
 
-/// What reports say where no frame has a line: optimised programs have no debug information by default.
-pub const NO_LINES: &str = "no source lines are known: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml";
+/// The note in reports if no frame has a line number: optimized programs have no debug information by default.
+pub const NO_LINES: &str =
+    "no line numbers: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml";
 
-/// Supplies the frames of a language that native code cannot see.
+/// Supplies frames that native unwinding cannot see, of an interpreted language.
 pub trait StackSource: Send + Sync {
-    /// Appends the frames of the calling thread, innermost first. After a panic, those appended so far are
-    /// taken.
+    /// Appends the frames of the calling thread, innermost first. If it panics, the frames appended so far are used.
     fn capture(&self, frames: &mut Vec<SourceFrame>);
 }
 
-/// Which frames a recorded stack has, with PyTorch's names (`stacks` of `_record_memory_history`).
+/// Which frames a recorded stack contains, with PyTorch's names (`stacks` of `_record_memory_history`).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Stacks {
-    /// Those the stack source supplies; native ones where there is no source.
+    /// Frames of the stack source; native frames if there is no source.
     Python,
-    /// Those of the source, then the native ones.
+    /// Frames of the stack source, then native frames.
     #[default]
     All,
 }
 
-/// A point on a stack: a native return address, or (highest bit set) the number of a supplied frame.
+/// A point on a stack: a native return address, or (highest bit set) the index of a supplied frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Site(u64);
 
 impl Site {
-    /// Stands for the root of a tree of sites, which is none.
+    /// The root of a tree of sites; not an actual site.
     pub(crate) const ROOT: Self = Self(0);
 }
 
-/// The bit that marks the number of a supplied frame. No native address has it, because user space ends below.
+/// The bit that marks the index of a supplied frame. Native addresses in user space never have it.
 const SUPPLIED: u64 = 1 << 63;
 
 /// A stack in a [`StackStore`].
@@ -78,7 +77,7 @@ const SUPPLIED: u64 = 1 << 63;
 pub(crate) struct StackKey(NonZeroU32);
 
 impl StackKey {
-    /// `None` where the index does not fit into 32 bits.
+    /// Returns `None` if the index does not fit into 32 bits.
     fn new(index: usize) -> Option<Self> {
         u32::try_from(index + 1).ok().and_then(NonZeroU32::new).map(Self)
     }
@@ -88,7 +87,7 @@ impl StackKey {
     }
 }
 
-/// Captures stacks and holds each distinct one once.
+/// Captures stacks and stores each distinct stack once.
 #[derive(Default)]
 pub(crate) struct StackStore {
     source: Mutex<Option<Arc<dyn StackSource>>>,
@@ -106,19 +105,19 @@ struct StackTable {
 }
 
 impl StackStore {
-    /// Where frames of another language come from.
+    /// Sets the source of frames of another language.
     pub(crate) fn set_source(&self, source: Option<Arc<dyn StackSource>>) {
-        // The source before is dropped with nothing locked, because that runs its own code.
+        // Drop the previous source without a lock, because dropping runs its code.
         let before = std::mem::replace(&mut *lock(&self.source), source);
         drop(before);
     }
 
-    /// The calling thread's stack; `None` where there is none to see.
+    /// Captures the calling thread's stack; `None` if it is empty.
     pub(crate) fn capture(&self, stacks: Stacks) -> Option<StackKey> {
         let source = lock(&self.source).clone();
         let mut supplied = Vec::new();
         if let Some(source) = &source {
-            // A panic must not pass: the stack may be captured while a block goes back, which would then be lost.
+            // A panic must not pass: the stack may be captured during a free, and the block would be lost.
             catch_unwind(AssertUnwindSafe(|| source.capture(&mut supplied))).ok();
         }
         if source.is_some() && stacks == Stacks::Python {
@@ -129,12 +128,12 @@ impl StackStore {
         key
     }
 
-    /// The sites of a stack, innermost first.
+    /// Returns the sites of a stack, innermost first.
     pub(crate) fn sites(&self, stack: StackKey) -> Vec<Site> {
         lock(&self.held).get(stack).to_vec()
     }
 
-    /// The frame of a site, where a source supplied it; otherwise its address, as an error.
+    /// Returns the frame of a supplied site, or the address of a native site as `Err`.
     pub(crate) fn meaning(&self, site: Site) -> Result<SourceFrame, u64> {
         match site.0 & SUPPLIED {
             0 => Err(site.0),
@@ -149,7 +148,7 @@ impl StackTable {
     }
 
     fn intern_supplied(&mut self, supplied: &[SourceFrame], addresses: &[u64]) -> Option<StackKey> {
-        // The sites are put together where they will lie if the stack is new.
+        // Build the sites in the place where a new stack stores them.
         let start = self.sites.len();
         for frame in supplied {
             let number = match self.supplied_index.get(frame) {
@@ -181,7 +180,7 @@ impl StackTable {
     }
 }
 
-/// The range of a stack's sites among all sites.
+/// Returns the range of a stack's sites among all sites.
 fn bounds(ends: &[usize], stack: StackKey) -> std::ops::Range<usize> {
     let index = stack.index();
     let start = if index == 0 { 0 } else { ends[index - 1] };
@@ -238,7 +237,7 @@ mod tests {
         assert_eq!(nested(50, &store) - nested(10, &store), 40);
     }
 
-    /// A frame resolves to the line that calls, not to the one after.
+    /// A frame resolves to the line of the call, not to the line after it.
     #[test]
     fn a_stack_resolves_to_this_function() {
         let store = StackStore::default();

@@ -1,16 +1,16 @@
 //! The ELF objects loaded into this process, with their unwind tables.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(unsafe_code, reason = "reads what the loader has mapped")]
+#![allow(unsafe_code, reason = "reads memory that the loader has mapped")]
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 
 use framehop::{ExplicitModuleSectionInfo, Module};
 
-/// The unwind tables of an object, copied.
+/// A copy of an object's unwind tables.
 pub(super) type Tables = Module<Vec<u8>>;
 
-/// Where the loaded objects lie, and the loader's counts of loads and unloads when this was read.
+/// The address ranges of the loaded objects, and the loader's counts of loads and unloads at the time of reading.
 pub(super) struct Objects {
     ranges: Vec<Range<u64>>,
     loads: u64,
@@ -18,13 +18,13 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Whether `address` lies in one of them.
+    /// Whether `address` lies in a loaded object.
     pub(super) fn contains(&self, address: u64) -> bool {
         let after = self.ranges.partition_point(|range| range.start <= address);
         after > 0 && self.ranges[after - 1].contains(&address)
     }
 
-    /// Whether objects were loaded or unloaded since this was read.
+    /// Whether objects were loaded or unloaded after this was read.
     pub(super) fn changed(&self) -> bool {
         let mut now = (0, 0);
         each(&mut |info| {
@@ -51,9 +51,9 @@ pub(super) fn load() -> (Objects, Vec<Tables>) {
     (objects, modules)
 }
 
-/// The addresses of the calling thread's stack; empty where the system does not say.
+/// Returns the address range of the calling thread's stack; empty if the system does not report it.
 pub(super) fn stack() -> Range<u64> {
-    // SAFETY: the attributes are filled in before they are read and destroyed once; the thread is this one.
+    // SAFETY: the attributes are initialized before they are read, and destroyed once; the thread is this thread.
     unsafe {
         let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
@@ -67,31 +67,31 @@ pub(super) fn stack() -> Range<u64> {
     }
 }
 
-/// Looks at a loaded object, and says whether to go on.
+/// Visits a loaded object, and returns whether to go on.
 type Visit<'v> = &'v mut dyn FnMut(&libc::dl_phdr_info) -> bool;
 
 /// Calls `visit` for each loaded object until it returns false.
 fn each(mut visit: Visit<'_>) {
     unsafe extern "C" fn callback(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
-        // SAFETY: the loader passes a valid description, and `data` is the reference handed over below.
+        // SAFETY: the loader passes a valid description, and `data` is the reference passed below.
         let (info, visit) = unsafe { (&*info, &mut *data.cast::<Visit<'_>>()) };
         c_int::from(!visit(info))
     }
 
-    // SAFETY: the callback and what `data` points to outlive the call; the callback does not unwind, since
-    // the visitors only read tables within bounds and push to vectors.
+    // SAFETY: the callback and the target of `data` outlive the call. The callback does not unwind, because the visitors only read tables
+    // within bounds and push to vectors.
     unsafe {
         libc::dl_iterate_phdr(Some(callback), std::ptr::from_mut(&mut visit).cast());
     }
 }
 
-/// Where an object lies, and its unwind tables where it has any.
+/// Returns the address range of an object, and its unwind tables if it has any.
 fn module(info: &libc::dl_phdr_info) -> Option<(Range<u64>, Option<Tables>)> {
     if info.dlpi_phdr.is_null() {
         return None;
     }
-    // SAFETY: the loader keeps `dlpi_phnum` program headers at `dlpi_phdr` while the object is loaded, and
-    // it is not unloaded while `dl_iterate_phdr` runs.
+    // SAFETY: the loader keeps `dlpi_phnum` program headers at `dlpi_phdr` while the object is loaded, and does not unload it while
+    // `dl_iterate_phdr` runs.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     let base = info.dlpi_addr;
     let range_of = |h: &libc::Elf64_Phdr| {
@@ -105,13 +105,13 @@ fn module(info: &libc::dl_phdr_info) -> Option<(Range<u64>, Option<Tables>)> {
         let index = range_of(header);
         let readable = loaded().find(|r| r.start <= index.start && index.end <= r.end)?;
         let index_bytes = copy(&readable, index.clone())?;
-        // The index begins with its version and three encodings, then the address of the frames; linkers
-        // write it relative to its own place, in four bytes.
+        // The index starts with its version and three encodings, then the address of the frames. Linkers write that address in four bytes,
+        // relative to its own position.
         let [1, 0x1b, _, _, offset @ ..] = index_bytes.get(..8)? else { return None };
         let offset = i32::from_le_bytes(offset.try_into().ok()?);
         let frames = (index.start + 4).checked_add_signed(offset.into())?;
         let readable = loaded().find(|r| r.contains(&frames))?;
-        // The frames end where their index begins, or somewhere in the same segment.
+        // The frames end where their index begins, or elsewhere in the same segment.
         let end = if index.start > frames { index.start.min(readable.end) } else { readable.end };
         let frames = frames..end;
         let frame_bytes = copy(&readable, frames.clone())?;
@@ -133,13 +133,13 @@ fn module(info: &libc::dl_phdr_info) -> Option<(Range<u64>, Option<Tables>)> {
     Some((whole, tables))
 }
 
-/// The bytes of `part` of a loaded segment.
+/// Copies the bytes of `part` of a loaded segment.
 fn copy(segment: &Range<u64>, part: Range<u64>) -> Option<Vec<u8>> {
     if part.start < segment.start || part.end > segment.end || part.start > part.end {
         return None;
     }
     let start = std::ptr::with_exposed_provenance::<u8>(part.start as usize);
-    // SAFETY: `part` lies within a segment that the loader has mapped readable (unwind tables are read by the
-    // language runtimes in the same way) and keeps mapped while `dl_iterate_phdr` runs.
+    // SAFETY: `part` lies within a segment that the loader has mapped readable (language runtimes read unwind tables in the same way) and
+    // keeps mapped while `dl_iterate_phdr` runs.
     Some(unsafe { std::slice::from_raw_parts(start, (part.end - part.start) as usize) }.to_vec())
 }

@@ -1,12 +1,11 @@
-//! Stacks for observers outside of this crate.
+//! Stacks for observers outside this crate.
 
 use std::sync::{Arc, Mutex};
 
 use super::{SourceFrame, StackKey, StackSource, StackStore, Stacks, Symbols};
 use vramscope_basics::lock;
 
-/// Captures stacks as addresses, which is fast, and looks up their symbols later: for hooks and observers outside of this
-/// crate.
+/// Captures stacks as addresses, which is fast, and resolves their symbols later. For hooks and observers outside this crate.
 ///
 /// ```
 /// use vramscope_allocator::StackRecorder;
@@ -25,30 +24,30 @@ pub struct StackRecorder {
     symbols: Mutex<Symbols>,
 }
 
-/// A stack that a [`StackRecorder`] captured. Of one recorder, the same stack always compares equal.
+/// A stack that a [`StackRecorder`] captured. Within one recorder, equal stacks compare equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CapturedStack(StackKey);
 
 impl StackRecorder {
-    /// Captures native stacks.
+    /// Creates a recorder of native stacks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Captures the stacks that `source` supplies; with [`Stacks::All`], native ones too.
+    /// Creates a recorder of the stacks from `source`; with [`Stacks::All`], of native stacks too.
     pub fn with_source(source: Arc<dyn StackSource>, stacks: Stacks) -> Self {
         let recorder = Self { stacks, ..Self::default() };
         recorder.store.set_source(Some(source));
         recorder
     }
 
-    /// The calling thread's stack, in well under a microsecond; `None` where there is none to see.
+    /// Captures the calling thread's stack, in well under a microsecond; `None` if it is empty.
     pub fn capture(&self) -> Option<CapturedStack> {
         self.store.capture(self.stacks).map(CapturedStack)
     }
 
-    /// Its frames, innermost first, without those of the profiler, of the standard library and of what starts a
-    /// program. The first time an address is looked up takes long.
+    /// Returns the stack's frames, innermost first, without frames of the profiler, of the standard library and of program startup.
+    /// Resolving an address is slow the first time.
     pub fn frames(&self, stack: CapturedStack) -> Vec<SourceFrame> {
         let mut symbols = lock(&self.symbols);
         let mut frames = Vec::new();

@@ -1,4 +1,4 @@
-//! The symbols of addresses: looked up when they are needed, and each once.
+//! Symbols of addresses, resolved on demand and cached.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use hashbrown::HashMap;
 use super::table_memory::counted;
 use super::{Site, SourceFrame, StackKey, StackStore};
 
-/// The frames of the sites that were looked up so far.
+/// The resolved frames of sites.
 #[derive(Default)]
 pub(crate) struct Symbols {
     frames: HashMap<Site, Arc<[SourceFrame]>>,
 }
 
 impl Symbols {
-    /// The frames of one site, innermost first: a call that was inlined has several. Never empty.
+    /// Returns the frames of one site, innermost first; inlined calls give several frames. Never empty.
     pub(crate) fn frames(&mut self, store: &StackStore, site: Site) -> Arc<[SourceFrame]> {
         let frames = self.frames.entry(site).or_insert_with(|| match store.meaning(site) {
             Ok(frame) => [frame].into(),
@@ -24,7 +24,7 @@ impl Symbols {
         Arc::clone(frames)
     }
 
-    /// The frames of a stack, innermost first, from where the profiler was called.
+    /// Returns the frames of a stack, innermost first, starting at the caller of the profiler.
     pub(crate) fn stack(&mut self, store: &StackStore, stack: StackKey) -> Vec<SourceFrame> {
         let (mut out, mut inside) = (Vec::new(), true);
         for site in store.sites(stack) {
@@ -34,19 +34,19 @@ impl Symbols {
     }
 }
 
-/// The frames of one site without those of the profiler. It is called for the sites of a stack from the innermost on, with
-/// the same `inside`, which is true at first and false once a frame outside the profiler was found. Frames of the standard
-/// library between those of the profiler are left out too.
+/// Returns the frames of one site without those of the profiler. Call it for the sites of a stack, innermost first, with the same `inside`:
+/// initially true, and false after the first frame outside the profiler. Standard library frames between the profiler's frames are left out
+/// too.
 pub(crate) fn outside<'f>(frames: &'f [SourceFrame], inside: &mut bool) -> &'f [SourceFrame] {
     let skipped = frames.iter().take_while(|f| *inside && (f.is_own() || f.is_std())).count();
     *inside = *inside && skipped == frames.len();
     &frames[skipped..]
 }
 
-/// The frames at an address, innermost first; one named by the address itself where there are no symbols.
+/// Resolves the frames at an address, innermost first. Without symbols, returns one frame named after the address.
 fn resolve(address: u64) -> Vec<SourceFrame> {
     let mut frames = Vec::new();
-    // The address is where a call returns to; `backtrace` looks up the byte before it.
+    // The address is a return address; `backtrace` resolves the byte before it.
     let pointer = std::ptr::without_provenance_mut::<c_void>(address as usize);
     counted(|| {
         backtrace::resolve(pointer, |symbol| {
@@ -61,12 +61,12 @@ fn resolve(address: u64) -> Vec<SourceFrame> {
     frames
 }
 
-/// The crates whose frames lie between a program's request and its device.
+/// The crates with frames between a program's request and its device.
 const OWN_CRATES: [&str; 4] =
     ["vramscope_allocator", "vramscope_basics", "vramscope_engine", "vramscope_profiler"];
 
 impl SourceFrame {
-    /// Whether this is a frame of one of vramscope's own libraries, told by its function's name or by its file.
+    /// Whether this frame belongs to a vramscope library, judged by its function name or file.
     pub(crate) fn is_own(&self) -> bool {
         let in_file = || {
             let before_src = self.filename.rsplit_once("/src/").map_or("", |(before, _)| before);
@@ -80,7 +80,7 @@ impl SourceFrame {
         is_named || in_file()
     }
 
-    /// Whether this is a frame of the standard library, or of the code that starts a program or a thread.
+    /// Whether this frame belongs to the standard library, or to the code that starts a program or a thread.
     pub(crate) fn is_runtime(&self) -> bool {
         let starts = ["_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "__clone"];
         self.is_std()

@@ -1,22 +1,20 @@
-//! How much host memory stacks take: unwind tables are copied to walk them, and debug information is mapped and kept to look up
-//! their symbols.
+//! Host memory used for stacks: unwind tables are copied to walk stacks, and debug information stays mapped to resolve symbols.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use vramscope_basics::lock;
 
-/// By how many bytes the resident memory of this process grew meanwhile.
+/// The growth of this process' resident memory while reading tables, in bytes.
 static TAKEN: AtomicI64 = AtomicI64::new(0);
 
-/// Bytes of resident host memory that the unwind tables and the debug information of this process have taken so far, which were read
-/// for stacks. Memory that other threads took or gave back in the same milliseconds is counted with it. 0 on systems other than
-/// Linux.
+/// Returns the bytes of resident host memory used by unwind tables and debug information that this process has read for stacks. Memory that
+/// other threads allocated or freed in the same milliseconds is included. 0 on systems other than Linux.
 pub fn symbol_table_bytes() -> u64 {
     TAKEN.load(Ordering::Relaxed).max(0) as u64
 }
 
-/// Runs `read`, and counts the memory that it takes or gives back.
+/// Runs `read`, and counts the memory that it allocates or frees.
 pub(super) fn counted<T>(read: impl FnOnce() -> T) -> T {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _only = lock(&ONE_AT_A_TIME);
@@ -28,7 +26,7 @@ pub(super) fn counted<T>(read: impl FnOnce() -> T) -> T {
     found
 }
 
-/// The resident bytes of this process; `None` where the system does not say.
+/// Returns the resident bytes of this process; `None` if the system does not report them.
 fn resident() -> Option<u64> {
     if !cfg!(target_os = "linux") {
         return None;

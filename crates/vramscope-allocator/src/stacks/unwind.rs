@@ -1,20 +1,18 @@
 //! Walks the calling thread's native stack: return addresses only, no symbols.
 //!
-//! On Linux for x86-64 the walk follows the unwind tables of the loaded objects with rules cached by address
-//! (`framehop`), so that a stack seen before costs some nanoseconds a frame. The tables are copied when an
-//! object is first seen, under the loader's lock: an object that is unloaded later cannot pull them away.
-//! Elsewhere the `backtrace` crate walks, which is slower and sees the same frames.
+//! On Linux x86-64 the walk follows the unwind tables of the loaded objects, with rules cached by address (`framehop`). A stack that was
+//! seen before costs some nanoseconds per frame. The tables are copied when an object is first seen, under the loader's lock, so unloading
+//! the object later is safe. On other systems the `backtrace` crate walks the stack, which is slower and finds the same frames.
 
-/// A code address on a stack: where a call returns to.
+/// The return address of a call on a stack.
 pub(super) type Address = u64;
 
-/// The most frames that are kept of a stack, the innermost ones. Stacks that help anybody are shorter.
+/// Maximum number of frames per stack; the innermost are kept. Useful stacks are shorter.
 const MOST_FRAMES: usize = 512;
 
 /// Calls `with` once with the return addresses of the calling thread, innermost first.
 ///
-/// The first addresses lie in the profiler itself. The slice is empty where the stack cannot be walked, as
-/// in a thread that is ending.
+/// The first addresses lie in the profiler itself. The slice is empty if the stack cannot be walked, as in a thread that is ending.
 pub(super) fn walk(with: impl FnMut(&[Address])) {
     imp::walk(with);
 }
@@ -35,7 +33,7 @@ mod imp {
 
     type Unwinder = UnwinderX86_64<Vec<u8>>;
 
-    /// The unwind tables of the objects loaded when it was made.
+    /// The unwind tables of the objects that were loaded at its creation.
     struct Tables {
         unwinder: Unwinder,
         objects: Objects,
@@ -43,11 +41,11 @@ mod imp {
 
     static TABLES: RwLock<Option<Arc<Tables>>> = RwLock::new(None);
 
-    /// A cache of rules has 509 slots, one for each address modulo 509: a program has more call sites than
-    /// that. Each address has one of several caches.
+    /// A rule cache has 509 slots, one for each address modulo 509, and programs have more call sites than that. So each address uses one
+    /// of several caches.
     const CACHES: usize = 16;
 
-    /// What a thread keeps between walks.
+    /// The state that a thread keeps between walks.
     struct Walker {
         tables: Arc<Tables>,
         caches: Vec<CacheX86_64>,
@@ -61,7 +59,7 @@ mod imp {
 
     pub(super) fn walk(mut with: impl FnMut(&[Address])) {
         let walked = WALKER.try_with(|walker| {
-            // The walker is borrowed already where the profiler was called from inside itself.
+            // The walker is already borrowed if the profiler was called from inside itself.
             let Ok(mut walker) = walker.try_borrow_mut() else { return false };
             let walker = walker.get_or_insert_with(Walker::new);
             walker.walk();
@@ -85,7 +83,7 @@ mod imp {
 
         fn walk(&mut self) {
             self.walk_once();
-            // An address lies outside every known object where another object was loaded since the tables were made.
+            // An address lies outside every known object if another object was loaded after the tables were read.
             if self.addresses.iter().any(|&a| !self.tables.objects.contains(a))
                 && self.tables.objects.changed()
             {
@@ -105,7 +103,7 @@ mod imp {
                     options(nomem, nostack, preserves_flags),
                 );
             }
-            // The stack of a coroutine or a signal handler: where it ends is not known, so it is not walked.
+            // This is the stack of a coroutine or a signal handler. Its end is unknown, so it is not walked.
             if !self.stack.contains(&sp) {
                 self.addresses.clear();
                 return;
@@ -130,18 +128,18 @@ mod imp {
         }
     }
 
-    /// The word at `address`, where that lies in the part of the stack that is in use.
+    /// Reads the word at `address` if it lies in the used part of the stack.
     #[inline]
     fn read_stack(stack: &Range<u64>, address: u64) -> Result<u64, ()> {
         if !address.is_multiple_of(8) || address < stack.start || address >= stack.end.saturating_sub(7) {
             return Err(());
         }
-        // SAFETY: the address is aligned and lies between the stack pointer of the caller, whose frame is
-        // alive during the walk, and the upper end of this thread's own stack: between the two it is mapped.
+        // SAFETY: the address is aligned. It lies between the stack pointer of the caller, whose frame is alive during the walk, and the
+        // upper end of this thread's stack; the range between the two is mapped.
         Ok(unsafe { std::ptr::with_exposed_provenance::<u64>(address as usize).read_volatile() })
     }
 
-    /// The tables of the objects that are loaded now. Tables that another thread has made meanwhile are used, unless they are
+    /// Returns the tables of the currently loaded objects. Uses tables that another thread has read in the meantime, unless they are
     /// `stale`.
     fn tables(stale: Option<&Arc<Tables>>) -> Arc<Tables> {
         let newer = |held: &Option<Arc<Tables>>| {

@@ -1,4 +1,4 @@
-//! Which hooks are told of a call, and when.
+//! Which hooks run for a call, and when.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use vramscope_allocator::hooks::function::{
 
 use crate::{caught, panic_quietly};
 
-/// What hooks were told, in order.
+/// The callbacks that ran, in order.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
 
@@ -23,7 +23,7 @@ impl Log {
     }
 }
 
-/// Logs every callback, and runs something in it.
+/// Logs every callback, and runs a closure in it.
 struct Told {
     name: &'static str,
     log: Arc<Log>,
@@ -83,7 +83,7 @@ impl FunctionHook for Told {
     }
 }
 
-/// The names of the hooks that were told of a call, by what it begins and ends with.
+/// Returns the names of the hooks that ran before and after a call.
 fn told_of_call(log: &Log, call: impl FnOnce()) -> (Vec<String>, Vec<String>) {
     log.take();
     call();
@@ -149,7 +149,7 @@ fn hooks_of_the_function_replace_those_of_the_thread() {
     assert_eq!(told_of_call(&log, call), both(&["own", "own_b"]));
     let guards: Vec<FunctionHookGuard> =
         ["a", "b", "c"].map(|name| function::register(Told::new(name, &log)).unwrap()).into();
-    // As `dict.update` has it: b's place is taken, and the rest comes last.
+    // As in `dict.update`: the function's hook takes the position of `b`, and the other hook comes last.
     assert_eq!(told_of_call(&log, call), both(&["a", "own_b", "c", "own"]));
     assert_eq!(told_of_call(&log, || function::forward("F", || ())), both(&["a", "b", "c"]));
     f.delete_hook("b").unwrap();
@@ -168,13 +168,13 @@ fn names_are_taken_once() {
         assert_eq!(error, FunctionHookError::AlreadyRegistered { name: "a".into() });
         assert_eq!(error.to_string(), "hook a already exists");
     }
-    // Another thread has hooks of its own.
+    // Another thread has separate hooks.
     std::thread::scope(|s| {
         s.spawn(|| drop(function::register(Told::new("a", &log)).unwrap()));
     });
     drop(guard);
     drop(function::register(Told::new("a", &log)).unwrap());
-    // What was refused was not told that it was added.
+    // A refused hook gets no `added` callback.
     assert_eq!(log.take().len(), 6);
 
     let f = Function::new("F");
@@ -250,7 +250,7 @@ fn a_call_ends_however_it_ends() {
         Ok(())
     };
     early().unwrap_err();
-    // What a panic drops may call functions that return.
+    // A destructor that runs during a panic may call functions that return normally.
     struct Cleanup;
     impl Drop for Cleanup {
         fn drop(&mut self) {
@@ -302,12 +302,12 @@ fn callbacks_that_panic_leave_the_registry_as_it_was() {
         ];
         let names = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
         let told = told_of_call(&log, || assert!(caught(|| function::forward("F", || ()))));
-        // Those that were told of the beginning are told of the end.
+        // Hooks whose preprocess callback returned get the postprocess callback.
         match at {
             "forward_preprocess" => assert_eq!(told, (names(&["a", "bad"]), names(&["a"]))),
             _ => assert_eq!(told, both(&["a", "bad", "c"])),
         }
-        // A second panic does not end the process.
+        // A second panic does not abort the process.
         assert!(caught(|| function::forward("F", panic_quietly)));
         armed.store(false, Ordering::Relaxed);
         log.take();

@@ -1,4 +1,4 @@
-//! Functions, the hooks around their calls, and the memory they use.
+//! Functions, hooks around their calls, and the memory they use.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod hooks;
@@ -25,7 +25,7 @@ fn profile() -> Arc<CupyMemoryProfileHook> {
     Arc::new(CupyMemoryProfileHook::new())
 }
 
-/// Runs what panics, without a word on standard error.
+/// Whether `f` panics. [`panic_quietly`] panics without output on standard error.
 fn caught<R>(f: impl FnOnce() -> R) -> bool {
     catch_unwind(AssertUnwindSafe(f)).is_err()
 }

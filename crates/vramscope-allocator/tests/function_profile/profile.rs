@@ -1,4 +1,4 @@
-//! What a call counts, rule by rule.
+//! The counts of a call, rule by rule.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn a_call_has_all_its_numbers() {
     assert_eq!((call.peak_bytes, call.live_bytes, call.freed_bytes), (1024 + 2048, 2048 + 512, 1024));
     assert_eq!(call.ended, Ended::Returned);
 
-    // The summary goes on with what happens later; the record is of the call.
+    // Later frees change the summary, but not the call's record.
     drop(kept);
     let row = &hook.summary()[0];
     assert_eq!((row.live_bytes, row.freed_bytes, row.peak_bytes), (0, 3584, 3072));
@@ -164,7 +164,7 @@ fn requests_that_failed_are_not_counted() {
     let (hook, pool) = (profile(), pool_of(4 << 20));
     let _guard = function::register(hook.clone()).unwrap();
     function::forward("Cached", || drop(pool.malloc(3 << 20).unwrap()));
-    // The cache goes back to the device, and the second attempt succeeds.
+    // The cache is released to the device, and the second attempt succeeds.
     let held = function::forward("Retried", || pool.malloc(4 << 20)).unwrap();
     function::forward("Failed", || pool.malloc(1 << 20).unwrap_err());
     pool.set_limit(Limit::Bytes(4 << 20)).unwrap();
@@ -216,7 +216,7 @@ fn live_bytes_fall_when_memory_is_freed_later() {
         s.spawn(|| drop(elsewhere));
     });
     assert_eq!(live(), (512, 1024));
-    // Even when the profile is over.
+    // Also after the hook is removed.
     drop(guard);
     drop(held);
     assert_eq!(live(), (0, 1536));
@@ -251,7 +251,7 @@ fn a_hook_on_one_function_sees_no_other() {
         drop(pool.malloc(512).unwrap());
         f.forward(|| drop(pool.malloc(1024).unwrap()));
     });
-    // Outermost of those that are measured.
+    // Depth 0: only measured calls count.
     assert_eq!(history(&hook), owned(&[("F", 0, 1024, 1024)]));
     f.delete_hook("CupyMemoryProfileHook").unwrap();
     f.forward(|| drop(pool.malloc(1024).unwrap()));
@@ -301,7 +301,7 @@ fn several_hooks_may_be_active_at_once() {
         drop(pool.device(1).unwrap().malloc(1024).unwrap());
     };
     f.forward(malloc);
-    // In place of the thread's.
+    // Takes the position of the thread's hook.
     f.add_hook(own.clone(), None).unwrap();
     f.forward(malloc);
     assert_eq!(summary(&all), owned(&[("F", 1536, 1536, 1)]));

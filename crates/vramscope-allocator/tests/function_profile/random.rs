@@ -1,4 +1,4 @@
-//! Random programs, counted by hand.
+//! Random programs, compared with independent counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ const NAMES: [&str; 3] = ["Linear", "ReLU", "Add"];
 #[derive(Debug, Clone)]
 enum Step {
     Malloc(u64),
-    /// The one of this position among the live ones, in whatever way.
+    /// Frees the live allocation at this position, on this or another thread.
     Free(usize),
     FreeElsewhere(usize),
-    /// Gives the cache back, so that later requests go to the device.
+    /// Releases the cache, so that later requests reach the device.
     FreeAllBlocks,
     Call {
         name: usize,
@@ -49,7 +49,7 @@ fn phase(number: usize) -> Phase {
     ["forward", "backward", "eval"][number].into()
 }
 
-/// A call, with the blocks taken in it by size, as far as they are live.
+/// A running call, with the sizes of the live blocks that were allocated in it, by id.
 #[derive(Default)]
 struct Running {
     live: BTreeMap<u64, u64>,
@@ -70,14 +70,14 @@ struct Ran {
     ended: Ended,
 }
 
-/// Runs a program and counts it by the calls' definitions alone.
+/// Runs a program and counts its calls from their definition alone.
 struct Program {
     pool: MemoryPool,
     functions: Vec<Arc<Function>>,
     held: Vec<Allocation>,
     running: Vec<Running>,
     ran: Vec<Ran>,
-    /// By id: the size, and the function and phase it belongs to.
+    /// By id: the size, and the function and phase of the block.
     blocks: BTreeMap<u64, (u64, usize, usize)>,
     own: Vec<(usize, usize)>,
     acquired_of: BTreeMap<(usize, usize), u64>,
@@ -146,7 +146,7 @@ impl Program {
         let depth = self.running.len();
         self.running.push(Running::default());
         self.own.push((name, phase_number));
-        // By its object or by its name, which are one.
+        // Alternate between the object and the name, which mean the same function.
         let function = Arc::clone(&self.functions[name]);
         let panicked = caught(|| {
             let _scope = match depth % 2 {
@@ -234,7 +234,7 @@ proptest! {
         program.run(&steps);
         drop(guard);
         check(&hook, &program)?;
-        // What is freed after the profile still counts.
+        // Blocks that are freed after the profile still count.
         let held = std::mem::take(&mut program.held);
         drop(held);
         program.blocks.clear();

@@ -11,12 +11,12 @@ fn printed(hook: &CupyMemoryProfileHook, unit: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// `number` of a unit of `1 << shift` bytes, in whole blocks.
+/// Returns `number` units of `1 << shift` bytes, rounded down to whole blocks.
 fn bytes(number: f64, shift: u32) -> u64 {
     (number * (1u64 << shift) as f64) as u64 / BLOCK_UNIT * BLOCK_UNIT
 }
 
-/// A function of the example: what it takes from the device in its first call, from the cache in the others.
+/// A function of the example. Its first call allocates from the device, the others from the cache.
 struct Trained {
     name: &'static str,
     used: u64,
@@ -41,7 +41,7 @@ impl Trained {
     }
 }
 
-/// Chainer's documentation of `CupyMemoryProfileHook` has this output.
+/// The output in Chainer's documentation of `CupyMemoryProfileHook`.
 #[test]
 fn chainers_example() {
     let (hook, pool) = (profile(), pool());
@@ -76,7 +76,7 @@ SoftmaxCrossEntropy     0.01GB         5.08MB        1300
     assert!(hook.summary().iter().all(|row| row.live_bytes == 0 && row.freed_bytes == row.used_bytes));
 }
 
-/// Two calls, most of whose memory was in the cache, and one that takes nothing.
+/// Two calls that mostly use cached memory, and one call without memory.
 fn two_rows() -> std::sync::Arc<CupyMemoryProfileHook> {
     let (hook, pool) = (profile(), pool());
     let (used, acquired) = (bytes(5.16, 30), bytes(179.98, 20));
@@ -167,7 +167,7 @@ fn an_unknown_unit_is_an_error() {
     }
 }
 
-/// A call that keeps half of what it took, one in another phase, and one that panics.
+/// A call that keeps half of its memory, a call in another phase, and a call that panics.
 fn small() -> std::sync::Arc<CupyMemoryProfileHook> {
     let (hook, pool) = (profile(), pool());
     let _guard = function::register(hook.clone()).unwrap();

@@ -1,4 +1,4 @@
-//! The same program on a GPU: on one that is only a counter, and on this machine's own, where it has one.
+//! The same program on GPUs: on the phantom GPU, and on this machine's GPU if it has one.
 #![cfg(feature = "cuda")]
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ fn a_machine_without_a_driver_says_so() {
     assert!(said.contains("there is no CUDA driver") || matches!(e, DeviceError::Driver { .. }), "{said}");
 }
 
-/// Sizes and counts do not depend on the device; addresses and what the driver keeps for itself do.
+/// Sizes and counts do not depend on the device. Addresses and the driver's overhead do.
 #[test]
 fn a_program_counts_the_same_on_a_gpu() {
     on_a_gpu(|gpu| {
@@ -55,7 +55,7 @@ fn a_program_counts_the_same_on_a_gpu() {
     });
 }
 
-/// The driver's marks: without work, so that it does not show that anybody waits; `waiting.rs` does.
+/// Driver events on a stream without work, so nothing waits; `waiting.rs` tests waiting.
 #[test]
 fn a_stream_of_a_gpu_is_marked() {
     on_a_gpu(|gpu| {
@@ -69,7 +69,7 @@ fn a_stream_of_a_gpu_is_marked() {
     });
 }
 
-/// Two GPUs of which each byte is known.
+/// Two phantom GPUs with exactly known memory use.
 #[test]
 fn a_device_takes_of_its_own_gpu_what_it_is_asked_for() {
     on_phantom(2, || {
@@ -77,7 +77,7 @@ fn a_device_takes_of_its_own_gpu_what_it_is_asked_for() {
         let is = phantom_gpu(1);
         assert_eq!((CudaDevice::count().unwrap(), second.name().unwrap()), (2, is.name));
         assert_eq!(second.memory_info().unwrap().total, is.total_bytes);
-        // Beside the contexts, in MiB.
+        // Bytes used beyond the contexts, in MiB.
         let taken = || {
             [&first, &second]
                 .map(|gpu| (gpu.memory_info().unwrap().used() - is.context_bytes) as f64 / MIB as f64)
@@ -86,7 +86,7 @@ fn a_device_takes_of_its_own_gpu_what_it_is_asked_for() {
         let block = second.allocate(100 * MIB).unwrap();
         assert_eq!(taken(), [0.0, 100.0]);
 
-        // Addresses are none of its bytes, and pages are.
+        // Reserved addresses use no memory, mapped pages do.
         let pages = second.virtual_memory().unwrap();
         let range = pages.reserve(64 * MIB).unwrap();
         assert_eq!(taken(), [0.0, 100.0]);
@@ -115,17 +115,20 @@ fn what_a_driver_refuses_is_told() {
         let before = gpu.memory_info().unwrap();
         let more = before.free + 2 * MIB;
         assert_eq!(gpu.allocate(more), Err(DeviceError::OutOfMemory { size: more }));
-        // Half of the pages are there before the memory is all.
+        // Half of the pages are mapped before memory runs out.
         let pages = gpu.virtual_memory().unwrap();
         let (range, page) = (pages.reserve(2 * before.total).unwrap(), before.total / 4);
         assert_eq!(pages.map(range, 8 * page, page), Err(DeviceError::OutOfMemory { size: page }));
         assert_eq!(gpu.memory_info().unwrap(), before);
         let foreign = gpu.record_event(4096).unwrap_err();
-        assert_eq!(foreign.to_string(), "stream 0x1000 is not one of this device's");
+        assert_eq!(
+            foreign.to_string(),
+            "stream 0x1000 does not belong to this device; pass it to adopt_stream first"
+        );
     });
 }
 
-/// Also where another library keeps the context.
+/// Also if another library keeps the context alive.
 #[test]
 fn a_device_that_is_dropped_gives_everything_back() {
     on_phantom(1, || {

@@ -1,5 +1,5 @@
-//! CuPy's own pool and hooks beside ours, on one program: the same events, the same bytes. It needs an interpreter with CuPy that
-//! `VRAMSCOPE_CUPY_PYTHON` names, and no GPU: addresses are made up. python/tests/test_cupy_pool.py compares addresses, too.
+//! Runs one program on CuPy's pool and hooks and on ours: events and bytes must be equal. This needs an interpreter with CuPy, named by
+//! `VRAMSCOPE_CUPY_PYTHON`, but no GPU: addresses are made up. python/tests/test_cupy_pool.py also compares addresses.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,7 @@ use crate::python::python;
 
 const LIMIT: u64 = 4096 * MIB;
 
-/// Runs the steps on its standard input: `m` and a size allocates, `f` and a number frees that allocation, `c`
-/// empties the cache.
+/// Runs the steps from standard input: `m` and a size allocates, `f` and an index frees that allocation, `c` empties the cache.
 const SCRIPT: &str = "\
 import sys, cupy
 class Log(cupy.cuda.MemoryHook):
@@ -44,7 +43,7 @@ with Log():
     for number in range(len(held)): held[number] = None
 ";
 
-/// The same lines from our hook.
+/// Prints the same lines from our hook.
 #[derive(Default)]
 struct Log(Mutex<String>);
 
@@ -77,8 +76,8 @@ impl MemoryHook for Log {
     }
 }
 
-/// A program that splits, joins, runs into the limit and empties the cache. Its sizes are many: of free blocks of one size, CuPy takes
-/// the one whose object in Python has the lowest address.
+/// A program that splits and joins blocks, reaches the limit and empties the cache. Its sizes rarely repeat: among free blocks of one size,
+/// CuPy takes the block whose Python object has the lowest address.
 fn program() -> String {
     let mut steps = String::new();
     let mut state = 1u64;
@@ -133,7 +132,10 @@ fn ours(program: &str) -> String {
 fn the_same_program_gives_cupys_events_and_bytes() {
     let program = program();
     let ours = ours(&program);
-    assert!(ours.contains("Out of memory allocating") && ours.contains("free_post"), "it shows something");
+    assert!(
+        ours.contains("Out of memory allocating") && ours.contains("free_post"),
+        "the program covers failures and frees"
+    );
     let Some(interpreter) = vramscope_testing::interpreter("cupy", "VRAMSCOPE_CUPY_PYTHON") else { return };
     let theirs = python(&interpreter, SCRIPT, program.as_bytes());
     let different = theirs.lines().zip(ours.lines()).enumerate().find(|(_, (theirs, ours))| theirs != ours);

@@ -1,7 +1,7 @@
-//! Processes that are forked from one that has a pool: nothing hangs there, and nothing of the parent's is touched.
+//! Forked processes of a process with a pool: a child never hangs and never touches the parent's resources.
 //!
-//! The parent is a process of its own, so that a child that hangs is found and ended.
-#![allow(unsafe_code, reason = "nothing safe forks")]
+//! The parent is a separate process, so that a hanging child is found and killed.
+#![allow(unsafe_code, reason = "forking is unsafe")]
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -21,20 +21,20 @@ use vramscope_trace::formats;
 
 use crate::torch_2_11;
 
-/// Which parent to be, and where it writes; only the tests set it.
+/// The parent to run and its output file; set only by the tests.
 const PARENT: &str = "VRAMSCOPE_TEST_FORK";
 
-/// How long a child may take, on a machine however busy. It does what takes microseconds.
+/// Maximum time of a child on a busy machine. Its work takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn new_pool() -> MemoryPool {
     MemoryPool::on_host(torch_2_11(), 1 << 30).unwrap()
 }
 
-/// Runs `child` in a forked process; true where it returned true, false where it did not or hung.
+/// Runs `child` in a forked process. Returns true if `child` returned true, false if it failed or hung.
 fn forked(child: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child calls the C library's allocator, which glibc keeps sound over a fork, and ends without
-    // running what the parent registered for its end.
+    // SAFETY: the child calls the C library's allocator, which glibc keeps usable after a fork, and exits without running the parent's exit
+    // handlers.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0);
     if pid == 0 {
@@ -46,13 +46,13 @@ fn forked(child: impl FnOnce() -> bool) -> bool {
     let begin = Instant::now();
     let mut status = 0;
     loop {
-        // SAFETY: the process is this one's child and was not waited for; `status` is there to be written.
+        // SAFETY: the process is a child of this process that is not reaped yet; `status` is writable.
         let ended = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) };
         if ended == pid {
             return libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
         }
         if begin.elapsed() > PATIENCE {
-            // SAFETY: as above: the number is still that child's.
+            // SAFETY: as above: the id still belongs to that child.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             return false;
         }
@@ -60,7 +60,7 @@ fn forked(child: impl FnOnce() -> bool) -> bool {
     }
 }
 
-/// Runs one of the parents below as a process of its own, with a file to write to.
+/// Runs one of the parents below as a separate process that writes to `file`.
 fn parent(name: &str, file: &Path) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["fork::parents", "--exact", "--nocapture"])
@@ -88,7 +88,7 @@ fn stream_to(file: &Path) -> HistoryOptions {
     HistoryOptions { stream_to: Some(file.to_owned()), ..HistoryOptions::default() }
 }
 
-/// Forks while other threads allocate, free, name regions and register hooks.
+/// Forks while other threads allocate, free, annotate regions and register hooks.
 fn busy(file: &Path) {
     let pool = new_pool();
     pool.record_memory_history(&stream_to(file)).unwrap();
@@ -111,7 +111,7 @@ fn busy(file: &Path) {
         for i in 0..200u64 {
             let block = pool.malloc(1000 + i).unwrap();
             let (region, scope) = (pool.annotate("forked"), pool.peak_scope());
-            // Leaked in the parent, each time: what the child drops, the parent must not drop first.
+            // The parent leaks these each time: it must not drop them before the child does.
             let held = std::mem::ManuallyDrop::new((block, region, scope, pool.clone()));
             let child = || {
                 let (block, region, scope, pool) = std::mem::ManuallyDrop::into_inner(held);
@@ -130,7 +130,7 @@ fn busy(file: &Path) {
     });
 }
 
-/// The child drops the last handles that it has: of allocations, of the hook, of the pool and its stream.
+/// The child drops the last handles of allocations, of a hook, and of a pool with its stream.
 fn dropping(file: &Path) {
     for i in 0..20 {
         let pool = new_pool();
@@ -141,7 +141,7 @@ fn dropping(file: &Path) {
         let mut held = Some((pool, hook, blocks, region));
         let ok = forked(|| {
             drop(held.take());
-            // A pool of its own is as good as any, also on the file of the parent, once that has ended.
+            // The child's pool works normally, but the parent still has the file locked.
             let pool = new_pool();
             let block = pool.malloc(1000).unwrap();
             let busy = matches!(pool.record_memory_history(&stream_to(file)), Err(HistoryError::Busy { .. }));
@@ -159,7 +159,7 @@ fn dropping(file: &Path) {
     }
 }
 
-/// The child drops a monitor, a tracker with a log, an endpoint and a live server: none of their threads is there.
+/// The child drops a monitor, a tracker with a log, an endpoint and a live server, whose threads do not exist there.
 fn watched(file: &Path) {
     for round in 0..10 {
         let pool = new_pool();
@@ -176,7 +176,7 @@ fn watched(file: &Path) {
         let socket = file.with_extension(format!("{round}"));
         let options = LiveOptions { path: Some(socket.clone()), ..LiveOptions::default() };
         let live = LiveServer::start(source, options).unwrap();
-        // The beginning, and the first look, which its thread writes.
+        // The first line, and the first sample, which the tracker's thread writes.
         while std::fs::read_to_string(file).unwrap().lines().count() < 2 {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -187,7 +187,7 @@ fn watched(file: &Path) {
             true
         });
         assert!(ok, "round {round}");
-        // The parent's are there as before.
+        // The parent's resources are unchanged.
         assert_eq!(std::fs::read(file).unwrap(), log);
         assert!(socket.exists());
         let mut connection = std::net::TcpStream::connect(address).unwrap();
@@ -204,8 +204,8 @@ fn watched(file: &Path) {
     }
 }
 
-/// Forks while other threads profile calls, look for leaks and enter phases, and so hold those locks every now and then. The
-/// child drops the call, the leak call and the phase that are open on the thread that forked.
+/// Forks while other threads profile calls, look for leaks and enter phases, so their locks are sometimes held. The child drops the call,
+/// the leak call and the phase that are open on the forking thread.
 fn profiled(file: &Path) {
     let pool = new_pool();
     let source = PoolSource::new(&pool, 0).unwrap();
@@ -231,7 +231,7 @@ fn profiled(file: &Path) {
         }
         let mut failed = 0;
         for _ in 0..100 {
-            // Leaked in the parent, each time: what the child drops, the parent must not drop first.
+            // The parent leaks these each time: it must not drop them before the child does.
             let held = std::mem::ManuallyDrop::new((
                 profiler.profile_context("forked"),
                 leaks.call("forked"),
@@ -246,7 +246,7 @@ fn profiled(file: &Path) {
         going.store(false, Ordering::Relaxed);
         assert_eq!(failed, 0);
     });
-    // A child whose tracker has no other owner drops that too.
+    // A child also drops a tracker that has no other owner.
     let mut held = Some((profiler, leaks, tracker));
     assert!(forked(|| {
         drop(held.take());
@@ -261,7 +261,7 @@ fn a_child_may_drop_the_calls_and_phases_that_are_open_in_its_parent() {
     parent("profiled", &file);
     let log = std::fs::read_to_string(file).unwrap();
     let forked = |event: &str| {
-        // Each is inside those that were leaked before it.
+        // Each phase lies inside the phases that leaked before it.
         let is_it = |line: &&str| line.contains(event) && line.contains("\"phase\":\"forked");
         log.lines().filter(is_it).count()
     };
@@ -284,7 +284,7 @@ fn forking_while_others_allocate_hangs_no_child() {
     let file = folder.path().join("run");
     parent("busy", &file);
     let recording = formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {}).unwrap();
-    // The parent kept handles for ever, so it is not closed; but it is whole as far as it goes.
+    // The parent leaks handles, so the file is not closed, but its contents are complete.
     assert_eq!(recording.notices.foreign_bytes, 0);
     let later = recording.trace.strings.find("later");
     assert_eq!(later, None, "a child wrote into its parent's recording");

@@ -1,4 +1,4 @@
-//! The recorded history: every argument's meaning, snapshots that others open, and what a killed program leaves.
+//! The recorded history: every option, snapshots that other tools open, and recordings of killed programs.
 
 use std::sync::{Arc, Mutex};
 
@@ -53,7 +53,7 @@ fn a_pool_says_whether_a_device_of_it_is_recorded() {
     }
 }
 
-/// Order facts of PyTorch: segment_alloc before its alloc, free_completed right after free_requested.
+/// PyTorch's order: segment_alloc before its alloc, free_completed right after free_requested.
 #[test]
 fn events_are_those_of_pytorch_in_its_order() {
     let pool = pool();
@@ -137,7 +137,7 @@ fn one_device_can_be_recorded_alone() {
     assert_eq!(none.unwrap_err().to_string(), "the pool has no device 2");
 }
 
-/// `stacks="python"`: only what the source supplies.
+/// With `stacks="python"`, only the source's frames.
 #[test]
 fn a_source_supplies_frames() {
     struct Python;
@@ -234,10 +234,14 @@ fn an_out_of_memory_is_recorded_and_its_observers_may_dump() {
     let oom = events.iter().find(|e| e.action == Action::Oom).unwrap();
     assert_eq!((oom.address, oom.size), (24 * MIB, 30 * MIB + 512));
     assert_eq!(trace.devices[0].blocks.iter().filter(|b| b.state.is_active()).count(), 1, "before unwinding");
-    assert_eq!((pool.statistics().num_ooms, seen.lock().unwrap().len()), (2, 1), "its own is not told");
+    assert_eq!(
+        (pool.statistics().num_ooms, seen.lock().unwrap().len()),
+        (2, 1),
+        "no observer runs for the observer's request"
+    );
 }
 
-/// A program that uses everything a snapshot can hold.
+/// A program that uses every feature of a snapshot.
 fn eventful(pool: &MemoryPool) -> Vec<vramscope_allocator::Allocation> {
     let _region = pool.annotate("train");
     let mut kept = Vec::new();
@@ -277,7 +281,7 @@ fn a_dump_reads_back_as_the_snapshot() {
     }
 }
 
-/// The state that the reader of a stream finds is the one that the pool had.
+/// The state at the end of a stream equals the pool's state.
 #[test]
 fn a_streamed_recording_ends_as_the_pool_does() {
     for policy in configurations() {
@@ -296,7 +300,7 @@ fn a_streamed_recording_ends_as_the_pool_does() {
         record(&pool, HistoryOptions { enabled: None, ..HistoryOptions::default() });
         let read = formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {}).unwrap();
         let streamed = &read.trace.devices[0];
-        assert!(streamed.events.len() > 400, "a stream has no bound: {}", streamed.events.len());
+        assert!(streamed.events.len() > 400, "a stream has no limit: {}", streamed.events.len());
         let layout = |d: &vramscope_trace::DeviceTrace| -> Vec<_> {
             let segments =
                 d.segments.iter().map(|s| (s.address, s.total_size, s.stream, s.pool, s.active_size));
@@ -320,10 +324,10 @@ fn a_file_that_cannot_be_written_is_named() {
     let options = HistoryOptions { stream_to: Some(nowhere), ..HistoryOptions::default() };
     assert!(pool.record_memory_history(&options).is_err());
     drop(pool.malloc(1).unwrap());
-    assert!(actions(&pool.snapshot().unwrap()).is_empty(), "nothing was begun");
+    assert!(actions(&pool.snapshot().unwrap()).is_empty(), "no recording started");
 }
 
-/// Memory outlives the pool, and goes back with its last user.
+/// Memory outlives the pool, and is released with its last user.
 #[test]
 fn allocations_outlive_the_pool() {
     let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));
@@ -333,7 +337,7 @@ fn allocations_outlive_the_pool() {
     let used = || gpu.memory_info().unwrap().used() / MIB;
     assert_eq!(used(), 62);
     drop(pool);
-    assert_eq!(used(), 60, "the cache went back");
+    assert_eq!(used(), 60, "the cache was released");
     drop(a);
     drop(b);
     assert_eq!(used(), 0);
@@ -343,7 +347,7 @@ fn read(file: &std::path::Path) -> formats::Recording {
     formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap()
 }
 
-/// A program that ends, or drops its pool, has not to say so.
+/// Dropping the pool completes the file.
 #[test]
 fn a_stream_is_completed_when_its_pool_is_gone() {
     let folder = tempfile::tempdir().unwrap();
@@ -366,12 +370,12 @@ fn a_file_is_not_streamed_to_twice() {
     record(&pool, options.clone());
     drop(pool.malloc(1).unwrap());
     let again = pool.record_memory_history(&options).unwrap_err().to_string();
-    assert!(again.ends_with("a: is being written already; give another name"), "{again}");
+    assert!(again.ends_with("a: another recording writes to this file; choose another name"), "{again}");
     drop(pool);
     assert_eq!(read(&folder.path().join("a")).trace.devices[0].events.len(), 5);
 }
 
-/// Ending the recording of one device leaves the file of the others open.
+/// Ending the recording of one device leaves the file open for the others.
 #[test]
 fn one_device_stops_and_the_other_goes_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -420,7 +424,7 @@ fn a_source_that_panics_loses_no_memory() {
     assert_eq!(stack_of(&pool.snapshot().unwrap(), Action::Alloc).unwrap(), "f");
 }
 
-/// A device that panics where a block is on its way back.
+/// A device that panics during a free.
 #[test]
 fn marks_that_panic_lose_no_memory() {
     struct Panics(VirtualDevice);
@@ -467,7 +471,7 @@ fn marks_that_panic_lose_no_memory() {
     block.record_stream(8).unwrap();
     assert_eq!(
         block.record_stream(99).unwrap_err().to_string(),
-        "stream 0x63 is not one of this device's; tell it of the stream first"
+        "stream 0x63 does not belong to this device; register it with the device first"
     );
     drop(block);
     drop(pool.malloc(1).unwrap());
@@ -475,7 +479,7 @@ fn marks_that_panic_lose_no_memory() {
     assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));
 }
 
-/// Blocks that wait are waited for when nobody will look again.
+/// When the pool is dropped, blocks that still wait for a stream are waited for.
 #[test]
 fn a_block_that_waits_goes_back_after_the_pool_is_gone() {
     let gpu = Arc::new(VirtualDevice::with_capacity(1 << 30));

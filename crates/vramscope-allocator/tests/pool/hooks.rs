@@ -11,13 +11,13 @@ use vramscope_allocator::{AllocError, Device, DeviceError, Limit, MemoryPool, Po
 
 use crate::MIB;
 
-/// The first address of a `VirtualDevice`, from which addresses are counted here.
+/// The first address of a `VirtualDevice`; the tests print addresses relative to it.
 const BASE: u64 = 0x7f00_0000_0000;
 
-/// What a test does inside a callback.
+/// A closure that a test runs inside a callback.
 type Act = Box<dyn Fn() -> Result<(), BoxedError> + Send + Sync>;
 
-/// Writes down what it is told, and does at one event what a test wants.
+/// Logs its callbacks, and runs the test's closure at one of them.
 struct Log {
     name: &'static str,
     lines: Arc<Mutex<Vec<String>>>,
@@ -89,7 +89,7 @@ fn pool_of(capacity: u64) -> MemoryPool {
     MemoryPool::new(&Policy::cupy(), vec![Arc::new(VirtualDevice::with_capacity(capacity))]).unwrap()
 }
 
-/// `MemoryHook`'s own description: malloc around alloc, and free around giving back.
+/// As `MemoryHook` documents: malloc around alloc, and free around the actual free.
 #[test]
 fn callbacks_nest_and_come_in_the_order_of_registration() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
@@ -115,7 +115,7 @@ fn callbacks_nest_and_come_in_the_order_of_registration() {
     );
 }
 
-/// `SingleDeviceMemoryPool.malloc`: a cached chunk needs no device.
+/// `SingleDeviceMemoryPool.malloc`: a cached chunk needs no device allocation.
 #[test]
 fn a_cached_block_has_no_alloc_callbacks() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
@@ -126,7 +126,7 @@ fn a_cached_block_has_no_alloc_callbacks() {
     drop(block);
 }
 
-/// `_try_malloc`: the device is asked three times within one malloc, each time with both callbacks.
+/// `_try_malloc`: one malloc tries the device three times, each time with both callbacks.
 #[test]
 fn out_of_memory_asks_three_times_and_gives_zeros() {
     let (lines, pool) = (Lines::default(), pool_of(4 * MIB));
@@ -144,7 +144,7 @@ fn out_of_memory_asks_three_times_and_gives_zeros() {
     assert_eq!(*collections.lock().unwrap(), 1, "memory is collected before the third attempt");
 }
 
-/// What the collector frees is used: CuPy calls `gc.collect()` before the third attempt.
+/// Memory that the collector frees is used: CuPy calls `gc.collect()` before the third attempt.
 #[test]
 fn memory_freed_by_a_callback_serves_the_request() {
     let (lines, pool) = (Lines::default(), pool_of(4 * MIB));
@@ -158,7 +158,7 @@ fn memory_freed_by_a_callback_serves_the_request() {
     drop(block);
 }
 
-/// `_try_malloc`: beyond the limit the device is not asked at all.
+/// `_try_malloc`: beyond the limit there is no device allocation.
 #[test]
 fn beyond_the_limit_there_are_no_alloc_callbacks() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
@@ -172,7 +172,7 @@ fn beyond_the_limit_there_are_no_alloc_callbacks() {
         "Out of memory allocating 512 bytes (allocated so far: 4,096 bytes, limit set to: 4,096 bytes)."
     );
     assert_eq!(take(&lines), ["a.malloc_pre 512 512", "a.malloc_post 512 512 0 0"]);
-    // What is only cached makes room.
+    // The pool releases cached memory to make room.
     drop(block);
     drop(pool.malloc(512).unwrap());
     let larger = pool.malloc(4096).unwrap();
@@ -217,7 +217,7 @@ fn another_error_of_the_device_ends_the_request() {
     );
 }
 
-/// `MemoryHook.__enter__`: one hook of a name for each thread; the same instance is no exception.
+/// `MemoryHook.__enter__`: a thread has one hook per name, even if it is the same instance.
 #[test]
 fn a_name_is_registered_once() {
     let lines = Lines::default();
@@ -233,7 +233,7 @@ fn a_name_is_registered_once() {
     drop(register(hook).unwrap());
 }
 
-/// A hook is given back whole when its guard is gone.
+/// Dropping the guard drops the registry's reference to the hook.
 #[test]
 fn a_removed_hook_is_held_by_nobody() {
     let hook = Arc::new(Log::new("a", &Lines::default()));
@@ -243,7 +243,7 @@ fn a_removed_hook_is_held_by_nobody() {
     assert_eq!(Arc::strong_count(&hook), 1);
 }
 
-/// The loop over preprocess callbacks is outside the `try`: no postprocess callback follows its error.
+/// The loop over preprocess callbacks is outside the `try`: its error has no postprocess callback.
 #[test]
 fn an_error_in_malloc_preprocess_stops_everything() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
@@ -332,7 +332,7 @@ fn a_panic_of_the_device_leaves_the_pool_as_it_was() {
     *device.1.lock().unwrap() = true;
     let panicked = catch_unwind(AssertUnwindSafe(|| pool.malloc(4096).unwrap()));
     assert!(panicked.is_err());
-    // A refused free keeps the block in the cache, and the error says so.
+    // A refused free keeps the block in the cache and returns an error.
     assert_eq!(pool.free_all_blocks().unwrap_err().to_string(), "cuMemFree failed: no");
     assert_eq!((pool.used_bytes(), pool.total_bytes(), pool.n_free_blocks()), (512, 1536, 1));
     *device.1.lock().unwrap() = false;
@@ -376,7 +376,7 @@ fn a_free_on_another_thread_is_seen_once_by_everyone_concerned() {
     assert_eq!(seen.len(), 6);
 }
 
-/// A request of no bytes: as in CuPy no address and no free, but an id of its own.
+/// A request of zero bytes: as in CuPy no address and no free, but with an id.
 #[test]
 fn a_request_of_no_bytes_has_no_address_and_is_never_freed() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
@@ -390,7 +390,7 @@ fn a_request_of_no_bytes_has_no_address_and_is_never_freed() {
     assert_eq!((pool.total_bytes(), pool.statistics().num_allocations), (0, 0));
 }
 
-/// CuPy's `pmem_id` is an address, which Python gives to the next object.
+/// CuPy's `pmem_id` is an address, which Python reuses for the next object.
 #[test]
 fn ids_are_never_used_again() {
     let pool = pool_of(64 * MIB);
@@ -417,13 +417,13 @@ fn a_callback_may_register_hooks_and_allocate() {
     })))
     .unwrap();
     let first = pool.malloc(512).unwrap();
-    assert!(take(&lines).iter().all(|l| l.starts_with("a.")), "it holds from the next event on");
+    assert!(take(&lines).iter().all(|l| l.starts_with("a.")), "the change takes effect with the next event");
     drop(first);
     assert!(take(&lines).contains(&"b.free_pre 512 @0 id".to_owned()));
     guards.lock().unwrap().clear();
 }
 
-/// An allocation that was told of is told of when it ends, wherever that is.
+/// If hooks saw an allocation, they see its free, even inside a callback.
 #[test]
 fn a_free_inside_a_callback_is_seen() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));
@@ -486,7 +486,7 @@ fn device_ids_are_those_of_the_device() {
     assert_eq!(printed.lines().filter(|l| l.contains("\"device_id\":1,")).count(), 3, "{printed}");
 }
 
-/// The lines of CuPy's documentation, but for address and id.
+/// The lines of CuPy's documentation, except for address and id.
 #[test]
 fn debug_print_writes_json_lines_with_cupys_keys() {
     let pool = pool_of(64 * MIB);
@@ -528,10 +528,13 @@ fn a_writer_that_fails_ends_the_printing_and_nothing_else() {
     assert_eq!(hook.error(), Some(std::io::ErrorKind::StorageFull));
 }
 
-/// A pool's hook is let go of with its guard, and may own memory of the pool.
+/// Dropping its guard drops a pool's hook, which may own memory of the pool.
 #[test]
 fn a_pools_hook_is_dropped_with_its_guard() {
-    struct Owns(#[expect(dead_code, reason = "it is only held")] vramscope_allocator::Allocation);
+    struct Owns(
+        #[expect(dead_code, reason = "the field only keeps the memory alive")]
+        vramscope_allocator::Allocation,
+    );
     impl MemoryHook for Owns {}
     let pool = pool_of(64 * MIB);
     let hook: Arc<dyn MemoryHook> = Arc::new(Owns(pool.malloc(512).unwrap()));
@@ -541,7 +544,7 @@ fn a_pools_hook_is_dropped_with_its_guard() {
     drop(pool.malloc(512).unwrap());
 }
 
-/// Registered for the thread and for the pool, a hook is told once.
+/// A hook that is registered for the thread and for the pool runs once.
 #[test]
 fn a_hook_registered_twice_is_told_once() {
     let (lines, pool) = (Lines::default(), pool_of(64 * MIB));

@@ -1,5 +1,4 @@
-//! Random programs under every policy: what the pool holds and counts is checked by code that knows nothing
-//! of how it works.
+//! Random programs under every policy. Independent checks verify the pool's layout and counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use vramscope_trace::{Action, BlockState, DeviceTrace, Trace};
 
 use crate::{MIB, torch};
 
-/// One step of a program. Numbers choose among what is there.
+/// One step of a program. Indices select from the live objects.
 #[derive(Debug, Clone)]
 enum Step {
     Malloc { stream: u64, size: u64 },
@@ -57,7 +56,7 @@ fn policy() -> impl Strategy<Value = Policy> {
         "expandable_segments:True,roundup_power2_divisions:[4:1,16:2,>:8]",
         "max_split_size_mb:24,garbage_collection_threshold:0.6,per_process_memory_fraction:0.9",
         "max_split_size_mb:24,max_non_split_rounding_mb:40",
-        // PyTorch refuses these; here they must do no harm.
+        // PyTorch refuses these; the pool must handle them safely.
         "max_split_size_mb:24,large_segment_size_mb:32",
         "max_split_size_mb:5",
         "large_segment_size_mb:8",
@@ -70,14 +69,14 @@ fn policy() -> impl Strategy<Value = Policy> {
     ]
 }
 
-/// A live allocation as the program knows it.
+/// A live allocation of the program.
 struct Live {
     allocation: Allocation,
     requested: u64,
 }
 
-/// Blocks tile their segments, segments do not overlap, no two neighbours are free, and what the program holds
-/// is what the pool says is in use.
+/// Checks that blocks tile their segments, segments do not overlap, no two neighbors are free, and the program's allocations are the pool's
+/// live blocks.
 fn check_layout(device: &DeviceTrace, live: &[Live], pending: bool) {
     let mut end = 0;
     let mut active = BTreeMap::new();
@@ -105,13 +104,13 @@ fn check_layout(device: &DeviceTrace, live: &[Live], pending: bool) {
         assert_eq!((block.size, block.requested_size), (allocation.size(), *requested));
         assert!(allocation.size() >= *requested);
     }
-    assert!(pending || active.is_empty(), "active blocks nobody has: {active:?}");
+    assert!(pending || active.is_empty(), "active blocks that the program does not have: {active:?}");
     if !live.is_empty() {
         assert!(active.values().all(|b| b.state == BlockState::ActivePendingFree));
     }
 }
 
-/// Sums over what is there.
+/// Checks the current values against sums over blocks and segments.
 fn check_current(device: &DeviceTrace, live: &[Live], s: &Statistics) {
     let reserved: u64 = device.segments.iter().map(|segment| segment.total_size).sum();
     let active: u64 = device.blocks.iter().filter(|b| b.state.is_active()).map(|b| b.size).sum();
@@ -130,7 +129,7 @@ fn check_current(device: &DeviceTrace, live: &[Live], s: &Statistics) {
     }
 }
 
-/// Requested and reserved bytes counted from the recorded events alone: (peak, sum of rises) of each.
+/// Recounts requested and reserved bytes from the recorded events: (peak, sum of allocations) of each.
 fn recount(device: &DeviceTrace) -> [(u64, u64); 2] {
     let (mut now, mut out) = ([0u64; 2], [(0, 0); 2]);
     for event in device.events.iter() {
@@ -152,25 +151,25 @@ fn recount(device: &DeviceTrace) -> [(u64, u64); 2] {
     out
 }
 
-/// Peaks of allocated and active bytes as the analysis of a recording finds them, which knows what was asked
-/// for and where, and follows the layout.
+/// Returns the peaks of allocated and active bytes by the analysis of a recording, which follows the layout from the requests and
+/// addresses.
 fn analysed_peaks(trace: &Arc<Trace>) -> (u64, u64) {
     let history = History::of(trace, 0);
     let peaks = history.peaks();
     (peaks.allocated.bytes, peaks.active.bytes)
 }
 
-/// A recording of such a run says all that decides where blocks lie.
+/// Whether a recording of such a run contains everything that determines block addresses.
 fn is_told(policy: &Policy, s: &Statistics) -> bool {
     let conf = policy.settings().conf_text.unwrap_or_default();
     let is_accepted = policy.release().is_none()
         || vramscope_trace::TorchSettings::parse_for(&conf, TorchRelease::new(2, 15)).is_ok();
-    // Addresses that were reserved for a request that then failed are recorded nowhere.
+    // Addresses that were reserved for a failed request are not recorded.
     let hides_addresses = policy.expandable_segments && s.num_ooms > 0;
     is_accepted && !hides_addresses
 }
 
-/// The recording, replayed under its own settings, is what was recorded, to the last segment event and block.
+/// Checks that a replay under the recorded settings reproduces every segment event and block.
 fn check_replay(trace: &Arc<Trace>, s: &Statistics, was_reset: bool) {
     let history = History::of(trace, 0);
     let replay = Replay::of(&history).unwrap();
@@ -203,12 +202,12 @@ fn recording() -> HistoryOptions {
     HistoryOptions { context: None, ..HistoryOptions::default() }
 }
 
-/// Of a program on one thread, every event with its stack: it tells who gave memory back.
+/// Records every event with its stack. In a program with one thread, stacks show which call released memory.
 fn recording_stacks() -> HistoryOptions {
     HistoryOptions::default()
 }
 
-/// 300 programs, or as many as `PROPTEST_CASES` says.
+/// 300 programs, or the number in `PROPTEST_CASES`.
 fn cases() -> ProptestConfig {
     let default = ProptestConfig::default();
     if std::env::var_os("PROPTEST_CASES").is_some() {
@@ -228,7 +227,7 @@ proptest! {
         pool.record_memory_history(&recording_stacks()).unwrap();
         let private = pool.private_pool();
         let mut live: Vec<Live> = Vec::new();
-        // What a naive counter sees: the highest sums after each step, since peaks were last reset.
+        // A naive count: the highest sums after each step, since the last reset of peaks.
         let (mut peak_allocated, mut peak_requested, mut pending, mut was_reset) = (0, 0, false, false);
         let mut scopes = Vec::new();
         for (i, step) in steps.into_iter().enumerate() {
@@ -249,7 +248,7 @@ proptest! {
                     let (before, releasable) = (pool.total_bytes(), pool.releasable_bytes());
                     pool.free_all_blocks().unwrap();
                     let given = before - pool.total_bytes();
-                    // What waited for a stream is waited for first.
+                    // The pool also waits for blocks that streams still use.
                     prop_assert!(given == releasable || pending && given > releasable);
                 }
                 Step::ResetPeaks => {
@@ -285,7 +284,7 @@ proptest! {
         if is_told(&policy, &s) {
             check_replay(&trace, &s, was_reset);
         }
-        // Everything goes back.
+        // Everything is released.
         for stream in 0..3 {
             gpu.set_busy(stream, false);
         }
@@ -296,8 +295,8 @@ proptest! {
         prop_assert_eq!(vramscope_allocator::Device::memory_info(&*gpu).unwrap().used(), 0);
     }
 
-    /// What lay there when recording began is rebuilt from the end. What nobody recorded then is how old segments
-    /// are, and where addresses were reserved.
+    /// The state at the start of recording is rebuilt from the end. The age of old segments and the addresses of reserved ranges are not
+    /// recorded.
     #[test]
     fn a_recording_that_begins_late(
         conf in prop::sample::select(vec!["", "max_split_size_mb:21", "roundup_power2_divisions:4"]),
@@ -326,7 +325,7 @@ proptest! {
         let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         let replayed = replay.reproduction.outcome.statistics;
-        // Large blocks that were freed meanwhile may have been larger than was asked for.
+        // Large blocks that were freed in the meantime may have been larger than requested.
         if history.quality.inferred_sizes == 0 {
             prop_assert_eq!(replay.reproduction.divergence, None);
             prop_assert_eq!(replayed.allocated.peak, s.allocated.peak);
@@ -345,7 +344,7 @@ proptest! {
         let pool = MemoryPool::new(&policy, vec![gpu.clone()]).unwrap();
         pool.record_memory_history(&recording()).unwrap();
         let scope = pool.peak_scope();
-        // Each thread frees what another allocated: allocations pass through here.
+        // Threads free each other's allocations, which they exchange here.
         let shared: std::sync::Mutex<Vec<Live>> = std::sync::Mutex::default();
         std::thread::scope(|threads| {
             for steps in &programs {
@@ -377,7 +376,7 @@ proptest! {
                                 shared.lock().unwrap().extend(block);
                             }
                             Step::SetBusy(stream, busy) => gpu.set_busy(stream, busy),
-                            // Looked at while the others work.
+                            // Inspect the pool while the others work.
                             Step::ResetPeaks => {
                                 let s = pool.statistics();
                                 assert!(s.allocated.peak >= s.allocated.current);

@@ -10,10 +10,10 @@ use vramscope_trace::{Action, formats};
 
 use crate::{MIB, torch_2_11};
 
-/// Where the child writes; only the parent sets it.
+/// The child's output file; set only by the parent.
 const FILE: &str = "VRAMSCOPE_TEST_STREAM";
 
-/// The child: allocates until it is killed. Without its file it is no test.
+/// The child process: allocates until it is killed. Without the variable it does nothing.
 #[test]
 fn child() {
     let Some(file) = std::env::var_os(FILE) else { return };
@@ -31,7 +31,7 @@ fn child() {
     }
 }
 
-/// kill -9: what is on disk opens and holds all but the last second.
+/// After kill -9, the file is readable and contains all but the last second.
 #[test]
 fn a_killed_program_loses_at_most_the_last_second() {
     let folder = tempfile::tempdir().unwrap();
@@ -45,22 +45,22 @@ fn a_killed_program_loses_at_most_the_last_second() {
     while !file.exists() {
         std::thread::sleep(Duration::from_millis(10));
     }
-    // Stacks are looked up while it runs, which takes longer on a busy machine.
+    // Stacks are resolved at run time, which takes longer on a busy machine.
     let started = Instant::now();
     while !formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {})
         .is_ok_and(|recording| has_run(&recording) && names_the_program(&recording))
     {
-        assert!(started.elapsed() < Duration::from_secs(120), "no stack was looked up");
+        assert!(started.elapsed() < Duration::from_secs(120), "no stack was resolved");
         std::thread::sleep(Duration::from_millis(100));
     }
-    // SIGKILL: the program gets no chance to do anything.
+    // SIGKILL: the program cannot react.
     child.kill().unwrap();
     let killed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as i64;
     child.wait().unwrap();
     check(&file, killed);
 }
 
-/// Its first and last event are more than a second apart.
+/// Whether the first and last event are more than a second apart.
 fn has_run(recording: &Recording) -> bool {
     let events = recording.trace.devices.first().into_iter().flat_map(|device| device.events.iter());
     let times: Vec<i64> = events.map(|e| e.time_us.unwrap()).collect();
@@ -84,7 +84,7 @@ fn check(file: &Path, killed: i64) {
     assert!(has_run(&recording));
     assert!(times.is_sorted());
     assert!(recording.notices.unclosed);
-    // The end state is that of the last event: what was allocated and not freed.
+    // The end state is that after the last event: the live allocations.
     let mut live = std::collections::BTreeSet::new();
     for event in device.events.iter() {
         match event.action {

@@ -1,4 +1,4 @@
-//! CuPy's words for what a pool holds, and its limits.
+//! CuPy's names for a pool's bytes, and its limits.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ fn pool_of(policy: &Policy, capacity: u64) -> MemoryPool {
     MemoryPool::new(policy, vec![Arc::new(VirtualDevice::with_capacity(capacity))]).unwrap()
 }
 
-/// `MemoryPool.used_bytes`, `free_bytes`, `total_bytes`, `n_free_blocks`, `free_all_blocks`: a chunk that was
-/// split is given back only when all of it is free.
+/// `MemoryPool.used_bytes`, `free_bytes`, `total_bytes`, `n_free_blocks`, `free_all_blocks`: a split chunk is released only when all of it
+/// is free.
 #[test]
 fn a_split_chunk_is_given_back_whole() {
     let pool = pool_of(&Policy::cupy(), 64 * MIB);
@@ -30,7 +30,7 @@ fn a_split_chunk_is_given_back_whole() {
     assert_eq!((pool.total_bytes(), pool.n_free_blocks()), (0, 0));
 }
 
-/// Best fit: the smallest block that is large enough, and of equal ones the lowest address.
+/// Best fit: the smallest block that is large enough; among equal blocks, the lowest address.
 #[test]
 fn the_best_block_serves() {
     let pool = pool_of(&Policy::cupy(), 64 * MIB);
@@ -42,7 +42,7 @@ fn the_best_block_serves() {
     assert_eq!(served.each_ref().map(|b| b.address()), [first, last, middle, large]);
 }
 
-/// What is freed on one stream is not given to another.
+/// A block that was freed on one stream does not serve another stream.
 #[test]
 fn streams_do_not_share_blocks() {
     let pool = pool_of(&Policy::cupy(), 64 * MIB);
@@ -73,10 +73,10 @@ fn limits_are_bytes_or_a_fraction() {
     assert_eq!(error("-1"), "memory limit `-1` is neither a number of bytes nor a percentage such as 50%");
 }
 
-/// Set by the parent alone: what the child expects of its environment.
+/// The expected result of the child; set only by the parent.
 const EXPECTED: &str = "VRAMSCOPE_TEST_LIMIT";
 
-/// The child of the next test, with an environment of its own. Without a word of the parent it is no test.
+/// The child process of the next test, with its own environment. Without the variable it does nothing.
 #[test]
 fn child() {
     let Ok(expected) = std::env::var(EXPECTED) else { return };
@@ -96,7 +96,7 @@ fn child() {
     assert_eq!(said, expected);
 }
 
-/// `CUPY_GPU_MEMORY_LIMIT`, which CuPy's pools obey when they are made (`_parse_limit_string`), for a pool that asks.
+/// `CUPY_GPU_MEMORY_LIMIT`, which CuPy's pools apply when they are created (`_parse_limit_string`), for a pool that opts in.
 #[test]
 fn the_environment_limits_a_pool_that_asks() {
     for (set, expected) in [
@@ -129,7 +129,7 @@ fn the_environment_limits_a_pool_that_asks() {
 
 /// CuPy's deprecated name.
 #[test]
-#[expect(deprecated, reason = "it is what is tested")]
+#[expect(deprecated, reason = "the test covers the deprecated name")]
 fn free_all_free_is_free_all_blocks() {
     let pool = pool_of(&Policy::cupy(), 64 * MIB);
     drop(pool.malloc(1024).unwrap());
@@ -138,7 +138,7 @@ fn free_all_free_is_free_all_blocks() {
     assert_eq!((pool.total_bytes(), pool.n_free_blocks()), (0, 0));
 }
 
-/// `per_process_memory_fraction` bounds reserved bytes, and a request beyond it empties the cache first.
+/// `per_process_memory_fraction` limits reserved bytes, and a request beyond it empties the cache first.
 #[test]
 fn a_fraction_of_the_device_bounds_pytorchs_policy() {
     let policy = torch("per_process_memory_fraction:0.5", TorchRelease::new(2, 11));
@@ -152,7 +152,7 @@ fn a_fraction_of_the_device_bounds_pytorchs_policy() {
     drop(block);
 }
 
-/// A private pool shares nothing, and gives its cache back when nobody can use it again.
+/// A private pool shares no memory, and its cache is released once it is dropped.
 #[test]
 fn private_pools_keep_to_themselves() {
     let pool = pool_of(&torch("", TorchRelease::new(2, 11)), 1024 * MIB);
@@ -165,13 +165,13 @@ fn private_pools_keep_to_themselves() {
     assert_eq!(pool.total_bytes(), 70 * MIB);
     drop(block);
     pool.free_all_blocks().unwrap();
-    assert_eq!(pool.total_bytes(), 40 * MIB, "of the default pool alone");
+    assert_eq!(pool.total_bytes(), 40 * MIB, "only the default pool's cache");
     drop((private, whole));
     pool.free_all_blocks().unwrap();
     assert_eq!(pool.total_bytes(), 0);
 }
 
-/// Peaks of nested scopes are their own, whoever resets the device's.
+/// A scope has its own peaks, independent of resets of the device's peaks.
 #[test]
 fn scopes_nest() {
     let pool = pool_of(&Policy::cupy(), 64 * MIB);

@@ -1,4 +1,4 @@
-//! Memory by source line: the reports of CuPy's documentation and tests, and what goes beyond them.
+//! Memory by source line: the reports of CuPy's documentation and tests, and the additional numbers.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use vramscope_allocator::{Device, MemoryPool, Policy, SourceFrame, StackSource, 
 
 use crate::MIB;
 
-/// A stack that a test moves about in, outermost frame first.
+/// A call stack that a test sets, outermost frame first.
 #[derive(Default)]
 struct Script(Mutex<Vec<SourceFrame>>);
 
@@ -66,8 +66,8 @@ fn the_report_of_cupys_documentation() {
     );
 }
 
-/// `tests/cupy_tests/cuda_tests/memory_hooks_tests/test_line_profile.py`: a freed block of 1000 bytes is in
-/// the pool; one request takes it, another needs the device. And the depth counts the root.
+/// `tests/cupy_tests/cuda_tests/memory_hooks_tests/test_line_profile.py`: the pool has a cached block of 1000 bytes. One request uses it,
+/// another needs the device. The depth includes the root.
 #[test]
 fn a_cached_block_is_used_but_not_acquired() {
     for (max_depth, lines) in [(0, 5), (1, 1), (2, 2)] {
@@ -92,8 +92,7 @@ fn a_cached_block_is_used_but_not_acquired() {
     }
 }
 
-/// CuPy counts a failed request as used and each attempt as acquired.
-/// As CuPy 14: a line that asks for no bytes is in the report.
+/// As in CuPy 14, the report contains a line that requests zero bytes.
 #[test]
 fn a_line_that_asks_for_no_bytes_is_shown() {
     let ((script, hook), pool) = (scripted(), pool());
@@ -121,14 +120,15 @@ fn a_report_without_lines_says_how_to_build_the_program() {
     let _guard = register(hook.clone()).unwrap();
     script.at(&[("??", 0, "app::main")]);
     let _block = pool.malloc(1024).unwrap();
-    let note = "\nno source lines are known: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml\n";
+    let note = "\nno line numbers: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml\n";
     assert!(printed(&hook).ends_with(note), "{}", printed(&hook));
     assert!(full(&hook.report(&LineReportOptions::default())).ends_with(note));
     script.at(&[MAIN]);
     let _block = pool.malloc(1024).unwrap();
-    assert!(!printed(&hook).contains("no source lines"), "{}", printed(&hook));
+    assert!(!printed(&hook).contains("no line numbers"), "{}", printed(&hook));
 }
 
+/// CuPy counts a failed request as used and each attempt as acquired.
 #[test]
 fn failed_requests_count_nothing() {
     let ((script, hook), pool) = (scripted(), pool());
@@ -149,7 +149,7 @@ fn full(report: &LineReport) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Two lines whose peaks are at different times; a free on another thread; a line below the threshold.
+/// Two lines with peaks at different times, a free on another thread, and a line below the threshold.
 fn training(script: &Script, pool: &MemoryPool) -> Vec<vramscope_allocator::Allocation> {
     let main = ("train.py", 1, "<module>");
     let (forward, backward) = (("train.py", 10, "forward"), ("train.py", 20, "backward"));
@@ -190,7 +190,7 @@ fn live_peak_and_freed_bytes_of_each_line() {
         threshold: 1024,
         ..LineReportOptions::default()
     };
-    // The line of both passes is one here: its peaks were counted apart, so the sum is a bound.
+    // One line has two callers here. Their peaks were counted separately, so the sum is an upper bound.
     insta::assert_snapshot!(full(&hook.report(&by_line)), @"
     _root (used 39.50KB, acquired 18.50KB, live 8.00KB, peak 18.50KB, freed 31.50KB)
       layer.py:5:linear (used 30.00KB, acquired 10.00KB, live 0.00B, peak <= 10.00KB, freed 30.00KB)
@@ -228,7 +228,7 @@ fn threads_and_devices_are_told_apart() {
     let (script, hook) = scripted();
     script.at(&[("a.py", 1, "f")]);
     let _guard = pool.register_hook(hook.clone()).unwrap();
-    // The same bytes, one after the other on each thread and device: each peak is 1 KiB, as is the whole's.
+    // The same bytes, one after the other on each thread and device: each peak is 1 KiB, and so is the peak of the whole.
     drop(pool.device(0).unwrap().malloc(1024).unwrap());
     drop(pool.device(1).unwrap().malloc(1024).unwrap());
     std::thread::scope(|s| {
@@ -243,7 +243,7 @@ fn threads_and_devices_are_told_apart() {
     assert_eq!(numbers(LineReportOptions::default()), (3072, 1024, true));
     let of_device = |id| LineReportOptions { device_id: Some(id), ..LineReportOptions::default() };
     assert_eq!(numbers(of_device(1)), (1024, 1024, true));
-    // Two threads on device 0: their peaks were counted apart.
+    // Two threads on device 0, with separate peaks.
     assert_eq!(numbers(of_device(0)), (2048, 2048, false));
     let thread = LineReportOptions { thread: Some(all.threads[1]), ..LineReportOptions::default() };
     assert_eq!(numbers(thread), (1024, 1024, true));
@@ -260,7 +260,7 @@ fn outer(pool: &MemoryPool) -> vramscope_allocator::Allocation {
     std::hint::black_box(inner(pool))
 }
 
-/// Rust's own lines, with nothing of the profiler or of the standard library around them.
+/// Lines of this Rust program, without frames of the profiler and the standard library.
 #[test]
 fn native_stacks_are_the_programs_own_lines() {
     let (hook, pool) = (Arc::new(LineProfileHook::new()), pool());
@@ -271,7 +271,7 @@ fn native_stacks_are_the_programs_own_lines() {
     let named =
         |name: &str| -> Vec<&LineNode> { report.nodes.iter().filter(|n| n.name.ends_with(name)).collect() };
     let inner = named("line_profile::inner");
-    // Two calls of `outer` are on one line, and so all below them is one.
+    // Both calls of `outer` are on one line, so their callees are one node.
     assert_eq!((inner.len(), inner[0].used_bytes), (1, 2048), "{report:#?}");
     assert!(inner[0].filename.ends_with("line_profile.rs"));
     assert!(report.nodes[inner[0].parent].name.ends_with("line_profile::outer"));

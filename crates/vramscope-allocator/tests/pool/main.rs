@@ -1,4 +1,4 @@
-//! What the pool, its hooks and its history promise, seen from outside.
+//! The contract of the pool, its hooks and its history, tested through the public API.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod cuda;
@@ -25,12 +25,12 @@ use vramscope_trace::TorchSettings;
 
 const MIB: u64 = 1 << 20;
 
-/// PyTorch's policy under a configuration text.
+/// PyTorch's policy under a configuration string.
 fn torch(conf: &str, release: TorchRelease) -> Policy {
     Policy::torch(&TorchSettings::parse(conf).unwrap(), release)
 }
 
-/// PyTorch 2.11 as it comes.
+/// PyTorch 2.11 with default settings.
 fn torch_2_11() -> Policy {
     torch("", TorchRelease::new(2, 11))
 }

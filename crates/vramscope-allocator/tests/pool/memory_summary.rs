@@ -1,4 +1,4 @@
-//! `torch.cuda.memory_summary`: the layout of `torch/cuda/memory.py`, with numbers counted by hand.
+//! `torch.cuda.memory_summary`: the layout of `torch/cuda/memory.py`, with numbers computed by hand.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ fn pool_of(policy: &Policy, capacity: u64) -> MemoryPool {
     MemoryPool::new(policy, vec![Arc::new(VirtualDevice::with_capacity(capacity))]).unwrap()
 }
 
-/// 1,000 bytes are a block of 1 KiB of a small segment of 2 MiB; 5 MiB are cut from a segment of 20 MiB; 30 MiB have their
-/// own, which goes back when 2 GiB are asked for and not there.
+/// 1,000 bytes are a block of 1 KiB in a small segment of 2 MiB. 5 MiB are split from a segment of 20 MiB. 30 MiB have their own segment,
+/// which is released when a request of 2 GiB fails.
 #[test]
 fn the_table_is_pytorchs() {
     let pool = pool_of(&torch_2_11(), 1024 * MIB);
@@ -84,7 +84,7 @@ fn the_table_is_pytorchs() {
     drop((small, large));
 }
 
-/// A pool with one class of blocks knows the peaks of the class; blocks of `max_split_size` and more are oversize.
+/// A pool with one class of blocks has peaks of that class; blocks of `max_split_size` and more are oversize.
 #[test]
 fn what_can_be_known_is_known() {
     let cupy = pool_of(&Policy::cupy(), 64 * MIB);
@@ -123,7 +123,7 @@ fn what_can_be_known_is_known() {
     );
     drop(block);
 
-    // Whole pages of expandable segments can be given back: nothing of them is non-releasable.
+    // Whole pages of expandable segments can be released, so none of their bytes are non-releasable.
     let expandable = pool_of(&torch("expandable_segments:True", TorchRelease::new(2, 11)), 256 * MIB);
     let kept = expandable.malloc(3 * MIB).unwrap();
     let summary = expandable.memory_summary(true);

@@ -1,5 +1,5 @@
-//! A pool's recording in Python: the interpreter's own unpickler, and PyTorch's `_memory_viz` where
-//! `VRAMSCOPE_TORCH_PYTHON` names an interpreter that has it.
+//! A pool's recording in Python: the standard unpickler, and PyTorch's `_memory_viz` if `VRAMSCOPE_TORCH_PYTHON` names an interpreter with
+//! PyTorch.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use vramscope_allocator::{HistoryOptions, MemoryPool, VirtualDevice};
 
 use crate::{MIB, torch_2_11};
 
-/// A recording with all there is: streams, a private pool, a free that waits, regions, an out of memory.
+/// A recording with every feature: streams, a private pool, a pending free, regions, an out of memory.
 fn recording() -> Vec<u8> {
     let gpu = Arc::new(VirtualDevice::with_capacity(256 * MIB));
     let pool = MemoryPool::new(&torch_2_11(), vec![gpu.clone()]).unwrap();
@@ -61,8 +61,7 @@ fn pickle_load_gives_the_dictionaries_of_a_snapshot() {
     ");
 }
 
-/// Its commands `stats`, `trace`, `segments` and `memory`; the drawing of the last two, which is fetched from
-/// the network, is left out.
+/// Its commands `stats`, `trace`, `segments` and `memory`. The drawing of the last two is left out, because it is fetched from the network.
 #[test]
 fn pytorchs_memory_viz_opens_a_pools_recording() {
     let Some(interpreter) = vramscope_testing::interpreter("torch", "VRAMSCOPE_TORCH_PYTHON") else { return };

@@ -1,4 +1,4 @@
-//! Real PyTorch ran these programs and counted; our pool runs the same requests and must count the same.
+//! Real PyTorch ran these programs and counted. Our pool runs the same requests and must give the same counts.
 
 mod data {
     use std::collections::HashMap;
@@ -11,14 +11,14 @@ mod data {
 
     use crate::torch;
 
-    /// The release in a file's name, as `gpt2-torch2.11-default.pickle`.
+    /// Parses the release in a file name, as in `gpt2-torch2.11-default.pickle`.
     fn release(name: &str) -> TorchRelease {
         let release = name.split("-torch").nth(1).unwrap().split('-').next().unwrap();
         let (major, minor) = release.split_once('.').unwrap();
         TorchRelease::new(major.parse().unwrap(), minor.parse().unwrap())
     }
 
-    /// Runs the requests of a recording and returns what the pool counted, and its `memory_summary`.
+    /// Runs the requests of a recording and returns the pool's statistics and `memory_summary`.
     fn run(truth: &Value, device: &DeviceTrace) -> (Statistics, String) {
         let number = |key: &str| truth[key].as_u64().unwrap();
         let capacity = number("device_capacity");
@@ -35,7 +35,7 @@ mod data {
                     drop(live.remove(&event.address).unwrap());
                 }
                 Action::Oom => {
-                    // The event holds the rounded size of the request that failed.
+                    // The event has the rounded size of the failed request.
                     assert!(matches!(pool.malloc(event.size), Err(AllocError::OutOfMemory(_))));
                 }
                 _ => {}
@@ -44,7 +44,7 @@ mod data {
         (pool.statistics(), pool.memory_summary(false))
     }
 
-    /// What a summary says is there now, of what PyTorch's end state has by pool: row, number, what it is.
+    /// Compares a summary's current values with PyTorch's end state by pool, and describes each difference.
     fn wrong_rows(summary: &str, device: &DeviceTrace) -> Vec<String> {
         let mut wrong = Vec::new();
         let pools = [("all", None), ("large", Some(SegmentKind::Large)), ("small", Some(SegmentKind::Small))];
@@ -99,7 +99,7 @@ mod data {
         let mut compared = 0;
         for truth in truth.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
             let file = truth["file"].as_str().unwrap();
-            // Parts of a run; several streams or pools, of which a recording does not say everything.
+            // Skip partial recordings, and several streams or pools, which a recording does not describe completely.
             let left_out = ["late", "max-entries", "streams", "mempool"];
             if left_out.iter().any(|part| file.contains(part)) {
                 continue;

@@ -1,4 +1,4 @@
-//! Which release's rules a dump of a pool is replayed by: what is said is what was done.
+//! The release whose rules replay a pool's dump: the reported release must be the pool's.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use vramscope_trace::{Trace, formats};
 
 use crate::{MIB, torch};
 
-/// A program in which releases choose differently: of two free segments the younger lies lower.
+/// A program in which releases choose differently: the younger of two free segments has the lower address.
 fn dump(release: TorchRelease) -> Arc<Trace> {
     let gpu = Arc::new(VirtualDevice::with_capacity(256 * MIB));
     let pool = MemoryPool::new(&torch("", release), vec![gpu]).unwrap();
@@ -49,7 +49,7 @@ fn a_dump_of_a_pool_is_replayed_by_its_own_release() {
     }
 }
 
-/// A file that does not show its release, or seems to show another: the one that reproduces it is named.
+/// If a file does not show its release, or seems to show another, the release that reproduces it is reported.
 #[test]
 fn the_release_that_reproduces_a_recording_is_the_one_that_is_named() {
     for (release, named) in [((2, 11), (2, 11)), ((2, 13), (2, 15)), ((2, 15), (2, 15))] {

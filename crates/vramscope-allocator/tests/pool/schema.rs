@@ -1,5 +1,4 @@
-//! Dumps of pools against PyTorch's schema of each release, which knows nothing of vramscope:
-//! `vramscope-trace/tests/schema`.
+//! Dumps of pools against PyTorch's schema of each release, which is independent of vramscope: `vramscope-trace/tests/schema`.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +22,7 @@ fn differences(release: &str, file: &Path) -> String {
     text
 }
 
-/// A program on the first of two devices: streams, a private pool, a free that waits, a region, an out of memory.
+/// A program on the first of two devices: streams, a private pool, a pending free, a region, an out of memory.
 fn run(pool: &MemoryPool, gpu: &VirtualDevice) -> impl Sized {
     let region = pool.annotate("train");
     let mut kept: Vec<_> = (1..50).map(|i| pool.malloc_on(i % 3, i * i * 1000).unwrap()).collect();
@@ -44,7 +43,7 @@ fn run(pool: &MemoryPool, gpu: &VirtualDevice) -> impl Sized {
     (kept, private)
 }
 
-/// How each pool is recorded: not at all, with and without stacks, of what is live alone.
+/// The recording options: no recording, all events, and live blocks only.
 fn recorded() -> [Option<HistoryOptions>; 3] {
     let options = HistoryOptions::default;
     [
@@ -67,7 +66,7 @@ fn policies() -> Vec<(String, Policy)> {
             policies.push((release.to_string(), torch(conf, release)));
         }
     }
-    // What has no release is written as the newest.
+    // A policy without a release is written as the newest release.
     policies.push(("2.15".to_owned(), Policy::cupy()));
     policies
 }
@@ -90,13 +89,13 @@ fn dumps_of_pools_keep_to_the_schema_of_their_release() {
             wrong += &differences(&release, &dump);
             let bytes = std::fs::read(&dump).unwrap();
             let lists = formats::read(&bytes[..], &mut |_| {}).unwrap().trace.devices.len();
-            assert_eq!(lists, 2, "a list for each device, be it idle");
+            assert_eq!(lists, 2, "one list per device, even if it is idle");
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// A log is read as a recording of the same release, and written as one.
+/// A log is read as a recording of its release, and written as one.
 #[test]
 fn logs_written_as_snapshots_keep_to_the_schema_of_their_release() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The file of a recording belongs to one run at a time.
+//! A recording's file has one writer at a time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use vramscope_trace::formats;
 
 use crate::torch_2_11;
 
-/// Where the child writes; only the parent sets it.
+/// The child's output file; set only by the parent.
 const FILE: &str = "VRAMSCOPE_TEST_EXCLUSIVE";
 
 fn pool() -> MemoryPool {
@@ -29,7 +29,7 @@ fn is_busy(result: Result<(), HistoryError>) -> bool {
     matches!(result, Err(HistoryError::Busy { .. }))
 }
 
-/// The child: allocates until it is killed. Without its file it is no test.
+/// The child process: allocates until it is killed. Without the variable it does nothing.
 #[test]
 fn child() {
     let Some(file) = std::env::var_os(FILE) else { return };
@@ -41,7 +41,7 @@ fn child() {
     }
 }
 
-/// The second writer is told, whatever name it knows the file by, and the first one's recording is whole.
+/// A second writer fails, under any name of the file, and the first writer's recording is complete.
 #[test]
 fn a_second_writer_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ fn a_second_writer_is_refused() {
             let error = stream_to(pool, name).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!("{}: is being written already; give another name", name.display())
+                format!("{}: another recording writes to this file; choose another name", name.display())
             );
         }
     }
@@ -72,7 +72,7 @@ fn a_second_writer_is_refused() {
     drop(first);
     assert_eq!(read(&file).trace.devices[0].events.len(), 5);
     assert!(!read(&file).notices.unclosed);
-    // After the first has ended, the name is free, and what was there is gone.
+    // After the first recording ends, the file is unlocked, and its previous contents are replaced.
     stream_to(&second, &file).unwrap();
     assert!(is_busy(stream_to(&pool(), &file)));
     drop(second);
@@ -80,7 +80,7 @@ fn a_second_writer_is_refused() {
     assert_eq!(read(&file).notices, vramscope_trace::Notices::default());
 }
 
-/// As the first of many that begin at one moment: one records, and all others are told.
+/// Of several recordings that start at the same time, one writes, and all others fail.
 #[test]
 fn of_many_that_begin_at_once_one_writes() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,7 +109,7 @@ fn of_many_that_begin_at_once_one_writes() {
     }
 }
 
-/// Another process has it; when that is killed, the file is free, as it is when one ends.
+/// Another process locks the file. Killing that process unlocks it, like ending it.
 #[test]
 fn another_process_is_noticed_and_its_file_is_free_when_it_is_killed() {
     let folder = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn another_process_is_noticed_and_its_file_is_free_when_it_is_killed() {
     assert_eq!(read(&file).notices, vramscope_trace::Notices::default());
 }
 
-/// Something longer was there: nothing of it is left.
+/// A longer existing file leaves no bytes behind.
 #[test]
 fn a_file_that_was_there_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,8 +145,7 @@ fn a_file_that_was_there_is_replaced() {
     assert_eq!(read(&file).notices, vramscope_trace::Notices::default());
 }
 
-/// Whoever removes the file or puts another in its place makes the recording lost: that is said, and the other
-/// file is left alone.
+/// If the file is removed or replaced, the recording fails with an error, and the replacement is left unchanged.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_replaced_meanwhile_is_an_error() {
@@ -167,7 +166,7 @@ fn a_file_that_is_replaced_meanwhile_is_an_error() {
         assert_eq!(
             error,
             format!(
-                "{}: it was removed or replaced while it was written; what was recorded is not under this name",
+                "{}: the file was removed or replaced during recording; the recording is not at this path",
                 file.display()
             )
         );
@@ -175,7 +174,7 @@ fn a_file_that_is_replaced_meanwhile_is_an_error() {
     }
 }
 
-/// What is no file is nobody's own.
+/// Devices are not locked.
 #[cfg(unix)]
 #[test]
 fn two_may_write_to_nowhere() {

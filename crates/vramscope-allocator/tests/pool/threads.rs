@@ -1,5 +1,5 @@
-//! `cudaStreamPerThread` is another stream on every thread, so memory that one thread freed on it is not another's
-//! (`_get_stream_identifier`, `cupy/cuda/memory.pyx`; cupy/cupy#5069).
+//! `cudaStreamPerThread` is a different stream on every thread, so threads do not share memory freed on it (`_get_stream_identifier`,
+//! `cupy/cuda/memory.pyx`; cupy/cupy#5069).
 
 use std::sync::Arc;
 use std::thread;
@@ -10,7 +10,7 @@ use vramscope_trace::formats;
 
 use crate::{MIB, torch_2_11};
 
-/// The handle.
+/// The handle `cudaStreamPerThread`.
 const PER_THREAD: u64 = 2;
 
 fn pool_and_gpu(policy: &Policy) -> (MemoryPool, Arc<VirtualDevice>) {
@@ -31,11 +31,11 @@ fn threads_do_not_share_what_was_freed_on_their_own_streams() {
     for policy in [Policy::cupy(), torch_2_11()] {
         let (pool, _) = pool_and_gpu(&policy);
         let freed = take(&pool).address();
-        // This thread lives, so the other has another stream.
+        // This thread is alive, so the other thread has another stream.
         let other = there(|| take(&pool).address());
         assert_ne!(other, freed);
         assert_eq!(take(&pool).address(), freed);
-        // A handle other than that is the same stream on every thread.
+        // Any other handle is the same stream on every thread.
         let freed = pool.malloc_on(7, MIB).unwrap().address();
         assert_eq!(there(|| pool.malloc_on(7, MIB).unwrap().address()), freed);
     }
@@ -72,16 +72,16 @@ fn a_private_pool_and_giving_back_know_the_callers_stream() {
         assert_eq!(pool.total_bytes(), 2 * MIB);
         pool.free_all_blocks_of(PER_THREAD).unwrap();
     });
-    assert_eq!(pool.total_bytes(), MIB, "what this thread freed stays");
+    assert_eq!(pool.total_bytes(), MIB, "this thread's cache stays");
 }
 
-/// Otherwise a program that starts threads for ever would reserve memory for ever.
+/// Otherwise a program that keeps starting threads would reserve ever more memory.
 #[test]
 fn a_thread_that_ended_leaves_its_memory_to_a_later_one() {
     let (pool, gpu) = pool_and_gpu(&Policy::cupy());
     for round in 0..100 {
         there(|| {
-            // Work of the thread before is over when its memory is handed out: the device was waited for.
+            // The previous thread's work is done before its memory is reused: the pool waited for the device.
             let waiting = pool.malloc_on(0, 512).unwrap();
             gpu.set_busy(5, true);
             waiting.record_stream(5).unwrap();
@@ -89,7 +89,7 @@ fn a_thread_that_ended_leaves_its_memory_to_a_later_one() {
             assert_eq!(pool.statistics().active.current, 512);
             drop(take(&pool));
             let active = pool.statistics().active.current;
-            // The virtual device has done everything when it was waited for; the pool looks at the next request.
+            // The virtual device finishes everything when waited for; the pool checks at the next request.
             drop(pool.malloc_on(0, 512).unwrap());
             assert!(active <= 512);
             if round > 0 {
@@ -98,17 +98,17 @@ fn a_thread_that_ended_leaves_its_memory_to_a_later_one() {
             gpu.set_busy(5, false);
         });
     }
-    // Tests beside this one may hold some numbers for a while.
+    // Other tests in this process may hold some numbers for a while.
     assert!(pool.total_bytes() <= 40 * MIB, "{}", pool.total_bytes());
 }
 
-/// Another thread's own stream can be marked by nobody else, so it is the device that is waited for.
+/// Only the owning thread can mark its per-thread stream, so the pool waits for the device.
 #[test]
 fn a_use_on_another_threads_own_stream_is_waited_for() {
     let (pool, gpu) = pool_and_gpu(&Policy::cupy());
     gpu.set_busy(PER_THREAD, true);
     let block = take(&pool);
-    // On its own stream a block needs no mark.
+    // A block needs no mark for the stream it was allocated on.
     block.record_stream(PER_THREAD).unwrap();
     drop(block);
     assert_eq!(pool.statistics().active.current, 0);
@@ -122,7 +122,7 @@ fn a_use_on_another_threads_own_stream_is_waited_for() {
     drop(pool.malloc_on(0, 512).unwrap());
     assert_eq!(pool.statistics().active.current, 0);
 
-    // Used by another: a mark in this thread's stream would say nothing.
+    // Used by another thread: a mark on this thread's stream would not cover that use.
     gpu.set_busy(PER_THREAD, true);
     gpu.set_busy(9, true);
     let waiting = pool.malloc_on(0, 512).unwrap();
@@ -131,12 +131,16 @@ fn a_use_on_another_threads_own_stream_is_waited_for() {
     let block = pool.malloc_on(0, MIB).unwrap();
     there(|| block.record_stream(PER_THREAD).unwrap());
     drop(block);
-    assert_eq!(pool.statistics().active.current, 512, "the block is free, for the device was waited for");
+    assert_eq!(
+        pool.statistics().active.current,
+        512,
+        "the block is free, because the pool waited for the device"
+    );
     drop(pool.malloc_on(0, 512).unwrap());
-    assert_eq!(pool.statistics().active.current, 0, "and so was everything else");
+    assert_eq!(pool.statistics().active.current, 0, "every other block is free too");
 }
 
-/// A recording tells the threads' streams apart, by numbers that every reader of JSON can take.
+/// A recording distinguishes the threads' streams, by numbers that every JSON reader can represent.
 #[test]
 fn recordings_tell_the_threads_apart() {
     let (pool, _) = pool_and_gpu(&torch_2_11());

@@ -1,5 +1,4 @@
-//! Blocks that other streams still use: a device whose streams have work to do, which ends when the test says so or when
-//! somebody waits for it.
+//! Blocks that other streams still use, on a device whose kernels end when the test ends them or the pool waits for them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,14 +9,14 @@ use vramscope_allocator::{
 
 use crate::{MIB, torch};
 
-/// Kernels of each stream by number: how many were started, and how many have ended.
+/// Kernels of each stream: the numbers of started and of ended kernels.
 #[derive(Default)]
 struct Streams {
     started: BTreeMap<u64, u64>,
     ended: BTreeMap<u64, u64>,
-    /// Marks: the stream, and the kernels before the mark.
+    /// Marks: the stream, and the number of kernels before the mark.
     marks: Vec<(u64, u64)>,
-    /// What was asked of the device that has to do with waiting, in order.
+    /// The device calls that relate to waiting, in order.
     calls: Vec<String>,
 }
 
@@ -42,12 +41,12 @@ impl Busy {
         Arc::new(Self { memory: VirtualDevice::with_capacity(64 * MIB), streams: Mutex::default() })
     }
 
-    /// Starts a kernel that does not end by itself.
+    /// Starts a kernel that runs until the test ends it.
     fn start(&self, stream: u64) {
         *self.streams.lock().unwrap().started.entry(stream).or_default() += 1;
     }
 
-    /// Lets the oldest kernel of a stream that is under way end.
+    /// Ends the oldest running kernel of a stream.
     fn end(&self, stream: u64) {
         *self.streams.lock().unwrap().ended.entry(stream).or_default() += 1;
     }
@@ -106,7 +105,7 @@ fn pool_on(device: &Arc<Busy>) -> MemoryPool {
     MemoryPool::new(&Policy::cupy(), vec![Arc::clone(device) as Arc<dyn Device>]).unwrap()
 }
 
-/// `insert_events`, `process_events` of PyTorch: while a kernel of another stream may use a freed block nobody gets it.
+/// `insert_events`, `process_events` of PyTorch: a freed block is not reused while another stream's kernel may use it.
 #[test]
 fn a_block_is_not_handed_out_while_another_stream_is_at_work_on_it() {
     let device = Busy::new();
@@ -117,7 +116,7 @@ fn a_block_is_not_handed_out_while_another_stream_is_at_work_on_it() {
     device.start(7);
     device.start(7);
     drop(block);
-    // What is started later is none of its business.
+    // A later kernel on the stream does not delay the block.
     device.start(7);
     assert_eq!(device.calls(), ["record_event 7"]);
     for ended in 0..2 {
@@ -131,10 +130,10 @@ fn a_block_is_not_handed_out_while_another_stream_is_at_work_on_it() {
     let kept = [pool.malloc(MIB).unwrap(), pool.malloc(MIB).unwrap()];
     assert!(kept.iter().any(|block| block.address() == address));
     assert_eq!((pool.statistics().active.current, pool.total_bytes()), (2 * MIB, 2 * MIB));
-    assert!(device.calls().is_empty(), "nobody waits for what can be asked");
+    assert!(device.calls().is_empty(), "the pool polls instead of waiting");
 }
 
-/// `synchronize_and_free_events`: memory goes back to the device when nobody uses it any more.
+/// `synchronize_and_free_events`: memory is released to the device after its last use.
 #[test]
 fn another_stream_is_waited_for_before_memory_is_given_back() {
     let device = Busy::new();
@@ -151,7 +150,7 @@ fn another_stream_is_waited_for_before_memory_is_given_back() {
     assert_eq!((pool.statistics().active.current, pool.total_bytes()), (0, 0));
 }
 
-/// A pool that is gone waits, too; and so does a block that outlives it.
+/// Dropping the pool waits for streams, and so does dropping a block that outlives it.
 #[test]
 fn another_stream_is_waited_for_when_the_pool_is_gone() {
     let device = Busy::new();
@@ -168,7 +167,7 @@ fn another_stream_is_waited_for_when_the_pool_is_gone() {
     assert_eq!(device.calls(), ["record_event 8", "synchronize 8", "free"]);
 }
 
-/// A block that waits for a stream is active, and no longer allocated, in `memory_summary` as in PyTorch's.
+/// A block that waits for a stream is active but no longer allocated in `memory_summary`, as in PyTorch.
 #[test]
 fn what_waits_is_active_in_the_summary() {
     let device = Busy::new();

@@ -1,4 +1,4 @@
-//! What changed between two recordings of the same program, at a moment of each: what they hold, and what made the difference.
+//! The difference in memory between two recordings of the same program, at one moment of each, and its causes.
 
 mod marks;
 mod rows;
@@ -23,117 +23,118 @@ pub use marks::{FEATURES, Feature};
 use rows::{Evidence, SideAt};
 pub use rules::{Cause, RULES, Rule};
 
-/// What changed from one recording of a device to another.
+/// The difference between two recordings of a device.
 #[derive(Debug, Clone)]
 pub struct Difference {
-    /// The moments that are compared: without another choice the peaks of allocated bytes.
+    /// The compared moments; by default the peaks of allocated bytes.
     pub moments: Both<Moment>,
     /// Bytes of each kind at these moments.
     pub counters: Both<Counters>,
-    /// The highest value of each counter.
+    /// The peak of each counter.
     pub peaks: Both<Peaks>,
-    /// What made the difference, most telling first.
+    /// The causes of the difference, most significant first.
     pub findings: Vec<Finding>,
-    /// What the allocated bytes were for, most bytes of difference first; empty where one of the two does not tell.
+    /// Allocated bytes by category, largest difference first; empty if either recording lacks categories.
     pub categories: Vec<CategoryDifference>,
-    /// Who held the allocated bytes by line, most bytes of difference first, and those without a difference last.
+    /// Allocated bytes by line, largest difference first. Lines without a difference come last.
     pub lines: Vec<LineDifference>,
-    /// Who held the allocated bytes by stack, in the same order.
+    /// Allocated bytes by stack, in the same order.
     pub stacks: Vec<StackDifference>,
-    /// Fragmentation at the moments; `None` where no request is known to tell it for.
+    /// Fragmentation at the moments; `None` if the recording has no request to compute it for.
     pub fragmentation: Both<Option<Fragmentation>>,
-    /// How often a request failed.
+    /// Number of failed requests.
     pub ooms: Both<usize>,
-    /// How far the numbers can be trusted.
+    /// How accurate the numbers are.
     pub quality: Both<Quality>,
 }
 
-/// One thing that changed, and how much it is of the difference.
+/// One change, and its share of the difference.
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// Why, or at least where.
+    /// The cause, or at least the location, of the change.
     pub cause: Cause,
-    /// What it holds of the allocated bytes at the moments that are compared; of [`Cause::Unused`] the bytes that are
-    /// reserved and not allocated at the peaks of reserved bytes.
+    /// The allocated bytes of this change at the compared moments. For [`Cause::Unused`]: reserved bytes that are not allocated,
+    /// at the peaks of reserved bytes.
     pub held: Both<Amount>,
-    /// What of it each category holds, most bytes of difference first; empty where one of the recordings does not tell.
+    /// These bytes by category, largest difference first; empty if either recording lacks categories.
     pub categories: Vec<CategoryDifference>,
-    /// The lines of it that differ, most first.
+    /// The lines that differ, largest difference first.
     pub lines: Vec<LineDifference>,
-    /// It is more than one percent of all that differs.
+    /// Whether the change is at least one percent of the whole difference.
     pub counts: bool,
 }
 
 impl Finding {
-    /// Bytes by which the second recording holds more.
+    /// Returns the bytes by which the second recording holds more.
     pub fn difference(&self) -> i64 {
         self.held.map(|held| held.bytes).difference()
     }
 }
 
-/// What a category holds.
+/// The bytes of one category.
 #[derive(Debug, Clone, Copy)]
 pub struct CategoryDifference {
-    /// What it is for.
+    /// The category.
     pub category: Category,
-    /// The allocated bytes at the moments that are compared.
+    /// Allocated bytes at the compared moments.
     pub held: Both<Amount>,
 }
 
-/// What a line of code holds.
+/// The bytes of one line of code.
 #[derive(Debug, Clone, Copy)]
 pub struct LineDifference {
-    /// The line, or the function where its lines are not where they were, in each recording that has it.
+    /// The line in each recording that has it. If an edit moved the function's lines, the whole function instead.
     pub places: Both<Option<Place>>,
-    /// It was live before recording began, and only its free was recorded: the place is where that was.
+    /// The memory was live before recording began, and only its free was recorded: the place is where it was freed.
     pub freed_there: bool,
-    /// What it holds at the moments that are compared.
+    /// Allocated bytes at the compared moments.
     pub held: Both<Amount>,
-    /// What it allocated in the whole recording.
+    /// Bytes allocated in the whole recording.
     pub made: Both<Amount>,
-    /// The recording that alone has it, at whatever moment.
+    /// The recording that has the line, if only one of them has it at all.
     pub only_in: Option<Side>,
 }
 
 impl LineDifference {
-    /// The recording to name it in: the second, where it is there.
+    /// Returns the recording to name the line in: the second if it has the line, else the first.
     pub fn side(&self) -> Side {
         if self.places.b.is_some() { Side::B } else { Side::A }
     }
 
-    /// Where it is, in the recording of [`side`](Self::side).
+    /// Returns the place in the recording given by [`side`](Self::side).
     pub fn place(&self) -> Place {
         self.places.b.or(self.places.a).unwrap_or(Place::NoStack)
     }
 }
 
-/// What a stack holds.
+/// The bytes of one stack.
 #[derive(Debug, Clone, Copy)]
 pub struct StackDifference {
-    /// The stack in each recording that has it, or one of those that differ in compiled code alone; `None` also of what has no stack.
+    /// The stack in each recording that has it; if several differ only in compiled code, one of them. Also `None` for allocations
+    /// without a stack.
     pub stacks: Both<Option<StackId>>,
-    /// What it is for, where both recordings tell.
+    /// The category, if both recordings have categories.
     pub category: Option<Category>,
-    /// It was live before recording began, and only its free was recorded: the stack is the free's.
+    /// The memory was live before recording began, and only its free was recorded: the stack is that of the free.
     pub freed_there: bool,
-    /// What it holds at the moments that are compared.
+    /// Allocated bytes at the compared moments.
     pub held: Both<Amount>,
-    /// What it allocated in the whole recording.
+    /// Bytes allocated in the whole recording.
     pub made: Both<Amount>,
 }
 
-/// A device of one recording, to be compared with that of another.
+/// A device of one recording, to be compared with a device of another.
 #[derive(Debug, Clone, Copy)]
 pub struct Compared<'h> {
-    /// The device.
+    /// The device's history.
     pub history: &'h History,
-    /// Whose code the frames of its recording are.
+    /// The classification of the recording's frames.
     pub frames: &'h Frames,
-    /// The moment to look at; `None` is the peak of allocated bytes.
+    /// The moment to compare; `None` is the peak of allocated bytes.
     pub at: Option<Moment>,
 }
 
-/// Of the bytes that differ, the part below which something is of no account, one in so many.
+/// A change below this fraction (one in this many) of all differing bytes does not count.
 const OF_NO_ACCOUNT: u64 = 100;
 
 impl Difference {
@@ -176,8 +177,8 @@ impl Difference {
     }
 }
 
-/// What the rules find, in order: what explains comes before what only tells where, each by how much it changed; what is of no
-/// account comes last.
+/// Returns the findings of all rules. Findings that count come first; among them those that explain the change, then those that
+/// have consequences, then the largest differences.
 fn findings(evidence: &Evidence, unused: Both<Amount>) -> Vec<Finding> {
     let whole: u64 =
         evidence.rows.iter().map(|row| row.difference().unsigned_abs()).fold(0, u64::saturating_add);
@@ -227,12 +228,12 @@ fn categories(evidence: &Evidence, rows: &[usize]) -> Vec<CategoryDifference> {
     all
 }
 
-/// Those that differ most come first; of those that do not those that hold most.
+/// Sort key: the largest difference first, then the most bytes.
 fn by_difference(held: Both<Amount>) -> Reverse<(u64, u64)> {
     Reverse((held.a.bytes.abs_diff(held.b.bytes), held.b.bytes))
 }
 
-/// The lines of some rows.
+/// Sums the given rows by line.
 fn lines(evidence: &Evidence, rows: impl Iterator<Item = usize>) -> Vec<LineDifference> {
     let mut lines: BTreeMap<_, LineDifference> = BTreeMap::new();
     for row in rows.map(|row| &evidence.rows[row]) {
@@ -257,7 +258,7 @@ fn lines(evidence: &Evidence, rows: impl Iterator<Item = usize>) -> Vec<LineDiff
     lines
 }
 
-/// One of the two alone.
+/// Returns the only side that is true.
 fn only(has: &Both<bool>) -> Option<Side> {
     match (has.a, has.b) {
         (true, false) => Some(Side::A),
@@ -282,17 +283,17 @@ fn stacks(evidence: &Evidence) -> Vec<StackDifference> {
     stacks
 }
 
-/// A setting of the allocator that two recordings were made with differently.
+/// An allocator setting whose values differ between two recordings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettingDifference {
-    /// Its key in `PYTORCH_CUDA_ALLOC_CONF`.
+    /// The key in `PYTORCH_CUDA_ALLOC_CONF`.
     pub key: String,
-    /// Its value there; `None` where nothing says it.
+    /// The value in each recording; `None` if it is not known.
     pub values: Both<Option<String>>,
 }
 
-/// The settings of the allocator that differ. What one recording leaves out and nobody has set there is not known, and does not
-/// count.
+/// Returns the allocator settings that differ. If one recording lacks a setting and the other has not set it explicitly, the
+/// setting does not count.
 pub fn changed_settings(traces: Both<&Trace>) -> Vec<SettingDifference> {
     let settings = traces.map(|trace| trace.settings.clone().unwrap_or_default());
     let in_conf = |settings: &TorchSettings| -> BTreeMap<String, String> {

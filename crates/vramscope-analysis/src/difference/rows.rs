@@ -1,4 +1,4 @@
-//! What two recordings hold at a moment of each, stack by stack.
+//! The memory of two recordings at one moment of each, stack by stack.
 
 use std::collections::BTreeSet;
 
@@ -16,34 +16,34 @@ use crate::moment::Moment;
 use crate::places::{Coded, PlaceId, Places};
 use crate::purposes::Purposes;
 
-/// Allocations of one stack in two recordings, and of one category where both know theirs.
+/// Allocations of one stack in two recordings; also of one category, if both recordings have categories.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
-    /// Its number among [`Evidence::stacks`].
+    /// Index into [`Evidence::stacks`].
     pub(super) stack: usize,
-    /// One stack of each recording that it is made of.
+    /// One of the stack ids in each recording that this row consists of.
     pub(super) stacks: Both<Option<StackId>>,
-    /// The line to name it by.
+    /// The line that names the row.
     pub(super) line: Option<PlaceId>,
-    /// Only the frees of what was live before recording were recorded: the stack is theirs.
+    /// The memory was live before recording began, and only its frees were recorded: the stack is that of the frees.
     pub(super) freed_there: bool,
     pub(super) category: Option<Category>,
-    /// Allocated at the moment that is compared.
+    /// Allocated at the compared moments.
     pub(super) held: Both<Amount>,
     /// Allocated in the whole recording.
     pub(super) made: Both<Amount>,
-    /// Part of `held` that lives through most of the recording.
+    /// Part of `held` that lives through at least half of the recording.
     pub(super) kept: Both<u64>,
-    /// How large its allocations are, as was asked for.
+    /// Requested sizes of the allocations.
     pub(super) sizes: Both<Sizes>,
 }
 
-/// Different sizes, in bytes; once there are very many no more are added.
+/// The distinct sizes, in bytes. Beyond a limit, no more are added.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sizes(BTreeSet<u64>);
 
 impl Sizes {
-    /// Real programs ask for few sizes at one place, but for some of any length.
+    /// Most places in real programs request only a few sizes.
     const MOST: usize = 64;
 
     fn add(&mut self, size: u64) {
@@ -56,18 +56,18 @@ impl Sizes {
         other.0.iter().for_each(|&size| self.add(size));
     }
 
-    /// The sizes that are known.
+    /// Returns the known sizes.
     pub(super) fn iter(&self) -> impl Iterator<Item = u64> {
         self.0.iter().copied()
     }
 
-    /// Every size, where they are not too many.
+    /// Returns all sizes if the limit was not exceeded.
     fn all(&self) -> Option<&BTreeSet<u64>> {
         (self.0.len() <= Self::MOST).then_some(&self.0)
     }
 }
 
-/// Two factors are the same, but for what rounding makes of them.
+/// Whether two factors are equal except for rounding.
 pub(super) fn alike(a: f64, b: f64) -> bool {
     (a / b).ln().abs() < 0.02
 }
@@ -78,13 +78,13 @@ impl Row {
         Self { stack, stacks, line, freed_there, category, held, made, kept, sizes }
     }
 
-    /// Bytes that the second recording holds more.
+    /// Returns the bytes by which the second recording holds more.
     pub(super) fn difference(&self) -> i64 {
         self.held.map(|held| held.bytes).difference()
     }
 
-    /// How many times as large its allocations are in the second recording, on average over the run; `None` where one of
-    /// the two has none.
+    /// Returns the average size of an allocation in the second recording relative to the first, over the whole run; `None` if
+    /// either recording has no allocations.
     pub(super) fn growth_of_each(&self) -> Option<f64> {
         let each = |side| self.made.of(side).each().or_else(|| self.held.of(side).each());
         match (each(Side::A)?, each(Side::B)?) {
@@ -93,8 +93,8 @@ impl Row {
         }
     }
 
-    /// Some of its allocations are larger in the second recording by one of these factors, and the others are as large in
-    /// both.
+    /// Whether some allocations are larger in the second recording by one of these factors, and all others have sizes that also
+    /// occur in the first.
     pub(super) fn grows_in_part(&self, factors: &[f64]) -> bool {
         let (Some(a), Some(b)) = (self.sizes.a.all(), self.sizes.b.all()) else { return false };
         let is_larger = |&size: &u64| {
@@ -105,7 +105,7 @@ impl Row {
     }
 }
 
-/// One of two recordings at a moment.
+/// One of the two recordings at a moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SideAt<'h> {
     pub(super) history: &'h History,
@@ -120,24 +120,24 @@ impl<'h> SideAt<'h> {
     }
 }
 
-/// What is known of two recordings, of which the rules say what made the difference.
+/// The data about two recordings that the rules examine.
 #[derive(Debug)]
 pub(super) struct Evidence {
     pub(super) rows: Vec<Row>,
-    /// Every stack, innermost place first; one is empty.
+    /// All distinct stacks, innermost place first; one of them is empty.
     pub(super) stacks: Vec<Vec<PlaceId>>,
-    /// What the frames of each stack tell.
+    /// The marks of each stack.
     pub(super) marks: Vec<Marks>,
     pub(super) places: Places,
-    /// Lines suspected of a leak.
+    /// Suspected leaks by line.
     pub(super) leaks: Both<Vec<(PlaceId, LeakSuspect)>>,
     /// The recordings in which each line, or place of a free, occurs at all.
     pub(super) lines: HashMap<(Option<PlaceId>, bool), Both<bool>>,
-    /// Both recordings tell what memory is for.
+    /// Whether both recordings have categories.
     pub(super) has_categories: bool,
 }
 
-/// Allocations of one recording that belong together.
+/// The key of the allocations of one recording that belong to one row.
 type Key = (Option<StackId>, bool, Option<Category>);
 
 impl Evidence {
@@ -201,12 +201,12 @@ impl Evidence {
         &self.marks[row.stack]
     }
 
-    /// The stack of a row, innermost place first.
+    /// Returns the stack of a row, innermost place first.
     pub(super) fn stack(&self, row: &Row) -> &[PlaceId] {
         &self.stacks[row.stack]
     }
 
-    /// What rows hold in one recording.
+    /// Sums the held amounts of the given rows in each recording.
     pub(super) fn held(&self, rows: impl Iterator<Item = usize>) -> Both<Amount> {
         let mut sum = Both::<Amount>::default();
         for row in rows {
@@ -218,7 +218,7 @@ impl Evidence {
     }
 }
 
-/// What most of the bytes are for is known.
+/// Whether most bytes at the moment have a known category.
 fn tells_categories(at: &SideAt<'_>) -> bool {
     let held = || at.history.allocated_at(at.moment);
     let is_told = |allocation: &&Allocation| at.purposes.category(allocation).is_told();
@@ -227,7 +227,7 @@ fn tells_categories(at: &SideAt<'_>) -> bool {
     told > all / 2
 }
 
-/// What one recording tells of allocations that belong together.
+/// Sums over allocations with the same key in one recording.
 #[derive(Debug, Clone, Default)]
 struct Sum {
     held: Amount,
@@ -236,7 +236,7 @@ struct Sum {
     sizes: Sizes,
 }
 
-/// Every sum, in an order that repeats.
+/// Returns all sums in a deterministic order.
 fn sums(at: &SideAt<'_>, has_categories: bool) -> Vec<(Key, Sum)> {
     let mut sums: HashMap<Key, Sum> = HashMap::new();
     for allocation in &at.history.allocations {
@@ -262,12 +262,12 @@ fn sums(at: &SideAt<'_>, has_categories: bool) -> Vec<(Key, Sum)> {
     sums
 }
 
-/// The frames that tell each stack.
+/// Returns the identifying frames of each stack.
 fn telling(at: &SideAt<'_>, sums: &[(Key, Sum)]) -> HashMap<StackId, Vec<FrameId>> {
     sums.iter().filter_map(|&((stack, ..), _)| Some((stack?, at.coded().telling(stack?)))).collect()
 }
 
-/// The lines of one recording that are suspected of a leak.
+/// Returns the suspected leaks of one recording, by place.
 fn suspects(at: &SideAt<'_>, places: &Places, side: Side) -> Vec<(PlaceId, LeakSuspect)> {
     let suspects = leak_suspects(at.history, at.frames).into_iter();
     suspects.filter_map(|suspect| Some((places.place(side, suspect.line)?, suspect))).collect()

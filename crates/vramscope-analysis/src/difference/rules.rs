@@ -1,7 +1,7 @@
-//! What made the difference: rules, each of which knows one thing that people change, takes the stacks that it explains, and
-//! leaves the others to the rules below it.
+//! Rules that find the causes of a difference. Each rule knows one kind of change. It takes the stacks that the change explains
+//! and leaves the others to the later rules.
 //!
-//! To add a rule is to add its row to [`RULES`], with an example that a test holds it to.
+//! To add a rule, add its row to [`RULES`], with an example; a test checks the rule against it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,70 +16,70 @@ use crate::both::{Both, Side};
 use crate::leaks::LeakSuspect;
 use crate::places::{Place, PlaceId};
 
-/// What made two recordings hold different amounts of memory.
+/// Why two recordings hold different amounts of memory.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
-    /// Lines whose live allocations keep growing, with the evidence of each recording in which they do.
+    /// The live allocations of some lines keep growing, with the evidence from each recording in which they do.
     Leak(Both<Vec<LeakSuspect>>),
-    /// One recording repeats parts of the forward pass inside of the backward pass: activation checkpointing.
+    /// One recording repeats parts of the forward pass inside the backward pass: activation checkpointing.
     Recomputed {
-        /// The recording that does.
+        /// The recording that repeats them.
         by: Side,
     },
-    /// Other optimizers, or other state of the same.
+    /// The optimizers, or the state of the same optimizer, differ.
     Optimizer {
-        /// A place of each optimizer's `step`.
+        /// One place of each optimizer's `step`.
         steps: Both<Vec<Place>>,
     },
-    /// Every piece that stays for most of the run is as many times as large: another type.
+    /// Almost all long-lived allocations are larger by the same factor: the data types differ.
     Type {
-        /// How many times as large.
+        /// The size in the second recording relative to the first.
         factor: f64,
     },
-    /// There are other parameters.
+    /// The parameters differ.
     Model {
         /// Bytes and number of the parameters.
         parameters: Both<Amount>,
     },
-    /// One recording uses something that the other does not, as its stacks show.
+    /// Only one recording uses a feature, as its stacks show.
     Feature {
-        /// What.
+        /// The feature.
         feature: &'static Feature,
-        /// The recording that does.
+        /// The recording that uses it.
         by: Side,
     },
-    /// Many stacks hold allocations that are as many times as large.
+    /// Several stacks hold allocations that are larger by the same factor.
     Scaled {
-        /// How many times as large.
+        /// The size in the second recording relative to the first.
         factor: f64,
-        /// How many stacks hold such allocations, or ones that are larger by the square of it.
+        /// Number of stacks whose allocations are larger by the factor or by its square.
         stacks: usize,
-        /// How many of those by the square.
+        /// Number of these stacks whose allocations are larger by the square.
         squared: usize,
-        /// At the moments that are compared each of the stacks holds as many allocations in both.
+        /// Whether each of these stacks holds the same number of allocations at both compared moments.
         same_count: bool,
-        /// Bytes of what stays for most of the run and is as large in both.
+        /// Bytes of long-lived allocations that are equally large in both recordings.
         same_kept: u64,
-        /// The parameters are known, and as large in both.
+        /// Whether the parameters are known and equally large in both recordings.
         same_parameters: bool,
     },
-    /// As many requests of the same size lie in larger or smaller blocks.
+    /// The same requests are served from larger or smaller blocks.
     Blocks,
-    /// Many stacks hold more, or fewer, allocations of the same size.
+    /// Several stacks hold more, or fewer, allocations of the same size.
     Repeated {
-        /// How many stacks.
+        /// Number of these stacks.
         stacks: usize,
     },
-    /// More or less is reserved and not allocated, at the peaks of reserved bytes.
+    /// The unused memory (reserved but not allocated) at the peaks of reserved bytes differs.
     Unused,
-    /// None of these: more or less of a category.
+    /// No other rule applies: a category's bytes differ.
     Category(Category),
-    /// None of these: more or less of a line.
+    /// No other rule applies: a line's bytes differ.
     Line,
 }
 
 impl Cause {
-    /// The name of the rule that found it.
+    /// The name of the rule that finds this cause.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Leak(_) => "leak",
@@ -97,41 +97,42 @@ impl Cause {
         }
     }
 
-    /// It says why, and not only what.
+    /// Whether the cause says why the memory differs, and not only where.
     pub fn explains(&self) -> bool {
         !matches!(self, Self::Unused | Self::Blocks | Self::Category(_) | Self::Line)
     }
 
-    /// Much of what else changed follows from it.
+    /// Whether many of the other changes follow from this cause.
     pub(super) fn has_consequences(&self) -> bool {
         matches!(self, Self::Type { .. } | Self::Model { .. })
     }
 }
 
-/// A cause, and the stacks that it explains.
+/// A cause, with the stacks that it explains.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) cause: Cause,
-    /// Their numbers among [`Evidence::rows`].
+    /// Indices into [`Evidence::rows`].
     pub(super) rows: Vec<usize>,
 }
 
-/// One kind of change that is known by what it does to memory.
+/// A kind of change that is recognized by its effects on memory.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Its name, that of its [`Cause`].
+    /// The name, equal to that of its [`Cause`].
     pub name: &'static str,
-    /// What shows it.
+    /// The effects by which the rule recognizes the change.
     pub shows: &'static str,
-    /// Two runs that differ by it.
+    /// Two runs that differ by this change.
     pub example: Both<&'static str>,
     find: fn(&Evidence, &[usize]) -> Vec<Found>,
 }
 
-/// The rules, in the order in which they are asked: each is given the stacks that those before it left.
+/// All rules, in order; each receives only the stacks that the earlier rules left.
 ///
-/// A line of an example says what a step of a program allocates: `once` before the first step and to the end, `step` in every step,
-/// freed at its end, `kept` in every step and never freed; then how many, how large, for what, and at which stack, innermost frame first.
+/// Each line of an example describes allocations of a program: first when they are live, then the number, size, category and
+/// stack (innermost frame first). `once` allocations are made before the first step and live to the end. `step` allocations are
+/// made in every step and freed at its end. `kept` allocations are made in every step and never freed.
 pub static RULES: &[Rule] = &[
     Rule {
         name: "leak",
@@ -147,7 +148,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "recomputed",
-        shows: "A forward pass runs inside of a frame of PyTorch's that repeats it in the backward pass.",
+        shows: "A forward pass runs inside a PyTorch frame that repeats it in the backward pass.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main
                 step 6 x 16 MiB activation at torch/nn/modules/linear.py:125 forward < model.py:20 forward < train.py:15 main",
@@ -159,7 +160,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "optimizer",
-        shows: "Other functions run inside of the step of PyTorch's optimizers, or what they keep is larger.",
+        shows: "Different functions run inside the step of PyTorch's optimizers, or their state has a different size.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main
                 step 6 x 4 MiB activation at model.py:20 forward < train.py:15 main",
@@ -171,7 +172,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "type",
-        shows: "All pieces that stay for most of the run are 2 or 4 times as large, or a half or a quarter.",
+        shows: "Almost all long-lived allocations are 2 or 4 times as large, or a half or a quarter.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main
                 once 4 x 1 MiB parameter at train.py:9 main
@@ -184,7 +185,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "model",
-        shows: "There are more or fewer bytes of parameters.",
+        shows: "The bytes of parameters differ.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main
                 step 6 x 4 MiB activation at model.py:20 forward < train.py:15 main",
@@ -195,7 +196,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "feature",
-        shows: "Stacks of one recording have frames of a package or a part of PyTorch, and those of the other have none.",
+        shows: "Only one recording has stacks with frames of a certain package or a certain part of PyTorch.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main
                 step 6 x 4 MiB activation at model.py:20 forward < train.py:15 main",
@@ -207,7 +208,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "scaled",
-        shows: "Several stacks make allocations that are larger by one factor, or by its square.",
+        shows: "Several stacks make allocations that are larger by the same factor or by its square.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main
                 step 6 x 4 MiB activation at model.py:20 forward < train.py:15 main
@@ -222,7 +223,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "blocks",
-        shows: "As many bytes are asked for at a stack, and its blocks are larger or smaller.",
+        shows: "A stack requests the same number of bytes, but its blocks are larger or smaller.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main",
             b: "once 4 x 8 MiB parameter at train.py:9 main in blocks of 10 MiB",
@@ -231,7 +232,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "repeated",
-        shows: "Several stacks make more allocations of the same size, or fewer.",
+        shows: "Several stacks make more, or fewer, allocations of the same size.",
         example: Both {
             a: "once 1 x 8 MiB unknown at train.py:9 main
                 step 6 x 4 MiB activation at model.py:20 forward < train.py:15 main
@@ -244,7 +245,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "category",
-        shows: "What no rule above explains, by category, where both recordings tell categories.",
+        shows: "Differences that no rule above explains, by category, if both recordings have categories.",
         example: Both {
             a: "once 4 x 8 MiB parameter at train.py:9 main
                 step 1 x 4 MiB temporary at metrics.py:20 score < train.py:15 main",
@@ -255,7 +256,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "line",
-        shows: "What no rule above explains, by line.",
+        shows: "Differences that no rule above explains, by line.",
         example: Both {
             a: "step 2 x 4 MiB at metrics.py:20 score < train.py:15 main",
             b: "step 2 x 4 MiB at metrics.py:20 score < train.py:15 main
@@ -265,7 +266,7 @@ pub static RULES: &[Rule] = &[
     },
 ];
 
-/// Asks every rule; what none takes holds the same in both.
+/// Applies every rule. Rows that no rule takes hold the same in both recordings.
 pub(super) fn ask(evidence: &Evidence) -> Vec<Found> {
     let mut left: Vec<usize> = (0..evidence.rows.len()).collect();
     let mut all = Vec::new();
@@ -280,12 +281,12 @@ pub(super) fn ask(evidence: &Evidence) -> Vec<Found> {
     all
 }
 
-/// The numbers of rows that `is` takes.
+/// Returns the indices of the remaining rows for which `is` returns true.
 fn rows(evidence: &Evidence, left: &[usize], is: impl Fn(&Row) -> bool) -> Vec<usize> {
     left.iter().copied().filter(|&row| is(&evidence.rows[row])).collect()
 }
 
-/// The row is in the recording at all.
+/// Whether the row occurs in the recording at all.
 fn occurs(row: &Row, side: Side) -> bool {
     row.made.of(side).count + row.held.of(side).count > 0
 }
@@ -308,7 +309,7 @@ fn recomputed(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     let inside = evidence.rows.iter().filter_map(|row| {
         Some(&evidence.stack(row)[..evidence.marks(row).recomputed?]).filter(|stack| !stack.is_empty())
     });
-    // The same functions are called in the forward pass, from wherever.
+    // The forward pass calls the same functions from other places.
     let inside: HashSet<&[PlaceId]> = inside.collect();
     let lengths: BTreeSet<usize> = inside.iter().map(|stack| stack.len()).collect();
     let is_of_them = |row: &Row| {
@@ -322,7 +323,7 @@ fn recomputed(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
 fn optimizer(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     let is_state = |row: &Row| row.category == Some(Category::OptimizerState);
     let rows = rows(evidence, left, |row| evidence.marks(row).optimizer.is_some() || is_state(row));
-    // A file is an optimizer; which of its functions run depends on its options.
+    // One file holds one optimizer; its options decide which of its functions run.
     let mut steps: Both<HashMap<usize, Place>> = Both::default();
     for row in rows.iter().map(|&row| &evidence.rows[row]) {
         let Some(step) = evidence.marks(row).optimizer else { continue };
@@ -347,7 +348,7 @@ fn optimizer(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     vec![Found { cause: Cause::Optimizer { steps: steps.map(in_order) }, rows }]
 }
 
-/// Of the sizes of what stays for most of the run, the part that must be larger by the factor.
+/// The share of the sizes of long-lived allocations that must be larger by the factor.
 const ALMOST_ALL: f64 = 0.85;
 
 fn another_type(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
@@ -360,7 +361,7 @@ fn another_type(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
         rows.flat_map(|row| row.sizes.of(side).iter()).collect::<BTreeSet<u64>>()
     };
     let (a, b) = (sizes(Side::A), sizes(Side::B));
-    // Of other layers some pieces are larger by one factor and some by another, of another type all by the same.
+    // With different layers, sizes grow by different factors; with a different data type, all grow by the same.
     let all_by = |&factor: &f64| {
         let from = |size: u64| a.iter().any(|&was| alike(was as f64 * factor, size as f64));
         let is_larger = b.iter().filter(|&&size| from(size)).count();
@@ -376,11 +377,11 @@ fn another_type(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     vec![Found { cause: Cause::Type { factor }, rows: rows(evidence, left, goes_along) }]
 }
 
-/// What there is more of where there are more parameters.
+/// Categories whose bytes grow with the number of parameters.
 const OF_MODEL: [Category; 4] =
     [Category::Parameter, Category::Buffer, Category::Gradient, Category::OptimizerState];
 
-/// The parameters of both, where both have some.
+/// Sums the parameters of both recordings; `None` if either has none.
 fn parameters(evidence: &Evidence) -> Option<Both<Amount>> {
     let all = 0..evidence.rows.len();
     let rows = all.filter(|&row| evidence.rows[row].category == Some(Category::Parameter));
@@ -411,10 +412,10 @@ fn feature(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     all
 }
 
-/// The fewest stacks of which one can say that they changed alike.
+/// The smallest number of stacks that counts as a common change.
 const SEVERAL: usize = 2;
 
-/// Factors that are tried: those of the stacks that changed most.
+/// Number of factors that are tried, taken from the stacks that changed most.
 const MOST_FACTORS: usize = 50;
 
 fn scaled(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
@@ -471,7 +472,8 @@ fn blocks(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
 }
 
 fn repeated(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
-    // Not where the moments are only of different parts of a step: the whole run must have made more of them, too.
+    // At moments in different parts of a step, the counts differ too. So the number of allocations in the whole run must differ
+    // as well.
     let more = |of: Both<Amount>| of.b.count as f64 / of.a.count as f64;
     let is_repeated = |row: &Row| {
         let same_size = row.growth_of_each().is_some_and(|growth| alike(growth, 1.0));

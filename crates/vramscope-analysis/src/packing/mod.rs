@@ -1,9 +1,9 @@
-//! Offline packing: with all lifetimes known, in how few bytes could these allocations have lived?
+//! Offline packing: given all lifetimes, computes a small number of bytes in which the allocations could have lived.
 //!
-//! This is dynamic storage allocation, or packing rectangles whose place along the time axis is fixed. It is NP-hard
-//! in general, so [`pack`] does what its [`Effort`] allows: [`sweep`] packs any number of items, mostly within a few
-//! percent of the bound, and [`search`] then tries to close what gap is left where items are few. Both count steps
-//! and never look at a clock: the same items and effort always give the same packing.
+//! This is dynamic storage allocation, or packing rectangles with fixed positions along the time axis. It is NP-hard in general,
+//! so [`pack`] limits its work to an [`Effort`]. [`sweep`] packs any number of items, usually within a few percent of the bound.
+//! [`search`] then tries to close the remaining gap if there are few items. Both count steps and never read a clock: the same
+//! items and effort always give the same packing.
 
 mod events;
 mod search;
@@ -18,15 +18,15 @@ use events::Events;
 
 /// One allocation: `size` bytes over the half-open lifetime `[from, to)`.
 ///
-/// Times are ranks of events or any other clock that only grows. An item of no bytes, or one that ends before it
-/// starts, takes no room and is given the offset 0.
+/// Times are event indices or any other monotonic clock. An item of zero bytes, or one that ends before it starts, takes no room
+/// and gets the offset 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Item {
-    /// The first time at which the bytes are held.
+    /// The first time at which the bytes are in use.
     pub from: u32,
-    /// The first time at which they are no longer held.
+    /// The first time at which the bytes are no longer in use.
     pub to: u32,
-    /// How many bytes it takes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -36,18 +36,18 @@ impl Item {
     }
 }
 
-/// Where to put each item so that no two overlap both in time and in bytes.
+/// A position for each item, such that no two items overlap both in time and in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Packing {
-    /// First byte of each item, in the order given.
+    /// The first byte of each item, in the given order.
     pub offsets: Vec<u64>,
-    /// Bytes the packing needs: the largest offset + size.
+    /// Bytes that the packing needs: the largest offset + size.
     ///
-    /// `u64::MAX` can also mean that the items need more than that; their offsets say nothing then.
+    /// `u64::MAX` can also mean that the items need more bytes than that; the offsets are then meaningless.
     pub height: u64,
-    /// No packing needs fewer bytes: the highest sum of sizes live at one time, at most `u64::MAX`.
+    /// Lower bound of all packings: the peak of the live sizes, at most `u64::MAX`.
     pub lower_bound: u64,
-    /// The search closed every branch below `height`: no packing is lower, even if `lower_bound` is.
+    /// The search closed every branch below `height`, so no packing is lower, even if `lower_bound` is.
     pub exhausted: bool,
 }
 
@@ -59,32 +59,32 @@ impl Packing {
     }
 }
 
-/// How much work [`pack`] may do beyond its one first sweep. All plain counts, so that results are reproducible.
+/// Limits for the work of [`pack`] beyond its first sweep, as counts of steps, so that results are reproducible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Effort {
-    /// Items that sweeps may handle in all before no other one is begun; about half a microsecond each.
+    /// Total number of items that sweeps may process before no further sweep starts; about half a microsecond each.
     pub sweep_items: u64,
-    /// The largest number of items that are searched exactly; never more than 4096, the depth of the recursion.
+    /// The largest number of items for which the exact search runs; at most 4096, the depth of its recursion.
     pub search_items: usize,
-    /// Items that the nodes of the search may look at in all; about 50 nanoseconds each.
+    /// Total number of items that the nodes of the search may examine; about 50 nanoseconds each.
     pub search_steps: u64,
 }
 
 impl Default for Effort {
-    /// Up to a second of sweeps, and some seconds of search where items are few and the sweeps fell short.
+    /// Up to a second of sweeps. If there are few items and the sweeps fall short, some seconds of search.
     fn default() -> Self {
         Self { sweep_items: 1_000_000, search_items: 512, search_steps: 48_000_000 }
     }
 }
 
-/// Packs `items` into few bytes.
+/// Packs `items` into a small number of bytes.
 #[must_use]
 pub fn pack(items: &[Item], effort: Effort) -> Packing {
     let nothing = || Packing { offsets: vec![0; items.len()], height: 0, lower_bound: 0, exhausted: false };
     pack_unless(items, effort, &Cancel::default()).unwrap_or_else(nothing)
 }
 
-/// As [`pack`]; `None` where the answer is no longer wanted.
+/// Like [`pack`]; returns `None` if cancelled.
 pub(crate) fn pack_unless(items: &[Item], effort: Effort, cancel: &Cancel) -> Option<Packing> {
     let events = Events::new(items);
     let lower_bound = events.peak(items);
@@ -95,7 +95,7 @@ pub(crate) fn pack_unless(items: &[Item], effort: Effort, cancel: &Cancel) -> Op
     (!cancel.is_cancelled()).then_some(packing)
 }
 
-/// The largest offset + size.
+/// Returns the largest offset + size.
 fn height(items: &[Item], offsets: &[u64]) -> u64 {
     let with_room = items.iter().zip(offsets).filter(|(item, _)| item.takes_room());
     with_room.map(|(item, &offset)| offset.saturating_add(item.size)).max().unwrap_or(0)

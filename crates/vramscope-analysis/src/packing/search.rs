@@ -1,39 +1,39 @@
-//! Exact search: the lowest packing of a few hundred items, or the proof that there is none below some height.
+//! Exact search: finds the lowest packing of a few hundred items, or proves that there is none below some height.
 //!
-//! After Moffitt, "`MiniMalloc`: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning" (ASPLOS
-//! 2023). Every packing can be pushed down until nothing moves; read from the bottom, each item then rests on the
-//! highest one placed before it that shares its lifetime. So it is enough to place items by nondecreasing offset, each
-//! at the top of what it overlaps, and to give up a branch as soon as
+//! Based on Moffitt, "`MiniMalloc`: A Lightweight Memory Allocator for Hardware-Accelerated Machine Learning" (ASPLOS 2023).
+//! Every packing can be pushed down until nothing moves. Each item then rests on the highest item below it that shares its
+//! lifetime. So it is enough to place items by nondecreasing offset, each on top of the items that it overlaps, and to give up a
+//! branch as soon as
 //!
-//! * stacking what is left to place at some moment, each item no lower than it can be, passes the capacity; an item
-//!   that has been passed over can only be lifted by another one that is still to come, so that one counts as well;
-//! * an item would be placed so high that another one, still to come, fits wholly below it (it would have been first);
+//! * the unplaced items at some moment, stacked no lower than each can be, exceed the capacity; an item that was passed over can
+//!   only be raised by another unplaced item, so that item counts as well;
+//! * an item would be placed so high that another unplaced item fits completely below it (that item would have come first);
 //! * an item would be placed before its twin of the same size and lifetime.
 //!
-//! Where no unplaced item crosses a moment any more, the two sides are solved one after the other: a failure on one
-//! side never sends the search back into the other.
+//! If no unplaced item crosses a moment any more, the two sides are solved one after the other: a failure on one side never sends
+//! the search back into the other.
 //!
-//! Which item to try first decides whether the search takes milliseconds or hours, and no one rule is good for all
-//! problems. So short searches under several rules take turns; each round shuffles the rules a little and puts the
-//! items in front that closed branches before (Boussemart et al., "Boosting Systematic Search by Weighting Constraints",
-//! ECAI 2004).
+//! The choice of the first item decides whether the search takes milliseconds or hours, and no single rule is good for all
+//! problems. So short searches under several rules take turns. Each round shuffles the rules a little and prefers the items that
+//! closed branches before (Boussemart et al., "Boosting Systematic Search by Weighting Constraints", ECAI 2004).
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
 use super::{Item, Packing, height};
 
-/// The deepest recursion is one level an item; so many fit into a stack of 4 MiB even without optimisation.
+/// Limit on the number of items. The recursion is one level per item at most, and this many levels fit into a stack of 4 MiB even
+/// without optimization.
 const MOST_ITEMS: usize = 4096;
 
-/// Lowers `packing` as far as `steps` (items looked at) allow.
+/// Lowers `packing` as far as `steps` (number of examined items) allow.
 pub(crate) fn improve(items: &[Item], packing: &mut Packing, mut steps: u64) {
     let Some(problem) = Problem::new(items) else { return };
     let unit = problem.unit;
-    // No packing is as low as this; the bound is a sum of sizes, so a multiple of the unit.
+    // No packing is as low as this. The bound is a sum of sizes, so it is a multiple of the unit.
     let mut impossible = packing.lower_bound - unit;
-    // Mostly the bound itself can be had, so the larger part of the steps is for that; the rest is for halving the
-    // distance to what has been given up, a quarter of what is left each time.
+    // Usually a packing can reach the bound, so most of the steps try that. The rest halve the distance to the given-up height,
+    // each time with a quarter of the remaining steps.
     let mut given_up = impossible;
     let mut given = steps / 8 * 5;
     let mut capacity = packing.lower_bound;
@@ -58,14 +58,14 @@ pub(crate) fn improve(items: &[Item], packing: &mut Packing, mut steps: u64) {
         }
         given = steps / 4;
         let distance = packing.height.saturating_sub(given_up) / unit;
-        // Where all that was given up is proven, the least height not ruled out is as likely as any.
+        // If everything that was given up is proven impossible, the lowest remaining height is as likely as any.
         let up = if given_up == impossible { 1 } else { distance / 2 };
         capacity = given_up + up * unit;
     }
     packing.exhausted = impossible + unit >= packing.height;
 }
 
-/// What a search for a packing within some capacity found out.
+/// The result of a search for a packing within some capacity.
 enum Outcome {
     /// Offsets in bytes, in the order of the items that take room.
     Fits(Vec<u64>),
@@ -75,10 +75,10 @@ enum Outcome {
     Unknown,
 }
 
-/// Items over the moments that matter, in units of the common divisor of all sizes.
+/// Items over the relevant moments, with sizes in units of the common divisor of all sizes.
 ///
-/// A moment is a largest set of items live together; lifetimes become ranges of moments, and two items overlap in time
-/// exactly when their ranges do.
+/// A moment is a maximal set of items that are live together. Lifetimes become ranges of moments; two items overlap in time
+/// exactly if their ranges do.
 struct Problem {
     moments: Vec<Range<usize>>,
     durations: Vec<u32>,
@@ -88,8 +88,7 @@ struct Problem {
 }
 
 impl Problem {
-    /// None where there are more than [`MOST_ITEMS`] items, or where their sizes are too large for 31 bits even in
-    /// units of their common divisor.
+    /// Returns `None` if there are more than [`MOST_ITEMS`] items, or if their sizes in units do not fit into 31 bits.
     fn new(items: &[Item]) -> Option<Self> {
         let items = items.iter().copied().filter(Item::takes_room).collect::<Vec<_>>();
         if items.is_empty() || items.len() > MOST_ITEMS {
@@ -98,20 +97,20 @@ impl Problem {
         let unit = items.iter().fold(0, |unit, item| gcd(unit, item.size));
         let sizes =
             items.iter().map(|item| i32::try_from(item.size / unit).ok()).collect::<Option<Vec<_>>>()?;
-        // All tops are sums of sizes, so none overflows where the sum of all does not.
+        // All tops are sums of sizes, so none overflows if the sum of all sizes does not.
         sizes.iter().try_fold(0_i32, |sum, &size| sum.checked_add(size))?;
         let durations = items.iter().map(|item| item.to - item.from).collect();
         let (moments, moment_count) = moments(&items);
         Some(Self { moments, durations, sizes, unit, moment_count })
     }
 
-    /// Looks for a packing within `capacity` bytes; takes the steps it needs off `steps`.
+    /// Searches for a packing within `capacity` bytes; subtracts the used steps from `steps`.
     fn fit(&self, capacity: u64, steps: &mut u64) -> Outcome {
         let capacity = i32::try_from(capacity / self.unit).unwrap_or(i32::MAX);
         let count = self.sizes.len() as u64;
-        // A packing of n items is n nodes deep, so fewer could never find one.
+        // A packing of n items is n nodes deep, so fewer nodes could never find one.
         let nodes = NODES.max(count + count / 4);
-        // How long a run takes is a matter of luck with a heavy tail: two that share nothing cut most of it off.
+        // The run time is random with a heavy tail; two independent runs cut off most of it.
         let mut runs = SEEDS.map(|seed| (seed, vec![0_u64; self.sizes.len()]));
         for round in 0_u64.. {
             for (seed, blame) in &mut runs {
@@ -135,7 +134,7 @@ impl Problem {
         Outcome::Unknown
     }
 
-    /// Item numbers, the ones to be tried first in front.
+    /// Returns the item indices in the order in which the search tries them.
     fn order(&self, preference: Preference, round: u64, seed: u64, blame: &[u64]) -> Vec<usize> {
         let mut load = vec![0_u64; self.moment_count];
         for (moments, &size) in self.moments.iter().zip(&self.sizes) {
@@ -146,7 +145,7 @@ impl Problem {
         let key = |&item: &usize| {
             let range = &self.moments[item];
             let size = u64::from(self.sizes[item].unsigned_abs());
-            // Lifetimes by the clock and by the moments in them are two measures; both have their problems.
+            // Lifetimes can be measured by clock or by number of moments; each measure is bad for some problems.
             let width =
                 if round.is_multiple_of(2) { u64::from(self.durations[item]) } else { range.len() as u64 };
             let mut noise = Noise::new(item, round, seed);
@@ -160,7 +159,7 @@ impl Problem {
                 Preference::TotalWidth => [first, width, area],
                 Preference::Area => [area, total, width],
             };
-            // Ends in what makes twins, so that they come next to each other where there is no noise.
+            // The key ends with the properties of twins, so that twins are neighbors if there is no noise.
             (Reverse(key), range.start, range.end, size, item)
         };
         let mut order = (0..self.sizes.len()).collect::<Vec<_>>();
@@ -177,7 +176,7 @@ impl Problem {
     }
 }
 
-/// Which of several items that could be placed next is tried first.
+/// The rule for which of several possible next items is tried first.
 #[derive(Debug, Clone, Copy)]
 enum Preference {
     Width,
@@ -190,13 +189,13 @@ impl Preference {
     const ALL: [Self; 4] = [Self::Width, Self::Total, Self::TotalWidth, Self::Area];
 }
 
-/// Nodes of one search: restarts that have learnt whom to blame do better than persistence.
+/// Nodes of one search. Restarts that use the collected blame do better than long searches.
 const NODES: u64 = 500;
 
-/// Any numbers would do; with these the published problems take the least time.
+/// Any numbers work; with these, the published problems take the least time.
 const SEEDS: [u64; 2] = [0, 52];
 
-/// Reproducible random factors: none in round 0, up to 1.5 later.
+/// Reproducible random factors: none in round 0, up to 1.5 in later rounds.
 struct Noise {
     bits: u64,
 }
@@ -213,7 +212,7 @@ impl Noise {
         Self { bits: bits ^ bits >> 31 }
     }
 
-    /// `value` in units of a 256th, times up to 1.5.
+    /// Returns `value` in units of 1/256, times a factor of up to 1.5.
     fn stretch(&mut self, value: u64) -> u64 {
         let byte = self.bits & 0xFF;
         self.bits >>= 8;
@@ -227,10 +226,10 @@ enum Step {
     OutOfSteps,
 }
 
-/// The last placement: the next one must come after it, by offset and then by preference.
+/// The last placement as (offset, item); the next one must be larger.
 type Mark = (i32, usize);
 
-/// One depth-first search under one preference. Items are numbered by preference here.
+/// One depth-first search under one preference. Here, items are numbered by preference.
 struct Search {
     capacity: i32,
     steps_left: u64,
@@ -239,20 +238,20 @@ struct Search {
     /// The item of the same size and lifetime that must be placed first.
     twins: Vec<Option<usize>>,
     placed: Vec<bool>,
-    /// Of a placed item where it is, of another the top of all placed items it overlaps.
+    /// For a placed item, its offset; for an unplaced item, the top of all placed items that it overlaps.
     offsets: Vec<i32>,
-    /// By moment: the unplaced items live both there and the moment before.
+    /// By moment: number of unplaced items that are live both there and at the moment before.
     crossing: Vec<u32>,
-    /// Offsets as they were before a placement raised them.
+    /// Offsets before placements raised them.
     trail: Vec<(usize, i32)>,
     /// By moment and by item: how often it closed a branch.
     blame: Vec<u64>,
     item_blame: Vec<u64>,
-    /// Scratch. By moment: the two lowest tops unplaced items could have, and the top of all of them stacked.
+    /// Scratch. By moment: the two lowest possible tops of unplaced items, and the top of all of them stacked.
     lowest: Vec<i32>,
     second: Vec<i32>,
     stack: Vec<i32>,
-    /// Scratch: unplaced items by the lowest offset they can have.
+    /// Scratch: unplaced items by their lowest possible offset.
     by_offset: Vec<Mark>,
 }
 
@@ -298,7 +297,7 @@ impl Search {
         self.solve_parts(&all, None)
     }
 
-    /// Adds to `blame`, by number, the share of the closed branches each item had a part in; old blame fades.
+    /// Adds to `blame`, by item number, each item's share of the closed branches; old blame decays.
     fn pass_on_blame(&self, order: &[usize], blame: &mut [u64]) {
         let all = self.blame.iter().chain(&self.item_blame).sum::<u64>().max(1);
         for (item, &number) in order.iter().enumerate() {
@@ -308,7 +307,7 @@ impl Search {
         }
     }
 
-    /// Solves each group of items that shares no moment with the others, one after the other.
+    /// Solves each group of items that share no moments with the others, one group after the other.
     fn solve_parts(&mut self, items: &[usize], mark: Option<Mark>) -> Step {
         let mut by_start = items.to_vec();
         by_start.sort_unstable_by_key(|&item| self.moments[item].start);
@@ -328,7 +327,7 @@ impl Search {
         Step::Done
     }
 
-    /// Places `items`, none of them placed yet, all after `mark`. What is placed stays only if all are.
+    /// Places `items`, all of them still unplaced, after `mark`. Placements stay only if all items can be placed.
     fn solve(&mut self, items: &[usize], mark: Option<Mark>) -> Step {
         let cost = items.len() as u64;
         if self.steps_left < cost {
@@ -353,7 +352,8 @@ impl Search {
         Step::Dead
     }
 
-    /// Items that can be placed next and their offsets, lowest first; None where what is left cannot fit any more.
+    /// Returns the items that can be placed next, with their offsets, lowest first; `None` if the remaining items cannot fit any
+    /// more.
     fn candidates(&mut self, items: &[usize], mark: Option<Mark>) -> Option<Vec<Mark>> {
         let bottom = mark.map_or(0, |(offset, _)| offset);
         for &item in items {
@@ -377,7 +377,7 @@ impl Search {
             let size = self.sizes[item];
             let mut offset = self.offsets[item];
             if Some((offset, item)) <= mark {
-                // Passed over: something still to be placed has to lift it.
+                // Passed over: an item that is still to be placed has to raise it.
                 let own = offset.max(bottom) + size;
                 let range = self.moments[item].clone();
                 let tops = self.lowest[range.clone()].iter().zip(&self.second[range]);
@@ -414,12 +414,12 @@ impl Search {
         Some(next.copied().collect())
     }
 
-    /// Puts `item` where it rests; true where some moment has no unplaced item crossing it any more.
+    /// Places `item` at its lowest offset; returns true if some moment is no longer crossed by an unplaced item.
     fn place(&mut self, item: usize, others: &[usize]) -> bool {
         let range = self.moments[item].clone();
         let top = self.offsets[item] + self.sizes[item];
         self.placed[item] = true;
-        // An item of one moment may have been all there was to it.
+        // An item of a single moment may have been the last one there.
         let mut splits = range.len() == 1;
         for crossing in &mut self.crossing[range.start + 1..range.end] {
             *crossing -= 1;
@@ -435,7 +435,7 @@ impl Search {
         splits || others.is_empty()
     }
 
-    /// Takes back `item` and those of `others` that were placed after it.
+    /// Undoes the placement of `item`, and of those `others` that were placed after it.
     fn unplace(&mut self, item: usize, others: &[usize], trail: usize) {
         for &gone in others.iter().chain([&item]) {
             if std::mem::take(&mut self.placed[gone]) {
@@ -445,17 +445,17 @@ impl Search {
                 }
             }
         }
-        // Backwards, so that an offset raised twice gets its oldest value.
+        // In reverse, so that an offset that was raised twice gets its oldest value.
         for (other, offset) in self.trail.drain(trail..).rev() {
             self.offsets[other] = offset;
         }
     }
 }
 
-/// Lifetimes as ranges of moments, and the number of moments.
+/// Returns lifetimes as ranges of moments, and the number of moments.
 ///
-/// A new moment begins where an item starts after another has ended: between two such points the live set only grows
-/// and then only shrinks, so one moment stands for it.
+/// A new moment begins where an item starts after another one has ended. Between two such points, the live set first only grows
+/// and then only shrinks, so one moment represents it.
 fn moments(items: &[Item]) -> (Vec<Range<usize>>, usize) {
     let mut starts = (0..items.len()).collect::<Vec<_>>();
     starts.sort_unstable_by_key(|&item| items[item].from);

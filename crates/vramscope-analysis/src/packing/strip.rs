@@ -1,36 +1,36 @@
-//! The address line at one moment of a sweep: which bytes are held, and how long each of the others stays free.
+//! The address line at one moment of a sweep: which bytes are in use, and how long the other bytes stay free.
 
-/// Consecutive bytes in the same state, from `start` to the start of the piece after it.
+/// Consecutive bytes in the same state, from `start` to the start of the next piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) start: u64,
-    /// The time at which something placed earlier takes these bytes.
+    /// The time at which an earlier placed item takes these bytes.
     pub(crate) until: u32,
     pub(crate) held: bool,
 }
 
 impl Piece {
-    /// Free until `to` at least.
+    /// Whether the piece is free at least until `to`.
     fn serves(&self, to: u32) -> bool {
         !self.held && self.until >= to
     }
 }
 
-/// Pieces by address without a gap from 0 to `u64::MAX`, as a tree whose nodes know what a search needs to pass them by:
-/// finding and changing bytes costs the logarithm of the pieces.
+/// Pieces by address, without gaps from 0 to `u64::MAX`. They form a tree whose nodes store what a search needs to skip them.
+/// Finding and changing bytes takes time logarithmic in the number of pieces.
 pub(crate) struct Strip {
     root: Node,
-    /// Nodes that searches may still enter in vain, see [`Strip::allow`].
+    /// Number of nodes that searches may still enter in vain; see [`Strip::allow`].
     searches: u64,
-    /// What an edit finds, and what it leaves.
+    /// Buffers for the old and the new pieces of an edit.
     scratch: (Vec<Piece>, Vec<Piece>),
 }
 
-/// Neighbouring pieces.
+/// A run of neighboring pieces.
 struct Node {
     start: u64,
     end: u64,
-    /// Free bytes at the start, at the end, and in the longest run between, whatever their times.
+    /// Free bytes at the start, at the end, and in the longest run in between, regardless of their times.
     head: u64,
     tail: u64,
     best: u64,
@@ -45,21 +45,21 @@ enum Parts {
     Nodes(Vec<Node>),
 }
 
-/// The most pieces or nodes in a node.
+/// The largest number of pieces or nodes in a node.
 const MOST: usize = 64;
 
-/// Nodes that a search may enter in vain, on average over a sweep. Some few are the rule; times that differ from piece to
-/// piece, as no recording has them, could have each search enter all.
+/// Number of nodes that a search may enter in vain, on average over a sweep. A few are usual. If the times differ from piece to
+/// piece, as in no real recording, each search could enter all nodes.
 const SEARCHES_EACH: u64 = 64;
 
-/// What short sweeps may enter in vain however few their items.
+/// Number of nodes that all searches of a sweep may enter in vain, even if there are few items.
 const SEARCHES_AT_LEAST: u64 = 1 << 20;
 
-/// A search under way.
+/// A search in progress.
 struct Search {
     size: u64,
     to: u32,
-    /// Start of the run of fitting pieces that reaches the end of what was passed; `u64::MAX` where none does.
+    /// Start of the run of fitting pieces that reaches the end of the visited part; `u64::MAX` if there is none.
     run: u64,
     entered: u64,
 }
@@ -86,7 +86,7 @@ impl Node {
     fn sum_up(&mut self) {
         let Self { start, end, head, tail, best, first_until, last_until, parts } = self;
         (*best, *first_until, *last_until) = (0, u32::MAX, 0);
-        // Start of the run of free bytes that reaches the end of what was seen.
+        // Start of the run of free bytes that reaches the end of the visited part.
         let mut run = u64::MAX;
         let mut first_end = None;
         match parts {
@@ -125,7 +125,7 @@ impl Node {
         *head = first_end.unwrap_or(*end) - *start;
     }
 
-    /// The start of the run that is long enough, if it ends in here.
+    /// Returns the start of the run that is long enough, if it ends in this node.
     fn find(&self, search: &mut Search) -> Option<u64> {
         let joined = if search.run == u64::MAX { 0 } else { self.start - search.run + self.head };
         if self.last_until < search.to {
@@ -156,7 +156,7 @@ impl Node {
         }
     }
 
-    /// Where the run of fitting pieces starts that reaches the end of the node, which may have begun before it.
+    /// Returns the start of the run of fitting pieces that reaches the end of this node; the run may start before the node.
     fn run_to_the_end(&self, search: &Search) -> u64 {
         let mut run = self.end;
         if self.is_whole_to_the_end(search.to, &mut run) {
@@ -165,7 +165,7 @@ impl Node {
         if run == self.end { u64::MAX } else { run }
     }
 
-    /// Takes `run` back to the start of the fitting pieces at the end; true where all of them fit.
+    /// Moves `run` back to the start of the fitting pieces at the end; returns true if all pieces fit.
     fn is_whole_to_the_end(&self, to: u32, run: &mut u64) -> bool {
         if self.first_until >= to {
             *run = self.end - self.tail;
@@ -183,7 +183,7 @@ impl Node {
         }
     }
 
-    /// Adds the pieces that have bytes from `start` to `end`, whole; returns where the last of them ends.
+    /// Adds the whole pieces that have bytes in `start..end`; returns the end of the last one.
     fn collect(&self, start: u64, end: u64, list: &mut Vec<Piece>) -> u64 {
         match &self.parts {
             Parts::Pieces(pieces) => {
@@ -200,8 +200,8 @@ impl Node {
         }
     }
 
-    /// Puts `new` in place of the pieces from `start` to `end`, which are borders of pieces. Of no `new` pieces, some
-    /// must be left.
+    /// Replaces the pieces in `start..end` with `new`; both ends must be borders of pieces. If `new` is empty, some pieces must
+    /// remain.
     fn splice(&mut self, start: u64, end: u64, new: &[Piece]) {
         match &mut self.parts {
             Parts::Pieces(pieces) => {
@@ -231,7 +231,7 @@ impl Node {
         self.sum_up();
     }
 
-    /// The parts of a node that has become too large.
+    /// Divides a node that has become too large into parts.
     fn divided(&mut self) -> Option<Vec<Self>> {
         if self.len() <= MOST {
             return None;
@@ -271,13 +271,12 @@ impl Strip {
         }
     }
 
-    /// Bounds what all searches for `items` items may cost together. Once that is used up, what does not fit at the
-    /// first place that is long enough goes on top.
+    /// Limits the total cost of all searches for `items` items. Once the limit is used up, items go on top of everything.
     pub(crate) fn allow(&mut self, items: usize) {
         self.searches = SEARCHES_AT_LEAST.max((items as u64).saturating_mul(SEARCHES_EACH));
     }
 
-    /// The lowest address from which `size` bytes are free until `to` at least.
+    /// Returns the lowest address from which `size` bytes are free at least until `to`.
     pub(crate) fn find(&mut self, size: u64, to: u32) -> Option<u64> {
         let mut search = Search { size, to, run: u64::MAX, entered: 0 };
         if self.searches == 0 {
@@ -289,7 +288,7 @@ impl Strip {
         found
     }
 
-    /// Marks the bytes from `start` to `end` as held or free.
+    /// Marks the bytes in `start..end` as in use or free.
     pub(crate) fn mark(&mut self, start: u64, end: u64, held: bool) {
         if start < end {
             self.edit(start, end, |old, new| {
@@ -299,15 +298,15 @@ impl Strip {
         }
     }
 
-    /// Replaces the bytes from the first of `pieces` to `end`; an empty list of pieces changes nothing.
+    /// Replaces the bytes from the start of the first of `pieces` to `end`; an empty list changes nothing.
     pub(crate) fn replace(&mut self, pieces: &[Piece], end: u64) {
         if let Some(first) = pieces.first() {
             self.edit(first.start, end, |_, new| pieces.iter().for_each(|&piece| push(new, piece)));
         }
     }
 
-    /// Puts others in place of the pieces that have bytes from `start` to `end`: `change` is told these, whole, and adds what
-    /// shall be there. Neighbours that become alike are one.
+    /// Replaces the pieces that have bytes in `start..end`. `change` gets these whole pieces and adds the new ones. Neighbors
+    /// with the same state are merged.
     fn edit(&mut self, start: u64, end: u64, change: impl FnOnce(&[Piece], &mut Vec<Piece>)) {
         let (mut old, mut new) = std::mem::take(&mut self.scratch);
         let old_end = self.root.collect(start.saturating_sub(1), end.saturating_add(1), &mut old);
@@ -331,7 +330,7 @@ impl Strip {
         self.scratch = (old, new);
     }
 
-    /// Adds the pieces from `start` to `end`, cut to that range, to `list`.
+    /// Adds the pieces in `start..end`, cut to that range, to `list`.
     pub(crate) fn read(&self, start: u64, end: u64, list: &mut Vec<Piece>) {
         if start >= end {
             return;
@@ -351,7 +350,7 @@ impl Strip {
     }
 }
 
-/// Adds a piece behind others, unless it is alike to the last.
+/// Appends a piece unless the last piece has the same state.
 fn push(pieces: &mut Vec<Piece>, piece: Piece) {
     if pieces.last().is_none_or(|last| (last.until, last.held) != (piece.until, piece.held)) {
         pieces.push(piece);
@@ -362,7 +361,7 @@ fn push(pieces: &mut Vec<Piece>, piece: Piece) {
 mod tests {
     use super::*;
 
-    /// Every byte of a short line: until when it is free, and whether it is held.
+    /// Every byte of a short line: the time until which it is free, and whether it is in use.
     struct Bytes(Vec<(u32, bool)>);
 
     impl Bytes {
@@ -395,7 +394,7 @@ mod tests {
         let mut strip = Strip::new();
         let mut bytes = Bytes(vec![(u32::MAX, false); LENGTH]);
         for round in 0..6000 {
-            // Short ranges make thousands of pieces, long ones take most of them away.
+            // Short ranges make thousands of pieces; long ones remove most of them.
             let longest = if round % 500 == 499 { LENGTH / 2 } else { 24 };
             let start = random(LENGTH - longest - 1);
             let end = start + 1 + random(longest);
@@ -423,7 +422,7 @@ mod tests {
             }
             if round % 7 == 0 {
                 let (size, to) = (1 + random(200), [1, 4, 5, 9, 10][random(5)]);
-                // The line goes on behind these bytes.
+                // The line continues after these bytes.
                 let found = strip.find(size as u64, to).filter(|&at| at < (LENGTH - size) as u64);
                 assert_eq!(found, bytes.find(size, to), "{size} until {to} in round {round}");
                 let mut read = Vec::new();
@@ -432,7 +431,7 @@ mod tests {
                 assert_eq!(read, bytes.pieces(start, end), "{start} to {end} in round {round}");
             }
         }
-        // What searches may cost is used up: what needs a free place gets the top.
+        // The search budget is used up: requests for a free place get the top.
         strip.searches = 0;
         let top = bytes.0.iter().rposition(|&(until, held)| held || until < 9).map_or(0, |last| last + 1);
         assert_eq!(strip.find(1, 9), Some(top as u64));

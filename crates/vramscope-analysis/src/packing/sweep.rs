@@ -1,11 +1,10 @@
 //! First fit in tiers of size, each placed in one sweep through time.
 //!
-//! Placing the largest items first leaves holes that smaller ones fill: first fit decreasing, which is also what greedy
-//! planners of tensor memory do (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
-//! Done literally it looks at all neighbours of every item, thousands each in a long recording. Here items of about
-//! the same size form a tier, and a tier is placed first fit in the order of time, as an allocator that knows the
-//! future would: a free byte also has a time until which it stays free of what earlier tiers have placed. A step costs a
-//! walk along a short [`Strip`], and memory is linear in the items.
+//! Placing the largest items first leaves holes that smaller ones fill. This is first fit decreasing, which greedy planners of
+//! tensor memory also use (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Implemented
+//! directly, it examines all neighbors of every item, thousands each in a long recording. Here, items of similar size form a
+//! tier. A tier is placed first fit in time order, as by an allocator that knows the future: each free byte has a time until
+//! which earlier tiers leave it free. A step costs a walk along a short [`Strip`], and memory is linear in the number of items.
 
 use super::events::{Events, mirrored};
 use super::strip::{Piece, Strip};
@@ -13,8 +12,8 @@ use super::tiers::{Shrink, Tiers};
 use super::{Item, Packing, height};
 use crate::cancel::Cancel;
 
-/// The lowest of several sweeps: one always, others while none has reached `lower_bound` and steps are left.
-/// Where the answer is no longer wanted it says nothing.
+/// Returns the lowest of several sweeps. At least one runs; more run while none has reached `lower_bound` and steps are left.
+/// After a cancellation, the result is meaningless.
 pub(crate) fn pack(
     items: &[Item],
     events: &Events,
@@ -42,8 +41,9 @@ pub(crate) fn pack(
     best
 }
 
-/// The ways to sweep (the fall in size from tier to tier, backwards in time, items swept again for each hundred), by what
-/// they gave on recordings of training and on random lifetimes: which is best differs.
+/// The variants of sweeps, in order of their success on recordings of training and on random lifetimes; no variant is always
+/// best. Each has the factor between the sizes of two tiers, whether time runs backwards, and the limit on items swept again, per
+/// hundred items.
 const TRIES: [(Shrink, bool, usize); 7] = [
     (Shrink::Half, false, 25),
     (Shrink::Half, false, usize::MAX),
@@ -80,7 +80,7 @@ fn sweep(items: &[Item], events: &Events, tiers: &Tiers, cancel: &Cancel) -> Vec
     offsets
 }
 
-/// First fit of the items that are not placed, in the order in which they start, around those that are.
+/// Places the unplaced items first fit, in the order in which they start, around the placed items.
 fn place(
     items: &[Item],
     events: &Events,
@@ -116,41 +116,43 @@ fn place(
                 offsets[number as usize] = start;
                 strip.mark(start, start + item.size, true);
             } else {
-                // More than 64 bits can count; the height says so. Of no bytes it disturbs nobody.
+                // The packing needs more bytes than 64 bits can count, and the height shows this. An item of no bytes conflicts
+                // with no other.
                 offsets[number as usize] = u64::MAX;
             }
         }
     }
 }
 
-/// The bytes an item has been given.
+/// Returns the byte range of a placed item as (start, end).
 fn bytes(items: &[Item], offsets: &[u64], number: u32) -> (u64, u64) {
     let start = offsets[number as usize];
     (start, start.saturating_add(items[number as usize].size))
 }
 
-/// What comes next in the bytes of each placed item once it has ended.
+/// The pieces that follow in the bytes of each placed item once it has ended.
 ///
-/// Rectangles that see each other along the time axis form a planar graph, so all lists together are linear in the items.
+/// Rectangles that see each other along the time axis form a planar graph, so the total length of all lists is linear in the
+/// number of items.
 #[derive(Default)]
 struct After {
     pieces: Vec<Piece>,
-    /// Where the list of each item begins; the last is that of the item that ends first.
+    /// The start of each item's list; the last one belongs to the item that ends first.
     lists: Vec<usize>,
 }
 
 impl After {
-    /// The list of the placed item that ends next.
+    /// Returns the list of the placed item that ends next.
     fn next(&self) -> &[Piece] {
         &self.pieces[self.lists.last().copied().unwrap_or(0)..]
     }
 
-    /// It has ended.
+    /// Removes the list of the item that has ended.
     fn done(&mut self) {
         self.pieces.truncate(self.lists.pop().unwrap_or(0));
     }
 
-    /// Fills the lists going back in time; leaves in `strip` what comes first.
+    /// Fills the lists going back in time; leaves the earliest state in `strip`.
     fn look_back(
         &mut self,
         items: &[Item],

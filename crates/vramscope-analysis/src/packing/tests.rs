@@ -1,4 +1,4 @@
-//! Packings checked by a validator that shares no code with what it checks.
+//! Checks packings with a validator that shares no code with the implementation.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ fn is_live(item: &Item, time: u32) -> bool {
     item.size > 0 && item.from <= time && time < item.to
 }
 
-/// All pairs, all starts: slow and plain.
+/// Checks all pairs and all starts: slow but simple.
 fn check(items: &[Item], packing: &Packing) {
     assert_eq!(packing.offsets.len(), items.len());
     let rows = items.iter().zip(&packing.offsets).collect::<Vec<_>>();
@@ -40,7 +40,7 @@ fn check(items: &[Item], packing: &Packing) {
     assert!(packing.height >= peak);
 }
 
-/// The lowest height of all: each item in each order on the highest of those it overlaps.
+/// Returns the lowest possible height: tries all orders, with each item on top of the items that it overlaps.
 fn least_height(items: &[Item], placed: &mut Vec<(usize, u64)>, height: u64) -> u64 {
     let overlap = |a: &Item, b: &Item| is_live(a, b.from) || is_live(b, a.from);
     let mut least = u64::MAX;
@@ -141,7 +141,7 @@ fn random_lifetimes_are_packed_within_two_percent() {
     assert!(packing.height - packing.lower_bound <= packing.lower_bound / 50, "{}", packing.height);
 }
 
-/// [`check`] for more items: only pairs that start close to each other.
+/// Like [`check`], for more items: checks only pairs that start close to each other.
 fn check_some(items: &[Item], packing: &Packing) {
     for (window, offsets) in items.chunks(500).zip(packing.offsets.chunks(500)) {
         for (a, at) in window.iter().zip(offsets) {
@@ -153,7 +153,7 @@ fn check_some(items: &[Item], packing: &Packing) {
     }
 }
 
-/// Exponential lifetimes of `live` items at a time, sizes from 512 bytes to 64 MiB with a heavy tail.
+/// Items with exponential lifetimes, `live` at a time on average, and heavy-tailed sizes from 512 bytes to 64 MiB.
 fn churn(count: u32, live: u32, seed: u64) -> Vec<Item> {
     let mut state = seed;
     let mut random = || {
@@ -173,7 +173,7 @@ fn churn(count: u32, live: u32, seed: u64) -> Vec<Item> {
 
 #[test]
 fn the_deepest_search_fits_the_stack_of_a_thread() {
-    // All live together: the search goes down one level for each item, and never back.
+    // All items are live together: the search goes down one level per item and never back.
     let items = vec![item(0, 1, 1); 4096];
     let mut packing = Packing { offsets: vec![0; 4096], height: 9999, lower_bound: 4096, exhausted: false };
     let search = move || {
@@ -186,7 +186,8 @@ fn the_deepest_search_fits_the_stack_of_a_thread() {
 
 #[test]
 fn a_million_blocks_live_at_once_are_packed() {
-    // Half of them leave holes that are too small for what comes after: a walk along the holes for each would be without end.
+    // Half of the items leave holes too small for later ones. Walking along the holes for each later item would take far too
+    // long.
     let count = 500_000;
     let end = count * 2 + 1;
     let first = (0..count).map(|n| Item { from: n, to: if n % 2 == 0 { count } else { end }, size: 1024 });
@@ -194,7 +195,7 @@ fn a_million_blocks_live_at_once_are_packed() {
     let items: Vec<Item> = first.chain(second).collect();
     let packing = pack(&items, Effort { sweep_items: 0, ..Effort::default() });
     assert!(packing.height >= packing.lower_bound);
-    // What was packed before its time is of no use to it: holes that stay free for ever shorter times.
+    // Holes that stay free for shorter and shorter times, so no hole fits a later item.
     let stairs: Vec<Item> = (0..300_000)
         .map(|n| match n % 3 {
             0 => Item { from: 0, to: n + 1, size: 4096 },

@@ -1,8 +1,8 @@
-//! Which items are placed before which: the tiers of [`crate::sweep`].
+//! The tiers of items, which decide the order of placement in [`crate::sweep`].
 
 use super::Item;
 
-/// How far sizes fall from one tier to the next.
+/// How much sizes shrink from one tier to the next.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shrink {
     Quarter,
@@ -10,24 +10,24 @@ pub(crate) enum Shrink {
     ThreeQuarters,
 }
 
-/// The tier of each item, the largest items in tier 0.
+/// The tier of each item; the largest items are in tier 0.
 #[derive(Debug)]
 pub(crate) struct Tiers {
     pub(crate) of: Vec<u8>,
     pub(crate) count: u8,
-    /// Items that the sweeps over all tiers handle, obstacles included.
+    /// Number of items that the sweeps over all tiers process, including already placed ones.
     pub(crate) steps: u64,
 }
 
-/// Sweeping again over so many items costs nothing worth saving.
+/// Sweeping this many items again is always cheap enough.
 const FEW: usize = 1000;
 
-/// The most tiers; sizes below a 2^-20th of the largest are dust.
+/// The largest number of tiers; sizes below 2^-20 of the largest hardly matter.
 const MOST_TIERS: u8 = 20;
 
 impl Tiers {
-    /// Tiers by size. Small items hardly matter for the height, but each tier sweeps over all items of the tiers before
-    /// it again: once that has cost `most_again` for each hundred items, the rest shares the last tier.
+    /// Divides items into tiers by size. Small items hardly matter for the height, but each tier sweeps over all items of the
+    /// earlier tiers again. Once that has cost `most_again` per hundred items, all remaining items share the last tier.
     pub(crate) fn new(items: &[Item], shrink: Shrink, most_again: usize) -> Self {
         let largest = items.iter().filter(|item| item.takes_room()).map(|item| item.size).max().unwrap_or(0);
         let mut limits = Vec::new();
@@ -46,7 +46,7 @@ impl Tiers {
         for item in items.iter().filter(|item| item.takes_room()) {
             counts[class(item)] += 1;
         }
-        // Classes without items get no tier, the ones that would cost too much share the last.
+        // Size classes without items get no tier; classes that would cost too much share the last tier.
         let all = counts.iter().sum::<usize>();
         let most = (all / 100).saturating_mul(most_again).max(FEW);
         let mut tier_of_class = vec![0_u8; counts.len()];

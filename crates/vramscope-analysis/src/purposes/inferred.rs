@@ -1,4 +1,4 @@
-//! What allocations are for, told from stacks, lifetimes and what repeats.
+//! Infers the categories of allocations from stacks, lifetimes and repetition.
 
 use hashbrown::{HashMap, HashSet};
 use vramscope_trace::{FrameId, StackId};
@@ -10,17 +10,17 @@ use crate::purposes::rules::{Basis, CATEGORY_RULES, CategoryRule, Facts, Fate, d
 use crate::purposes::signs::{Sign, Signs};
 use crate::purposes::turns::Turns;
 
-/// The verdict on each allocation that was recorded.
+/// The inferred category of each recorded allocation.
 #[derive(Debug, Default)]
 pub(super) struct Inferred {
-    /// What the phases stand on.
+    /// The source of the phases.
     phases: Option<ToldBy>,
     turns: Turns,
-    /// By the event of the allocation: a number in [`CATEGORY_RULES`], and [`LIKE_OTHERS`].
+    /// By the event of the allocation: an index into [`CATEGORY_RULES`], possibly with the flag [`LIKE_OTHERS`].
     of_event: Vec<u8>,
 }
 
-/// Set where a verdict is that on others of the same stack and size.
+/// Set if the category is that of other allocations with the same stack and size.
 const LIKE_OTHERS: u8 = 0x80;
 
 const _: () = assert!(CATEGORY_RULES.len() <= LIKE_OTHERS as usize);
@@ -35,7 +35,7 @@ impl Inferred {
             turns: phases.turns(history),
             of_event: vec![0; history.device().events.len()],
         };
-        // Those whose fate is open at the end of the recording are told by others like them.
+        // Allocations whose fate is open at the end of the recording get the category of similar ones.
         let mut like: HashMap<(Likeness, Phase), Others> = HashMap::new();
         phases.each(history, |a, stretch| {
             if phases.is_open(a, stretch) {
@@ -68,12 +68,12 @@ impl Inferred {
         }
     }
 
-    /// How often the program went round.
+    /// Returns the iterations of the program.
     pub(super) fn turns(&self) -> &Turns {
         &self.turns
     }
 
-    /// The rule that decided on an allocation that was recorded, and by what.
+    /// Returns the rule that determined the category of a recorded allocation, and its basis.
     pub(super) fn verdict(&self, a: &Allocation) -> Option<(&'static CategoryRule, Basis)> {
         let number = self.at(event(a))?;
         let rule = CATEGORY_RULES.get((number & !LIKE_OTHERS) as usize)?;
@@ -86,24 +86,25 @@ impl Inferred {
     }
 }
 
-/// What allocations of one kind share.
+/// The stack and the requested size, which allocations of one kind share.
 type Likeness = (Option<StackId>, u64);
 
 fn likeness(a: &Allocation) -> Likeness {
     (a.stack, a.requested)
 }
 
-/// The verdicts on those of one kind, by their position among them in one stretch: one line may make several, each for something else.
+/// The categories of allocations of one kind, by their position in a phase interval: one line may make several per interval, with
+/// different purposes.
 #[derive(Default)]
 struct Others {
     verdicts: Vec<Option<u8>>,
-    /// The first event of the stretch under way, and how many were made in it.
+    /// The first event of the current interval, and the number of allocations made in it.
     stretch: u32,
     made: usize,
 }
 
 impl Others {
-    /// The verdict on the last one at the position of the next one, which is made in the stretch that begins at `from`.
+    /// Returns the last category at the position of the next allocation, which is made in the interval that starts at `from`.
     fn next(&mut self, from: u32) -> &mut Option<u8> {
         if self.stretch != from {
             (self.stretch, self.made) = (from, 0);
@@ -117,32 +118,32 @@ impl Others {
     }
 }
 
-/// What is known of a recording as a whole.
+/// Properties of a recording as a whole.
 struct Known {
     signs: Signs,
-    /// Sizes of parameters, as they were asked for; empty where none is known.
+    /// Requested sizes of parameters; empty if none are known.
     parameters: HashSet<u64>,
-    /// Sizes of what backward passes left behind.
+    /// Sizes of allocations that backward passes retained.
     gradients: HashSet<u64>,
-    /// The line of `Module._apply` that moves buffers: the last of several. Parameters come first there.
+    /// The line of `Module._apply` that moves buffers: the last of several, since it moves parameters first.
     moves_buffers: Option<FrameId>,
-    /// Something tells what the program was doing.
+    /// Whether the phases of the program are known.
     phases_are_known: bool,
-    /// The first events of forward passes that no backward pass follows, and that keep much of what they make.
+    /// The first events of forward passes that no backward pass follows and that retain much of their memory.
     keeping: HashSet<u32>,
-    /// Sizes of what modules made, loaded or moved.
+    /// Sizes of allocations that modules made, loaded or moved.
     modules: HashSet<u64>,
-    /// What the program's own code makes after a backward pass, too.
+    /// Kinds of allocations that the program's own code also makes after a backward pass.
     again: HashSet<Likeness>,
-    /// What the forward pass made for the backward pass, in order: event and size.
+    /// Allocations made by forward passes and freed by backward passes, in order: event and size.
     kept: Vec<(u32, u64)>,
-    /// Where about one is made for each gradient.
+    /// Stacks that make about one allocation for each gradient.
     for_each_gradient: HashSet<StackId>,
-    /// Where forward passes make what grows from pass to pass.
+    /// Stacks in forward passes whose allocations grow from pass to pass.
     growing: HashSet<StackId>,
 }
 
-/// What PyTorch gives cuBLAS to work in, in bytes: 8 x 4096 KiB on Hopper, 2 x 4096 KiB + 8 x 16 KiB on others
+/// Sizes of PyTorch's cuBLAS workspace, in bytes: 8 x 4096 KiB on Hopper, 2 x 4096 KiB + 8 x 16 KiB on other GPUs
 /// (`parseChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`, PyTorch 2.11).
 const WORKSPACES: [u64; 2] = [8 * 4096 * 1024, 2 * 4096 * 1024 + 8 * 16 * 1024];
 
@@ -150,8 +151,8 @@ fn is_as_large_as_a_workspace(a: &Allocation) -> bool {
     WORKSPACES.contains(&a.requested)
 }
 
-/// Of the bytes that a forward pass makes for a backward pass, this share is there when it ends at least; one without a backward pass
-/// gives nearly all of it back. In recordings of training it is about a half.
+/// A forward pass before a backward pass retains at least this share of its bytes when it ends; without a backward pass, it frees
+/// nearly all of them. In recordings of training, the share is about a half.
 const KEPT_FOR_BACKWARD: f64 = 0.2;
 
 impl Known {
@@ -249,8 +250,8 @@ impl Known {
         }
     }
 
-    /// Whether something as large as `a`, which a forward pass made, was kept for the backward pass soon after it: what a softmax makes
-    /// of its argument, in the same precision or in twice as many bytes.
+    /// Whether the backward pass retained another tensor of the same size (or twice the bytes) that the forward pass made soon
+    /// after `a`. A softmax makes such a tensor from its argument, in the same precision or in one with twice as many bytes.
     fn is_turned_into_another(&self, a: &Allocation, stretch: Stretch) -> bool {
         let after = self.kept.partition_point(|&(made, _)| made <= event(a));
         let soon = self.kept[after..].iter().take(SOON).take_while(|&&(made, _)| made < stretch.backward.0);
@@ -262,11 +263,12 @@ impl Known {
     }
 }
 
-/// What was made of a result is among so many that were kept after it.
+/// A tensor made from a result is among this many retained tensors after it.
 const SOON: usize = 3;
 
-/// The stacks of the program's own code that make in one stretch about one for each gradient, as large as one of `gradients` or in
-/// twice as many bytes, and all are kept: two thirds of what a pass leaves behind of all that were `left_behind`.
+/// Returns the stacks of the program's own code that make, in one interval, about one retained allocation for each gradient.
+/// These have the size of one of `gradients`, or twice as many bytes. At least two thirds of the allocations that a backward pass
+/// retains on average must be matched; `left_behind` is their total number.
 fn for_each_gradient(
     history: &History,
     phases: &Phases,
@@ -288,7 +290,7 @@ fn for_each_gradient(
     made.into_iter().filter(|&(_, count)| is_enough(count)).map(|((stack, _), _)| stack).collect()
 }
 
-/// How the sizes of what one stack makes go from forward pass to forward pass.
+/// The growth of one stack's sizes from forward pass to forward pass.
 #[derive(Default)]
 struct Growth {
     /// The last pass, and the size in it.
@@ -298,7 +300,7 @@ struct Growth {
     rises: usize,
 }
 
-/// So many passes tell that something grows, at least.
+/// The smallest number of passes that shows growth.
 const GROWING_PASSES: usize = 3;
 
 impl Growth {
@@ -311,7 +313,7 @@ impl Growth {
         self.made += 1;
     }
 
-    /// It makes several a pass, larger in nearly each: another sequence begins small again.
+    /// Whether the stack makes several allocations per pass, larger in nearly each pass; a new sequence starts small again.
     fn is_steady(&self) -> bool {
         self.rises >= GROWING_PASSES
             && self.rises * 4 >= (self.passes - 1) * 3
@@ -319,14 +321,14 @@ impl Growth {
     }
 }
 
-/// When `a`, which was made in `stretch`, was given back.
+/// Returns when `a`, which was made in `stretch`, was freed.
 fn fate(phases: &Phases, a: &Allocation, stretch: Stretch) -> Fate {
     let freed = event_before(a.freed);
     let (backward, _) = stretch.backward;
     match stretch.phase {
         Phase::Forward | Phase::Between if phases.is_open(a, stretch) => Fate::Open,
         Phase::Forward | Phase::Between if freed < stretch.end => Fate::Within,
-        // Where no backward pass follows, a result may be there until the next forward pass has made another.
+        // If no backward pass follows, a result may be retained until the next forward pass has made another.
         Phase::Forward | Phase::Between
             if freed < backward && (backward != NEVER || freed < stretch.second_forward) =>
         {

@@ -1,11 +1,11 @@
-//! What allocations are for: parameters, gradients, activations and the rest, and why that is said.
+//! Categories of allocations (parameters, gradients, activations and others), and the reasons for them.
 //!
 //! ```text
-//!   tags.rs     what the recording says                     wins where it says anything
-//!   signs.rs    a table of frames that are known: what a stack tells of itself
-//!   phases.rs   what the program was doing from event to event: forward, backward, optimizer
+//!   tags.rs     recorded categories, which take precedence
+//!   signs.rs    a table of known frames: what a stack alone shows
+//!   phases.rs   phases of the program from event to event: forward, backward, optimizer
 //!   rules.rs    a table of rules: from stack, phase and fate to a category
-//!   inferred.rs the rules, asked of every allocation
+//!   inferred.rs applies the rules to every allocation
 //! ```
 
 mod inferred;
@@ -29,44 +29,44 @@ pub(crate) use turns::Turns;
 use inferred::Inferred;
 use tags::Tags;
 
-/// What the allocations of one device are for: as the recording says it, and where it does not, as stacks and lifetimes tell.
+/// The categories of a device's allocations: recorded if the recording has them, else inferred from stacks and lifetimes.
 #[derive(Debug)]
 pub struct Purposes {
     tags: Tags,
     inferred: Inferred,
 }
 
-/// Why an allocation is said to be for something.
+/// Why an allocation has its category.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The recording says it.
+    /// The category was recorded.
     Said,
-    /// It was live before recording began.
+    /// The allocation was live before recording began.
     Preexisting,
-    /// A rule tells it from its stack and its lifetime.
+    /// A rule inferred the category from the stack and the lifetime.
     Inferred {
         /// The rule.
         rule: &'static CategoryRule,
-        /// What it decided by.
+        /// The basis of the rule's decision.
         basis: Basis,
     },
 }
 
-/// What some allocations are for, and why that is said: those with one category and one reason, added up.
+/// A set of allocations with the same category and the same reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Told {
-    /// What they are for.
+    /// The category.
     pub category: Category,
-    /// Why that is said.
+    /// The reason for the category.
     pub reason: Reason,
     /// Bytes of their blocks.
     pub bytes: u64,
-    /// How many they are.
+    /// Number of allocations.
     pub count: u64,
 }
 
 impl Reason {
-    /// What it stands on.
+    /// Returns the evidence behind the reason.
     #[must_use]
     pub fn evidence(self) -> Evidence {
         match self {
@@ -80,20 +80,20 @@ impl Reason {
 }
 
 impl Purposes {
-    /// What the allocations of the device of `history` are for.
+    /// Determines the categories of the allocations of the device of `history`.
     #[must_use]
     pub fn of(history: &History) -> Self {
         Self { tags: Tags::of(history), inferred: Inferred::of(history) }
     }
 
-    /// Whether the recording says of anything what it is for.
+    /// Whether the recording contains any categories.
     #[must_use]
     pub fn are_said(&self) -> bool {
         self.tags.say_anything()
     }
 
-    /// What `allocation` is for. What was live before recording began is [`Category::Preexisting`] where the recording does not say
-    /// what it is for, and what cannot be told is [`Category::Unknown`].
+    /// Returns the category of `allocation`. Without a recorded category, memory that was live before recording began is
+    /// [`Category::Preexisting`]. If no category can be inferred, it is [`Category::Unknown`].
     #[must_use]
     pub fn category(&self, allocation: &Allocation) -> Category {
         self.tags.category(allocation).unwrap_or_else(|| match self.verdict(allocation) {
@@ -102,7 +102,7 @@ impl Purposes {
         })
     }
 
-    /// Why `allocation` is said to be for what [`category`](Self::category) says.
+    /// Returns the reason for the [`category`](Self::category) of `allocation`.
     #[must_use]
     pub fn reason(&self, allocation: &Allocation) -> Reason {
         match (self.tags.category(allocation), self.verdict(allocation)) {
@@ -112,13 +112,13 @@ impl Purposes {
         }
     }
 
-    /// The path of the module that made `allocation`; the outermost module is the empty path.
+    /// Returns the path of the module that made `allocation`; empty for the outermost module.
     #[must_use]
     pub fn layer(&self, allocation: &Allocation) -> Option<&Arc<str>> {
         self.tags.layer(allocation)
     }
 
-    /// Adds up what `allocations` are for and why, most bytes first.
+    /// Sums `allocations` by category and reason, most bytes first.
     pub fn told<'h>(&self, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Told> {
         let mut told: Vec<Told> = Vec::new();
         for a in allocations {
@@ -135,13 +135,13 @@ impl Purposes {
         told
     }
 
-    /// In which part of a training step `allocation` was made, where the recording says it.
+    /// Returns the phase of a training step in which `allocation` was made, if recorded.
     #[must_use]
     pub fn phase(&self, allocation: &Allocation) -> Option<Phase> {
         self.tags.phase(allocation)
     }
 
-    /// The most allocated bytes that were for `category` at any moment, and the first such moment.
+    /// Returns the peak of the allocated bytes of `category`, with its first moment.
     #[must_use]
     pub fn peak(&self, history: &History, category: Category) -> Peak {
         let mut changes: Vec<(Moment, bool, u64)> = Vec::new();
@@ -149,7 +149,7 @@ impl Purposes {
             changes.push((a.from, true, a.size));
             changes.push((a.freed, false, a.size));
         }
-        // What ends at a moment is gone before what begins at it counts.
+        // At one moment, frees come before allocations.
         changes.sort_unstable();
         let mut peak = Peak { bytes: 0, moment: Moment::START };
         let mut held = 0;
@@ -162,7 +162,7 @@ impl Purposes {
         peak
     }
 
-    /// How often the program went round, as far as stacks tell.
+    /// Returns the iterations of the program, as far as stacks show them.
     pub(crate) fn turns(&self) -> &Turns {
         self.inferred.turns()
     }

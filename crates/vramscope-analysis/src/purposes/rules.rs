@@ -1,25 +1,25 @@
-//! The rules by which it is told what an allocation is for, where the recording does not say it.
+//! The rules that infer the category of an allocation if the recording does not contain it.
 
 use vramscope_trace::Category;
 
 use crate::purposes::phases::Phase;
 use crate::purposes::signs::{Sign, StackSigns};
 
-/// A rule: whatever it holds for is of its category.
+/// A rule that assigns a category to all allocations that it applies to.
 #[derive(Debug)]
 pub struct CategoryRule {
-    /// What it looks for, in a few words.
+    /// A short description of the allocations that the rule applies to.
     pub name: &'static str,
-    /// What such an allocation is for.
+    /// The category of these allocations.
     pub category: Category,
-    /// Why, as it is told to people, about "it".
+    /// The reason, as a clause in which "it" is the allocation.
     pub because: &'static str,
-    /// What it stands on.
+    /// The evidence that the rule uses.
     pub evidence: Evidence,
     holds: fn(&Facts) -> bool,
 }
 
-/// Rules are the same where they have one name: each has its own.
+/// Rules are equal if their names are; each rule has a unique name.
 impl PartialEq for CategoryRule {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -28,23 +28,23 @@ impl PartialEq for CategoryRule {
 
 impl Eq for CategoryRule {}
 
-/// What a verdict stands on.
+/// The evidence for a category, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Evidence {
-    /// Nothing: it cannot be told.
+    /// None: the category is unknown.
     Nothing,
-    /// What others like it were for.
+    /// The categories of similar allocations.
     Likeness,
-    /// When it was given back.
+    /// The time of the free.
     Lifetime,
-    /// Frames in its stack.
+    /// Frames in the stack.
     Frames,
-    /// What the recording says.
+    /// The recorded category.
     Said,
 }
 
 impl Evidence {
-    /// Every kind, the strongest first.
+    /// All kinds of evidence, strongest first.
     pub const ALL: [Self; 5] = [Self::Said, Self::Frames, Self::Lifetime, Self::Likeness, Self::Nothing];
 
     /// The name in JSON.
@@ -60,74 +60,76 @@ impl Evidence {
     }
 }
 
-/// What a rule decided by.
+/// The basis of a rule's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Basis {
     /// The allocation itself.
     Itself,
-    /// Others of the same stack and size: the recording ends before this one is given back.
+    /// Other allocations with the same stack and size: the recording ends before this one is freed.
     Others,
-    /// The allocation itself, in phases that only the rhythm of the recording tells: it has no stacks.
+    /// The allocation itself, with phases that only the recording's rhythm shows, because it has no stacks.
     Rhythm,
 }
 
-/// What is known of an allocation that was recorded.
+/// The properties of a recorded allocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Facts {
     pub(super) signs: StackSigns,
-    /// What the program was doing.
+    /// The phase in which it was made.
     pub(super) phase: Phase,
     pub(super) fate: Fate,
-    /// A backward pass is in the recording, anywhere behind it.
+    /// Whether the recording contains a later backward pass.
     pub(super) backward_follows: bool,
-    /// It is as large as a parameter of the model; `None` where no parameters are known.
+    /// Whether it has the size of a parameter of the model; `None` if no parameters are known.
     pub(super) is_as_large_as_a_parameter: Option<bool>,
-    /// A gradient is as large as it.
+    /// Whether it has the size of a gradient.
     pub(super) is_as_large_as_a_gradient: bool,
-    /// Made at the line of `torch.nn.Module._apply` that moves buffers.
+    /// Whether it was made at the line of `torch.nn.Module._apply` that moves buffers.
     pub(super) is_moved_as_buffer: bool,
-    /// PyTorch gives cuBLAS as much to work in.
+    /// Whether it has the size of PyTorch's cuBLAS workspace.
     pub(super) is_as_large_as_a_workspace: bool,
-    /// It was there when the recording ended.
+    /// Whether it was never freed in the recording.
     pub(super) is_for_good: bool,
-    /// Something in the recording tells forward, backward or the optimizer.
+    /// Whether the recording shows forward passes, backward passes or optimizer steps.
     pub(super) phases_are_known: bool,
-    /// The forward pass that made it keeps much of what it makes.
+    /// Whether its forward pass retains much of its memory.
     pub(super) pass_keeps: bool,
-    /// It has a stack, in which no frame that is known tells what ran: code of the program itself made it.
+    /// Whether it has a stack without known frames: the program's own code made it.
     pub(super) is_of_own_code: bool,
-    /// The next thing after what it was made in is a forward pass.
+    /// Whether the next interval is a forward pass.
     pub(super) another_forward_follows: bool,
-    /// A backward pass lies before it.
+    /// Whether a backward pass comes before it.
     pub(super) after_backward: bool,
-    /// A backward pass lies before others of its stack and size.
+    /// Whether a backward pass comes before other allocations with its stack and size.
     pub(super) comes_again: bool,
-    /// A parameter that a module made, loaded or moved is as large as it.
+    /// Whether it has the size of a parameter that a module made, loaded or moved.
     pub(super) is_as_large_as_a_modules: bool,
-    /// Soon after it the same forward pass made something as large, and that was kept for the backward pass: what was made of it.
+    /// Whether the same forward pass soon made another tensor of about its size that was retained for the backward pass, and so
+    /// probably computed from it.
     pub(super) is_turned_into_another: bool,
-    /// Its stack makes about one for each gradient, as large as they are or in twice as many bytes, and all are kept.
+    /// Whether its stack makes about one retained allocation for each gradient, with the gradient's size or twice as many bytes.
     pub(super) is_one_for_each_gradient: bool,
-    /// A step of the optimizer is next.
+    /// Whether an optimizer step follows.
     pub(super) optimizer_follows: bool,
-    /// Its stack makes several in each forward pass, which are kept until the next, and are larger each time.
+    /// Whether its stack makes several allocations in each forward pass, which are retained until the next pass and grow each
+    /// time.
     pub(super) grows: bool,
 }
 
-/// When an allocation was given back.
+/// When an allocation was freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// While what it was made in went on.
+    /// During the pass in which it was made.
     Within,
-    /// After the last allocation of what it was made in, and before the first of what came then.
+    /// After the last allocation of the pass in which it was made, and before the first allocation after it.
     AtEnd,
-    /// Later, but before a backward pass began.
+    /// Later, but before the next backward pass began.
     BeforeBackward,
-    /// In the backward pass that followed.
+    /// In the following backward pass.
     InBackward,
-    /// After the backward pass that followed, or, of what was made in one or by the optimizer, after that.
+    /// After the following backward pass. For an allocation made in a backward pass or by the optimizer: after that pass.
     Later,
-    /// It was there when the recording ended, and what it was made in had not ended.
+    /// It was not freed in the recording, and the pass in which it was made had not ended.
     Open,
 }
 
@@ -160,16 +162,17 @@ const fn rule(
 use Category as C;
 use Evidence as E;
 
-/// Every rule; the first that holds decides. To add one, write it where it belongs in the order, and give it an example in the tests below.
+/// All rules, in order; the first that applies decides. To add a rule, insert it at its place in the order and add an example to
+/// the tests below.
 pub static CATEGORY_RULES: &[CategoryRule] = &[
-    rule("workspace of a library", C::Temporary, E::Frames, "cuBLAS took it to work in", |f| {
+    rule("library workspace", C::Temporary, E::Frames, "cuBLAS allocated it as its workspace", |f| {
         f.has(Sign::Workspace)
     }),
     rule(
-        "workspace of cuBLAS by its size",
+        "cuBLAS workspace, by size",
         C::Temporary,
         E::Likeness,
-        "it has the size of cuBLAS' workspace, and was made for good, not before the first step",
+        "it has the size of a cuBLAS workspace, was allocated after the setup and was never freed",
         |f| {
             f.is_as_large_as_a_workspace
                 && f.is_for_good
@@ -178,163 +181,168 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         },
     ),
     rule(
-        "buffers that were moved",
+        "moved buffers",
         C::Buffer,
         E::Frames,
-        "Module._apply moved it, at its line for buffers",
+        "Module._apply moved it, at the line that moves buffers",
         |f| f.has(Sign::Moved) && f.is_in(Phase::Setup) && f.is_moved_as_buffer,
     ),
     rule(
-        "parameters that were moved",
+        "moved parameters",
         C::Parameter,
         E::Frames,
         "Module._apply moved it to the device, or filled it",
         |f| f.has(Sign::Moved) && f.is_in(Phase::Setup),
     ),
     rule(
-        "parameters that were made",
+        "parameters of modules",
         C::Parameter,
         E::Frames,
-        "a module made it or loaded it, and it stayed",
+        "a module allocated or loaded it and retained it",
         |f| f.has(Sign::Made) && f.is_in(Phase::Setup) && !matches!(f.fate, Fate::Within),
     ),
     rule(
-        "what a module needs while it is made",
+        "temporaries of module setup",
         C::Temporary,
         E::Frames,
-        "a module needed it while it was made",
+        "a module allocated it during its setup and freed it",
         |f| f.has(Sign::Made) && f.is_in(Phase::Setup),
     ),
     rule(
-        "state that the optimizer makes",
+        "optimizer state",
         C::OptimizerState,
         E::Frames,
-        "the optimizer made it for a parameter",
+        "the optimizer allocated it as the state of a parameter",
         |f| f.has(Sign::OptimizerState) && !matches!(f.fate, Fate::Within),
     ),
     rule(
-        "state that is loaded for an optimizer",
+        "loaded optimizer state",
         C::OptimizerState,
         E::Likeness,
-        "it was read from a file and stayed, as large as a parameter that a module has beside it",
+        "it was read from a file and retained, and a parameter of a module has the same size",
         |f| f.has(Sign::Read) && matches!(f.fate, Fate::Later | Fate::Open) && f.is_as_large_as_a_modules,
     ),
-    rule("buffers of collectives", C::Communication, E::Frames, "a collective made it", |f| {
-        f.has(Sign::Communication)
-    }),
     rule(
-        "keys and values",
+        "buffers of collective operations",
+        C::Communication,
+        E::Frames,
+        "a collective operation allocated it",
+        |f| f.has(Sign::Communication),
+    ),
+    rule(
+        "key-value caches",
         C::KvCache,
         E::Frames,
-        "a cache of keys and values made it, and no backward pass follows",
+        "a key-value cache allocated it, and no backward pass follows",
         |f| f.has(Sign::KvCache) && !f.backward_follows,
     ),
     rule(
-        "what grows from pass to pass",
+        "tensors that grow from pass to pass",
         C::KvCache,
         E::Likeness,
-        "each forward pass makes it anew and larger, several at one place, and keeps it for the next",
+        "each forward pass allocates several such tensors at one place, larger each time, and retains them for the next pass",
         |f| f.grows && f.is_in(Phase::Forward) && f.fate != Fate::Within && !f.backward_follows,
     ),
     rule(
-        "what the optimizer keeps",
+        "tensors retained by the optimizer",
         C::OptimizerState,
         E::Lifetime,
-        "the optimizer made it, and kept it after its step",
+        "the optimizer allocated it, and retained it after its step",
         |f| f.is_in(Phase::Optimizer) && f.fate == Fate::Later,
     ),
     rule(
-        "what the last step of the optimizer did not give back",
+        "tensors not freed by the last optimizer step",
         C::OptimizerState,
         E::Likeness,
-        "the optimizer made it, and it was there when the recording ended",
+        "the optimizer allocated it, and it was still allocated when the recording ended",
         |f| f.is_in(Phase::Optimizer) && f.fate == Fate::Open,
     ),
     rule(
-        "what the optimizer needs in its step",
+        "temporaries of the optimizer step",
         C::Temporary,
         E::Lifetime,
-        "the optimizer gave it back within its step",
+        "the optimizer freed it within its step",
         |f| f.is_in(Phase::Optimizer) && matches!(f.fate, Fate::Within | Fate::AtEnd),
     ),
-    rule("gradients that are put in place", C::Gradient, E::Frames, "AccumulateGrad made it", |f| {
+    rule("accumulated gradients", C::Gradient, E::Frames, "AccumulateGrad allocated it", |f| {
         f.has(Sign::Accumulate) && f.fate != Fate::Within
     }),
     rule(
-        "what the backward pass leaves for parameters",
+        "tensors of parameter size retained by the backward pass",
         C::Gradient,
         E::Lifetime,
-        "the backward pass left it behind, as large as a parameter",
+        "the backward pass allocated and retained it, and a parameter has the same size",
         |f| {
             let is_left = matches!(f.fate, Fate::AtEnd | Fate::Later | Fate::Open);
             f.is_in(Phase::Backward) && is_left && f.is_as_large_as_a_parameter == Some(true)
         },
     ),
     rule(
-        "what one backward pass leaves for another",
+        "tensors passed from one backward pass to another",
         C::Activation,
         E::Lifetime,
-        "a backward pass made it, and a later one gave it back",
+        "a backward pass allocated it, and a later one freed it",
         |f| f.is_in(Phase::Backward) && f.fate == Fate::InBackward,
     ),
     rule(
-        "what the backward pass leaves",
+        "tensors retained by the backward pass",
         C::Gradient,
         E::Lifetime,
-        "the backward pass left it behind",
+        "the backward pass allocated and retained it",
         |f| f.is_in(Phase::Backward) && f.fate == Fate::Later,
     ),
     rule(
-        "what the backward pass needs",
+        "temporaries of the backward pass",
         C::Temporary,
         E::Lifetime,
-        "the backward pass gave it back before it ended",
+        "the backward pass freed it before it ended",
         |f| f.is_in(Phase::Backward) && matches!(f.fate, Fate::Within | Fate::AtEnd),
     ),
     rule(
-        // It is there for a moment within the backward pass, which is what checkpoints are for; the Python package says the same.
-        "what a checkpoint makes again for the backward pass",
+        // It exists only for a moment within the backward pass, which is the purpose of checkpoints; the Python package uses the
+        // same category.
+        "tensors recomputed for the backward pass",
         C::Temporary,
         E::Lifetime,
-        "a checkpoint made it again, and the backward pass took it from there",
+        "a checkpoint recomputed it, and the backward pass used it",
         |f| f.is_in(Phase::Recompute) && matches!(f.fate, Fate::InBackward | Fate::Later),
     ),
     rule(
-        "what a checkpoint needs to make others again",
+        "temporaries of recomputation",
         C::Temporary,
         E::Lifetime,
-        "it was given back before the backward pass could use it",
+        "it was freed before the backward pass could use it",
         |f| f.is_in(Phase::Recompute) && f.fate == Fate::Within,
     ),
     rule(
         "batches",
         C::Input,
         E::Lifetime,
-        "the program made it before the forward pass, which took it",
+        "the program allocated it before the forward pass, which used it",
         |f| {
             f.is_in(Phase::Between)
                 && (f.fate == Fate::InBackward || f.fate == Fate::Open && f.backward_follows)
         },
     ),
     rule(
-        "what is kept for the backward pass",
+        "tensors saved for the backward pass",
         C::Activation,
         E::Lifetime,
-        "the forward pass made it, and the backward pass gave it back",
+        "the forward pass allocated it, and the backward pass freed it",
         |f| f.is_in(Phase::Forward) && f.fate == Fate::InBackward,
     ),
     rule(
-        "what the last backward pass did not give back",
+        "tensors not freed by the last backward pass",
         C::Activation,
         E::Likeness,
-        "the forward pass made it, and it was there when the recording ended in the backward pass",
+        "the forward pass allocated it, and it was still allocated when the recording ended in the backward pass",
         |f| f.is_in(Phase::Forward) && f.fate == Fate::Open && f.backward_follows,
     ),
     rule(
         "batches for another pass",
         C::Input,
         E::Lifetime,
-        "the program made it between two forward passes, and it was there in the second",
+        "the program allocated it between two forward passes, and it was still allocated in the second",
         |f| {
             f.is_in(Phase::Forward)
                 && f.is_of_own_code
@@ -346,7 +354,7 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         "results that outlive the backward pass",
         C::Temporary,
         E::Lifetime,
-        "the forward pass made it, and the program kept it beyond the backward pass, which needed what was made of it, or for good",
+        "the forward pass allocated it, and the program retained it to the end, or beyond a backward pass that used a tensor computed from it",
         |f| {
             f.is_in(Phase::Forward)
                 && f.fate == Fate::Later
@@ -358,28 +366,28 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         "results that the backward pass may need",
         C::Activation,
         E::Likeness,
-        "the forward pass made it, and the program kept it beyond the backward pass, with nothing else that was made of it",
+        "the forward pass allocated it, the program retained it beyond the backward pass, and no other retained tensor was computed from it",
         |f| f.is_in(Phase::Forward) && f.fate == Fate::Later && f.backward_follows,
     ),
     rule(
         "gradients that the program makes for its optimizer",
         C::Gradient,
         E::Likeness,
-        "the program made it between the backward pass and the optimizer, one for each gradient, and kept it",
+        "the program allocated it between the backward pass and the optimizer, one for each gradient, and retained it",
         |f| f.is_kept_for_each_gradient() && f.after_backward && f.optimizer_follows,
     ),
     rule(
-        "state of an optimizer of the program's own",
+        "state of a custom optimizer",
         C::OptimizerState,
         E::Likeness,
-        "the program made it after a backward pass, one for each gradient, and kept it",
+        "the program allocated it after a backward pass, one for each gradient, and retained it",
         |f| f.is_kept_for_each_gradient() && f.after_backward,
     ),
     rule(
-        "parameters outside of modules",
+        "parameters outside modules",
         C::Parameter,
         E::Likeness,
-        "it was kept from before the forward pass, and a gradient is as large as it",
+        "it was allocated before the forward pass and retained, and a gradient has the same size",
         |f| {
             matches!(f.phase, Phase::Between | Phase::Setup)
                 && f.fate == Fate::Later
@@ -392,55 +400,55 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         "parameters in another precision",
         C::Parameter,
         E::Likeness,
-        "the program made it before the first step, one for each gradient, and kept it",
+        "the program allocated it before the first step, one for each gradient, and retained it",
         |f| f.is_kept_for_each_gradient(),
     ),
     rule(
         "parameters made before the first step",
         C::Parameter,
         E::Likeness,
-        "it was made before the first step, and stayed",
+        "it was allocated before the first step and never freed",
         |f| f.is_in(Phase::Setup) && f.is_for_good,
     ),
     rule(
-        "batches that stay",
+        "retained batches",
         C::Input,
         E::Lifetime,
-        "the program made it before the forward pass, and it stayed",
+        "the program allocated it before the forward pass and retained it",
         |f| f.is_in(Phase::Between) && f.fate == Fate::Later && f.backward_follows,
     ),
     rule(
         "copies of parameters",
         C::Parameter,
         E::Likeness,
-        "it was copied to be kept, as large as a parameter",
+        "it is a retained copy, and a parameter has the same size",
         |f| f.has(Sign::Copied) && f.fate != Fate::Within && f.is_as_large_as_a_parameter == Some(true),
     ),
     rule(
-        "what a forward pass piles up",
+        "tensors accumulated by a forward pass",
         C::Activation,
         E::Likeness,
-        "its forward pass kept much of what it made, as before a backward pass",
+        "its forward pass retained much of its memory, as before a backward pass",
         |f| f.is_in(Phase::Forward) && f.fate == Fate::Open && f.pass_keeps,
     ),
     rule(
-        "what is soon given back",
+        "short-lived tensors",
         C::Temporary,
         E::Lifetime,
-        "it was given back before a backward pass could use it",
+        "it was freed before a backward pass could use it",
         |f| f.phases_are_known && matches!(f.fate, Fate::Within | Fate::AtEnd | Fate::BeforeBackward),
     ),
     rule(
-        "what is given back behind the last pass",
+        "tensors freed after the last pass",
         C::Temporary,
         E::Likeness,
-        "a forward pass made it that kept little, and it was given back after it",
+        "it was allocated by a forward pass that retained little, and freed after that pass",
         |f| f.is_in(Phase::Forward) && f.fate == Fate::Open && !f.is_for_good && !f.backward_follows,
     ),
-    rule("what cannot be told", C::Unknown, E::Nothing, "nothing tells", |_| true),
+    rule("unknown category", C::Unknown, E::Nothing, "the recording does not show its category", |_| true),
 ];
 
-/// The number of the first rule that holds.
+/// Returns the index of the first rule that applies.
 pub(super) fn decide(facts: &Facts) -> u8 {
     let found = CATEGORY_RULES.iter().position(|r| (r.holds)(facts)).unwrap_or(CATEGORY_RULES.len() - 1);
     u8::try_from(found).unwrap_or(u8::MAX)
@@ -450,7 +458,7 @@ pub(super) fn decide(facts: &Facts) -> u8 {
 mod tests {
     use super::*;
 
-    /// What is known of an allocation that nothing speaks of.
+    /// The properties of an allocation that no specific rule applies to.
     fn facts(phase: Phase, fate: Fate) -> Facts {
         Facts {
             signs: StackSigns::default(),
@@ -480,7 +488,7 @@ mod tests {
         Facts { signs: StackSigns::with(sign), ..facts }
     }
 
-    /// An example of each rule, in their order.
+    /// One example for each rule, in the order of the rules.
     fn examples() -> Vec<(&'static str, Facts)> {
         let (forward, backward) = (Phase::Forward, Phase::Backward);
         let parameter = |facts| Facts { is_as_large_as_a_parameter: Some(true), ..facts };
@@ -492,51 +500,48 @@ mod tests {
         };
         let made = |fate| with(Sign::Made, facts(Phase::Setup, fate));
         vec![
-            ("workspace of a library", with(Sign::Workspace, facts(forward, Fate::Later))),
+            ("library workspace", with(Sign::Workspace, facts(forward, Fate::Later))),
             (
-                "workspace of cuBLAS by its size",
+                "cuBLAS workspace, by size",
                 Facts { is_as_large_as_a_workspace: true, is_for_good: true, ..facts(forward, Fate::Later) },
             ),
-            ("buffers that were moved", Facts { is_moved_as_buffer: true, ..moved }),
-            ("parameters that were moved", moved),
-            ("parameters that were made", made(Fate::Later)),
-            ("what a module needs while it is made", made(Fate::Within)),
+            ("moved buffers", Facts { is_moved_as_buffer: true, ..moved }),
+            ("moved parameters", moved),
+            ("parameters of modules", made(Fate::Later)),
+            ("temporaries of module setup", made(Fate::Within)),
+            ("optimizer state", with(Sign::OptimizerState, facts(Phase::Optimizer, Fate::Later))),
             (
-                "state that the optimizer makes",
-                with(Sign::OptimizerState, facts(Phase::Optimizer, Fate::Later)),
-            ),
-            (
-                "state that is loaded for an optimizer",
+                "loaded optimizer state",
                 Facts {
                     is_as_large_as_a_modules: true,
                     ..with(Sign::Read, facts(Phase::Between, Fate::Later))
                 },
             ),
-            ("buffers of collectives", with(Sign::Communication, facts(backward, Fate::Later))),
+            ("buffers of collective operations", with(Sign::Communication, facts(backward, Fate::Later))),
             (
-                "keys and values",
+                "key-value caches",
                 Facts { backward_follows: false, ..with(Sign::KvCache, facts(forward, Fate::Open)) },
             ),
             (
-                "what grows from pass to pass",
+                "tensors that grow from pass to pass",
                 Facts { grows: true, backward_follows: false, ..facts(forward, Fate::BeforeBackward) },
             ),
-            ("what the optimizer keeps", facts(Phase::Optimizer, Fate::Later)),
-            ("what the last step of the optimizer did not give back", facts(Phase::Optimizer, Fate::Open)),
-            ("what the optimizer needs in its step", facts(Phase::Optimizer, Fate::AtEnd)),
-            ("gradients that are put in place", with(Sign::Accumulate, facts(backward, Fate::Open))),
-            ("what the backward pass leaves for parameters", parameter(facts(backward, Fate::Later))),
-            ("what one backward pass leaves for another", facts(backward, Fate::InBackward)),
-            ("what the backward pass leaves", facts(backward, Fate::Later)),
-            ("what the backward pass needs", facts(backward, Fate::Within)),
+            ("tensors retained by the optimizer", facts(Phase::Optimizer, Fate::Later)),
+            ("tensors not freed by the last optimizer step", facts(Phase::Optimizer, Fate::Open)),
+            ("temporaries of the optimizer step", facts(Phase::Optimizer, Fate::AtEnd)),
+            ("accumulated gradients", with(Sign::Accumulate, facts(backward, Fate::Open))),
             (
-                "what a checkpoint makes again for the backward pass",
-                facts(Phase::Recompute, Fate::InBackward),
+                "tensors of parameter size retained by the backward pass",
+                parameter(facts(backward, Fate::Later)),
             ),
-            ("what a checkpoint needs to make others again", facts(Phase::Recompute, Fate::Within)),
+            ("tensors passed from one backward pass to another", facts(backward, Fate::InBackward)),
+            ("tensors retained by the backward pass", facts(backward, Fate::Later)),
+            ("temporaries of the backward pass", facts(backward, Fate::Within)),
+            ("tensors recomputed for the backward pass", facts(Phase::Recompute, Fate::InBackward)),
+            ("temporaries of recomputation", facts(Phase::Recompute, Fate::Within)),
             ("batches", facts(Phase::Between, Fate::InBackward)),
-            ("what is kept for the backward pass", facts(forward, Fate::InBackward)),
-            ("what the last backward pass did not give back", facts(forward, Fate::Open)),
+            ("tensors saved for the backward pass", facts(forward, Fate::InBackward)),
+            ("tensors not freed by the last backward pass", facts(forward, Fate::Open)),
             (
                 "batches for another pass",
                 Facts { is_of_own_code: true, another_forward_follows: true, ..facts(forward, Fate::Later) },
@@ -550,9 +555,9 @@ mod tests {
                 "gradients that the program makes for its optimizer",
                 Facts { optimizer_follows: true, ..for_each },
             ),
-            ("state of an optimizer of the program's own", for_each),
+            ("state of a custom optimizer", for_each),
             (
-                "parameters outside of modules",
+                "parameters outside modules",
                 Facts { is_as_large_as_a_gradient: true, ..facts(Phase::Between, Fate::Later) },
             ),
             ("parameters in another precision", Facts { after_backward: false, ..for_each }),
@@ -560,7 +565,7 @@ mod tests {
                 "parameters made before the first step",
                 Facts { is_for_good: true, ..facts(Phase::Setup, Fate::Later) },
             ),
-            ("batches that stay", facts(Phase::Between, Fate::Later)),
+            ("retained batches", facts(Phase::Between, Fate::Later)),
             (
                 "copies of parameters",
                 Facts {
@@ -569,16 +574,16 @@ mod tests {
                 },
             ),
             (
-                "what a forward pass piles up",
+                "tensors accumulated by a forward pass",
                 Facts { pass_keeps: true, backward_follows: false, ..facts(forward, Fate::Open) },
             ),
-            ("what is soon given back", facts(forward, Fate::BeforeBackward)),
+            ("short-lived tensors", facts(forward, Fate::BeforeBackward)),
             (
-                "what is given back behind the last pass",
+                "tensors freed after the last pass",
                 Facts { backward_follows: false, ..facts(forward, Fate::Open) },
             ),
             (
-                "what cannot be told",
+                "unknown category",
                 Facts { is_for_good: true, backward_follows: false, ..facts(forward, Fate::Open) },
             ),
         ]

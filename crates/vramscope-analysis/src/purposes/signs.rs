@@ -1,21 +1,21 @@
-//! What single frames tell of an allocation: a table of frames that are known, and what a stack with them means.
+//! What single frames show about an allocation: a table of known frames, and their combination over a stack.
 
 use vramscope_trace::{FrameId, StackId, Trace};
 
-/// What a frame in a stack is a sign of.
+/// What a known frame in a stack shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Sign {
     /// A module's forward pass runs.
     Forward,
     /// The backward pass runs.
     Backward,
-    /// A function of this name runs: a step of the backward pass, or code of the program that calls it.
+    /// A function with this name runs: part of the backward pass, or the program's code that starts it.
     BackwardFunction,
-    /// As the outermost frame: the thread on which the backward pass runs.
+    /// As the outermost frame: the thread is that of the backward pass.
     BackwardThread,
-    /// The optimizer works.
+    /// The optimizer runs.
     Optimizer,
-    /// The optimizer makes what it keeps for a parameter.
+    /// The optimizer makes the state of a parameter.
     OptimizerState,
     /// A module's parameters and buffers are moved or converted.
     Moved,
@@ -23,40 +23,40 @@ pub(super) enum Sign {
     Made,
     /// Tensors are read from a file.
     Read,
-    /// A tensor is copied to be kept.
+    /// A tensor is copied to be retained.
     Copied,
-    /// The gradient of a parameter is put in place.
+    /// The gradient of a parameter is accumulated.
     Accumulate,
     /// Processes exchange data.
     Communication,
-    /// Keys and values of tokens that were seen are kept.
+    /// Keys and values of past tokens are cached.
     KvCache,
-    /// A library takes memory to work in.
+    /// A library allocates its workspace.
     Workspace,
 }
 
-/// A kind of frame that is known, and what it is a sign of.
+/// A kind of known frame, and its sign.
 #[derive(Debug)]
 pub(super) struct SignRule {
-    /// What it is a sign of.
+    /// The sign of the frame.
     pub(super) sign: Sign,
-    /// What the frame's file contains, with `/` on every system; empty for any.
+    /// A part of the file's path, with `/` on every system; empty for any file.
     pub(super) file: &'static str,
-    /// What the frame's function is.
+    /// The function of the frame.
     pub(super) function: Function,
-    /// A frame of this kind, as file and function.
-    #[cfg_attr(not(test), expect(dead_code, reason = "it is for readers, and for tests"))]
+    /// An example of such a frame, as file and function.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only readers and tests use it"))]
     pub(super) example: (&'static str, &'static str),
 }
 
-/// How a rule knows a function.
+/// How a rule matches a function.
 #[derive(Debug)]
 pub(super) enum Function {
     /// Any function of the file.
     Any,
-    /// By its name.
+    /// The function with this name.
     Is(&'static str),
-    /// By a part of its name.
+    /// Functions whose names contain this.
     Has(&'static str),
 }
 
@@ -71,8 +71,8 @@ const fn rule(
     SignRule { sign, file, function, example }
 }
 
-/// Every frame that is known. Of a stack with several the innermost says what ran. To add one, write its line with a real frame as its
-/// example; a test holds each rule to its example, and the examples of others against it.
+/// All known frames. The innermost known frame of a stack decides what ran. To add one, add a line with a real frame as its
+/// example; a test checks each rule against its example and against the examples of other rules.
 const SIGNS: &[SignRule] = &[
     // Modules: `torch.nn.Module.to`, `.cuda` and `.half` all go through `_apply`.
     rule(Sign::Moved, "torch/nn/modules/module.py", Is("_apply"), ("torch/nn/modules/module.py", "_apply")),
@@ -126,7 +126,7 @@ const SIGNS: &[SignRule] = &[
     ),
     rule(Sign::Forward, "", Is("forward"), ("/home/user/model.py", "forward")),
     rule(Sign::Forward, "", Has("torch::nn::"), ("", "torch::nn::LinearImpl::forward(at::Tensor const&)")),
-    // The backward pass. On a GPU it runs on a thread of its own, in which there is no Python but that of hooks.
+    // The backward pass. On a GPU, it runs on a separate thread without Python frames, except those of hooks.
     rule(Sign::Backward, "torch/_tensor.py", Is("backward"), ("torch/_tensor.py", "backward")),
     rule(Sign::BackwardFunction, "", Is("backward"), ("/home/user/model.py", "backward")),
     rule(
@@ -272,12 +272,12 @@ const SIGNS: &[SignRule] = &[
     ),
 ];
 
-/// What a frame is a sign of: the numbers of rules in [`SIGNS`], a bit each.
+/// The signs of a frame: a bit for each matching rule in [`SIGNS`].
 type Rules = u64;
 
 const _: () = assert!(SIGNS.len() <= Rules::BITS as usize);
 
-/// The rules for each [`Sign`]: every allocation is asked about many.
+/// The rules for each [`Sign`], precomputed since many signs are checked for every allocation.
 const RULES_FOR: [Rules; Sign::Workspace as usize + 1] = {
     let mut rules = [0; Sign::Workspace as usize + 1];
     let mut number = 0;
@@ -288,22 +288,22 @@ const RULES_FOR: [Rules; Sign::Workspace as usize + 1] = {
     rules
 };
 
-/// What a stack is a sign of.
+/// The signs of a stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct StackSigns {
-    /// The rules that any of its frames matches, a bit each.
+    /// The rules that match any of its frames, a bit each.
     rules: Rules,
-    /// What ran: the phase of its innermost frame that tells one.
+    /// What ran, according to the innermost frame that shows a phase.
     pub(super) runs: Option<Runs>,
     /// The innermost frame of `Module._apply`.
     pub(super) moved_at: Option<FrameId>,
 }
 
-/// What ran when an allocation was made, as its stack alone tells.
+/// What ran when an allocation was made, according to its stack alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Runs {
     Forward,
-    /// A forward pass inside of the backward pass: what a checkpoint threw away is made again.
+    /// A forward pass inside the backward pass, which recomputes the tensors that a checkpoint dropped.
     Recompute,
     Backward,
     Optimizer,
@@ -312,20 +312,20 @@ pub(super) enum Runs {
 }
 
 impl StackSigns {
-    /// Those of a stack with one frame that is this sign.
+    /// The signs of a stack with one frame that shows `sign`.
     #[cfg(test)]
     pub(super) fn with(sign: Sign) -> Self {
         let number = SIGNS.iter().position(|r| r.sign == sign);
         Self { rules: number.map_or(0, |number| 1 << number), ..Self::default() }
     }
 
-    /// Whether a frame of the stack is this sign.
+    /// Whether a frame of the stack shows `sign`.
     pub(super) fn has(self, sign: Sign) -> bool {
         self.rules & RULES_FOR[sign as usize] != 0
     }
 }
 
-/// What each stack of a trace is a sign of.
+/// The signs of each stack of a trace.
 pub(super) struct Signs {
     stacks: Vec<StackSigns>,
 }
@@ -359,11 +359,12 @@ impl Signs {
                 }
                 in_backward |= matched & backward != 0;
                 signs.runs = match signs.runs {
-                    // Frames of Python and of C++ do not always lie in the order of calls: C++ alone does not say what is innermost.
+                    // Python and C++ frames are not always in call order, so C++ frames alone do not show which frame is
+                    // innermost.
                     Some(runs @ (Runs::Forward | Runs::Backward | Runs::Optimizer)) => Some(runs),
                     _ if matched & forward != 0 => Some(Runs::Forward),
                     _ if matched & backward_function != 0 => Some(Runs::Backward),
-                    // What a constructor makes within a pass is of the pass.
+                    // Allocations by a constructor within a pass belong to the pass.
                     None if matched & optimizer != 0 => Some(Runs::Optimizer),
                     None if matched & setup != 0 => Some(Runs::Setup),
                     runs => runs,
@@ -381,7 +382,7 @@ impl Signs {
         Self { stacks: stacks.collect() }
     }
 
-    /// Of the lines at which `Module._apply` moves something the last, where there are several.
+    /// Returns the last of the lines at which `Module._apply` moves tensors, if there are several.
     pub(super) fn last_move(&self, trace: &Trace) -> Option<FrameId> {
         let line = |f: &FrameId| trace.frames.get(*f).line;
         let lines = || self.stacks.iter().filter_map(|s| s.moved_at).filter(|&f| line(&f) > 0);
@@ -389,13 +390,13 @@ impl Signs {
         (line(&first) < line(&last)).then_some(last)
     }
 
-    /// What `stack` is a sign of; nothing where there is none.
+    /// Returns the signs of `stack`; none for `None`.
     pub(super) fn get(&self, stack: Option<StackId>) -> StackSigns {
         stack.map_or_else(StackSigns::default, |s| self.stacks[s.index()])
     }
 }
 
-/// Which rules the texts of a trace match, as files and as functions: each text is looked at once, however many frames share it.
+/// The rules that the texts of a trace match, as files and as functions. Each text is matched once, even if many frames share it.
 struct TextMasks {
     files: Vec<Rules>,
     functions: Vec<Rules>,
@@ -440,7 +441,7 @@ impl Function {
 mod tests {
     use super::*;
 
-    /// The rules that a frame matches.
+    /// Returns the signs that a frame matches.
     fn matched(file: &str, function: &str) -> Vec<Sign> {
         let matches = |r: &&SignRule| file.contains(r.file) && r.function.matches(function);
         SIGNS.iter().filter(matches).map(|r| r.sign).collect()

@@ -1,4 +1,4 @@
-//! What allocations are for, as the recording says it.
+//! Recorded categories of allocations.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use vramscope_trace::{Category, Phase, Purpose, StringId, Trace};
 
 use crate::history::{Allocation, History, Origin};
 
-/// What a recording says of the allocations of one device: in the texts that the Python package writes ([`Purpose`]), or in the
+/// The recorded properties of a device's allocations, from the texts that the Python package writes ([`Purpose`]) or from the
 /// categories of PyTorch's profiler.
 #[derive(Debug, Default)]
 pub(super) struct Tags {
     /// By [`TagsId`](vramscope_trace::TagsId).
     of_tags: Vec<Known>,
-    /// Of what was live before recording began, by address.
+    /// By address, for allocations that were live before recording began.
     of_blocks: HashMap<u64, Known>,
 }
 
-/// What is known of an allocation.
+/// The recorded properties of an allocation.
 #[derive(Debug, Clone, Default)]
 struct Known {
     category: Option<Category>,
@@ -26,7 +26,7 @@ struct Known {
 }
 
 impl Tags {
-    /// What the recording says of the device of `history`.
+    /// Reads the recorded properties for the device of `history`.
     pub(super) fn of(history: &History) -> Self {
         let trace = history.trace();
         let mut texts = Texts { trace, layers: HashMap::new() };
@@ -41,22 +41,22 @@ impl Tags {
         Self { of_tags, of_blocks }
     }
 
-    /// Whether the recording says of anything what it is for.
+    /// Whether the recording contains any categories.
     pub(super) fn say_anything(&self) -> bool {
         self.of_tags.iter().chain(self.of_blocks.values()).any(|k| k.category.is_some())
     }
 
-    /// What `allocation` is for.
+    /// Returns the recorded category of `allocation`.
     pub(super) fn category(&self, allocation: &Allocation) -> Option<Category> {
         self.known(allocation)?.category
     }
 
-    /// The path of the module that made `allocation`; the outermost module is the empty path.
+    /// Returns the path of the module that made `allocation`; empty for the outermost module.
     pub(super) fn layer(&self, allocation: &Allocation) -> Option<&Arc<str>> {
         self.known(allocation)?.layer.as_ref()
     }
 
-    /// The part of a training step in which `allocation` was made.
+    /// Returns the phase of a training step in which `allocation` was made.
     pub(super) fn phase(&self, allocation: &Allocation) -> Option<Phase> {
         self.known(allocation)?.phase
     }
@@ -70,7 +70,7 @@ impl Tags {
     }
 }
 
-/// The texts of a recording, where each path stands once.
+/// The parsed texts of a recording; each path is stored once.
 struct Texts<'t> {
     trace: &'t Trace,
     layers: HashMap<&'t str, Arc<str>>,

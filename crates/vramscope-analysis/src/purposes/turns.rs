@@ -1,24 +1,24 @@
-//! How often a program went round.
+//! The iterations of a program.
 
 use std::ops::Range;
 
-/// What stacks tell of how often a program went round.
+/// What stacks show about the iterations of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
-    /// The most rounds there can have been: as many as forward passes; where no module ran, as many as backward passes or steps of an
-    /// optimizer, whichever are more. `None` where stacks tell none of these.
+    /// Upper bound on the number of iterations: the number of forward passes; if no module ran, the number of backward passes or
+    /// optimizer steps, whichever is larger. `None` if stacks show none of these.
     pub(crate) most_rounds: Option<u32>,
-    /// The first event of all but the model's making, and the first event after each step of an optimizer.
+    /// The first event after the model's setup, and the first event after each optimizer step.
     pub(crate) steps: Vec<usize>,
-    /// All steps of an optimizer but the first begin at one stack: there is one optimizer.
+    /// Whether all optimizer steps except the first begin at one stack, so that there is one optimizer.
     pub(crate) one_optimizer: bool,
-    /// The events of each setup of a model, backward pass and optimizer step, in order of their first event. Forward passes are not
-    /// among them, for several in a row can look like one.
+    /// The events of each model setup, backward pass and optimizer step, in order of their first event. Forward passes are not
+    /// included, since several in a row can look like one.
     pub(crate) passes: Vec<Range<u32>>,
 }
 
 impl Turns {
-    /// The number of the pass in [`passes`](Self::passes) that has this event.
+    /// Returns the index of the pass in [`passes`](Self::passes) that contains this event.
     pub(crate) fn pass_at(&self, event: u32) -> Option<usize> {
         let number = self.passes.partition_point(|pass| pass.start <= event).checked_sub(1)?;
         self.passes[number].contains(&event).then_some(number)

@@ -1,4 +1,4 @@
-//! Everything a replay of one device is asked for, answered together.
+//! The complete result of replaying one device.
 
 use std::sync::Arc;
 
@@ -24,106 +24,106 @@ use crate::packing::Packing;
 use crate::segment_events::is_growth;
 use crate::skipped::SkippedActions;
 
-/// What to ask of a replay.
+/// Options of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct ReplayOptions {
-    /// The release whose rules hold, instead of the one the recording shows.
+    /// The release whose rules apply, instead of the one that the recording shows.
     pub release: Option<TorchRelease>,
     /// The settings to replay under, instead of the recorded ones.
     pub setting: Option<Setting>,
-    /// The device's size, instead of what the recording shows where it ran out of memory.
+    /// The size of the device. Without it, the size comes from the recording if it ran out of memory.
     pub capacity: Option<Capacity>,
-    /// Settings to compare; where empty, and none is asked for, those that often help.
+    /// Settings to compare. If empty, and `setting` is `None`, settings that often help are compared.
     pub sweep: Vec<Setting>,
-    /// Look for the smallest device and the smallest GPU on which it fits, with this overhead in bytes, instead of comparing. Of a GPU
-    /// a CUDA context's is taken where it is 0.
+    /// Searches for the smallest device and the smallest GPU on which the recording fits, instead of comparing settings. The
+    /// value is the overhead in bytes; if it is 0, a GPU's overhead is that of a CUDA context.
     pub find_capacity: Option<u64>,
-    /// Ends the replay with [`ReplayError::Cancelled`] when it is cancelled.
+    /// Ends the replay with [`ReplayError::Cancelled`] when cancelled.
     pub cancel: Cancel,
 }
 
-/// Where a device's size comes from.
+/// The source of a device's size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CapacityFrom {
-    /// It was given with the question.
+    /// The size was given in the options.
     Given,
-    /// The recording ran out of memory: it is what the allocator had then.
+    /// The recording ran out of memory; the size is what the allocator could use then.
     Recording,
 }
 
-/// What the recording itself shows.
+/// Figures of the recording itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
-    /// The highest reserved bytes.
+    /// Peak of reserved bytes.
     pub peak_reserved: u64,
-    /// Segments taken from the device while it was recorded.
+    /// Number of segments allocated from the device during the recording.
     pub segments_allocated: u64,
-    /// Segments given back to the device while it was recorded.
+    /// Number of segments released to the device during the recording.
     pub segments_freed: u64,
 }
 
-/// The answers for one device.
+/// The result for one device.
 #[derive(Debug, Clone)]
 pub struct DeviceReplay {
-    /// The device's number.
+    /// The device index.
     pub device: i64,
-    /// Events recorded.
+    /// Number of recorded events.
     pub events: usize,
-    /// The allocator whose rules were followed, with its release, as `PyTorch 2.11`.
+    /// The allocator whose rules were used, with its release, such as `PyTorch 2.11`.
     pub rules: String,
-    /// The release of PyTorch, where it is PyTorch.
+    /// The PyTorch release; `None` for other allocators.
     pub release: Option<TorchRelease>,
-    /// What the recording itself shows.
+    /// Figures of the recording itself.
     pub recorded: Recorded,
     /// The recorded settings.
     pub recorded_setting: Setting,
-    /// The device's size, where it is known.
+    /// The device's size and its source, if known.
     pub capacity: Option<(Capacity, CapacityFrom)>,
-    /// The settings asked for, or the recorded ones, and what came of them.
+    /// The requested settings, or else the recorded ones, with their outcome.
     pub asked: Tried,
-    /// The settings of `asked` are others than the recorded ones.
+    /// Whether the settings of `asked` differ from the recorded ones.
     pub is_what_if: bool,
-    /// Where the recorded settings do not reproduce the recording; `None` also where it cannot be told, for events were
-    /// left out.
+    /// Where the replay under the recorded settings differs from the recording. Also `None` if this is unknown because events
+    /// were left out.
     pub divergence: Option<Divergence>,
     /// Kinds of events that were left out.
     pub skipped: SkippedActions,
-    /// The recorded settings reproduce the recording; `None` where nothing was recorded, or events were left out without
-    /// which it cannot be told.
+    /// Whether the recorded settings reproduce the recording. `None` if nothing was recorded, or if left-out events make the
+    /// answer unknown.
     pub reproduced: Option<bool>,
-    /// Events were left out, and what was recorded is not reproduced: the requests were followed by the rules alone.
+    /// Events were left out and the recording is not reproduced: the requests were replayed by the rules alone.
     pub is_unchecked: bool,
-    /// No event says that a segment was taken.
+    /// The recording has no event for an allocated segment.
     pub lacks_growth: bool,
-    /// The layout at the end was compared with the recorded one.
+    /// Whether the layout at the end was compared with the recorded one.
     pub compared_end: bool,
-    /// Settings compared, the best first. The recorded ones are among them.
+    /// The compared settings, including the recorded ones, best first.
     pub tried: Vec<Tried>,
-    /// The least memory that any allocator could do with.
+    /// Lower bounds on the memory that any allocator needs.
     pub floors: Floors,
-    /// The smallest device, in bytes, where that was asked for, and what comes of it.
+    /// The size of the smallest device in bytes, with the outcome on it; only if requested.
     pub smallest: Option<(u64, Outcome)>,
-    /// The smallest GPU on which it fits, where that was asked for and there is one.
+    /// The smallest GPU on which the recording fits; only if requested and if there is one.
     pub smallest_gpu: Option<FittingGpu>,
-    /// Where nothing that was tried fits: what comes nearest.
+    /// If no tried setting fits, the one that needs the least memory.
     pub nearest: Option<Nearest>,
-    /// Why the settings asked for run out of memory, if they do.
+    /// Why the requested settings run out of memory, if they do.
     pub oom: Option<OutOfMemory>,
-    /// Why `asked` may not be exact.
+    /// Reasons why `asked` may not be exact.
     pub doubts: Vec<Doubt>,
-    /// Why what came of other settings may not be exact.
+    /// Reasons why the outcomes of other settings may not be exact.
     pub what_if_doubts: Vec<Doubt>,
 }
 
 impl DeviceReplay {
-    /// Answers `options` for the device at `position` in [`Trace::devices`]. `frames` are those of `trace`; `done` is told
-    /// of each replay, on any thread.
+    /// Replays the device at `position` in [`Trace::devices`] with `options`. `frames` must be those of `trace`. `done` is called
+    /// after each replay, on any thread.
     ///
     /// # Errors
     /// See [`ReplayError`].
     ///
     /// # Panics
-    /// Where the trace has no device at `position`.
+    /// If the trace has no device at `position`.
     pub fn of(
         trace: &Arc<Trace>,
         position: usize,
@@ -133,14 +133,14 @@ impl DeviceReplay {
     ) -> Result<Self, ReplayError> {
         let release = options.release.unwrap_or_else(|| trace.shown_release());
         let history = History::under(Policy::recorded_by(trace, release), trace, position);
-        // Packing follows no allocator's rules, so that it need not wait for a replay.
+        // Packing does not depend on an allocator's rules, so it runs in parallel with the replays.
         std::thread::scope(|scope| {
             let packing = beside(scope, || pack_history(&history, &options.cancel));
             Self::of_history(&history, frames, options, packing, done)
         })
     }
 
-    /// The answer; `packing` waits for the packing of the history.
+    /// Computes the result; `packing` waits for the packing of the history.
     fn of_history(
         history: &History,
         frames: &Frames,
@@ -153,9 +153,9 @@ impl DeviceReplay {
             Some(_) => Replay::of_known_release_unless(history, cancel)?,
             None => Replay::of_unless(history, cancel)?,
         };
-        // Only a history asks for the sizes of blocks.
+        // Only a history needs the block sizes.
         replay.reproduction.sizes = Vec::new();
-        // The release that the replay followed, which may be another than the recording seems to show.
+        // The release whose rules the replay used may differ from the one that the recording seems to show.
         let allocator = replay.policy.allocator;
         let settings = trace.settings.clone().unwrap_or_default();
         let recorded_setting = replay.recorded_setting();
@@ -263,19 +263,19 @@ impl DeviceReplay {
         })
     }
 
-    /// How a setting differs from the recorded one.
+    /// Returns how a tried setting differs from the recorded one.
     pub fn change(&self, tried: &Tried) -> SettingChange {
         SettingChange::between(&self.recorded_setting.conf, &tried.setting.conf)
     }
 
-    /// The setting tried that serves best, if it makes a difference: the run fits, or it reserves one percent
-    /// less at least, or never gives its cache back. Where the settings asked for do not fit, it is the smallest change of the
-    /// recorded ones that does.
+    /// Returns the best tried setting if it makes a difference: the run fits, or it reserves at least one percent less, or it
+    /// never releases its cache. If the requested settings do not fit, returns the smallest change of the recorded settings that
+    /// does.
     pub fn best(&self) -> Option<&Tried> {
         let best = if self.asked.outcome.fits() {
             self.tried.first().filter(|best| best.outcome.fits())?
         } else {
-            // The best come first, and of equal changes the first is taken.
+            // The best come first; among equal changes, the first is chosen.
             let fitting = self.tried.iter().filter(|tried| tried.outcome.fits());
             fitting.min_by_key(|tried| self.change(tried).size())?
         };

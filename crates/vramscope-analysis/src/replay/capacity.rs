@@ -3,27 +3,27 @@
 /// The size of a device, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// All bytes of the device.
+    /// Size of the device in bytes.
     pub total: u64,
-    /// Bytes of these that the allocator cannot have: contexts, other processes.
+    /// Bytes that the allocator cannot use: contexts, other processes.
     pub overhead: u64,
 }
 
-/// The device that a recording is replayed on. It means the same under the recorded rules and under any other.
+/// The device for a replay. It has the same meaning under the recorded rules and under all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayDevice {
     /// The recorded device, with the size of [`Replay::recorded_capacity`](super::Replay::recorded_capacity). A recording that
-    /// never ran out of memory does not show the size: then every request finds memory, and under the recorded rules memory is
-    /// given back where it was given back in the recording.
+    /// never ran out of memory does not show the size. Then every request succeeds, and under the recorded rules memory is
+    /// released where it was released in the recording.
     Recorded,
-    /// A device of 16 TiB, larger than any recording needs. Limits by fraction do not hold.
+    /// A device of 16 TiB, larger than any recording needs. Limits by fraction do not apply.
     Unlimited,
     /// A device of this size.
     Of(Capacity),
 }
 
 impl ReplayDevice {
-    /// Its size; `None` for the recorded device.
+    /// Returns the size; `None` for the recorded device.
     pub(super) fn capacity(self) -> Option<Capacity> {
         match self {
             Self::Recorded => None,
@@ -32,7 +32,7 @@ impl ReplayDevice {
         }
     }
 
-    /// Its size is known, so that a part of it is a limit.
+    /// Whether the size is known, so that limits by fraction apply.
     pub(super) fn has_limits(self) -> bool {
         matches!(self, Self::Of(_))
     }
@@ -44,5 +44,5 @@ impl From<Capacity> for ReplayDevice {
     }
 }
 
-/// Bytes of [`ReplayDevice::Unlimited`].
+/// The size of [`ReplayDevice::Unlimited`] in bytes.
 pub(super) const UNLIMITED: u64 = 1 << 44;

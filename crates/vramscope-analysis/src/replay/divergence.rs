@@ -1,35 +1,35 @@
-//! Where a replay leaves the recording.
+//! Differences between a replay and the recording.
 
 use vramscope_trace::{Action, BlockState};
 
-/// An allocation, or a segment taken or given back, as it was recorded or replayed.
+/// An allocation, or a segment allocated or released, as it was recorded or replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryEvent {
-    /// What happened: a segment event, or [`Action::Alloc`].
+    /// The action: a segment event or [`Action::Alloc`].
     pub action: Action,
-    /// Address of its first byte on the device.
+    /// Device address of the first byte.
     pub address: u64,
-    /// Bytes: of the segment or range; of an allocation, as asked for.
+    /// Bytes of the segment or range; for an allocation, the requested bytes.
     pub size: u64,
 }
 
-/// The first place where a replay did something else than was recorded.
+/// The first difference between a replay and the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Divergence {
-    /// The replay did something else than was recorded at an event.
+    /// The replay did something different from the recording at an event.
     Event {
-        /// The number of the event, from 0.
+        /// The event index, from 0.
         event: usize,
-        /// What was recorded there; `None` for nothing.
+        /// The recorded action; `None` for nothing.
         recorded: Option<MemoryEvent>,
-        /// What the replay did there; `None` for nothing.
+        /// The replayed action; `None` for nothing.
         replayed: Option<MemoryEvent>,
     },
-    /// Every event was followed, and the layout at the end is another.
+    /// All events were reproduced, but the layout at the end differs.
     EndState {
         /// The recorded block; `None` for none.
         recorded: Option<EndBlock>,
-        /// The block of the replay; `None` for none.
+        /// The replayed block; `None` for none.
         replayed: Option<EndBlock>,
     },
 }
@@ -37,12 +37,12 @@ pub enum Divergence {
 /// A block of the layout at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndBlock {
-    /// Address of the first byte of its segment.
+    /// Start address of its segment.
     pub segment: u64,
-    /// Address of its first byte.
+    /// Device address of the first byte.
     pub address: u64,
-    /// How many bytes it has.
+    /// Size in bytes.
     pub size: u64,
-    /// Whether it is allocated, waits for another stream, or is free.
+    /// Whether the block is allocated, waits for another stream, or is free.
     pub state: BlockState,
 }

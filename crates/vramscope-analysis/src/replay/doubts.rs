@@ -1,4 +1,4 @@
-//! Why an answer may not be exact.
+//! Reasons why a replay may not be exact.
 
 use vramscope_engine::Policy;
 use vramscope_trace::{Action, PowerOfTwoDivisions};
@@ -6,56 +6,56 @@ use vramscope_trace::{Action, PowerOfTwoDivisions};
 use super::capacity::ReplayDevice;
 use super::runs::Replay;
 
-/// A reason why a replay's numbers are approximate.
+/// A reason why a replay's numbers may not be exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doubt {
     /// The recorded settings do not reproduce the recording; see
     /// [`Reproduction::divergence`](crate::Reproduction::divergence).
     Diverges,
-    /// The file names no settings; PyTorch's defaults were taken for them.
+    /// The file names no settings; PyTorch's defaults were assumed.
     SettingsAssumed,
-    /// The recording is of another allocator, which has no such settings.
+    /// The recording comes from another allocator, which has no such settings.
     OtherAllocator,
-    /// The oldest events were probably dropped; what happened before is not replayed.
+    /// The oldest events were probably dropped; they are not replayed.
     Overflowed,
-    /// Events of this kind were left out: what they would have said is inferred, and where the replay parts from the
-    /// recording, nobody can tell why.
+    /// Events of this kind were left out. Their content is inferred, and the reason for a divergence from the recording is
+    /// unknown.
     Skipped(Action),
-    /// No segment event was recorded, and whether they were left out cannot be told.
+    /// No segment event was recorded, and it is unknown whether they were left out.
     NoSegmentEvents,
-    /// Allocations that were live before recording. Under other settings, or on a device that has no room for
-    /// them as they lay, they would have lain elsewhere: they are asked for anew, in address order.
+    /// Number of allocations that were live before recording. Under other settings, or on a device without room for the original
+    /// layout, their addresses would differ: they are requested anew, in address order.
     Preexisting(usize),
-    /// Blocks live before recording whose sizes are inferred.
+    /// Number of blocks that were live before recording with inferred sizes.
     InferredSizes(usize),
-    /// Blocks live before recording that have no room where they are said to lie, and are left out.
+    /// Number of blocks that were live before recording and have no room at their supposed addresses; they are left out.
     Misplaced(usize),
-    /// Frees that are missing in the recording.
+    /// Number of missing frees in the recording.
     LostEvents(usize),
-    /// Segment events that contradict each other or the end state.
+    /// Number of segment events that contradict each other or the end state.
     SegmentContradictions(usize),
-    /// Blocks about which the events and the end state disagree; the events were followed.
+    /// Number of blocks on which the events and the end state disagree; the events were used.
     EndStateDisagreements(usize),
-    /// Times memory was given back, and it was not recorded whether by the program (`empty_cache`) or by the
-    /// allocator for want of memory. It was taken for the latter where the device must have been full.
+    /// Number of times that memory was released without a record of whether the program (`empty_cache`) or the allocator, for
+    /// lack of memory, released it. The allocator was assumed if the device must have been full.
     AssumedReleases(usize),
-    /// A limit is part of the device, whose size is not known: there is none then, and what was collected as
-    /// garbage is followed under the recorded settings alone.
+    /// A limit is a fraction of the device, whose size is unknown, so no limit applies. Garbage collections are replayed only
+    /// under the recorded settings.
     UnknownLimit,
-    /// The recording ran out of memory at a limit, which is taken for what was reserved then; it may have been
-    /// somewhat higher.
+    /// The recording ran out of memory at a limit. The limit was assumed to equal the reserved bytes at that moment; it may have
+    /// been somewhat higher.
     GuessedLimit,
-    /// Of requests that failed only the rounded size is recorded, and other settings round otherwise.
+    /// Only the rounded sizes of failed requests are recorded, and other settings round differently.
     RoundedRequests,
 }
 
 impl Replay<'_> {
-    /// Why the numbers under `policy` may not be exact on this device.
+    /// Returns the reasons why the numbers under `policy` may not be exact on this device.
     pub fn doubts(&self, policy: &Policy, device: impl Into<ReplayDevice>) -> Vec<Doubt> {
         let device = self.with_its_size(device.into());
         let quality = &self.history.quality;
         let is_recorded = *policy == self.policy && self.start_fits(device) && !self.is_unchecked();
-        // Then memory is given back as it was, whoever did it.
+        // Then memory is released as recorded, by either side.
         let follows = is_recorded && device == ReplayDevice::Recorded;
         let collects = self.policy.garbage_collection_threshold.is_some();
         let has_limit = policy.memory_fraction.is_some() || (is_recorded && collects);

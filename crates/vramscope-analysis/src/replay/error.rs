@@ -1,23 +1,23 @@
-//! Why a recording is not replayed.
+//! Reasons why a recording cannot be replayed.
 
 use thiserror::Error;
 use vramscope_engine::DeviceError;
 
-/// The most pools and streams, taken together, that a replay follows: programs have some dozen, and the time
-/// of a new peak grows with them.
+/// Limit on the combinations of pool and stream in a replay. Programs have a few dozen, and the time per new peak grows with
+/// them.
 pub(super) const MOST_ARENAS: usize = 256;
 
-/// Why a recording is not replayed.
+/// The reason why a recording cannot be replayed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The settings ask for what no device does.
+    /// No device supports the settings.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// There are too many pools and streams.
-    #[error("it names {0} combinations of pool and stream, and a replay follows at most {MOST_ARENAS}")]
+    /// There are too many combinations of pool and stream.
+    #[error("the recording has {0} combinations of pool and stream; a replay supports at most {MOST_ARENAS}")]
     TooManyArenas(usize),
-    /// Whoever asked no longer wants the answer, see [`Cancel`](crate::Cancel).
+    /// The replay was cancelled; see [`Cancel`](crate::Cancel).
     #[error("the replay was cancelled")]
     Cancelled,
 }

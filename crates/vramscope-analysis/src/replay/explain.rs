@@ -1,4 +1,4 @@
-//! Why a replayed request found no memory, in the numbers of a report.
+//! Explains why a replayed request failed.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ use crate::out_of_memory::{OutOfMemory, is_at_limit};
 use crate::pins::Pins;
 
 impl Replay<'_> {
-    /// Why the first request that fails under these rules fails; `None` where none does.
+    /// Explains the first request that fails under these rules; returns `None` if none fails.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -39,7 +39,7 @@ impl Replay<'_> {
     }
 }
 
-/// Explains the failure at which a run stands.
+/// Explains the failure at which a run stopped.
 fn explain(
     history: &History,
     frames: &Frames,
@@ -78,7 +78,7 @@ fn explain(
         device_total,
         at_limit,
         inside: Inside::of(policy, live.iter().map(|a| (a.size, a.requested))),
-        // What fits and did not serve became free within the request.
+        // Fitting blocks that did not serve the request became free during it.
         pending: Pending {
             fitting: fragmentation.usable,
             waiting: counters.active.saturating_sub(counters.allocated),
@@ -101,7 +101,7 @@ fn explain(
     }
 }
 
-/// What is handed out, in blocks of the size that they have in the replay.
+/// Returns the live allocations, with their addresses and block sizes in the replay.
 fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<Allocation> {
     let program: &Program = run.program;
     let mut holder = vec![NOTHING; program.slots];
@@ -120,7 +120,7 @@ fn live(history: &History, run: &Run<'_>, event: usize) -> Vec<Allocation> {
     held.collect()
 }
 
-/// Segments with what is handed out of them. `live` is in any order.
+/// Returns the segments with the allocations in them. `live` may be in any order.
 fn places<'l>(
     allocator: &CachingAllocator,
     live: &'l [Allocation],

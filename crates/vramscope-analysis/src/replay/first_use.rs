@@ -1,4 +1,4 @@
-//! Segments whose events were left out, taken for coming when they were first used.
+//! Segments whose events were left out; they are assumed to be allocated at their first use.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,17 @@ use crate::history::{Allocation, History};
 use crate::moment::Moment;
 use crate::segments::ReservedRange;
 
-/// When each segment came, by its first byte: with the event of the first allocation in it.
+/// The event at which each segment was allocated, by start address: that of its first allocation.
 ///
-/// A recording in which no segment was taken may have begun when all its segments were there, or they were taken while
-/// it was made and nobody wrote that down. The allocator tells which: it serves a request from the free block that fits
-/// best, and a segment that was there before would have served others. Segments of expandable memory are grown in
-/// place, which serves the same requests either way, and are left out here.
+/// If a recording contains no allocated segment, either all segments existed when it began, or their events were not recorded.
+/// The allocator shows which. It serves a request from the best-fitting free block, so a segment that existed earlier would have
+/// served other requests. Expandable segments grow in place and serve the same requests in both cases, so they are not included.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FirstUses(BTreeMap<u64, u32>);
 
 impl FirstUses {
-    /// None where an event says that a segment was taken. Segments in which something was live before the first event
-    /// were there, too.
+    /// Empty if some event records an allocated segment. Segments with allocations that were live before the first event are not
+    /// included, because they existed.
     pub(super) fn of(history: &History) -> Self {
         let ranges = &history.reserved;
         if history.quality.segment_contradictions > 0 || ranges.iter().any(|r| r.from != Moment::START) {
@@ -44,8 +43,8 @@ impl FirstUses {
         self.0.is_empty()
     }
 
-    /// The segment that the replay used where it parts from the recording, and that the recording first used later: its
-    /// first byte, and the event.
+    /// Returns the segment that the replay used where it diverged from the recording, if the recording first used it later: its
+    /// start address and the event of its first use.
     pub(super) fn used_later(&self, history: &History, divergence: Option<Divergence>) -> Option<(u64, u32)> {
         let Some(Divergence::Event { event, replayed: Some(at), .. }) = divergence else { return None };
         let (&address, &first_use) = self.0.range(..=at.address).next_back()?;
@@ -58,7 +57,7 @@ impl FirstUses {
         self.0.insert(address, event);
     }
 
-    /// The event with which the segment came that begins at `address`.
+    /// Returns the event at which the segment that starts at `address` was allocated.
     pub(super) fn get(&self, address: u64) -> Option<u32> {
         self.0.get(&address).copied()
     }

@@ -1,4 +1,4 @@
-//! How little memory any allocator could do with.
+//! Lower bounds on the memory that any allocator needs.
 
 use vramscope_engine::BLOCK_UNIT;
 use vramscope_trace::Action;
@@ -8,27 +8,27 @@ use crate::history::History;
 use crate::moment::Moment;
 use crate::packing::{Effort, Item, Packing, pack_unless};
 
-/// Two bounds from below, in bytes. A request counts as many bytes as in the plainest policy, a multiple of 512,
-/// from when it was served until its owner gave it back.
+/// Two lower bounds, in bytes. A request counts with its size rounded up to a multiple of 512, from the moment it was served to
+/// the moment it was freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floors {
-    /// The highest sum in use at one time: no allocator can do with less.
+    /// The peak of the sum in use: no allocator needs less.
     pub active: u64,
-    /// The fewest bytes of one range of addresses in which all of them were placed with their lifetimes known,
-    /// or fewer, where a replay did with fewer by giving memory back in between.
+    /// The smallest size found for one address range that holds all requests with known lifetimes. A replay may need less,
+    /// because it can release memory in between; then this is the replay's peak.
     pub packed: u64,
-    /// Nobody can pack them into fewer than `packed` bytes.
+    /// Whether the requests provably cannot be packed into fewer than `packed` bytes.
     pub is_optimal: bool,
 }
 
-/// Steps of the packing: some tenths of a second.
+/// Steps of the packing: a few tenths of a second.
 const EFFORT: Effort = Effort { sweep_items: 500_000, search_items: 1024, search_steps: 4_000_000 };
 
 impl Floors {
-    /// The bounds for a history; `replayed` is the least that a replay of all of it reserved.
+    /// Computes the bounds. `replayed` is the lowest peak of reserved bytes among complete replays.
     pub fn of(packing: &Packing, replayed: Option<u64>) -> Self {
         let active = packing.lower_bound;
-        // A replay that leaves out what has no place says nothing.
+        // A replay that leaves out misplaced blocks is not comparable.
         let replayed = replayed.filter(|&replayed| replayed >= active);
         let packed = replayed.map_or(packing.height, |replayed| replayed.min(packing.height));
         let is_optimal = packed == active || (packed == packing.height && packing.is_optimal());
@@ -36,8 +36,7 @@ impl Floors {
     }
 }
 
-/// Packs every allocation of a history, and each request that failed for the moment at which it was made.
-/// `None` where the answer is no longer wanted.
+/// Packs all allocations of a history, and each failed request for one moment. Returns `None` if cancelled.
 pub(super) fn pack_history(history: &History, cancel: &Cancel) -> Option<Packing> {
     let block = |bytes: u64| bytes.max(1).checked_next_multiple_of(BLOCK_UNIT).unwrap_or(u64::MAX);
     let served = history.allocations.iter().map(|a| Item {

@@ -1,4 +1,4 @@
-//! What the recorded program asked of its allocator, as steps that can be run again.
+//! The requests of the recorded program, as steps that can be replayed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,42 +11,42 @@ use crate::moment::Moment;
 use crate::segment_events::{is_growth, is_release, segment_events};
 use crate::segments::ReservedRange;
 
-/// The requests of one device's recording, in order.
+/// The requests in one device's recording, in order.
 ///
-/// Blocks are named by slots, each of which holds one block at a time. Steps say nothing of where a block
-/// lay or how large it was: that is for an allocator to decide.
+/// Blocks are named by slots, each of which holds one block at a time. Steps contain no addresses or block sizes, because the
+/// allocator decides those.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Program {
     pub(super) steps: Vec<Step>,
-    /// Pool and stream of each arena that steps name.
+    /// Pool and stream of each arena that steps refer to.
     pub(super) arenas: Vec<(PoolId, u64)>,
     /// Allocations that were live before the first step, in address order.
     pub(super) start: Vec<StartStep>,
-    /// Slots needed at once.
+    /// Number of slots needed at once.
     pub(super) slots: usize,
-    /// Requests before which memory was given back, and it was not recorded by whom.
+    /// Number of requests before which memory was released without a record of who released it.
     pub(super) assumed: usize,
-    /// Events of requests that can be read in more than one way, in order.
+    /// Events of requests that can be interpreted in more than one way, in order.
     pub(super) ambiguous: Vec<u32>,
 }
 
 pub(super) const NOTHING: u32 = u32::MAX;
 
-/// One step of a [`Program`], in 16 bytes: there are about two for three events. What the history says is not said again.
+/// One step of a [`Program`], in 16 bytes: there are about two for every three events. Data in the history is not repeated.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     pub(super) kind: StepKind,
-    /// Its number in [`Program::arenas`]; where there are more than 16 bits count, nothing is run.
+    /// Index into [`Program::arenas`]. If the number of arenas exceeds 16 bits, no replay runs.
     pub(super) arena: u16,
     pub(super) slot: u32,
-    /// The event that recorded it.
+    /// The event that recorded the step.
     pub(super) event: u32,
-    /// The allocation behind it, by its number in the history; [`NOTHING`] where there is none.
+    /// The index of the allocation in the history; [`NOTHING`] if there is none.
     pub(super) subject: u32,
 }
 
 impl Step {
-    /// Bytes asked for, where it is a request; rounded, where it failed in the recording.
+    /// Returns the requested bytes of a request; for a request that failed in the recording, the rounded bytes.
     pub(super) fn size(&self, history: &History) -> u64 {
         match self.kind {
             StepKind::Malloc => history.allocations[self.subject as usize].requested,
@@ -67,41 +67,41 @@ pub(super) struct StartStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepKind {
     Malloc,
-    /// Given back and available at once.
+    /// Freed and available at once.
     Free,
-    /// Given back; another stream still uses it.
+    /// Freed, but another stream still uses it.
     FreeRequested,
-    /// Available, unless the allocator has waited for the streams meanwhile.
+    /// Available, unless the allocator has already waited for the streams.
     FreeCompleted,
-    /// A request that failed in the recording, of which only the rounded size is known.
+    /// A request that failed in the recording; only its rounded size is known.
     Oom,
-    /// `torch.cuda.empty_cache()`
+    /// `torch.cuda.empty_cache()`.
     EmptyCache,
-    /// The cached memory of one private pool was given back.
+    /// The cached memory of one private pool was released.
     EmptyPool,
-    /// The same, and nothing more was asked of the pool after.
+    /// Like `EmptyPool`, with no later requests to the pool.
     ReleasePool,
-    /// The allocator gave back what lay at an address, for a reason that is not in the recording.
+    /// The allocator released the segment at an address, for a reason that is not recorded.
     ReleaseAt,
 }
 
-/// How requests are read, by their events, where a recording does not say what happened before them. Those that are not
-/// here are read in the likely way.
+/// Interpretations of requests, by event, for recordings that do not show what happened before a request. All other requests are
+/// interpreted in the likely way.
 pub(super) type Readings = BTreeMap<u32, Reading>;
 
-/// How the events before a request are read.
+/// An interpretation of the events before a request.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Reading {
-    /// Memory before the request was given back by the less likely one. The likely one is the allocator where the device
+    /// Whether memory before the request was released by the less likely side. The likely side is the allocator if the device
     /// must have been full, else the program.
     pub(super) other_releaser: bool,
-    /// Freed blocks that other streams had used became available at the less likely time: before the allocator looked
-    /// for a block, or after.
+    /// Whether freed blocks that other streams had used became available at the less likely time: before or after the allocator
+    /// looked for a block.
     pub(super) other_completion: bool,
 }
 
 impl Reading {
-    /// Every reading but the likely one.
+    /// All interpretations except the likely one.
     pub(super) const OTHERS: [Self; 3] = [
         Self { other_releaser: true, other_completion: false },
         Self { other_releaser: false, other_completion: true },
@@ -110,7 +110,7 @@ impl Reading {
 }
 
 impl Program {
-    /// The requests behind a history, some of them read otherwise than is likely.
+    /// Builds the program of a history; `readings` contains requests with a less likely interpretation.
     pub(super) fn of(history: &History, readings: &Readings) -> Self {
         Builder::new(history, readings).build()
     }
@@ -126,16 +126,16 @@ struct Builder<'h> {
     pools: Pools<'h>,
     /// Segment events since the last request or free, oldest first.
     window: Vec<u32>,
-    /// Frees completed meanwhile: allocation and event.
+    /// Frees completed since then: allocation and event.
     completions: Vec<(u32, u32)>,
-    /// Those that the next request brought about.
+    /// Completions that the next request caused.
     late: Vec<(u32, u32)>,
     /// Bytes reserved before the window.
     reserved: u64,
     peak_reserved: u64,
-    /// Where the segment that each release ends was taken.
+    /// The stack that allocated the segment of each release, by the moment of the release.
     taken: HashMap<Moment, Option<StackId>>,
-    /// What gives memory back was recorded with its own stack, not with that of the request before it.
+    /// Whether releases were recorded with their own stacks, not with that of the previous request.
     has_stacks_of_frees: bool,
 }
 
@@ -175,7 +175,7 @@ impl<'h> Builder<'h> {
             }
             ids.clear();
             ids.extend(history.changing_ids_at(now, &mut unrecorded));
-            // Where a free is missing, one event ends an allocation and begins another.
+            // If a free is missing, one event ends an allocation and begins another.
             for &id in &ids {
                 self.end(id, now, event);
             }
@@ -199,7 +199,7 @@ impl<'h> Builder<'h> {
         self.program.steps.push(step);
     }
 
-    /// What was live before the first event.
+    /// Adds the allocations that were live before the first event.
     fn start(&mut self) {
         self.pools.advance(Moment::START);
         let all = 0..self.history.allocations.len() as u32;
@@ -235,7 +235,7 @@ impl<'h> Builder<'h> {
         }
     }
 
-    /// An allocation is given back, becomes available, or both.
+    /// Handles an allocation that is freed, becomes available, or both.
     fn end(&mut self, id: u32, now: Moment, event: u32) {
         let a = self.allocation(id);
         if self.slot_of[id as usize] == NOTHING {
@@ -252,9 +252,9 @@ impl<'h> Builder<'h> {
         }
     }
 
-    /// Other streams still used the block when it was given back. Where none does, the completion is recorded
-    /// right behind the request and with its stack; an allocator that waits for them may do so right behind it
-    /// too, but inside another request, which has a stack of its own.
+    /// Whether other streams still used the block when it was freed. If none did, the completion is recorded right after the free
+    /// request, with the same stack. An allocator that waits for other streams may also complete the free right after the
+    /// request, but inside another request, which has a different stack.
     fn has_waited(&self, id: u32) -> bool {
         let a = self.allocation(id);
         let Some(freed) = a.freed.event() else { return true };
@@ -278,7 +278,7 @@ impl<'h> Builder<'h> {
         self.complete_late();
     }
 
-    /// A block is available again, and its slot is.
+    /// Marks a block as available, and frees its slot.
     fn vacate(&mut self, kind: StepKind, id: u32, event: u32) {
         let slot = std::mem::replace(&mut self.slot_of[id as usize], NOTHING);
         if slot != NOTHING {
@@ -309,7 +309,7 @@ impl<'h> Builder<'h> {
         self.arena(pool, a.stream)
     }
 
-    /// Private pools are let go where their memory was last given back.
+    /// Each private pool is released where its memory was last released.
     fn release_pools(&mut self) {
         let mut seen = BTreeSet::new();
         for step in self.program.steps.iter_mut().rev() {
@@ -324,10 +324,10 @@ impl<'h> Builder<'h> {
         }
     }
 
-    // ---- who gave memory back ----
+    // ---- releases of memory ----
 
-    /// The segment events since the last request or free belong to `request`, whose allocator may have given
-    /// memory back; where what comes is none, the program itself did, or so much of them as is not inside.
+    /// Processes the segment events since the last request or free. They belong to `request`, whose allocator may have released
+    /// memory. Without a request, the program itself released it; the same applies to releases that were not inside the request.
     fn close_window(&mut self, request: Option<u32>) {
         let events = &self.history.device().events;
         let failed = request.is_some_and(|r| events.actions()[r as usize] == Action::Oom);
@@ -351,7 +351,7 @@ impl<'h> Builder<'h> {
         if let Some(&first) = explicit.first() {
             self.push_explicit(first, &explicit);
         }
-        // Garbage is collected by a limit that the recording does not name: what went can be followed.
+        // A garbage collection depends on a limit that the recording does not name, so its releases are replayed as recorded.
         for release in inside.into_iter().filter(|_| collects) {
             let step =
                 Step { kind: StepKind::ReleaseAt, arena: 0, slot: NOTHING, event: release, subject: NOTHING };
@@ -367,8 +367,8 @@ impl<'h> Builder<'h> {
         }
     }
 
-    /// Frees that were completed with no segment event beside them: nobody had to wait for them, and their blocks are
-    /// available before what comes.
+    /// Completes frees without segment events next to them: nothing waited for them, and their blocks are available before the
+    /// next event.
     fn complete_at_once(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
         for (id, event) in completions.drain(..) {
@@ -378,12 +378,12 @@ impl<'h> Builder<'h> {
                 event,
             );
         }
-        // Most events pass here: the list is used again.
+        // This is the most common path, so the list is reused.
         self.completions = completions;
     }
 
-    /// Frees that were completed in the window become available before the request that the window belongs to,
-    /// or are waited for by it, after a block was looked for.
+    /// Decides whether the frees that completed in the window became available before the window's request, or whether the
+    /// request waited for them after it had looked for a block.
     fn place(
         &mut self,
         completions: Vec<(u32, u32)>,
@@ -393,13 +393,13 @@ impl<'h> Builder<'h> {
     ) {
         let policy = &self.history.policy;
         let collects = policy.garbage_collection_threshold.is_some();
-        // What was completed after memory was given back was waited for; but what is to be followed as it went
-        // must be available by then.
+        // Frees that completed after a release were waited for. But if releases are replayed as recorded, the blocks must be
+        // available by then.
         let first = inside.first().filter(|_| !collects).copied().unwrap_or(NOTHING);
         let (early, late): (Vec<_>, Vec<_>) = completions.into_iter().partition(|&(_, event)| event < first);
-        // What was completed before either was found to be when the request began, or was waited for too.
-        // Where everything is given back that makes no difference to it, and so no block is found too early.
-        // Also a free that looks as if nobody had waited may be one that the request waited for at once.
+        // Earlier frees either had completed when the request began, or were waited for too. If the request releases all cached
+        // segments, both cases give the same result, and the late one never finds a block too early. A free that seems to have
+        // completed at once may also be one that the request waited for.
         let has_waited = early.iter().any(|&(id, _)| self.has_waited(id));
         let gives_everything = !inside.is_empty() && !collects && policy.max_split_size.is_none();
         let is_doubtful = has_waited || !(early.is_empty() || inside.is_empty());
@@ -422,14 +422,14 @@ impl<'h> Builder<'h> {
         self.late.extend(late);
     }
 
-    /// The release was made inside the request and not by the program before it. A recording does not say
-    /// when `empty_cache` was called, but all that happens inside a request has the request's stack.
+    /// Whether the release happened inside the request, and not by the program before it. A recording does not contain calls of
+    /// `empty_cache`, but everything inside a request has the request's stack.
     fn is_inside(&mut self, release: u32, request: u32, wanted: u64) -> bool {
         let events = &self.history.device().events;
         let stack = |e: u32| events.get(e as usize).stack;
         if let (Some(own), Some(requests)) = (stack(release), stack(request)) {
-            // Under `context="alloc"` what the program gives back shows where it was taken, which may be the
-            // same line.
+            // Under `context="alloc"`, a release by the program has the stack that allocated the segment, which may be the same
+            // line.
             let taken = self.taken.get(&Moment::after(release as usize)).copied().flatten();
             if own != requests {
                 return false;
@@ -444,7 +444,7 @@ impl<'h> Builder<'h> {
         if self.ambiguous(request) {
             self.program.assumed += 1;
         }
-        // A device is taken for full where the request would have set a new record.
+        // The device is assumed to be full if the request would have set a new peak.
         let is_full = self.reserved.saturating_add(wanted) > self.peak_reserved;
         is_full != self.reading(request).other_releaser
     }
@@ -453,7 +453,7 @@ impl<'h> Builder<'h> {
         self.readings.get(&request).copied().unwrap_or_default()
     }
 
-    /// Notes that a request can be read in more than one way; false where that is noted already.
+    /// Records that a request can be interpreted in more than one way; returns false if that is already recorded.
     fn ambiguous(&mut self, request: u32) -> bool {
         let is_new = self.program.ambiguous.last() != Some(&request);
         if is_new {
@@ -462,7 +462,7 @@ impl<'h> Builder<'h> {
         is_new
     }
 
-    /// The program gave cached memory back: all, or that of one private pool.
+    /// The program released cached memory: all of it, or that of one private pool.
     fn push_explicit(&mut self, first: u32, releases: &[u32]) {
         let events = &self.history.device().events;
         let pool_of = |r: u32| self.history.trace().tags.get(events.get(r as usize).tags).pool;
@@ -495,12 +495,12 @@ fn peak_reserved(history: &History) -> u64 {
     peak
 }
 
-/// Which private pool each address belongs to, as events go by.
+/// The private pool of each address, as it changes over the events.
 struct Pools<'h> {
     reserved: &'h [ReservedRange],
-    /// When ranges of private pools come and go, by their numbers.
+    /// The changes of private pools' ranges, by index.
     changes: Changes<usize>,
-    /// End and pool of each range by its first address.
+    /// End and pool of each range by its start address.
     live: BTreeMap<u64, (u64, PoolId)>,
 }
 

@@ -1,16 +1,16 @@
-//! Which rules make a difference to a recording.
+//! Determines which rules affect a recording.
 
 use vramscope_engine::Policy;
 
 use super::program::{Program, StepKind};
 use crate::history::History;
 
-/// How large the blocks of a recording can become.
+/// The largest sizes in a recording.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reach {
-    /// Bytes of the largest request, as asked for.
+    /// Bytes of the largest request, before rounding.
     request: u64,
-    /// Bytes of the largest segment that was recorded.
+    /// Bytes of the largest recorded segment.
     segment: u64,
 }
 
@@ -26,8 +26,9 @@ impl Reach {
         }
     }
 
-    /// `policy` without what it says of blocks larger than any. Every decision compares a block or a request with
-    /// `max_split_size`, and no block is larger than its segment; an expandable one has no size of its own.
+    /// Returns `policy` without rules that only apply to larger blocks than there are. Every decision about `max_split_size`
+    /// compares it with a block or a request, and no block is larger than its segment. The size of an expandable segment is not
+    /// limited.
     pub(super) fn rules_that_matter(self, policy: &Policy) -> Policy {
         let largest = self.segment.max(policy.segment_size(policy.round_size(self.request)));
         let matters = |&max: &u64| policy.expandable_segments || largest >= max;
@@ -53,7 +54,7 @@ mod tests {
         Policy::torch(&TorchSettings::parse(conf).unwrap(), TorchRelease::new(2, 11))
     }
 
-    /// Addresses handed out, and what was counted. A request of no bytes frees the oldest block.
+    /// Returns the allocated addresses and the statistics. A request of zero bytes frees the oldest block.
     fn run(policy: &Policy, capacity: u64, requests: &[u64]) -> (Vec<Option<u64>>, Statistics) {
         let device = Arc::new(VirtualDevice::with_capacity(capacity));
         let allocator = CachingAllocator::new(policy.clone(), device).unwrap();

@@ -1,4 +1,4 @@
-//! How a recording is read where it does not say everything: the reading that reproduces most of it.
+//! Finds the interpretation of an incomplete recording that reproduces most of it.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use super::start::Start;
 use crate::cancel::Cancel;
 use crate::history::History;
 
-/// The most requests of a recording that are read otherwise than is likely.
+/// The largest number of requests that are interpreted in a less likely way.
 const MOST_AMBIGUOUS: usize = 16;
 
 impl<'h> Replay<'h> {
-    /// Runs the recording behind `history` again.
+    /// Replays the recording of `history`.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -28,7 +28,7 @@ impl<'h> Replay<'h> {
         Self::of_unless(history, &Cancel::default())
     }
 
-    /// As [`of`](Self::of), as long as the answer is wanted; so are replays of it.
+    /// Like [`of`](Self::of), but can be cancelled; this also applies to further replays with the result.
     pub(crate) fn of_unless(history: &'h History, cancel: &Cancel) -> Result<Self, ReplayError> {
         let program = Arc::new(Program::of(history, &Readings::new()));
         let mut best = Self::reproducing(history, &history.policy, Arc::clone(&program), cancel)?;
@@ -44,7 +44,7 @@ impl<'h> Replay<'h> {
         best.checked()
     }
 
-    /// As [`of`](Self::of), by the rules of the history alone: its release is known.
+    /// Like [`of`](Self::of), but only with the rules of the history, whose release is known.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -60,8 +60,8 @@ impl<'h> Replay<'h> {
         Self::reproducing(history, &history.policy, program, cancel)?.checked()
     }
 
-    /// Where the replay parts from the recording: tries whether segments came when they were first used, and no event
-    /// says so; and follows the requests alone where events were left out.
+    /// If the replay diverges from the recording: tries whether segments were allocated at their first use without recorded
+    /// events. If events were left out, replays the requests alone.
     fn checked(mut self) -> Result<Self, ReplayError> {
         if self.gets_to() < usize::MAX
             && !self.skipped.segments()
@@ -71,7 +71,7 @@ impl<'h> Replay<'h> {
             return Ok(other);
         }
         if self.gets_to() < usize::MAX && self.history.reserved.is_empty() {
-            // Whatever was allocated lay in some segment.
+            // All allocations were in some segment.
             self.skipped.set_growth(&self.policy, true);
         }
         if self.is_unchecked() {
@@ -83,8 +83,8 @@ impl<'h> Replay<'h> {
         Ok(self)
     }
 
-    /// The reading in which all segments, or as few as can be, came when they were first used, if it reproduces the
-    /// recording.
+    /// Returns the interpretation in which all segments, or as few as possible, were allocated at their first use, if it
+    /// reproduces the recording.
     fn with_first_uses(&self) -> Result<Option<Self>, ReplayError> {
         let all = FirstUses::of(self.history);
         if all.is_empty() {
@@ -114,9 +114,8 @@ impl<'h> Replay<'h> {
         Ok(Some(reading).filter(|reading| reading.gets_to() == usize::MAX))
     }
 
-    /// The reading that reproduces most of the recording: requests are read otherwise, the last before the divergence
-    /// first, as long as the replay then gets further.
-    /// `program` is the likely one.
+    /// Returns the interpretation that reproduces most of the recording. Requests are reinterpreted, starting with the last one
+    /// before the divergence, as long as the replay then gets further. `program` is the likely interpretation.
     fn reproducing(
         history: &'h History,
         policy: &Policy,
@@ -148,7 +147,7 @@ impl<'h> Replay<'h> {
         Ok(best)
     }
 
-    /// The event at which the replay leaves the recording; the largest number where it does not.
+    /// Returns the event at which the replay diverges from the recording; `usize::MAX` if it does not.
     fn gets_to(&self) -> usize {
         match self.reproduction.divergence {
             None => usize::MAX,
@@ -157,7 +156,7 @@ impl<'h> Replay<'h> {
         }
     }
 
-    /// One reading, followed as far as it agrees with the recording.
+    /// Builds one interpretation and replays it as far as it agrees with the recording.
     fn reading(
         history: &'h History,
         policy: &Policy,

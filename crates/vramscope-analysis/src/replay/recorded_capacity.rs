@@ -1,4 +1,4 @@
-//! How much memory the recorded allocator had, as far as the recording shows it.
+//! The memory that the recorded allocator could use, as far as the recording shows it.
 
 use vramscope_trace::Action;
 
@@ -8,11 +8,12 @@ use crate::moment::Moment;
 use crate::out_of_memory::is_at_limit;
 
 impl Replay<'_> {
-    /// How much memory the recorded allocator could have: what it held and what the device had free when it
-    /// first ran out; `None` where it never did. Where the recording says how large the device is, `overhead` is the rest of it.
+    /// Returns the capacity of the recorded device: the bytes that the allocator had reserved plus the device's free bytes when
+    /// it first ran out of memory. Returns `None` if it never did. If the recording contains the device's size, `overhead` is the
+    /// rest of it.
     pub fn recorded_capacity(&self) -> Option<Capacity> {
         if self.skipped.segments() {
-            // What was reserved then is not known.
+            // The reserved bytes at that moment are unknown.
             return None;
         }
         let (reserved, free) = self.at_first_failure()?;
@@ -22,7 +23,7 @@ impl Replay<'_> {
         if !self.ran_into_limit() || (fraction.is_some() && whole.is_some()) {
             return Some(device_of(whole, reserved, free));
         }
-        // The limit was at least what was reserved.
+        // The limit was at least the reserved bytes.
         let total = match fraction {
             Some(fraction) => (reserved as f64 / fraction).ceil() as u64 + 1,
             None => reserved,
@@ -30,26 +31,28 @@ impl Replay<'_> {
         Some(Capacity { total, overhead: 0 })
     }
 
-    /// The recorded device without the limit at which the recording first ran out of memory; `None` where it did not do so at a limit.
+    /// Returns the recorded device without the limit at which the recording first ran out of memory; `None` if it did not fail at
+    /// a limit.
     pub(crate) fn capacity_without_limit(&self) -> Option<Capacity> {
         let (reserved, free) = self.at_first_failure().filter(|_| !self.skipped.segments())?;
         self.ran_into_limit().then(|| device_of(self.history.device().total_bytes, reserved, free))
     }
 
-    /// Bytes that were reserved, and those that the device had free, when a request first failed.
+    /// Returns the reserved bytes and the device's free bytes at the first failed request.
     fn at_first_failure(&self) -> Option<(u64, u64)> {
         let events = &self.history.device().events;
         let event = events.actions().iter().position(|&a| a == Action::Oom)?;
         Some((self.history.counters_at(Moment::after(event)).reserved, events.get(event).address))
     }
 
-    /// The recording first ran out of memory at a limit that is not known but for what was reserved then.
+    /// Whether the recording first ran out of memory at a limit that can only be estimated from the reserved bytes.
     pub(super) fn guesses_limit(&self) -> bool {
         let is_known = self.policy.memory_fraction.is_some() && self.history.device().total_bytes.is_some();
         self.ran_into_limit() && !is_known
     }
 
-    /// The recording first ran out of memory at a limit on reserved bytes: the device had more than was asked for.
+    /// Whether the recording first ran out of memory at a limit on reserved bytes: the device had enough free memory for the
+    /// request.
     pub(super) fn ran_into_limit(&self) -> bool {
         let events = &self.history.device().events;
         let first = events.actions().iter().position(|&a| a == Action::Oom).map(|event| events.get(event));
@@ -57,7 +60,7 @@ impl Replay<'_> {
     }
 }
 
-/// A device on which the allocator can have what it had reserved and what was free.
+/// Returns a device on which the allocator can use its reserved bytes and the free bytes.
 fn device_of(total: Option<u64>, reserved: u64, free: u64) -> Capacity {
     let available = reserved.saturating_add(free);
     let total = total.unwrap_or(available).max(available);

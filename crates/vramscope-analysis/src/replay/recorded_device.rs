@@ -1,4 +1,4 @@
-//! A device that answers as the recording says, and notices where the allocator asks for something else.
+//! A device that responds as recorded and detects requests that differ from the recording.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,45 +14,44 @@ use super::first_use::FirstUses;
 use crate::history::History;
 use crate::segment_events::{is_release, segment_events};
 
-/// How large a device is taken for of which the recording shows nothing: 1 TiB.
+/// Assumed size of a device if the recording does not show it: 1 TiB.
 const UNKNOWN_TOTAL: u64 = 1 << 40;
 
 /// The device of a recording.
 ///
-/// As long as the allocator does what was recorded it gets the recorded addresses. Where no capacity is
-/// given, the device is full exactly where the recording goes on to give memory back. From the first
-/// difference on it gives the lowest free addresses, as [`VirtualDevice`](vramscope_engine::VirtualDevice).
+/// As long as the allocator does what was recorded, it gets the recorded addresses. Without a given capacity, the device is full
+/// exactly where the next recorded event is a release. After the first difference, it returns the lowest free addresses, like
+/// [`VirtualDevice`](vramscope_engine::VirtualDevice).
 pub(super) struct RecordedDevice {
     capacity: Option<Capacity>,
-    /// The whole device. Where no capacity is given, it only decides how many addresses an expandable segment
-    /// reserves.
+    /// Size of the whole device. Without a given capacity, it only decides how many addresses an expandable segment reserves.
     total: u64,
     state: Mutex<Playback>,
 }
 
 struct Playback {
-    /// Every segment event of the recording, or of what is taken for it.
+    /// All segment events, recorded or assumed.
     recorded: Vec<SegmentEvent>,
-    /// The next one.
+    /// The index of the next event.
     next: usize,
-    /// The first after the present step.
+    /// The index of the first event after the current step.
     until: usize,
-    /// The present request fails in the recording.
+    /// Whether the current request fails in the recording.
     fails: bool,
-    /// The memory it is served from.
+    /// The memory that serves the current request.
     arena: Arena,
     divergence: Option<Divergence>,
-    /// The event of the present step.
+    /// The event of the current step.
     event: usize,
     used: u64,
     space: AddressSpace,
-    /// Ranges taken out of `space`: first address to size.
+    /// Ranges taken out of `space`: start address to size.
     booked: BTreeMap<u64, u64>,
-    /// Addresses of expandable segments, as first and size, and for which requests they are.
+    /// Addresses of expandable segments, as start and size, with the requests that they serve.
     reservations: Vec<(u64, u64, Arena)>,
 }
 
-/// Which memory a segment event or a request is about. Old recordings do not name the pool.
+/// The memory that a segment event or a request uses. Old recordings do not name the pool.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Arena {
     pub(super) stream: u64,
@@ -68,7 +67,7 @@ impl Arena {
 }
 
 struct SegmentEvent {
-    /// Its event, or that of the request for which it happened.
+    /// Its event, or that of the request that caused it.
     event: u32,
     happened: MemoryEvent,
     arena: Arena,
@@ -87,7 +86,7 @@ impl RecordedDevice {
                 }
             })
             .collect();
-        // Where segments come with the first request in them, none of their events was recorded.
+        // If segments are assumed to be allocated at their first request, no such events were recorded.
         recorded.extend(history.reserved.iter().filter_map(|r| {
             let arena = Arena { stream: r.stream, pool: r.pool, is_small: r.kind == SegmentKind::Small };
             let happened = MemoryEvent { action: Action::SegmentAlloc, address: r.address, size: r.size };
@@ -116,7 +115,7 @@ impl RecordedDevice {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A range lay on the device before the first step; of an expandable segment its addresses, of which
+    /// Marks a range as in use before the first step. For an expandable segment, the range is that of its addresses, of which
     /// `used` bytes are mapped.
     pub(super) fn occupy(&self, address: u64, size: u64, used: u64) {
         let mut state = self.state();
@@ -124,20 +123,19 @@ impl RecordedDevice {
         state.book(address, size);
     }
 
-    /// Follows the segment events up to `event`.
+    /// Advances to the segment events up to `event`.
     pub(super) fn begin_step(&self, event: usize) {
         self.state().begin(event);
     }
 
-    /// As [`begin_step`](Self::begin_step), for a request of `arena` that fails in the recording, or not.
+    /// Like [`begin_step`](Self::begin_step), for a request of `arena`; `fails` says whether it fails in the recording.
     pub(super) fn begin_request(&self, event: usize, arena: Arena, fails: bool) {
         let mut state = self.state();
         state.begin(event);
         (state.arena, state.fails) = (arena, fails);
     }
 
-    /// The step is over; what was recorded until it must have happened. False where the recording is no longer
-    /// followed.
+    /// Ends the step; all its recorded events must have happened. Returns whether the recording is still followed.
     pub(super) fn end_step(&self) -> bool {
         let mut state = self.state();
         if let Some(recorded) = state.peek() {
@@ -147,12 +145,12 @@ impl RecordedDevice {
         state.follows()
     }
 
-    /// What the allocator did is not what was recorded.
+    /// Records the first difference between the allocator and the recording.
     pub(super) fn diverge(&self, recorded: Option<MemoryEvent>, replayed: Option<MemoryEvent>) {
         self.state().diverge(recorded, replayed);
     }
 
-    /// The recording is still followed.
+    /// Whether the recording is still followed.
     pub(super) fn follows(&self) -> bool {
         self.state().divergence.is_none()
     }
@@ -161,8 +159,8 @@ impl RecordedDevice {
         self.state().divergence
     }
 
-    /// How the device answers a call that takes `bytes` of it, recorded as `action` of `size` bytes at
-    /// `address`, if that is known. Returns the recorded address.
+    /// Answers a call that takes `size` bytes of the device, recorded as `action`, at `address` if that is known. Returns the
+    /// recorded address if the recording is followed.
     fn take(
         &self,
         state: &mut Playback,
@@ -217,13 +215,13 @@ impl RecordedDevice {
     }
 }
 
-/// The device's size, as far as expandable segments show it: each reserves nine eighths of the device in
-/// addresses, so two of them begin at least as far apart.
+/// Returns the device's size as far as expandable segments show it: each reserves addresses for nine eighths of the device, so
+/// two of them start at least that far apart.
 fn shown_total(history: &History, recorded: &[SegmentEvent]) -> u64 {
     let mut arenas: Vec<Arena> = Vec::new();
     let mut bases: Vec<u64> = Vec::new();
     for r in recorded.iter().filter(|r| r.happened.action == Action::SegmentMap) {
-        // Some few stand for all.
+        // A few represent all.
         if arenas.len() < 64 && !arenas.contains(&r.arena) {
             arenas.push(r.arena);
             bases.push(r.happened.address);
@@ -235,7 +233,7 @@ fn shown_total(history: &History, recorded: &[SegmentEvent]) -> u64 {
         return UNKNOWN_TOTAL;
     }
     let totals = bases.windows(2).map(|pair| (pair[1] - pair[0]) / 9 * 8);
-    // Nearer than that is only what took the place of another.
+    // Segments that are closer took the place of others.
     let reserved = history.peaks().reserved.bytes;
     totals.filter(|&total| total >= reserved).min().unwrap_or(UNKNOWN_TOTAL).min(UNKNOWN_TOTAL)
 }
@@ -252,7 +250,7 @@ impl Playback {
         (self.event, self.fails) = (event, false);
     }
 
-    /// What comes next in the present step.
+    /// Returns the next recorded event in the current step.
     fn peek(&self) -> Option<MemoryEvent> {
         let next = self.recorded.get(self.next).filter(|_| self.next < self.until);
         next.map(|r| r.happened)
@@ -327,8 +325,8 @@ impl Device for RecordedDevice {
 }
 
 impl VirtualMemory for RecordedDevice {
-    /// A new expandable segment begins where memory is mapped next for the same requests, outside of those there
-    /// are.
+    /// A new expandable segment starts at the next address, outside the existing ones, at which the recording maps memory for the
+    /// same requests.
     fn reserve(&self, size: u64) -> Result<u64, DeviceError> {
         let mut state = self.state();
         let arena = state.arena;

@@ -1,4 +1,4 @@
-//! A program run through an allocator.
+//! Runs a program through an allocator.
 
 use vramscope_engine::{AllocError, CachingAllocator, Installed, LiveBlock, PendingBlock, Statistics};
 use vramscope_trace::{Action, PoolId, SegmentKind};
@@ -9,44 +9,44 @@ use super::recorded_device::{Arena, RecordedDevice};
 use crate::cancel::Cancel;
 use crate::history::History;
 
-/// What came of a replay, in bytes.
+/// The outcome of a replay, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the allocator counted. Peaks are those of the whole run, memory live at the start included.
+    /// The allocator's counters. Peaks cover the whole run, including memory that was live at the start.
     pub statistics: Statistics,
-    /// Reserved and not active at the request at which active bytes peaked.
+    /// Reserved but not active bytes at the request at which active bytes peaked.
     pub external_at_peak: u64,
-    /// Reserved bytes after each event that changed them, oldest first, beginning with those at the start.
+    /// Reserved bytes after each event that changed them, oldest first, starting with the value at the start.
     pub reserved: Vec<(usize, u64)>,
     /// The first request that failed.
     pub failure: Option<Failure>,
-    /// Requests that failed in the recording and are served here. What the program would have done with the
-    /// memory is not known; it is given back at once.
+    /// Number of requests that failed in the recording but succeed here. It is unknown how the program would have used this
+    /// memory, so it is freed at once.
     pub rescued: usize,
-    /// The replay ended at the failure: the recording does not say what the program would have done.
+    /// The replay ended at the failure: the recording does not show what the program would have done next.
     pub stopped: bool,
 }
 
-/// A request that finds no memory.
+/// A failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
-    /// The event of the request; 0 also for one before the first.
+    /// The event of the request; also 0 for a request before the first event.
     pub event: usize,
-    /// Bytes asked for, where known; else rounded.
+    /// Requested bytes if known, else the rounded bytes.
     pub requested: u64,
-    /// Bytes asked for, rounded as the allocator does.
+    /// Requested bytes, rounded as the allocator does.
     pub size: u64,
-    /// The pool that was asked.
+    /// The requested pool.
     pub pool: PoolId,
-    /// The stream that the block was for.
+    /// The stream of the request.
     pub stream: u64,
-    /// Bytes the device had free, if it was asked.
+    /// Free bytes of the device; 0 if the device was not asked.
     pub device_free: u64,
-    /// The same request failed in the recording, too.
+    /// Whether the same request also failed in the recording.
     pub recorded: bool,
 }
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Default)]
 enum Slot {
     #[default]
@@ -55,21 +55,21 @@ enum Slot {
     Pending(PendingBlock),
 }
 
-/// The requests of a program on their way through an allocator.
+/// A program's requests in progress through an allocator.
 pub(super) struct Run<'p> {
     pub(super) program: &'p Program,
     history: &'p History,
-    /// A run ends where its answer is no longer wanted.
+    /// Ends the run early when cancelled.
     cancel: Cancel,
-    /// Also a failure that the recorded program lived through ends the run.
+    /// Whether the run also ends at a failure that the recorded program survived.
     pub(super) stops_at_failure: bool,
-    /// Ends where the recording is not followed any more.
+    /// Whether the run ends where it diverges from the recording.
     pub(super) stops_at_divergence: bool,
-    /// What was collected by a limit that is not known is given back where the recording says so.
+    /// Whether garbage collections under an unknown limit are replayed as recorded.
     pub(super) follows_collections: bool,
     pub(super) allocator: CachingAllocator,
     slots: Vec<Slot>,
-    /// Bytes in slots: at least the active ones, for the allocator may have waited for a stream already.
+    /// Bytes in slots: an upper bound of the active bytes, since the allocator may already have waited for a stream.
     in_slots: u64,
     pub(super) reserved: Vec<(usize, u64)>,
     most_active: u64,
@@ -109,7 +109,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Puts a block that is there already into a slot.
+    /// Puts an existing block into a slot.
     pub(super) fn place(&mut self, slot: u32, block: Installed) {
         self.in_slots += block.size();
         self.slots[slot as usize] = match block {
@@ -118,7 +118,7 @@ impl<'p> Run<'p> {
         };
     }
 
-    /// The owner gives a block back that other streams still use.
+    /// Frees a block that other streams still use.
     pub(super) fn request_free(&mut self, slot: u32) {
         let slot = &mut self.slots[slot as usize];
         if let Slot::Live(block) = std::mem::take(slot) {
@@ -126,7 +126,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Requests a block; false where there is no memory, which is then noted.
+    /// Requests a block; returns false and records the failure if there is no memory.
     pub(super) fn request(&mut self, step: &Step) -> bool {
         let (pool, stream) = self.program.arenas[step.arena as usize];
         match self.allocator.malloc(pool, stream, step.size(self.history)) {
@@ -152,13 +152,13 @@ impl<'p> Run<'p> {
         self.reserved.push((event, reserved));
     }
 
-    /// The starting layout is in place.
+    /// Records the figures of the starting layout.
     pub(super) fn note_start(&mut self) {
         self.note_reserved(0);
         self.note_peak();
     }
 
-    /// Something was handed out.
+    /// Updates the peak after an allocation.
     fn note_peak(&mut self) {
         if self.in_slots <= self.most_active {
             return;
@@ -194,14 +194,14 @@ impl<'p> Run<'p> {
         self.note_reserved(event);
     }
 
-    /// Runs every step, to the end or to a request that fails and did not in the recording.
+    /// Runs all remaining steps, until the end or until a request fails that did not fail in the recording.
     pub(super) fn finish(&mut self) -> bool {
         let mut steps = self.program.steps.iter().enumerate();
         steps.all(|(i, step)| !self.cancel.is_cancelled_at(i) && self.step(step))
     }
 
-    /// Runs every step of a recording that `device` follows, and hands out the size of the block of each
-    /// allocation as long as it is followed.
+    /// Runs all steps of a recording that `device` follows. Calls `sizes` with the block size of each allocation as long as the
+    /// recording is followed.
     pub(super) fn follow(
         &mut self,
         device: &RecordedDevice,
@@ -237,7 +237,7 @@ impl<'p> Run<'p> {
                         size: a.requested,
                     });
                     if !served {
-                        // Only where the device given is smaller than the recorded one.
+                        // This happens only if the given device is smaller than the recorded one.
                         device.diverge(recorded, None);
                         return false;
                     }
@@ -286,7 +286,7 @@ impl<'p> Run<'p> {
         Arena { stream, pool: Some(pool), is_small }
     }
 
-    /// Runs one step; false where the run cannot go on.
+    /// Runs one step; returns false if the run cannot continue.
     #[inline]
     fn step(&mut self, step: &Step) -> bool {
         match step.kind {
@@ -325,7 +325,7 @@ impl<'p> Run<'p> {
             StepKind::ReleaseAt if !self.follows_collections => {}
             StepKind::EmptyCache | StepKind::EmptyPool | StepKind::ReleasePool | StepKind::ReleaseAt => {
                 let pool = self.program.arenas.get(step.arena as usize).map_or(PoolId::default(), |a| a.0);
-                // A virtual device refuses nothing that it gave.
+                // A virtual device never refuses to take back its memory.
                 match step.kind {
                     StepKind::EmptyCache => self.allocator.empty_cache().ok(),
                     StepKind::ReleaseAt => {
@@ -354,7 +354,7 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// First byte and bytes of the block that a slot holds, if it is handed out.
+    /// Returns the start address and the size of the block in a slot, if it is allocated.
     pub(super) fn block_in(&self, slot: usize) -> Option<(u64, u64)> {
         match self.slots.get(slot)? {
             Slot::Live(block) => Some((block.address(), block.size())),

@@ -1,4 +1,4 @@
-//! A recording run again: what a replay holds, and how it is run under any rules on a device of any size.
+//! Replays of a recording under any rules, on a device of any size.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::cancel::Cancel;
 use crate::history::History;
 use crate::skipped::SkippedActions;
 
-/// A recording that was run again under its own settings, and can be under others.
+/// A recording that was replayed under its own settings and can be replayed under others.
 ///
 /// ```no_run
 /// use vramscope_engine::Policy;
@@ -44,39 +44,37 @@ pub struct Replay<'h> {
     pub(super) cancel: Cancel,
     pub(super) program: Arc<Program>,
     pub(super) start: Start,
-    /// Where segments came from whose events were left out.
+    /// The first uses of segments whose events were left out.
     pub(super) first_uses: FirstUses,
     pub(super) reach: Reach,
-    /// Kinds of events that were left out. Where there are some and the replay parts from the recording, nobody can
-    /// tell whether the rules or the events are to blame, and the requests are followed on a device of their own.
+    /// Kinds of events that were left out. If there are any and the replay diverges, the cause may be the rules or the events.
+    /// The requests are then replayed on a separate device.
     pub skipped: SkippedActions,
-    /// The rules that made the recording, as far as it tells. Snapshots do not name their release, and releases
-    /// differ in which of several blocks of the same size serves first: where the order that the recording
-    /// seems to have does not reproduce it and the other does, it is the other, and [`Policy::release`] a release
-    /// that has it.
+    /// The rules that made the recording, as far as it shows them. Snapshots do not name their release, and releases differ in
+    /// the search order among blocks of the same size. If the order that the recording seems to have does not reproduce it, but
+    /// the other order does, then the rules have the other order, and [`Policy::release`] is a release with that order.
     pub policy: Policy,
-    /// What came of the recording's own settings, on a device that is full where the recording shows it.
+    /// The outcome under the recording's own settings, on a device that is full where the recording shows it.
     pub reproduction: Reproduction,
 }
 
-/// A recording run again under its own settings.
+/// The result of replaying a recording under its own settings.
 #[derive(Debug, Clone)]
 pub struct Reproduction {
-    /// What the allocator counted.
+    /// The allocator's counters.
     pub outcome: Outcome,
-    /// Where the replay left the recording, if it did.
+    /// Where the replay diverged from the recording, if it did.
     pub divergence: Option<Divergence>,
-    /// The layout at the end was compared; it is not where the file has none, or one that disagrees with its own
-    /// events.
+    /// Whether the layout at the end was compared. It is not compared if the file has none, or if it disagrees with the file's
+    /// own events.
     pub compared_end: bool,
-    /// The block size of each allocation by its number in the history, as far as the recording was followed;
-    /// 0 where it was not.
+    /// The block size of each allocation, by its index in the history; 0 after the recording was no longer followed.
     pub sizes: Vec<u64>,
 }
 
 impl<'h> Replay<'h> {
-    /// Runs the recording's requests under any rules, on a [`ReplayDevice`] or a [`Capacity`](super::Capacity). Under the recorded
-    /// rules they get the recorded addresses, as long as the device has room.
+    /// Replays the recording's requests under any rules, on a [`ReplayDevice`] or a [`Capacity`](super::Capacity). Under the
+    /// recorded rules, the requests get the recorded addresses as long as the device has room.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -89,7 +87,7 @@ impl<'h> Replay<'h> {
         Ok(run.outcome(!finished))
     }
 
-    /// Runs the requests with every one that went to a private pool sent to the default pool.
+    /// Replays the requests, with all requests to private pools sent to the default pool.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -106,7 +104,7 @@ impl<'h> Replay<'h> {
         self.other_program(&program, policy, capacity)
     }
 
-    /// Runs the requests with no block that waits for another stream when it is freed.
+    /// Replays the requests, with no freed block that waits for another stream.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -117,13 +115,13 @@ impl<'h> Replay<'h> {
     ) -> Result<Outcome, ReplayError> {
         let mut program = (*self.program).clone();
         for step in program.steps.iter_mut().filter(|step| step.kind == StepKind::FreeRequested) {
-            // Its completion finds nothing in the slot then.
+            // The completion then finds nothing in the slot.
             step.kind = StepKind::Free;
         }
         self.other_program(&program, policy, capacity)
     }
 
-    /// Runs another program than the recorded one on a device of its own.
+    /// Replays a modified program on a separate device.
     fn other_program(
         &self,
         program: &Program,
@@ -138,12 +136,12 @@ impl<'h> Replay<'h> {
         Ok(run.outcome(!finished))
     }
 
-    /// The recorded settings.
+    /// Returns the recorded settings.
     pub(crate) fn recorded_setting(&self) -> Setting {
         Setting::recorded(&self.history.trace().settings.clone().unwrap_or_default(), &self.policy)
     }
 
-    /// The device; in place of the recorded one, where its size is known, a device of that size.
+    /// Returns the device; if it is the recorded one and its size is known, returns a device of that size.
     pub(super) fn with_its_size(&self, device: ReplayDevice) -> ReplayDevice {
         match device {
             ReplayDevice::Recorded => self.recorded_capacity().map_or(device, ReplayDevice::Of),
@@ -151,7 +149,7 @@ impl<'h> Replay<'h> {
         }
     }
 
-    /// Runs the program to its end or its first failure; returns whether it came to its end.
+    /// Runs the program to its end or to its first failure; returns whether it reached its end.
     pub(super) fn run(
         &self,
         policy: &Policy,
@@ -176,18 +174,18 @@ impl<'h> Replay<'h> {
         Ok((run, finished))
     }
 
-    /// Runs under `policy` are those of the recorded rules.
+    /// Whether replays under `policy` are the same as under the recorded rules.
     fn has_the_rules_of(&self, policy: &Policy) -> bool {
         self.reach.rules_that_matter(policy) == self.reach.rules_that_matter(&self.policy)
     }
 
     /// # Errors
-    /// Where the answer is no longer wanted: what a run has come to then says nothing.
+    /// [`ReplayError::Cancelled`] if the replay was cancelled; a run's results are then meaningless.
     fn still_wanted(&self) -> Result<(), ReplayError> {
         if self.cancel.is_cancelled() { Err(ReplayError::Cancelled) } else { Ok(()) }
     }
 
-    /// What lay on the device before the first event has room on this one.
+    /// Whether the memory that was reserved before the first event fits on this device.
     pub(super) fn start_fits(&self, device: ReplayDevice) -> bool {
         device.capacity().is_none_or(|c| self.start.reserved() <= c.total.saturating_sub(c.overhead))
     }
@@ -217,15 +215,15 @@ impl<'h> Replay<'h> {
         Ok(Run::new(&self.program, self.history, CachingAllocator::new(policy, memory)?, self.cancel.clone()))
     }
 
-    /// Runs under the recorded settings; where `stops` is set, no further than the recording is followed, and what
-    /// was counted then is of no use.
+    /// Replays under the recorded settings. If `stops` is set, the replay ends where it diverges from the recording; its counters
+    /// are then meaningless.
     pub(super) fn reproduce(&self, stops: bool) -> Result<Reproduction, ReplayError> {
         let (mut run, device) = self.start_recorded(&self.policy, ReplayDevice::Recorded)?;
         run.stops_at_divergence = stops;
         let mut sizes = vec![0; self.history.allocations.len()];
         let finished = run.follow(&device, self.history, &mut |id, size| sizes[id as usize] = size);
         self.still_wanted()?;
-        // Trace and end state are copied one after the other: where they disagree, neither can be had.
+        // Trace and end state are copied one after the other: if they disagree, neither can be reproduced.
         let comparable =
             !self.history.device().segments.is_empty() && self.history.quality.end_state_disagreements == 0;
         let mut divergence = device.divergence();
@@ -236,12 +234,12 @@ impl<'h> Replay<'h> {
         Ok(Reproduction { outcome: run.outcome(!finished), divergence, compared_end, sizes })
     }
 
-    /// The recording lacks events and is not reproduced: it cannot be told why.
+    /// Whether the recording lacks events and is not reproduced, so that the reason is unknown.
     pub(super) fn is_unchecked(&self) -> bool {
         !self.skipped.is_empty() && self.reproduction.divergence.is_some()
     }
 
-    /// Where the layout at the end is not the recorded one.
+    /// Returns where the layout at the end differs from the recorded one.
     fn end_state_differs(&self, run: &Run<'_>) -> Option<Divergence> {
         let recorded = self.history.device();
         let replayed = run.allocator.segments();

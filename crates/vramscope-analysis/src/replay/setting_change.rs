@@ -1,17 +1,17 @@
-//! What one configuration text has that another has not.
+//! The difference between two configuration texts.
 
 use vramscope_trace::TorchSettings;
 
-/// How to come from one text of `PYTORCH_CUDA_ALLOC_CONF` to another: items to add and to remove, each as `key:value`.
+/// The change from one `PYTORCH_CUDA_ALLOC_CONF` text to another: items to add and to remove, each as `key:value`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SettingChange {
     /// Items that only the new text has.
     pub add: Vec<String>,
     /// Items that only the old text has.
     pub remove: Vec<String>,
-    /// Items that both have.
+    /// Items that both texts have.
     pub keep: Vec<String>,
-    /// The new text sets nothing that decides where blocks lie, a limit aside.
+    /// Whether the new text contains no settings that decide the layout of blocks, except a limit.
     pub leaves_defaults: bool,
 }
 
@@ -31,8 +31,8 @@ impl SettingChange {
         }
     }
 
-    /// How large the change is, the smaller the better: no settings at all, then one that is removed, then one that is added, then
-    /// both; of equals the one with fewer items.
+    /// Returns the size of the change; smaller is better. No settings at all is the smallest, then removals only, then additions
+    /// only, then both. Among equals, fewer items are smaller.
     pub fn size(&self) -> impl Ord + use<> {
         let class = match (self.add.is_empty(), self.remove.is_empty()) {
             (true, _) if self.leaves_defaults => 0,
@@ -44,13 +44,13 @@ impl SettingChange {
     }
 }
 
-/// The settings that decide where blocks lie, but for a limit, as key and value of a configuration text.
+/// Returns the settings that decide the layout of blocks, except a limit, as key and value of a configuration text.
 pub(super) fn deciding(settings: &TorchSettings) -> impl Iterator<Item = (&str, String)> {
     let beside: Vec<&str> = settings.beside_blocks().map(|(key, _)| key).collect();
     settings.in_conf().filter(move |(key, _)| !beside.contains(key) && *key != "per_process_memory_fraction")
 }
 
-/// The items of a text, as `key:value`; lists in brackets are one.
+/// Returns the items of a text as `key:value`; a list in brackets is part of one item.
 pub(super) fn items(conf: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let mut depth = 0usize;
@@ -108,7 +108,7 @@ mod tests {
                 "expandable_segments:True",
             ]
         );
-        // A limit is no setting that decides where blocks lie.
+        // A limit does not decide the layout of blocks.
         assert!(SettingChange::between("", "per_process_memory_fraction:0.5").leaves_defaults);
     }
 }

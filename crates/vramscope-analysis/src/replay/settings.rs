@@ -6,27 +6,27 @@ use vramscope_trace::{AllocatorSettings, ConfError, TorchSettings};
 use super::capacity::Capacity;
 use super::setting_change::{deciding, items};
 
-/// Settings to replay under.
+/// Settings for a replay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
-    /// What a user gives PyTorch in `PYTORCH_CUDA_ALLOC_CONF`.
+    /// The text for `PYTORCH_CUDA_ALLOC_CONF`.
     pub conf: String,
-    /// The rules that the allocator follows under these settings.
+    /// The allocator's rules under these settings.
     pub policy: Policy,
 }
 
 impl Setting {
-    /// The rules of one release under the text a user gives it.
+    /// Returns the rules of one release under a configuration text.
     ///
     /// # Errors
-    /// What PyTorch would refuse, see [`TorchSettings::parse_for`].
+    /// Texts that PyTorch would reject; see [`TorchSettings::parse_for`].
     pub fn parse(text: &str, release: TorchRelease) -> Result<Self, ConfError> {
         let settings = TorchSettings::parse_for(text, release)?;
         Ok(Self { conf: text.trim().to_owned(), policy: Policy::torch(&settings, release) })
     }
 
-    /// The settings of a recording. Where the program changed them while it ran, its text is no longer theirs, and
-    /// theirs is made of the rules.
+    /// Returns the settings of a recording. If the program changed them while it ran, the recorded text is out of date, and a new
+    /// text is derived from the rules.
     pub(super) fn recorded(settings: &AllocatorSettings, policy: &Policy) -> Self {
         let text = settings.conf_text.clone().unwrap_or_default();
         let is_so = policy.release().is_none_or(|release| Policy::torch(&settings.conf, release) == *policy);
@@ -34,7 +34,7 @@ impl Setting {
         Self { conf, policy: policy.clone() }
     }
 
-    /// The same with the release, and so the order of search, of the allocator that made a recording.
+    /// Returns the settings with the release, and so the search order, of the recorded allocator.
     #[must_use]
     pub(super) fn in_order_of(mut self, recorded: &Policy) -> Self {
         self.policy.search_order = recorded.search_order;
@@ -43,12 +43,12 @@ impl Setting {
     }
 }
 
-/// Settings worth a try, each other than those of the recording: PyTorch's defaults, the recorded ones without one of them, and each
-/// that often helps, both added to the recorded ones and alone. What the recorded text sets beside the caching of device memory stays
-/// as it is, as does a limit. There are none for another allocator than PyTorch's.
+/// Returns settings that are worth a try and differ from the recorded ones: PyTorch's defaults, the recorded settings without one
+/// of them, and settings that often help, both alone and added to the recorded ones. Recorded settings outside the caching of
+/// device memory are preserved, and so is a limit. Returns no settings for allocators other than PyTorch's.
 ///
-/// Garbage is collected only below a limit, which is a part of the whole device: this is tried only where that
-/// is given as `capacity`. The limit is what of the device the allocator can have.
+/// Garbage is collected only below a limit, which is a fraction of the whole device. So garbage collection is tried only if
+/// `capacity` gives the device's size. The limit is then the part of the device that the allocator can use.
 pub fn useful_settings(
     recorded: &AllocatorSettings,
     policy: &Policy,
@@ -60,7 +60,7 @@ pub fn useful_settings(
     helpful.extend([2, 4, 8].map(|n| format!("roundup_power2_divisions:{n}")));
     helpful.push("expandable_segments:True,roundup_power2_divisions:8".to_owned());
     helpful.push("large_segment_size_mb:64".to_owned());
-    // A limit of the program's own stays, where it has one.
+    // The program's own limit is preserved.
     let limit = recorded.conf.per_process_memory_fraction.filter(|&fraction| fraction < 1.0);
     if let Some(c) = capacity.filter(|c| c.overhead < c.total) {
         let hundredths = ((c.total - c.overhead) as u128 * 100 / c.total as u128).min(99);
@@ -79,7 +79,7 @@ pub fn useful_settings(
         texts.push(with(&recorded_items, added));
         texts.push(added.clone());
     }
-    // What is pasted into a shell holds no more than settings do.
+    // The text may be pasted into a shell, so other characters are excluded.
     let plain = |value: &str| value.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c));
     let others = recorded.conf.beside_blocks().filter(|(_, value)| plain(value));
     let kept: Vec<String> = others.map(|(key, value)| format!("{key}:{value}")).collect();
@@ -90,7 +90,7 @@ pub fn useful_settings(
         let kept = limit.iter().chain(&kept).map(String::as_str);
         let items: Vec<&str> = [text.as_str()].into_iter().chain(kept).collect();
         let text = items.join(",");
-        // Not every release knows every key.
+        // Not every release supports every key.
         let Ok(setting) = Setting::parse(text.trim_start_matches(','), release) else { continue };
         let setting = setting.in_order_of(policy);
         if setting.policy != *policy && settings.iter().all(|s| s.policy != setting.policy) {
@@ -100,8 +100,8 @@ pub fn useful_settings(
     settings
 }
 
-/// The recorded settings that decide where blocks lie, but for a limit, as they were written; where the program changed them while it
-/// ran, as the rules say.
+/// Returns the recorded settings that decide the layout of blocks, except a limit, as written. If the program changed them while
+/// it ran, they are derived from the rules.
 pub(super) fn deciding_items(recorded: &AllocatorSettings, policy: &Policy) -> Vec<String> {
     let written = policy.release().is_none_or(|release| Policy::torch(&recorded.conf, release) == *policy);
     let rules = policy.settings().conf;
@@ -114,14 +114,14 @@ pub(super) fn deciding_items(recorded: &AllocatorSettings, policy: &Policy) -> V
     items(&text).into_iter().filter(|item| keys.iter().any(|key| is_of(item, key))).collect()
 }
 
-/// `recorded` with the items of `added`, which take the place of those with their keys.
+/// Returns `recorded` with the items of `added`, which replace items with the same keys.
 fn with(recorded: &[String], added: &str) -> String {
     let added = items(added);
     let stays = |item: &&String| !added.iter().any(|new| new.split(':').next() == item.split(':').next());
     recorded.iter().filter(stays).chain(&added).map(String::as_str).collect::<Vec<_>>().join(",")
 }
 
-/// The item has this key.
+/// Whether the item has this key.
 fn is_of(item: &str, key: &str) -> bool {
     item.split(':').next() == Some(key)
 }

@@ -1,4 +1,4 @@
-//! What lay on the device before the first event.
+//! The layout of the device before the first event.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::history::History;
 use crate::moment::Moment;
 use crate::segments::ReservedRange;
 
-/// How far apart two pieces of one expandable segment may lie: its addresses are nine eighths of the device,
-/// and no device is larger than this (1 TiB).
+/// The largest distance between two parts of one expandable segment. Its addresses cover nine eighths of the device, and no
+/// device is larger than this (1 TiB).
 const REACH: u64 = 1 << 40;
 
-/// Segments and blocks before the first event, rebuilt from the end state and the events undone.
+/// Segments and blocks before the first event, rebuilt by undoing the events from the end state.
 pub(super) struct Start {
     segments: Vec<StartSegment>,
-    /// Slots of the blocks, segment by segment.
+    /// The slots of the blocks, by segment.
     slots: Vec<Vec<u32>>,
-    /// Blocks for which there was no room where they are said to have been.
+    /// Number of blocks for which there was no room at their supposed addresses.
     pub(super) misplaced: usize,
 }
 
@@ -50,13 +50,13 @@ impl Start {
         this
     }
 
-    /// Bytes reserved.
+    /// Returns the reserved bytes.
     pub(super) fn reserved(&self) -> u64 {
         let mapped = |s: &StartSegment| s.mapped.as_ref().map(|runs| runs.iter().map(|r| r.1).sum());
         self.segments.iter().map(|s| mapped(s).unwrap_or(s.size)).fold(0, u64::saturating_add)
     }
 
-    /// Adds a block to the segment around it; `next` is where the next begins. Returns the segment.
+    /// Adds a block to the segment that contains it; `next` is the start of the next block. Returns the index of the segment.
     fn place(&mut self, block: StartBlock, next: Option<u64>) -> Option<usize> {
         let i = self.segments.partition_point(|s| s.address <= block.address).checked_sub(1)?;
         let segment = &mut self.segments[i];
@@ -73,12 +73,12 @@ impl Start {
         Some(i)
     }
 
-    /// Puts everything where it lay.
+    /// Recreates the layout at its original addresses.
     pub(super) fn install(&self, run: &mut Run<'_>, device: &RecordedDevice) {
         for (segment, slots) in self.segments.iter().zip(&self.slots) {
             let used = segment.mapped.as_ref().map(|runs| runs.iter().map(|r| r.1).sum());
             device.occupy(segment.address, segment.size, used.unwrap_or(segment.size));
-            // Segments and blocks were made to fit when they were put together.
+            // Segments and blocks were made to fit when they were built.
             let Ok(blocks) = run.allocator.install(segment) else { continue };
             for (&slot, block) in slots.iter().zip(blocks) {
                 run.place(slot, block);
@@ -88,7 +88,7 @@ impl Start {
     }
 }
 
-/// Ranges in address order as segments: each one of its own, or a piece of the expandable segment before it.
+/// Converts ranges in address order to segments: each becomes a separate segment or a part of the preceding expandable segment.
 fn segments<'h>(ranges: impl Iterator<Item = &'h ReservedRange>) -> Vec<StartSegment> {
     let mut segments: Vec<StartSegment> = Vec::new();
     let mut expandable: BTreeMap<(PoolId, u64, bool), usize> = BTreeMap::new();
@@ -122,8 +122,8 @@ fn segments<'h>(ranges: impl Iterator<Item = &'h ReservedRange>) -> Vec<StartSeg
     segments
 }
 
-/// Asks anew for what was live before the first event, in address order: where it would have lain under other
-/// settings is not known. False where there is no memory for it.
+/// Requests the allocations that were live before the first event anew, in address order, because their addresses under other
+/// settings are unknown. Returns false if there is no memory for them.
 pub(super) fn request_start(run: &mut Run<'_>, history: &History, program: &Program) -> bool {
     for start in &program.start {
         let StartStep { subject, slot, arena } = *start;

@@ -1,4 +1,4 @@
-//! Many settings and sizes tried on one recording.
+//! Tries many settings and device sizes on one recording.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,35 +15,36 @@ use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
 use crate::history::History;
 
-/// A setting, and what a replay under it came to.
+/// A setting, with the outcome of a replay under it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
     /// The setting that was tried.
     pub setting: Setting,
-    /// What the replay came to.
+    /// The outcome of the replay.
     pub outcome: Outcome,
 }
 
-/// The settings to change for a recording that ran out of memory: of those that fit the smallest change, else the best that was tried.
+/// The recommended settings for a recording that ran out of memory: the smallest change among those that fit, else the best that
+/// was tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BestSetting {
-    /// The setting, and what came of it on the recording's device.
+    /// The setting, with its outcome on the recording's device.
     pub tried: Tried,
-    /// How it differs from the recorded one.
+    /// How the setting differs from the recorded one.
     pub change: SettingChange,
-    /// How many settings were tried, this one included.
+    /// Number of tried settings, including this one.
     pub of: usize,
-    /// Where the program grows with every step: how many more steps it would run before it fails again.
+    /// If the program grows with every step: how many more steps it would run before it fails again.
     pub more_steps: Option<u64>,
-    /// Which setting comes nearest, where the best does not fit either.
+    /// The setting that needs the least memory, if not even the best one fits.
     pub nearest: Option<Nearest>,
-    /// What the setting does that PyTorch's own error text recommends.
+    /// The effect of the setting that PyTorch's error text recommends.
     pub recommended: Recommended,
-    /// Why the answer may not be exact.
+    /// Reasons why the result may not be exact.
     pub doubts: Vec<Doubt>,
 }
 
-/// What the setting does that PyTorch's text of an out of memory recommends: `expandable_segments:True` (since 2.2;
+/// The effect of the setting that PyTorch's out-of-memory text recommends: `expandable_segments:True` (since 2.2;
 /// `max_split_size_mb` before).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recommended {
@@ -55,14 +56,15 @@ pub enum Recommended {
     DoesNotHelp,
 }
 
-/// The setting that needs least where none fits on a device.
+/// The setting that needs the least memory, if none fits on a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
-    /// What is given in `PYTORCH_CUDA_ALLOC_CONF`.
+    /// The text for `PYTORCH_CUDA_ALLOC_CONF`.
     pub conf: String,
-    /// Bytes of a device on which the run fits under it; a smaller one may do where the cache is given back.
+    /// Size in bytes of a device on which the run fits under this setting. A smaller device may be enough if the cache is
+    /// released.
     pub needed: u64,
-    /// By how many bytes the device is smaller than that.
+    /// By how many bytes the device is too small.
     pub missing: u64,
 }
 
@@ -71,24 +73,25 @@ pub struct Nearest {
 pub struct FittingGpu {
     /// The GPU.
     pub gpu: &'static Gpu,
-    /// Bytes of it that the allocator cannot have.
+    /// Bytes of the GPU that the allocator cannot use.
     pub overhead: u64,
-    /// What came of the recording on it.
+    /// The outcome of the recording on the GPU.
     pub outcome: Outcome,
 }
 
 impl BestSetting {
-    /// Tries settings on the recording behind `history`; `None` where nothing is known of its device, or
-    /// where the replay does not fail under the recorded settings.
+    /// Tries settings on the recording of `history`. Returns `None` if the device's capacity is unknown, or if the replay does
+    /// not fail under the recorded settings.
     pub fn of(history: &History) -> Option<Self> {
         let replay = Replay::of(history).ok()?;
         Self::of_replay(&replay, None)
     }
 
-    /// As [`of`](Self::of), for a program that gains `growth` bytes with every step.
+    /// Like [`of`](Self::of), for a program that gains `growth` bytes per step.
     pub(crate) fn of_replay(replay: &Replay<'_>, growth: Option<u64>) -> Option<Self> {
         let capacity = replay.recorded_capacity()?;
-        // Where the recorded settings fit, the replay lacks what made the run fail, and another setting that fits shows nothing.
+        // If the recorded settings fit, the replay lacks the reason why the run failed, and the success of other settings shows
+        // nothing.
         if replay.under(&replay.policy, capacity).ok()?.fits() {
             return None;
         }
@@ -100,7 +103,7 @@ impl BestSetting {
         let recommended = recommended(replay, &all);
         let change = |tried: &Tried| SettingChange::between(&recorded_conf, &tried.setting.conf);
         let fitting = all.iter().filter(|tried| tried.outcome.fits());
-        // The best come first, and of equal changes the first is taken.
+        // The best come first; among equal changes, the first is chosen.
         let tried = fitting.min_by_key(|tried| change(tried).size()).or(all.first())?.clone();
         let mut doubts = replay.doubts(&tried.setting.policy, capacity);
         doubts.extend(replay.guesses_limit().then_some(Doubt::GuessedLimit));
@@ -114,7 +117,7 @@ impl BestSetting {
     }
 }
 
-/// What the setting does that PyTorch's error text recommends. `tried` has it beside the recorded ones.
+/// Returns the effect of the setting that PyTorch's error text recommends; `tried` contains it, added to the recorded ones.
 fn recommended(replay: &Replay<'_>, tried: &[Tried]) -> Recommended {
     let mut with = replay.policy.clone();
     if replay.policy.release().is_some_and(|release| release < TorchRelease::new(2, 2)) {
@@ -133,24 +136,25 @@ fn recommended(replay: &Replay<'_>, tried: &[Tried]) -> Recommended {
 }
 
 impl Outcome {
-    /// No request of the replay failed.
+    /// Whether no request of the replay failed.
     pub fn fits(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// Bytes reserved when the replay ended.
+    /// Returns the bytes reserved when the replay ended.
     fn reserved_at_end(&self) -> u64 {
         self.reserved.last().map_or(0, |&(_, reserved)| reserved)
     }
 
-    /// Bytes reserved after an event.
+    /// Returns the bytes reserved after an event.
     pub(crate) fn reserved_after(&self, event: usize) -> u64 {
         let later = self.reserved.partition_point(|&(at, _)| at <= event);
         later.checked_sub(1).map_or(0, |last| self.reserved[last].1)
     }
 
-    /// The less, the better: what fits comes first, then what gives its cache back least often, for then the
-    /// device is full; then what reserves least, then what asks the device least often.
+    /// Returns a sort key; smaller is better. Outcomes that fit come first, then those that get furthest, then those that release
+    /// their cache least often (releases mean that the device is full), then those that reserve least, then those that allocate
+    /// from the device least often.
     pub fn rank(&self) -> impl Ord + use<> {
         let s = &self.statistics;
         let got_to = self.failure.map_or(usize::MAX, |f| f.event);
@@ -158,14 +162,14 @@ impl Outcome {
     }
 }
 
-/// Sorts by [`Outcome::rank`]; of equals the shorter text comes first.
+/// Sorts by [`Outcome::rank`]; among equals, the shorter text comes first.
 pub(super) fn best_first(tried: &mut [Tried]) {
     tried.sort_by_cached_key(|t| (t.outcome.rank(), t.setting.conf.len(), t.setting.conf.clone()));
 }
 
 impl Replay<'_> {
-    /// Replays under each of `settings`, on as many threads as there are cores, and returns what came of
-    /// them, the best first. `done` is told of each that is done, on any thread.
+    /// Replays under each of `settings`, on as many threads as there are cores, and returns the outcomes, best first. `done` is
+    /// called after each replay, on any thread.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -176,7 +180,7 @@ impl Replay<'_> {
         done: &(dyn Fn() + Sync),
     ) -> Result<Vec<Tried>, ReplayError> {
         let device = device.into();
-        // Settings whose differences make none to this recording are replayed once.
+        // Settings that are equivalent for this recording are replayed once.
         let mut rules: Vec<Policy> = Vec::new();
         let mut rule_of = Vec::with_capacity(settings.len());
         for setting in &settings {
@@ -211,8 +215,9 @@ impl Replay<'_> {
         Ok(tried)
     }
 
-    /// Of settings under which the recording does not fit on a device of `capacity` the one that takes least memory where there is
-    /// enough, and how much more that is. `None` where none is found to fit then. `done` is told of each replay.
+    /// For settings under which the recording does not fit on a device of `capacity`, returns the one that needs the least
+    /// memory, with the missing bytes. Returns `None` if none is found to fit on a larger device. `done` is called for each
+    /// replay.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -225,7 +230,7 @@ impl Replay<'_> {
         let needed = |tried: &Tried| {
             let most = tried.outcome.statistics.reserved.peak;
             let needed = most.next_multiple_of(PAGE).saturating_add(capacity.overhead);
-            // A limit by fraction leaves less than the device.
+            // A limit by fraction leaves less than the whole device.
             let limit = tried.setting.policy.memory_fraction.filter(|&f| f > 0.0 && f < 1.0);
             limit.map_or(needed, |fraction| needed.max((most as f64 / fraction).ceil() as u64))
         };
@@ -243,8 +248,9 @@ impl Replay<'_> {
         Ok(None)
     }
 
-    /// A device larger than `capacity` on which the recording fits under its own settings, in bytes, and what comes of it there: the
-    /// smallest on which the cache need not be given back. `None` where it fits on none, or on `capacity`.
+    /// Returns the size in bytes of a device larger than `capacity` on which the recording fits under its own settings, with the
+    /// outcome. It is the smallest one on which the cache need not be released. Returns `None` if the recording fits on no
+    /// device, or on `capacity`.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -259,9 +265,9 @@ impl Replay<'_> {
         Ok(outcome.fits().then_some((total, outcome)))
     }
 
-    /// The GPU with the least memory, of those that are known and have their own, on which the recording fits under `policy`.
-    /// Of each `overhead` bytes are not the allocator's; where that is 0, as many as a CUDA context takes at most. `done` is told of each
-    /// replay.
+    /// Returns the known GPU with the least memory of its own on which the recording fits under `policy`. The allocator cannot
+    /// use `overhead` bytes of each GPU; if `overhead` is 0, the largest size of a CUDA context is used. `done` is called for
+    /// each replay.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -274,7 +280,7 @@ impl Replay<'_> {
         let needed = self.under(policy, ReplayDevice::Unlimited)?.statistics.requested.peak;
         for gpu in gpus::by_size() {
             let overhead = if overhead == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { overhead };
-            // What shares the host's memory has no memory that is known to be free.
+            // An integrated GPU shares the host's memory, so its free memory is unknown.
             if gpu.integrated || gpu.total_bytes < needed.saturating_add(overhead) {
                 continue;
             }
@@ -287,9 +293,9 @@ impl Replay<'_> {
         Ok(None)
     }
 
-    /// The smallest device, in whole pages of 2 MiB, on which the recording fits under `policy` with
-    /// `overhead` bytes taken by others; found by halving, so a still smaller one might do by luck: what
-    /// fits on a device need not fit on every larger one. `done` is told of each replay.
+    /// Returns the smallest device, in whole pages of 2 MiB, on which the recording fits under `policy` with `overhead` unusable
+    /// bytes. It is found by bisection, so a still smaller device might fit by chance: a recording that fits on a device does not
+    /// always fit on every larger one. `done` is called for each replay.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -309,7 +315,7 @@ impl Replay<'_> {
         let mut least = 0;
         let mut best = on(most)?;
         while !best.fits() {
-            // A limit by fraction leaves less than the device; a segment of odd size takes more pages.
+            // A limit by fraction leaves less than the whole device; a segment of odd size takes more pages.
             least = most;
             most *= 2;
             if most > UNLIMITED / PAGE {

@@ -1,7 +1,8 @@
-//! What keeps growing: the rule of leaks, with a log's samples in place of a recording's events.
+//! Finds quantities that keep growing: the rule for leaks, applied to a log's samples instead of a recording's events.
 //!
-//! A log is cut into windows of as many looks. The floor of a quantity in a window is the least that was in use there or in any
-//! later window, so that what comes and goes with each step of a program does not count, nor what is made once.
+//! A log is divided into windows with equal numbers of looks. The floor of a quantity in a window is its minimum in that window
+//! and all later ones. So memory that comes and goes with each step does not count, and neither does memory that is allocated
+//! once.
 
 use vramscope_trace::samples::{Look, Quantity, Series};
 
@@ -11,38 +12,38 @@ use crate::leaks::{WINDOWS, falls_back, keeps_growing, rises};
 /// A quantity whose floor keeps rising.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Growing {
-    /// Which.
+    /// The quantity.
     pub quantity: Quantity,
-    /// The floor of each tenth of the log.
+    /// The floor in each tenth of the log, in bytes.
     pub floor: [u64; WINDOWS],
-    /// In how many steps from one tenth to the next the floor rose.
+    /// Number of tenths in which the floor rose.
     pub rises: usize,
     /// How fast the floor rose, after the first tenth.
     pub bytes_per_hour: f64,
-    /// Allocated bytes rise and fall again and again: what grows is not only the beginning of a run.
+    /// Whether allocated bytes rise and fall again and again, so that the growth is not only the beginning of a run.
     pub repeats: bool,
-    /// When the device will be full if it goes on like that, in microseconds after the last sample.
+    /// When the device will be full if the growth continues, in microseconds after the last sample.
     pub full_in_us: Option<u64>,
 }
 
 impl Growing {
-    /// By how much the floor rose, after the first tenth.
+    /// Returns by how many bytes the floor rose, after the first tenth.
     pub fn bytes(&self) -> u64 {
         self.floor[WINDOWS - 1].saturating_sub(self.floor[1])
     }
 }
 
-/// Fewer looks tell nothing.
+/// The smallest number of looks that allows a conclusion.
 const FEWEST_LOOKS: usize = 3 * WINDOWS;
 
-/// Less is not said.
+/// The smallest growth in bytes that is reported.
 const LEAST_GROWTH: u64 = 1 << 20;
 
-/// The part of a process's host memory that must grow: it is never quite still.
+/// Host memory of a process is never quite constant; it must grow by at least one part in this many.
 const LEAST_PART_OF_HOST: u64 = 50;
 
-/// What keeps growing, most bytes first. What follows from something else is left out: the reserved bytes of a pool in which more is
-/// allocated, be it for a moment.
+/// Returns the growing quantities, most bytes first. Growth that follows from other growth is left out: a pool's reserved bytes,
+/// if its allocated bytes grow too, even for a moment.
 pub(super) fn growing(series: &Series) -> Vec<Growing> {
     let known = |quantity| series.highest(quantity).is_some();
     let pool = [Quantity::Allocated, Quantity::Reserved, Quantity::Hidden, Quantity::Others];
@@ -99,23 +100,23 @@ fn of(series: &Series, quantity: Quantity, repeats: bool) -> Option<Growing> {
     })
 }
 
-/// By how much more was in use at most in the whole log than in its first fifth.
+/// Returns by how many bytes the peak over the whole log exceeds the peak of its first fifth.
 fn rise_of_highest(series: &Series, quantity: Quantity) -> Option<u64> {
     let early = &series.looks[..series.looks.len() * 2 / WINDOWS];
     let highest = early.iter().filter_map(|look| look.highest.get(quantity)).max()?;
     Some(series.highest(quantity)?.bytes.saturating_sub(highest))
 }
 
-/// What was free on the device in the end.
+/// Returns the free bytes of the device at the end.
 fn free(series: &Series) -> Option<u64> {
     series.device_total?.checked_sub(series.last().get(Quantity::DeviceUsed)?)
 }
 
-/// Whether allocated bytes (or what else is known) fall back again and again, after the first tenth of the log.
+/// Whether the main quantity falls back again and again, after the first tenth of the log.
 fn repeats(series: &Series) -> bool {
     let main = super::main(series);
     let looks = &series.looks[series.looks.len() / WINDOWS..];
-    // A pool says how high it was between two samples, and so how far it fell.
+    // A pool reports its peak between two samples, which shows how far it fell.
     let both = |look: &Look| [look.highest.get(main), look.last.get(main)];
     falls_back(looks.iter().flat_map(both).flatten())
 }

@@ -1,5 +1,4 @@
-//! Questions asked of a log of samples: how high, what keeps growing, what stood out, what lies outside of the pool, and what of
-//! the pool was never of use.
+//! Analyses of a log of samples: peaks, growth, spikes, memory outside the pool, and unused memory of the pool.
 
 mod growing;
 mod outside;
@@ -16,77 +15,77 @@ use vramscope_trace::samples::{
     Highest, LogEnd, LogEvent, LogEventKind, Look, PhaseSeen, Quantity, SampleLog, Series, Values,
 };
 
-/// What is found out about the samples of one device.
+/// The analysis of one device's samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplesSummary {
-    /// The device; `None` where the log does not say it.
+    /// The device; `None` if the log does not contain it.
     pub device: Option<i64>,
-    /// The rank of the process; `None` where the log does not say it.
+    /// The rank of the process; `None` if the log does not contain it.
     pub rank: Option<i64>,
-    /// How many samples there are.
+    /// Number of samples.
     pub samples: u64,
-    /// Samples that were left out because one took too long.
+    /// Number of samples that were skipped because one took too long.
     pub missed: u64,
-    /// When the first and the last was taken, in microseconds since the Unix epoch.
+    /// Times of the first and the last sample, in microseconds since the Unix epoch.
     pub time_us: Option<(i64, i64)>,
-    /// The usual time between two samples, in microseconds.
+    /// The median time between two samples, in microseconds.
     pub interval_us: u64,
-    /// The longest time without a sample, where it is much longer than usual: its beginning and its end.
+    /// The longest time without a sample, as start and end, if it is much longer than usual.
     pub longest_silence: Option<(i64, i64)>,
-    /// What the log is about: allocated bytes, or, where no pool is known, the next best.
+    /// The main quantity of the log: allocated bytes or, without a known pool, the best known substitute.
     pub main: Quantity,
-    /// Each quantity that is known.
+    /// All known quantities.
     pub quantities: Vec<QuantityRange>,
-    /// The size of the device.
+    /// Size of the device in bytes.
     pub device_total: Option<u64>,
-    /// Whether the highest allocated and reserved bytes saw what was between two samples.
+    /// Whether the peaks of allocated and reserved bytes include the time between two samples.
     pub high_is_exact: bool,
-    /// The highest values over time, in columns of the same length of time; nothing is known where no sample was taken.
+    /// Peaks over time, in columns of equal duration; empty values if no sample was taken.
     pub timeline: Vec<Values>,
-    /// What keeps growing, most bytes first.
+    /// Growing quantities, most bytes first.
     pub growing: Vec<Growing>,
-    /// What stood out, highest first.
+    /// Spikes, highest first.
     pub spikes: Vec<Spike>,
-    /// What of the pool was in use.
+    /// How much of the pool was in use.
     pub pool: Option<PoolUse>,
-    /// What lies on the device outside of the pool.
+    /// Memory on the device outside the pool.
     pub outside: Option<Outside>,
-    /// Requests that failed for want of memory.
+    /// Number of requests that failed for lack of memory.
     pub failed_requests: u64,
-    /// How often the allocator gave its cache back to serve a request.
+    /// How often the allocator released its cache to serve a request.
     pub retries: u64,
-    /// What happened meanwhile, each with what the last sample before it said.
+    /// The events of the log, each with the values of the last sample before it.
     pub events: Vec<(LogEvent, Values)>,
-    /// Phases of the program, those with the highest values first.
+    /// Phases of the program, highest values first.
     pub phases: Vec<PhaseSeen>,
 }
 
-/// A quantity over the whole log.
+/// A quantity over the whole log, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuantityRange {
-    /// Which.
+    /// The quantity.
     pub quantity: Quantity,
-    /// In the sample in which most was allocated. Between two samples it may have been more.
+    /// The value in the sample with the most allocated bytes. The value between two samples may be higher.
     pub most_seen: Option<u64>,
-    /// The highest, and when.
+    /// The peak, with its time.
     pub highest: Highest,
-    /// The lowest.
+    /// The minimum.
     pub lowest: u64,
-    /// In the last sample.
+    /// The value in the last sample.
     pub last: Option<u64>,
 }
 
-/// How much longer than usual a time without samples is said to be one.
+/// A time without samples is reported if it is at least this many times longer than usual.
 const SILENCE: u64 = 20;
 
 impl SamplesSummary {
-    /// Asks everything of the samples of one device of a log.
+    /// Analyzes the samples of one device of a log.
     pub fn of(log: &SampleLog, series: &Series) -> Self {
         let time_us = series.looks.first().zip(series.looks.last()).map(|(a, b)| (a.from_us, b.to_us));
         let interval_us = interval(&series.looks);
         let mut growing = growing::growing(series);
         if log.ended == Some(LogEnd::Gone) {
-            // What has ended fills nothing any more.
+            // A process that has ended fills no memory any more.
             growing.iter_mut().for_each(|growing| growing.full_in_us = None);
         }
         Self {
@@ -113,23 +112,23 @@ impl SamplesSummary {
         }
     }
 
-    /// What is known of a quantity.
+    /// Returns the range of a quantity, if known.
     pub fn quantity(&self, quantity: Quantity) -> Option<&QuantityRange> {
         self.quantities.iter().find(|range| range.quantity == quantity)
     }
 
-    /// How long the log lasts, in microseconds.
+    /// Returns the duration of the log, in microseconds.
     pub fn duration_us(&self) -> u64 {
         self.time_us.map_or(0, |(from, to)| elapsed(from, to))
     }
 }
 
-/// Microseconds from one time to another; none where that is before it.
+/// Returns the microseconds from one time to another; 0 if `to` is earlier.
 fn elapsed(from: i64, to: i64) -> u64 {
     u64::try_from(to.saturating_sub(from)).unwrap_or(0)
 }
 
-/// What the samples are about.
+/// Returns the main quantity of the samples.
 fn main(series: &Series) -> Quantity {
     let best = [Quantity::Allocated, Quantity::ProcessUsed, Quantity::DeviceUsed, Quantity::Reserved];
     best.into_iter().find(|&quantity| series.highest(quantity).is_some()).unwrap_or(Quantity::Cpu)
@@ -145,7 +144,7 @@ fn range(series: &Series, quantity: Quantity) -> Option<QuantityRange> {
     })
 }
 
-/// The time between two samples that lies in the middle of all.
+/// Returns the median time between two samples, in microseconds.
 fn interval(looks: &[Look]) -> u64 {
     let between = |[a, b]: &[Look; 2]| elapsed(a.from_us, b.from_us) / a.samples.max(1);
     let mut between: Vec<u64> = looks.array_windows().map(between).collect();
@@ -160,13 +159,13 @@ fn longest_silence(looks: &[Look], interval_us: u64) -> Option<(i64, i64)> {
     is_long.then_some(longest)
 }
 
-/// What a pool counted, or, where it counts nothing, the failures that the log names.
+/// Returns the pool's count or, if the pool does not count, the number of failures in the log.
 fn failed_requests(log: &SampleLog, series: &Series) -> u64 {
     let named = log.events.iter().filter(|e| e.kind == LogEventKind::OutOfMemory && is_of(e, series)).count();
     series.failed_requests.max(named as u64)
 }
 
-/// Whether an event is about a device: one of no device is about all.
+/// Whether an event concerns a device: an event without a device concerns all devices.
 fn is_of(event: &LogEvent, series: &Series) -> bool {
     let same = |a: Option<i64>, b: Option<i64>| a.is_none() || b.is_none() || a == b;
     same(event.device, series.device) && same(event.rank, series.rank)

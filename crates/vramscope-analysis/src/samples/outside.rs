@@ -1,24 +1,24 @@
-//! What lies on the device outside of the pool.
+//! Memory on the device outside the pool.
 
 use vramscope_trace::samples::{Highest, Quantity, Series};
 
 /// Bytes in use on the device that the pool did not reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outside {
-    /// Outside of the pool: contexts, libraries and their workspaces. Other processes are among them where `others` is not known.
+    /// Bytes outside the pool: contexts, libraries and their workspaces. They include other processes if `others` is unknown.
     pub hidden: OutsidePart,
-    /// What other processes have; `None` where the driver does not tell processes apart.
+    /// Bytes of other processes; `None` if the driver does not distinguish processes.
     pub others: Option<OutsidePart>,
 }
 
-/// A part of what lies outside.
+/// A part of the memory outside the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutsidePart {
-    /// So much was there all the time.
+    /// The minimum, in bytes.
     pub lowest: u64,
-    /// The most, and when.
+    /// The peak, with its time.
     pub highest: Highest,
-    /// In the last sample.
+    /// The value in the last sample, in bytes.
     pub last: u64,
 }
 

@@ -1,32 +1,32 @@
-//! What of the pool was in use: reserved bytes against active ones.
+//! How much of the pool was in use: active bytes compared with reserved bytes.
 
 use vramscope_trace::samples::{Highest, Quantity, Series};
 
-/// Reserved bytes, and how many of them were in use.
+/// Reserved bytes, and the part of them that was in use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PoolUse {
-    /// The most that was reserved, and when.
+    /// The peak of reserved bytes, with its time.
     pub reserved: Highest,
-    /// The most that was active at one time; allocated, where active bytes are not known.
+    /// The peak of active bytes, with its time; if active bytes are unknown, that of allocated bytes.
     pub in_use: Highest,
-    /// Whether `in_use` is of active bytes.
+    /// Whether `in_use` is the peak of active bytes.
     pub is_active: bool,
-    /// What was reserved at most beyond the most that was ever in use at one time: free between blocks, or rounded up to whole
-    /// segments. It is never less than that, and more where the cache was given back meanwhile.
+    /// The peak of reserved bytes minus the peak of bytes in use: free memory between blocks, or rounding to whole segments. This
+    /// is a lower bound of the memory that was never in use; it was more if the cache was released in the meantime.
     pub never_in_use: u64,
-    /// Reserved and not in use, in bytes: on average over all samples, at most, and in the last sample.
+    /// Bytes reserved but not in use: the average over all samples, the maximum, and the value in the last sample.
     pub unused_on_average: u64,
     /// See `unused_on_average`.
     pub unused_at_most: u64,
     /// See `unused_on_average`.
     pub unused_at_end: u64,
-    /// Allocated and not requested, in the sample in which most was allocated; `None` where requested bytes are not known.
+    /// Bytes allocated but not requested, in the sample with the most allocated bytes; `None` if requested bytes are unknown.
     pub internal: Option<u64>,
-    /// So much was never in use that it is worth a look.
+    /// Whether enough memory was never in use to be reported.
     pub is_fragmented: bool,
 }
 
-/// The part of the reserved bytes that is worth a look, and the least.
+/// The smallest fraction (one in this many) of the reserved bytes that is reported, and the smallest number of bytes.
 const LEAST_PART: u64 = 5;
 const LEAST: u64 = 128 << 20;
 
@@ -35,7 +35,7 @@ impl PoolUse {
         let reserved = series.highest(Quantity::Reserved)?;
         let active = series.highest(Quantity::Active);
         let in_use = active.or_else(|| series.highest(Quantity::Allocated))?;
-        // The samples know nothing of active bytes between them, but of allocated ones they may.
+        // Samples do not see active bytes between them, but a pool may report allocated bytes.
         let in_use = series.highest(Quantity::Allocated).filter(|a| a.bytes > in_use.bytes).unwrap_or(in_use);
         let unused =
             || series.looks.iter().filter_map(|look| Some((look, look.last.get(Quantity::Inactive)?)));

@@ -1,41 +1,41 @@
-//! What stood out: times at which much more was in use than usual.
+//! Spikes: times at which much more memory was in use than usual.
 
 use vramscope_trace::samples::{Look, Quantity, Series};
 
-/// A time at which more was in use than usual.
+/// A time at which more memory was in use than usual.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spike {
-    /// Of what.
+    /// The quantity.
     pub quantity: Quantity,
-    /// The most that was in use, in bytes.
+    /// The peak of the spike, in bytes.
     pub bytes: u64,
-    /// What nineteen of twenty samples stay within, in bytes.
+    /// The usual level, in bytes: 95% of the samples are at or below it.
     pub usual: u64,
-    /// When it began, when most was in use, and when it was over, in microseconds since the Unix epoch.
+    /// The start, the peak and the end of the spike, in microseconds since the Unix epoch.
     pub from_us: i64,
     /// See `from_us`.
     pub time_us: i64,
     /// See `from_us`.
     pub to_us: i64,
-    /// It lasts until the end of the log, so that nobody knows whether it passes.
+    /// Whether the spike lasts until the end of the log, so that it is unknown whether it passes.
     pub is_last: bool,
-    /// The phase of the program then, where the log says it.
+    /// The phase of the program at the peak, if the log contains it.
     pub phase: Option<String>,
 }
 
-/// Fewer looks have no usual.
+/// The smallest number of looks that defines a usual level.
 const FEWEST_LOOKS: usize = 40;
 
-/// Looks of a hundred that are usual.
+/// The percentage of looks that are usual.
 const USUAL: usize = 95;
 
-/// The part of what is usual by which a spike stands out.
+/// A spike exceeds the usual level by at least one part in this many.
 const LEAST_PART: u64 = 10;
 
-/// Less is not said.
+/// The smallest spike in bytes that is reported.
 const LEAST: u64 = 1 << 20;
 
-/// Spikes of what the log is about, and of what lies outside of the pool, highest above the usual first.
+/// Returns the spikes of the main quantity and of memory outside the pool, highest above the usual level first.
 pub(super) fn spikes(series: &Series, main: Quantity) -> Vec<Spike> {
     let mut all = of(series, main);
     if main != Quantity::Hidden {

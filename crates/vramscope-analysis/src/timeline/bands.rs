@@ -1,39 +1,39 @@
-//! Allocated bytes by category, over a window.
+//! Allocated bytes by category over a window.
 
 use vramscope_trace::Category;
 
 use super::{Axis, Shown, Timeline};
 use crate::cancel::Cancel;
 
-/// A part of the horizontal axis, and how many pixel columns show it.
+/// A part of the horizontal axis, with its number of pixel columns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// What the axis counts.
+    /// The unit of the axis.
     pub axis: Axis,
-    /// Where it begins, in the unit of the axis.
+    /// The start, in the unit of the axis.
     pub from: f64,
-    /// Where it ends, in the unit of the axis.
+    /// The end, in the unit of the axis.
     pub to: f64,
-    /// Pixel columns, at most [`LARGEST_SIDE`](super::LARGEST_SIDE).
+    /// Number of pixel columns, at most [`LARGEST_SIDE`](super::LARGEST_SIDE).
     pub width: u16,
 }
 
-/// What allocated memory is for, over a window: each pixel column shows the first moment in it at which most was allocated, the one
-/// that a [`Picture`](super::Picture) of allocated bytes shows. The bytes of all categories sum to what is allocated at that moment,
-/// to the byte, so the upper edge is the curve of allocated bytes at any zoom.
+/// Allocated bytes by category over a window. Each pixel column shows the moment of its peak of allocated bytes, the same one
+/// that a [`Picture`](super::Picture) of allocated bytes shows. The bytes of all categories add up exactly to the allocated bytes
+/// at that moment, so the upper edge is the curve of allocated bytes at any zoom.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bands {
-    /// The position in `moment` of each pixel column; [`NO_COLUMN`](super::NO_COLUMN) outside of the recording.
+    /// For each pixel column, an index into `moment`; [`NO_COLUMN`](super::NO_COLUMN) outside of the recording.
     pub column: Vec<u32>,
-    /// The numbers of the moments that are shown, which rise.
+    /// The indices of the shown moments, ascending.
     pub moment: Vec<u32>,
-    /// Bytes of each category at each of `moment`, in the order of [`Category::ALL`]. Those without any bytes are left out.
+    /// Bytes of each category at each of `moment`, in the order of [`Category::ALL`]. Categories without any bytes are left out.
     pub bytes: Vec<(Category, Vec<u64>)>,
 }
 
 impl Timeline {
-    /// The bytes of each category in `span`; `category` tells it for the number of an allocation. `None` where the answer is no
-    /// longer wanted. Time depends on what lives at the moments that are shown, as that of a picture does.
+    /// Returns the bytes of each category in `span`; `category` returns the category for the index of an allocation. Returns
+    /// `None` if cancelled. The time depends on the number of allocations at the shown moments, as for a picture.
     pub fn bands_unless(
         &self,
         span: &Span,
@@ -41,14 +41,14 @@ impl Timeline {
         cancel: &Cancel,
     ) -> Option<Bands> {
         let Shown { column, moment } = Shown::highest(&self.counters[1], &self.ranges(span));
-        // What begins and what ends with each moment that is shown: running sums of it are the bytes.
+        // The changes at each shown moment; their running sums are the bytes.
         let mut changes = Category::ALL.map(|_| Vec::new());
         let mut begin = 0;
         for (step, position) in self.allocated.at_any(&moment).enumerate() {
             if cancel.is_cancelled_at(step) {
                 return None;
             }
-            // Births only grow later.
+            // Begins are ascending.
             let (from, to) = (self.allocated.from(position), self.allocated.to(position));
             while moment[begin] < from {
                 begin += 1;

@@ -1,19 +1,19 @@
-//! When the events of a recording happened.
+//! The times of a recording's events.
 
 use vramscope_trace::{DeviceTrace, Events};
 
 use crate::times::rising_times;
 
-/// Microseconds of each event after the first, never falling. It is asked together with the events that it was made of.
+/// Microseconds of each event after the first, never decreasing. Its methods must get the events that it was made from.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     first: i64,
-    /// Where the recorder's clock stepped back: times that do not. Most recordings need no copy.
+    /// Corrected times if the recorder's clock stepped back; most recordings need no copy.
     mended: Option<Vec<i64>>,
 }
 
 impl Clock {
-    /// `None` where there are no events, or the time of one is not known.
+    /// Returns `None` if there are no events, or if the time of an event is unknown.
     pub(super) fn of(device: &DeviceTrace) -> Option<Self> {
         let events = &device.events;
         let first = events.times().next()??;
@@ -26,7 +26,7 @@ impl Clock {
         is_whole.then_some(Self { first, mended })
     }
 
-    /// Of event number `i`.
+    /// Returns the time of event `i`.
     pub(super) fn get(&self, events: &Events, i: usize) -> Option<i64> {
         let time = match &self.mended {
             Some(times) => times.get(i).copied(),
@@ -35,12 +35,12 @@ impl Clock {
         time.map(|time| time.saturating_sub(self.first))
     }
 
-    /// Of the last event.
+    /// Returns the time of the last event.
     pub(super) fn last(&self, events: &Events) -> i64 {
         events.len().checked_sub(1).and_then(|last| self.get(events, last)).unwrap_or_default()
     }
 
-    /// How many events come before the first that is not `before`.
+    /// Returns the number of events before the first one for which `before` is false.
     pub(super) fn partition_point(&self, events: &Events, before: impl Fn(i64) -> bool) -> usize {
         let (mut low, mut high) = (0, events.len());
         while low < high {

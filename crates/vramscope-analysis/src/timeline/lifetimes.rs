@@ -1,31 +1,31 @@
-//! Things that live for a while, and which of them live when.
+//! Lifetimes of items, indexed for queries at any moment.
 
 use crate::moment::Moment;
 
-/// Half-open lifetimes of numbered things, in order of birth: the order in which the timeline stacks them.
+/// Half-open lifetimes of numbered items, in order of begin: the order in which the timeline stacks them.
 ///
-/// Which of them live at a moment is known in time that depends on how many live, not on how long the recording is:
-/// every [`spacing`](Self::spacing) moments the living are written down.
+/// The live items at a moment are found in time that depends on their number, not on the length of the recording: the live items
+/// are stored every [`spacing`](Self::spacing) moments.
 ///
 /// ```text
 ///   moment       0         4096       8192
-///   living    [a b c]    [a c q]    [a r s]
+///   live      [a b c]    [a c q]    [a r s]
 /// ```
 #[derive(Debug, Clone)]
 pub(crate) struct Lifetimes {
     ids: Vec<u32>,
     from: Vec<u32>,
     to: Vec<u32>,
-    /// Moments between two lists of the living.
+    /// Number of moments between two stored lists.
     spacing: usize,
-    /// The living at moments 0, `spacing`, ..., as positions in order of birth.
+    /// The live items at moments 0, `spacing`, ..., as positions in order of begin.
     living: Vec<Vec<u32>>,
 }
 
 const SPACING: usize = 4096;
 
 impl Lifetimes {
-    /// Of things `(id, from, to)` in a recording of `moments` moments.
+    /// Indexes the items `(id, from, to)` of a recording with `moments` moments.
     pub(crate) fn of(things: impl Iterator<Item = (u32, Moment, Moment)>, moments: usize) -> Self {
         let most = things.size_hint().1.unwrap_or_default();
         let column = || Vec::with_capacity(most);
@@ -37,7 +37,7 @@ impl Lifetimes {
             this.to.push(to.index() as u32);
         }
         this.sort();
-        // All lists together stay within one entry for each thing and moment, however much lives at once.
+        // All lists together have at most one entry per item and moment, even if many items are live at once.
         let end = moments as u32;
         let lifetimes = this.from.iter().zip(&this.to);
         let lived: u64 = lifetimes.map(|(&from, &to)| u64::from(to.min(end).saturating_sub(from))).sum();
@@ -50,7 +50,7 @@ impl Lifetimes {
         this
     }
 
-    /// Puts the columns into the order of birth, in which they mostly are.
+    /// Sorts the columns by begin; usually they are already sorted.
     fn sort(&mut self) {
         if self.from.iter().zip(&self.ids).is_sorted() {
             return;
@@ -63,24 +63,24 @@ impl Lifetimes {
         }
     }
 
-    /// The number of the thing at `position` in order of birth.
+    /// Returns the number of the item at `position` in order of begin.
     pub(crate) fn id(&self, position: u32) -> u32 {
         self.ids[position as usize]
     }
 
-    /// First moment of its life.
+    /// Returns the first moment of the item's lifetime.
     pub(crate) fn from(&self, position: u32) -> u32 {
         self.from[position as usize]
     }
 
-    /// First moment after it.
+    /// Returns the first moment after the item's lifetime.
     pub(crate) fn to(&self, position: u32) -> u32 {
         self.to[position as usize]
     }
 
-    /// What lives at `moment`, in order of birth.
+    /// Returns the positions of the items that are live at `moment`, in order of begin.
     pub(crate) fn at(&self, moment: u32) -> Vec<u32> {
-        // While the lists are being made, the last one there is serves.
+        // While the lists are being built, the last existing one is used.
         let list = (moment as usize / self.spacing).min(self.living.len().saturating_sub(1));
         let (old, since): (&[u32], usize) = match self.living.get(list) {
             Some(old) => (old, self.born_by((list * self.spacing) as u32)),
@@ -91,14 +91,14 @@ impl Lifetimes {
         positions.filter(|&p| self.to(p) > moment).collect()
     }
 
-    /// The numbers of what lives at any moment from `first` to `last`.
+    /// Returns the numbers of the items that are live at any moment in `first..=last`.
     pub(crate) fn between(&self, first: u32, last: u32) -> impl Iterator<Item = u32> {
         let born = self.born_by(first)..self.born_by(last);
         self.at(first).into_iter().chain(born.map(|p| p as u32)).map(|p| self.id(p))
     }
 
-    /// What lives at one of `moments`, which rise, in order of birth; and some of what was born and died between two of
-    /// them.
+    /// Returns the positions of the items that are live at any of `moments` (ascending), in order of begin. Some items that begin
+    /// and end between two of the moments may be included.
     pub(crate) fn at_any(&self, moments: &[u32]) -> impl Iterator<Item = u32> {
         let first = moments.first().map(|&first| self.at(first)).unwrap_or_default();
         let later = moments.array_windows().flat_map(|&[before, now]| {
@@ -106,7 +106,7 @@ impl Lifetimes {
             if born.len() <= self.spacing {
                 born.map(|p| p as u32).collect()
             } else {
-                // Most of them are gone by then.
+                // Most of them have ended by then.
                 let mut living = self.at(now);
                 living.retain(|&p| p as usize >= born.start);
                 living
@@ -115,7 +115,7 @@ impl Lifetimes {
         first.into_iter().chain(later)
     }
 
-    /// How many are born up to `moment`.
+    /// Returns the number of items that begin up to and including `moment`.
     fn born_by(&self, moment: u32) -> usize {
         self.from.partition_point(|&f| f <= moment)
     }
@@ -154,7 +154,7 @@ mod tests {
                     .collect();
                 assert_eq!(found, scan, "at {moment}");
             }
-            // Moments that lie close together, and far apart.
+            // Moments that are close together, and moments that are far apart.
             for step in [7, 9000] {
                 let shown: Vec<u32> = (0..moments as u32).step_by(step).collect();
                 let lives = |&p: &u32| shown.iter().any(|&m| lifetimes.from(p) <= m && m < lifetimes.to(p));

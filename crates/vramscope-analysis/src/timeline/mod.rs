@@ -1,5 +1,12 @@
-//! The timeline: stacked live memory over events or real time, drawn at any zoom in time that depends on the window
-//! and not on how long the recording is.
+//! The timeline: stacked live memory over events or time, drawn at any zoom. The drawing time depends on the window, not on the
+//! length of the recording.
+
+//!
+//! Each pixel column shows the moment in it with the most live bytes (`range_max` finds it in a `column` of four bytes for each moment).
+//! So no peak is lost at any zoom. `picture` walks the allocations that are live at those moments once, oldest first. Each column grows
+//! from the bottom: it adds bytes, and starts a run of rows only when it passes the middle of a row. Time depends on the allocations
+//! shown, not on the length of the recording. `lifetimes` stores the live allocations every few thousand moments. `bands` sums bytes by
+//! category at the same moments.
 
 mod bands;
 mod clock;
@@ -25,21 +32,21 @@ use crate::moment::Moment;
 use crate::range_max::RangeMax;
 use crate::stretch::Stretch;
 
-/// A kind of bytes, and what the timeline stacks for it.
+/// A kind of bytes, and the items that the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteKind {
-    /// Live allocations by what was asked for, until their blocks are available again.
+    /// Live allocations with their requested bytes, until their blocks are available again.
     Requested,
-    /// Live allocations by their blocks, until their owner gave them back.
+    /// Live allocations with their block sizes, until they are freed.
     Allocated,
-    /// Live allocations by their blocks, until these are available again.
+    /// Live allocations with their block sizes, until the blocks are available again.
     Active,
     /// Reserved ranges.
     Reserved,
 }
 
 impl ByteKind {
-    /// All kinds, in the order in which [`View::highest`] has them.
+    /// All kinds, in the order used by [`View::highest`].
     pub const ALL: [Self; 4] = [Self::Requested, Self::Allocated, Self::Active, Self::Reserved];
 
     fn of(self, counters: Counters) -> u64 {
@@ -52,50 +59,50 @@ impl ByteKind {
     }
 }
 
-/// What the horizontal axis of a picture counts.
+/// The unit of a picture's horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
-    /// Moments: moment `n` lies between `n` and `n + 1`.
+    /// Moments: moment `n` is drawn between `n` and `n + 1`.
     Events,
-    /// Microseconds after the first event; a recording without times is drawn over events.
+    /// Microseconds after the first event; without recorded times, the axis counts events.
     Time,
 }
 
 /// The part of the timeline to draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Window {
-    /// The kind of bytes that is stacked.
+    /// The kind of bytes to stack.
     pub stacked: ByteKind,
-    /// What the horizontal axis counts.
+    /// The unit of the horizontal axis.
     pub axis: Axis,
-    /// Where the window begins, in the unit of the axis.
+    /// The start of the window, in the unit of the axis.
     pub from: f64,
-    /// Where the window ends, in the unit of the axis.
+    /// The end of the window, in the unit of the axis.
     pub to: f64,
-    /// Pixel columns, at most [`LARGEST_SIDE`].
+    /// Number of pixel columns, at most [`LARGEST_SIDE`].
     pub width: u16,
-    /// Pixel rows, at most [`LARGEST_SIDE`].
+    /// Number of pixel rows, at most [`LARGEST_SIDE`].
     pub height: u16,
     /// Bytes at the lower edge.
     pub low: f64,
-    /// Bytes at the top; `None` fits what is there.
+    /// Bytes at the upper edge; `None` fits the picture to the highest value.
     pub high: Option<f64>,
-    /// Where `high` is `None`: leave room for the reserved bytes, too, whose line is drawn above the stack.
+    /// If `high` is `None`: also leave room for the line of reserved bytes above the stack.
     pub fit_reserved: bool,
 }
 
-/// The most pixels of a picture in either direction.
+/// The largest width and height of a picture, in pixels.
 pub const LARGEST_SIDE: u16 = 16_384;
 
-/// What a fitted picture leaves free above the highest value.
+/// The factor by which a fitted picture is higher than the highest value.
 const HEADROOM: f64 = 1.04;
 
-/// A picture, and the highest values within each of its pixels.
+/// A picture, with the peaks in each of its pixel columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
-    /// The picture. Its things are allocations of the history, or reserved ranges.
+    /// The picture. Its items are allocations of the history, or reserved ranges.
     pub picture: Picture,
-    /// The exact highest value within each pixel column, in the order of [`ByteKind::ALL`]; 0 outside of the recording.
+    /// The exact peak in each pixel column, in the order of [`ByteKind::ALL`]; 0 outside of the recording.
     pub highest: [Vec<u64>; 4],
 }
 
@@ -105,16 +112,16 @@ impl View {
     }
 }
 
-/// The moments that pixel columns show.
+/// The moments that the pixel columns show.
 struct Shown {
-    /// The position in `moment` of each pixel column; [`NO_COLUMN`] where there is none.
+    /// For each pixel column, an index into `moment`; [`NO_COLUMN`] if there is none.
     column: Vec<u32>,
-    /// The moments, which rise.
+    /// The moments, ascending.
     moment: Vec<u32>,
 }
 
 impl Shown {
-    /// In each range of moments the first at which `counter` is highest.
+    /// Chooses, in each range of moments, the first one at which `counter` is highest.
     fn highest(counter: &RangeMax, ranges: &[Option<(usize, usize)>]) -> Self {
         let mut moment: Vec<u32> = Vec::new();
         let mut column = Vec::with_capacity(ranges.len());
@@ -131,25 +138,25 @@ impl Shown {
     }
 }
 
-/// A history made ready for drawing.
+/// A history prepared for drawing.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     history: Arc<History>,
     /// Each kind of bytes at every moment, in the order of [`ByteKind::ALL`].
     counters: [RangeMax; 4],
-    /// Of allocations until their blocks are available again; made when first asked for.
+    /// The lifetimes of active allocations; created on first use.
     active: OnceLock<Lifetimes>,
-    /// Of allocations until their owner gave them back.
+    /// The lifetimes of allocations until they are freed.
     allocated: Lifetimes,
     reserved: Lifetimes,
     clock: Option<Clock>,
 }
 
 impl Timeline {
-    /// Makes `history` ready for drawing: time and memory grow with the number of events.
+    /// Prepares `history` for drawing; time and memory grow with the number of events.
     pub fn of(history: Arc<History>) -> Self {
         let moments = history.device().events.len() + 1;
-        // What lives when on one core, how much on another.
+        // One core computes the lifetimes, another the counters.
         let (counters, (allocated, reserved, clock)) = std::thread::scope(|scope| {
             let lifetimes = beside(scope, || {
                 let allocations = (0u32..).zip(&history.allocations);
@@ -176,7 +183,7 @@ impl Timeline {
         Self { history, counters, active: OnceLock::new(), allocated, reserved, clock }
     }
 
-    /// The history that is drawn.
+    /// Returns the history.
     #[inline]
     pub fn history(&self) -> &History {
         &self.history
@@ -186,24 +193,24 @@ impl Timeline {
         &self.history.device().events
     }
 
-    /// How many moments the recording has: one more than events.
+    /// Returns the number of moments of the recording: the number of events plus one.
     pub fn moments(&self) -> usize {
         self.counters[0].values().len()
     }
 
-    /// The counters at `moment`; after the end, those at the end.
+    /// Returns the counters at `moment`; after the end, those at the end.
     pub fn counters_at(&self, moment: Moment) -> Counters {
         let at = moment.index().min(self.moments() - 1);
         let [requested, allocated, active, reserved] = [0, 1, 2, 3].map(|k| self.value(k, at));
         Counters { requested, allocated, active, reserved }
     }
 
-    /// The highest values over the whole recording, and where they stand first.
+    /// Returns the peaks over the whole recording, with their first moments.
     pub fn peaks(&self) -> Peaks {
         self.peaks_within(Moment::START, Moment::from_index(self.moments() - 1))
     }
 
-    /// The highest values from the moment `from` to `to`, both included, and where they stand first.
+    /// Returns the peaks at the moments `from..=to`, with their first moments.
     pub fn peaks_within(&self, from: Moment, to: Moment) -> Peaks {
         let last = to.index().min(self.moments() - 1);
         let first = from.index().min(last);
@@ -221,18 +228,18 @@ impl Timeline {
         })
     }
 
-    /// A kind of bytes at a moment of the recording.
+    /// Returns a kind of bytes at a moment of the recording.
     fn value(&self, kind: usize, at: usize) -> u64 {
         self.counters[kind].values().get(at).unwrap_or_default()
     }
 
-    /// Numbers of the allocations that are active at `moment`, oldest first.
+    /// Returns the indices of the allocations that are active at `moment`, oldest first.
     pub fn active_at(&self, moment: Moment) -> Vec<u32> {
         let active = self.active();
         active.at(moment.index() as u32).into_iter().map(|p| active.id(p)).collect()
     }
 
-    /// The stretch from one moment to another, in time that grows with what was allocated in it.
+    /// Returns the interval between two moments, in time that grows with the number of allocations in it.
     pub fn stretch(&self, from: Moment, to: Moment) -> Stretch {
         let [first, last] = [from, to].map(|moment| moment.index().min(self.moments() - 1));
         let at = self.counters[1].position(first, last.max(first));
@@ -244,17 +251,17 @@ impl Timeline {
         }
     }
 
-    /// Numbers of the reserved ranges at `moment`, oldest first.
+    /// Returns the indices of the reserved ranges at `moment`, oldest first.
     pub fn reserved_at(&self, moment: Moment) -> Vec<u32> {
         self.reserved.at(moment.index() as u32).into_iter().map(|p| self.reserved.id(p)).collect()
     }
 
-    /// Microseconds from the first event to the moment's; `None` without recorded times, and before the first event.
+    /// Returns the microseconds from the first event to `moment`; `None` without recorded times, and before the first event.
     pub fn time_of(&self, moment: Moment) -> Option<i64> {
         self.clock.as_ref()?.get(self.events(), moment.event()?)
     }
 
-    /// Microseconds from the first event to the last, where times were recorded.
+    /// Returns the microseconds from the first event to the last; `None` without recorded times.
     pub fn duration(&self) -> Option<i64> {
         self.clock.as_ref().map(|clock| clock.last(self.events()))
     }
@@ -264,7 +271,7 @@ impl Timeline {
         self.view_unless(window, &Cancel::default()).unwrap_or_else(View::nothing)
     }
 
-    /// Draws a window; `None` where the picture is no longer wanted.
+    /// Draws a window; returns `None` if cancelled.
     pub fn view_unless(&self, window: &Window, cancel: &Cancel) -> Option<View> {
         let span = Span { axis: window.axis, from: window.from, to: window.to, width: window.width };
         let (lifetimes, counter) = match window.stacked {
@@ -297,10 +304,10 @@ impl Timeline {
         (!cancel.is_cancelled()).then_some(View { picture: Picture { column, ..picture }, highest })
     }
 
-    /// The first and last moment of each pixel column; `None` outside of the recording.
+    /// Returns the first and the last moment of each pixel column; `None` outside of the recording.
     fn ranges(&self, span: &Span) -> Vec<Option<(usize, usize)>> {
         let width = span.width.clamp(1, LARGEST_SIDE);
-        // Neighbours share an edge to the last bit, and the last edge is the window's.
+        // Neighboring columns share exactly the same edge, and the last edge is that of the window.
         let edge = |column: u16| match column {
             c if c == width => span.to,
             c => span.from + f64::from(c) * (span.to - span.from) / f64::from(width),
@@ -308,7 +315,7 @@ impl Timeline {
         (0..width).map(|c| self.moments_between(span.axis, edge(c), edge(c + 1))).collect()
     }
 
-    /// The first and last moment between `from` and `to` on the axis; `None` outside of the recording.
+    /// Returns the first and the last moment between `from` and `to` on the axis; `None` outside of the recording.
     fn moments_between(&self, axis: Axis, from: f64, to: f64) -> Option<(usize, usize)> {
         let last = self.moments() - 1;
         match (axis, &self.clock) {
@@ -318,7 +325,7 @@ impl Timeline {
                 if to < 0.0 || from > end as f64 {
                     return None;
                 }
-                // What happened at the very first moment of all is seen in the first pixel.
+                // Events at the very first time belong to the first pixel.
                 let first = if from <= 0.0 { 0 } else { clock.partition_point(events, |t| t as f64 <= from) };
                 Some((first, clock.partition_point(events, |t| t as f64 <= to)))
             }

@@ -1,13 +1,13 @@
-//! The stacked timeline of a window, as many pixels as are asked for.
+//! Draws the stacked timeline of a window in pixels.
 
 use super::lifetimes::Lifetimes;
 use crate::cancel::Cancel;
 
 /// A picture of a window of the timeline.
 ///
-/// Each pixel column shows the moment in it at which the stacked bytes were highest, so no peak is lost at any zoom.
-/// Each pixel row shows what covers its middle: things too small for a pixel add to the height of the stack to the byte,
-/// and where several share a row one of them is seen. Pixel columns that show the same moment share a column of runs.
+/// Each pixel column shows the moment of its peak of stacked bytes, so no peak is lost at any zoom. Each pixel row shows the item
+/// that covers the middle of the row. Items smaller than a pixel still add their exact bytes to the height of the stack; if
+/// several share a row, one of them is shown. Pixel columns that show the same moment share a column of runs.
 ///
 /// ```text
 ///   row 3 |   c c          column 0 has the runs (a, ends at 1) (b, ends at 2)
@@ -21,31 +21,31 @@ pub struct Picture {
     pub low: f64,
     /// Bytes at the upper edge.
     pub high: f64,
-    /// The column of runs of each pixel; [`NO_COLUMN`] where the window reaches beyond the recording.
+    /// The column of runs of each pixel column; [`NO_COLUMN`] outside of the recording.
     pub column: Vec<u32>,
-    /// The number of the moment that each column of runs shows.
+    /// The index of the moment that each column of runs shows.
     pub moment: Vec<u32>,
-    /// Where the runs of each column begin, from the bottom up, and the end of the last.
+    /// The position of each column's first run, from the bottom up, followed by the end of the last column.
     pub start: Vec<u32>,
-    /// What each run shows: a position in `things`.
+    /// The item that each run shows: an index into `things`.
     pub thing: Vec<u32>,
     /// The first row above each run.
     pub end: Vec<u16>,
-    /// The numbers of what is to be seen, in order of birth.
+    /// The numbers of the visible items, in order of begin.
     pub things: Vec<u32>,
 }
 
-/// The number of a column that shows nothing, for it lies outside of the recording.
+/// The column index of pixel columns outside of the recording.
 pub const NO_COLUMN: u32 = u32::MAX;
 
-/// What is stacked: things with lifetimes and bytes.
+/// The stacked items, with their lifetimes and bytes.
 pub(super) struct Stack<'a> {
     pub(super) lifetimes: &'a Lifetimes,
-    /// Bytes by the thing's number.
+    /// Returns the bytes of an item by its number.
     pub(super) bytes: &'a dyn Fn(u32) -> u64,
 }
 
-/// A column of runs while it is painted from the bottom up.
+/// The state of a column of runs that is painted from the bottom up.
 struct Brush {
     /// Bytes painted so far.
     bytes: u64,
@@ -56,8 +56,8 @@ struct Brush {
 }
 
 impl Picture {
-    /// Paints `height` rows between `low` and `high` of what lives at each moment of `moment`, which rises.
-    /// Where the picture is no longer wanted it is not whole.
+    /// Paints the items that are live at each of `moment` (ascending), in `height` rows between `low` and `high` bytes. After a
+    /// cancellation, the picture is incomplete.
     pub(super) fn paint(
         stack: &Stack<'_>,
         moment: Vec<u32>,
@@ -70,14 +70,14 @@ impl Picture {
         let row_bytes = (high - low) / f64::from(height.max(1));
         let mut brushes: Vec<Brush> =
             moment.iter().map(|_| Brush { bytes: 0, row: 0, next: low + row_bytes / 2.0 }).collect();
-        // Runs as they come, thing by thing: column, thing, end.
+        // Runs item by item, as (column, item, end).
         let mut runs: Vec<(u32, u32, u16)> = Vec::new();
         let mut begin = 0;
         for (step, position) in stack.lifetimes.at_any(&moment).enumerate() {
             if cancel.is_cancelled_at(step) {
                 break;
             }
-            // Births only grow later.
+            // Begins are ascending.
             let (from, to) = (stack.lifetimes.from(position), stack.lifetimes.to(position));
             while moment[begin] < from {
                 begin += 1;
@@ -107,7 +107,7 @@ impl Picture {
                 things.push(id);
             }
         }
-        // By column; within a column they stay in order.
+        // Sorted by column; within a column, the order is preserved.
         let mut start = vec![0u32; moment.len() + 1];
         for run in &runs {
             start[run.0 as usize + 1] += 1;

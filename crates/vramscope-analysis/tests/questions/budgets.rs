@@ -1,4 +1,4 @@
-//! Which budgets are kept, which are not, and which nobody can tell.
+//! Verdicts on budgets: kept, exceeded and unknown.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 const ALLOCATED: ByteKind = ByteKind::Allocated;
 const RESERVED: ByteKind = ByteKind::Reserved;
 
-/// The verdicts on device 0, alone or compared with that of `baseline`.
+/// Returns the verdicts on device 0, optionally compared with that of `baseline`.
 fn check(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budgets: &[Budget]) -> BudgetCheck {
     let frames = Frames::of(trace);
     let recorded = DeviceRecording { trace, position: 0, frames: &frames };
@@ -31,12 +31,12 @@ fn status(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budget: Budget) -> 
     check(trace, baseline, &[budget]).verdicts[0].status
 }
 
-/// A recording of allocations, each by its line and size.
+/// A recording of allocations, each given as (line, size).
 fn lines(lines: &[(u32, u64)]) -> Arc<Trace> {
     code(&lines.iter().map(|&(line, size)| ("/home/user/train.py", line, "step", size)).collect::<Vec<_>>())
 }
 
-/// A recording of allocations, each by file, line, function and size.
+/// A recording of allocations, each given as (file, line, function, size).
 fn code(lines: &[(&str, u32, &str, u64)]) -> Arc<Trace> {
     let alloc = |(i, &(file, line, name, size)): (usize, &(&str, u32, &str, u64))| {
         let mut e = event("alloc", (i as u64 + 1) * MIB, size);
@@ -46,16 +46,16 @@ fn code(lines: &[(&str, u32, &str, u64)]) -> Arc<Trace> {
     recording(lines.iter().enumerate().map(alloc).collect(), Vec::new(), defaults())
 }
 
-/// The end state alone, of one allocated block.
+/// A recording with only an end state, with one allocated block.
 fn without_history(bytes: u64) -> Arc<Trace> {
     let block = [(0x10_0000, bytes, bytes, "active_allocated")];
     recording(Vec::new(), vec![segment(0x10_0000, 2 * MIB, "small", &block)], defaults())
 }
 
-/// What grew: the line or the function's largest line, bytes, and what it was.
+/// Returns the growth as (line, or largest line of a function; new bytes; old bytes).
 fn grown(new: &Arc<Trace>, old: &Arc<Trace>) -> Vec<(String, u64, u64)> {
     let check = check(new, Some(old), &[Budget::Growth(ALLOCATED, Growth::Bytes(0))]);
-    let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("it is of growth") };
+    let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("expected a growth") };
     let name = |place| match place {
         Place::NoStack => "no stack".to_owned(),
         Place::Line(id) => format!("line {}", new.frames.get(id).line),
@@ -71,7 +71,7 @@ fn a_peak_may_come_to_its_budget_and_not_a_byte_higher() {
     assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB - 1)), Status::Exceeded);
     let check = check(&trace, None, &[Budget::Peak(ALLOCATED, 1)]);
     assert!(!check.keeps_all());
-    let Measured::Peak { peak, holders, .. } = &check.verdicts[0].measured else { panic!("it is of a peak") };
+    let Measured::Peak { peak, holders, .. } = &check.verdicts[0].measured else { panic!("expected a peak") };
     assert_eq!((peak.peak.bytes, peak.allocated, peak.exact), (8 * KIB, 8 * KIB, true));
     assert_eq!(holders.iter().map(|h: &Holder| h.bytes).collect::<Vec<_>>(), [5 * KIB, 3 * KIB]);
 }
@@ -123,8 +123,8 @@ fn growth_is_counted_from_the_baselines_peak() {
         assert_eq!(status(&new, Some(&old), Budget::Growth(ALLOCATED, growth)), expected, "{growth:?}");
     }
     let none = Growth::Bytes(0);
-    assert_eq!(status(&old, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it fell");
-    assert_eq!(status(&new, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it is the same");
+    assert_eq!(status(&old, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "the peak fell");
+    assert_eq!(status(&new, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it did not grow");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_percentage_is_in_whole_bytes_rounded_down() {
 
 #[test]
 fn lines_that_grew_are_named_by_their_text() {
-    // In another order, so that the ids differ.
+    // In a different order, so that the ids differ.
     let old = lines(&[(3, 4 * KIB), (2, 8 * KIB), (1, 2 * KIB)]);
     let new = lines(&[(1, 2 * KIB), (2, 9 * KIB), (3, 3 * KIB), (4, 16 * KIB)]);
     assert_eq!(
@@ -151,7 +151,7 @@ fn lines_that_grew_are_named_by_their_text() {
 #[test]
 fn a_function_whose_lines_moved_is_compared_as_a_whole() {
     let old = lines(&[(10, 64 * KIB), (11, KIB)]);
-    // A line was added above: line 11 is another than it was.
+    // A line was added above, so line 11 now has different code.
     let moved = lines(&[(11, 64 * KIB), (12, KIB)]);
     assert_eq!(grown(&moved, &old), []);
     let grew = lines(&[(11, 64 * KIB), (12, KIB), (13, 2 * KIB)]);
@@ -187,7 +187,7 @@ fn another_checkout_has_the_same_lines() {
 #[test]
 fn in_one_checkout_a_file_elsewhere_changes_no_name() {
     let old = code(&[("/home/user/app/train.py", 1, "step", 4 * KIB)]);
-    // The directory that all files share is another now.
+    // The common directory of all files has changed.
     let new =
         code(&[("/home/user/app/train.py", 1, "step", 5 * KIB), ("/home/user/lib.py", 9, "cache", 2 * KIB)]);
     assert_eq!(
@@ -204,17 +204,17 @@ fn a_file_in_another_folder_is_the_same_by_the_end_of_its_path() {
     };
     let line_14 = |new, old| [("line 14".to_owned(), new, old)];
     assert_eq!(grown(&optimizer("/b/src", 2 * KIB), &optimizer("/a/lib/app", KIB)), line_14(2 * KIB, KIB));
-    // Of two checkouts with other folders, and of a copy in the same.
+    // Two checkouts with different folders, and a copy in the same checkout.
     let old = main("/a/app/train.py", "/a/app/mine", KIB);
     assert_eq!(grown(&main("/b/train.py", "/b/optimizers", 2 * KIB), &old), line_14(2 * KIB, KIB));
     assert_eq!(grown(&main("/a/app/train.py", "/a/app/others", 2 * KIB), &old), line_14(2 * KIB, KIB));
-    // A checkout of a package, and the package as it is installed.
+    // A checkout of a package, and the installed package.
     let installed = main("/a/app/train.py", "/v/lib/python3.11/site-packages/mine", KIB);
     assert_eq!(grown(&main("/b/train.py", "/b/src/mine", 2 * KIB), &installed), line_14(2 * KIB, KIB));
-    // Another package has a file of that name.
+    // A different package has a file of the same name.
     let other = main("/a/app/train.py", "/v/lib/python3.11/site-packages/torch/optim", KIB);
     assert_eq!(grown(&main("/b/train.py", "/b/src/mine", 2 * KIB), &other), line_14(2 * KIB, 0));
-    // Several could be it.
+    // Several files match.
     let two = code(&[("/a/x/adamw.py", 14, "step", KIB), ("/a/y/adamw.py", 14, "step", KIB)]);
     assert_eq!(grown(&optimizer("/b/src", 2 * KIB), &two), line_14(2 * KIB, 0));
 }
@@ -242,8 +242,8 @@ fn a_device_the_baseline_lacks_is_not_passed() {
     let growth = Budget::Growth(ALLOCATED, Growth::Percent(1000.0));
     assert_eq!(status(&trace, None, growth), Status::Unknown(Unknown::NoBaseline));
     let unused = recording(Vec::new(), Vec::new(), defaults());
-    assert_eq!(status(&unused, None, growth), Status::Kept, "nothing has not grown");
-    assert_eq!(status(&trace, Some(&unused), growth), Status::Exceeded, "the baseline used nothing of it");
+    assert_eq!(status(&unused, None, growth), Status::Kept, "an unused device has not grown");
+    assert_eq!(status(&trace, Some(&unused), growth), Status::Exceeded, "the baseline used none of it");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn the_end_alone_tells_what_is_exceeded_and_not_what_is_kept() {
     assert_eq!(status(&end, Some(&end), growth), in_baseline);
 }
 
-/// The same recording, told to have dropped its oldest events.
+/// The same recording, marked as having dropped its oldest events.
 fn overflowed(mut trace: Arc<Trace>) -> Arc<Trace> {
     Arc::make_mut(&mut trace).devices[0].overflowed = Some(true);
     trace
@@ -281,7 +281,7 @@ fn what_was_dropped_may_have_exceeded_a_budget() {
     assert_eq!(status(&left, None, Budget::NoOoms), unknown);
     let failed = overflowed(recording(vec![at_line("oom", 0, 2 * MIB, 5)], Vec::new(), defaults()));
     assert_eq!(status(&failed, None, Budget::NoOoms), Status::Exceeded);
-    // All of them were.
+    // All events were dropped.
     let none = overflowed(recording(Vec::new(), Vec::new(), defaults()));
     assert_eq!(status(&none, None, Budget::Peak(ALLOCATED, 1)), unknown);
 }
@@ -293,7 +293,7 @@ fn growth_is_known_only_as_far_as_both_peaks_are() {
     let unknown = Status::Unknown(Unknown::EventsDropped);
     assert_eq!(status(&overflowed(small.clone()), Some(&small), growth), unknown);
     assert_eq!(status(&overflowed(large.clone()), Some(&small), growth), Status::Exceeded);
-    // The baseline's peak was at least what is left of it.
+    // The baseline's peak was at least that of the remaining events.
     let baseline = overflowed(small.clone());
     assert_eq!(status(&large, Some(&baseline), growth), Status::Unknown(Unknown::BaselineEventsDropped));
     assert_eq!(status(&small, Some(&baseline), growth), Status::Kept);
@@ -309,7 +309,7 @@ fn a_leak_is_a_finding_with_its_line() {
     }
     let leaking = recording(p.events, Vec::new(), defaults());
     let check = check(&leaking, None, &[Budget::NoLeaks]);
-    let Measured::Leaks(suspects) = &check.verdicts[0].measured else { panic!("it is of leaks") };
+    let Measured::Leaks(suspects) = &check.verdicts[0].measured else { panic!("expected leaks") };
     assert_eq!(suspects.iter().map(|s| leaking.frames.get(s.line).line).collect::<Vec<_>>(), [99]);
     assert_eq!(check.verdicts[0].status, Status::Exceeded);
 
@@ -327,7 +327,7 @@ fn without_stacks_nobody_can_say_that_nothing_leaks() {
     assert_eq!(status(&trace, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
     assert_eq!(status(&trace, None, Budget::NoOoms), Status::Kept);
     assert_eq!(status(&lines(&[(1, KIB)]), None, Budget::NoLeaks), Status::Kept);
-    // A stack of a free is none of an allocation.
+    // The stack of a free is not the stack of an allocation.
     let freed = recording(vec![at_line("free_completed", MIB, KIB, 1)], Vec::new(), defaults());
     assert_eq!(status(&freed, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
 }
@@ -340,7 +340,9 @@ fn an_out_of_memory_is_a_finding_only_where_it_is_asked_for() {
     let check = check(&trace, None, &[Budget::NoOoms, Budget::Peak(ALLOCATED, KIB)]);
     assert_eq!([check.verdicts[0].status, check.verdicts[1].status], [Status::Exceeded, Status::Kept]);
     assert_eq!(check.ooms, 1);
-    let Measured::Ooms { explained, more: 0 } = &check.verdicts[0].measured else { panic!("it is of those") };
+    let Measured::Ooms { explained, more: 0 } = &check.verdicts[0].measured else {
+        panic!("expected failed requests")
+    };
     assert_eq!((explained[0].event, explained[0].request.bytes, explained[0].device_free), (1, 2 * MIB, 512));
 }
 
@@ -349,19 +351,19 @@ fn what_is_not_exact_says_so() {
     let exact = |segments: Vec<Value>, settings: Value, kind| {
         let trace = recording(vec![at_line("alloc", MIB, KIB, 1)], segments, settings);
         let check = check(&trace, None, &[Budget::Peak(kind, 0)]);
-        let Measured::Peak { peak, .. } = check.verdicts[0].measured else { panic!("it is of a peak") };
+        let Measured::Peak { peak, .. } = check.verdicts[0].measured else { panic!("expected a peak") };
         peak.exact
     };
     let segments = || vec![segment(MIB, 2 * MIB, "small", &[(MIB, KIB, KIB, "active_allocated")])];
     assert!(exact(segments(), defaults(), ALLOCATED));
     assert!(exact(segments(), defaults(), RESERVED));
-    // Without settings the rounding is assumed; segments are recorded as they are.
+    // Without settings, the rounding is assumed; segments are recorded as they are.
     assert!(!exact(segments(), Value::Null, ALLOCATED));
     assert!(exact(segments(), Value::Null, RESERVED));
-    assert!(!exact(Vec::new(), defaults(), RESERVED), "more is in use than reserved");
+    assert!(!exact(Vec::new(), defaults(), RESERVED), "more bytes are in use than reserved");
 }
 
-/// One recording of two devices: each is judged for itself.
+/// One recording of two devices: each has its own verdicts.
 #[test]
 fn each_device_has_verdicts_of_its_own() {
     let events = |size| vec![at_line("alloc", MIB, size, 1)];

@@ -1,4 +1,4 @@
-//! Why a recording ran out of memory and what would help, each cause planted alone and counted by hand.
+//! Causes and remedies of out-of-memory events. Each cause is planted alone and computed by hand.
 
 use serde_json::{Value, json};
 use vramscope_analysis::{Frames, OomCauseKind, Options, Remedy, Summary};
@@ -13,7 +13,7 @@ fn oom(size: u64, device_free: u64) -> Value {
     json!({"action": "oom", "device_free": device_free, "size": size, "stream": 0, "frames": []})
 }
 
-/// A recording in which each block has a segment of its own, or lies in one that is there.
+/// A recording in which each block is in a new segment or in an existing one.
 #[derive(Default)]
 struct Recorded {
     events: Vec<Value>,
@@ -21,7 +21,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// A segment of `size` bytes, and its address.
+    /// Adds a segment of `size` bytes and returns its address.
     fn segment(&mut self, size: u64) -> u64 {
         self.next += 1 << 32;
         self.events.push(event("segment_alloc", self.next, size));
@@ -38,7 +38,7 @@ impl Recorded {
     }
 }
 
-/// The answers about `events` of a device of `total` bytes, recorded under `conf`.
+/// Returns the summary of `events` on a device of `total` bytes, recorded under `conf`.
 fn summary(events: Vec<Value>, conf: &str, total: Option<u64>) -> Summary {
     let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": conf});
     let mut snapshot = json!({"segments": [], "device_traces": [events], "allocator_settings": settings});
@@ -80,7 +80,7 @@ fn collected_garbage_is_weighed_by_a_replay_without_it() {
     r.alloc(small, 1024);
     let large = r.segment(20 * MIB);
     r.alloc(large, 4 * MIB);
-    // 954 of 1,024 MiB are the allocator's.
+    // The allocator can use 954 of 1,024 MiB.
     r.events.push(oom(296 * MIB, 292 * MIB));
     let conf = "garbage_collection_threshold:0.5,per_process_memory_fraction:0.93";
     let s = summary(r.events, conf, Some(1024 * MIB));
@@ -155,7 +155,7 @@ fn cache_of_a_stream_that_made_no_request_since_is_told_from_that_of_a_busy_one(
 
 #[test]
 fn a_block_that_became_free_within_the_request_is_told() {
-    // The segment holds another block, so that it is not given back, and the allocator does not look for a block again.
+    // The segment contains another block, so it is not released, and the allocator does not look for a block again.
     let mut r = Recorded::default();
     let address = r.segment(64 * MIB);
     r.alloc(address, 58 * MIB);
@@ -191,7 +191,7 @@ fn a_block_that_still_waits_is_told_and_freed_in_time() {
 
 #[test]
 fn blocks_that_fit_and_did_not_serve_are_of_a_pool_that_was_not_recorded() {
-    // Their segments are gone at the end, so that no snapshot says that a private pool owns them.
+    // Their segments are gone at the end, so the snapshot does not show that a private pool owns them.
     let mut r = Recorded::default();
     for _ in 0..3 {
         let address = r.segment(64 * MIB);
@@ -204,9 +204,9 @@ fn blocks_that_fit_and_did_not_serve_are_of_a_pool_that_was_not_recorded() {
     let main = s.ooms[0].causes.main().unwrap();
     assert_eq!((main.kind, main.bytes / MIB), (OomCauseKind::OtherPool, 3 * 58));
     let Some(Remedy::WithoutPools(outcome)) = s.remedy else { panic!("{:?}", s.remedy) };
-    // All blocks of 6 MiB then share one segment, and the request is served from it.
+    // All blocks of 6 MiB then share one segment, which serves the request.
     assert_eq!(outcome.statistics.reserved.peak / MIB, 2 * 64);
-    // The replay does not know the pool and does not fail, so that no setting can be said to help.
+    // The replay does not know the pool and does not fail, so no setting is known to help.
     assert_eq!(s.best_setting, None);
 }
 
@@ -244,9 +244,9 @@ fn a_list_that_keeps_everything_is_a_leak_where_it_ends_out_of_memory() {
         Summary::of(&trace, 0, &Frames::of(&trace), &Options::default()).leaks.len()
     };
     assert_eq!(suspects(&[7], 7, MIB), 1);
-    // Many lines that each keep something: a model that is made, or one forward pass.
+    // Many lines that each retain memory: the setup of a model, or one forward pass.
     assert_eq!(suspects(&[7, 8, 9], 7, MIB), 0);
     assert_eq!(suspects(&[7], 8, MIB), 0);
-    // The list was filled, and something else failed.
+    // The list was filled, and a different request failed.
     assert_eq!(suspects(&[7], 7, 2 * MIB), 0);
 }

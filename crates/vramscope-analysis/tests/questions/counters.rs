@@ -1,4 +1,4 @@
-//! The counters at every moment, against a count by hand that knows the whole run.
+//! The counters at every moment, compared with a computation by hand that knows the whole run.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::{at_line, defaults, event, recording, segment};
 const SEGMENT: u64 = 2 << 20;
 pub(crate) const SLOTS: u64 = 16;
 
-/// What happens to a slot of memory; what makes no sense in its state is skipped.
+/// A change of a memory slot; changes that are impossible in the slot's state are skipped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step {
     Alloc { slot: u64, size: u64 },
@@ -33,7 +33,7 @@ pub(crate) enum Slot {
     Pending(u64),
 }
 
-/// Runs the steps on slots of one segment; returns the events and what was so after each.
+/// Applies the steps to slots of one segment; returns the events and the state after each.
 pub(crate) fn simulate(steps: &[Step]) -> (Vec<Value>, Vec<[Slot; SLOTS as usize]>) {
     let mut slots = [Slot::Free; SLOTS as usize];
     let (mut events, mut states) = (Vec::new(), vec![slots]);
@@ -98,14 +98,14 @@ pub(crate) fn end_state(slots: &[Slot]) -> Vec<Value> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A recording that begins anywhere counts what was live before it, at every moment.
+    /// A recording that begins anywhere counts the memory that was live before it, at every moment.
     #[test]
     fn counters_are_absolute_wherever_recording_begins(
         steps in proptest::collection::vec(step(), 1..120), cut in 0usize..120,
     ) {
         let (events, states) = simulate(&steps);
         let cut = cut.min(events.len());
-        // A completion whose request was cut off is told apart only where the recording shows requests.
+        // A completion whose request was cut off is recognized only if the recording contains requests.
         let kept = &events[cut..];
         prop_assume!(kept.is_empty() || kept.iter().any(|e| e["action"] == "free_requested") || !kept.iter().any(|e| e["action"] == "free_completed"));
 
@@ -125,7 +125,7 @@ proptest! {
         prop_assert!(history.quality.sizes_exact());
     }
 
-    /// Events that contradict each other and the end state in any way still give counters that agree.
+    /// Events that contradict each other and the end state in any way still give consistent counters.
     #[test]
     fn nonsense_is_noticed_and_survived(
         events in proptest::collection::vec((0usize..8, 0u64..12, 0u64..4), 0..60),
@@ -146,7 +146,7 @@ proptest! {
 
 #[test]
 fn what_the_trace_and_the_end_state_disagree_about_is_counted() {
-    // The trace frees the first and keeps the second; the end state has it the other way round.
+    // In the trace, the first block is freed and the second is not; in the end state, it is the other way round.
     let events = vec![
         event("alloc", SEGMENT, 100),
         event("alloc", SEGMENT + 512, 100),
@@ -170,7 +170,8 @@ fn missing_frees_are_counted_and_do_not_pile_up() {
     assert!(!history.quality.sizes_exact());
 }
 
-/// Whether the ring buffer is said to have dropped events: of so many events, with a block at the end that is older, of this stack.
+/// Whether the ring buffer is reported to have dropped events, for a recording of this many events with an older block at the end
+/// that has these frames.
 fn dropped(events: u64, frames: &serde_json::Value) -> bool {
     let free = |i: u64| event("free_completed", SEGMENT + i * 512, 512);
     let mut end = segment(SEGMENT, SEGMENT, "small", &[(SEGMENT, 512, 512, "active_allocated")]);
@@ -184,7 +185,7 @@ fn a_ring_buffer_that_overflowed_is_suspected() {
     let frames = serde_json::json!([{"name": "load", "filename": "/home/user/train.py", "line": 3}]);
     for events in [200, 256, 100_000] {
         assert!(dropped(events, &frames), "{events}");
-        // A recording that began late: what is older has no stack.
+        // A recording that began late: older blocks have no stack.
         assert!(!dropped(events, &serde_json::json!([])), "{events}");
     }
     // A second recording of one process.

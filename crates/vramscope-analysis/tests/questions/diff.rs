@@ -1,4 +1,4 @@
-//! Two recordings side by side.
+//! Comparisons of two recordings, event by event.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ fn of(a: &Arc<Trace>, b: &Arc<Trace>) -> DeviceDiff {
     DeviceDiff::of(Both { a, b }, &|_| None)
 }
 
-/// A block that comes and goes.
+/// A block that is allocated and freed.
 fn block(address: u64, size: u64) -> Vec<Value> {
     ["alloc", "free_requested", "free_completed"].map(|action| event(action, address, size)).to_vec()
 }
 
-/// An event on another stream than the default one.
+/// An event on a stream other than the default one.
 fn on_stream(stream: u64, mut event: Value) -> Value {
     event["stream"] = stream.into();
     event
@@ -52,7 +52,7 @@ fn it_counts_which_block_is_freed() {
     let diff = diff(two(0x1000), two(0x2000));
     assert!(!diff.has_same_events());
     assert_eq!((diff.same_at_start, diff.alike_at_end), (2, 2));
-    // As many bytes came and went.
+    // The same number of bytes was allocated and freed.
     assert_eq!(diff.changed, []);
 }
 
@@ -99,7 +99,7 @@ fn the_end_counts_beside_the_events() {
 }
 
 proptest! {
-    /// Whatever is put in between is found: no more of the start and the end is taken for the same than there is.
+    /// All inserted events are found: the common start and end are not longer than they really are.
     #[test]
     fn what_was_put_in_between_is_found(
         before in prop::collection::vec(1_u64..5, 0..6),
@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(diff.same_at_start, 3 * before.len());
         prop_assert_eq!(diff.alike_at_end, 3 * after.len());
         let bytes: u64 = diff.changed.iter().map(|c| c.size * (c.count.b - c.count.a) as u64).sum();
-        // An allocation and the request to free it, each.
+        // One allocation and one free request each.
         prop_assert_eq!(bytes, more.iter().sum::<u64>() * 512 * 2);
     }
 }

@@ -1,4 +1,4 @@
-//! What changed between two recordings: each rule on its example, and what is matched with what.
+//! Differences between two recordings: each rule on its example, and the matching of lines.
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
@@ -8,10 +8,10 @@ use vramscope_analysis::{
 
 use crate::{defaults, recording};
 
-/// Steps of an example: enough to tell what piles up.
+/// Number of steps of an example: enough to show accumulation.
 const STEPS: usize = 30;
 
-/// Allocations of one line of an example.
+/// The allocations of one line of an example.
 #[derive(Debug, Clone)]
 struct Made {
     when: String,
@@ -32,7 +32,7 @@ fn size(number: &str, unit: &str) -> u64 {
     number.parse::<u64>().unwrap() * unit
 }
 
-/// `once 4 x 8 MiB parameter at file.py:9 f < file.py:2 g in blocks of 10 MiB`.
+/// Parses `once 4 x 8 MiB parameter at file.py:9 f < file.py:2 g in blocks of 10 MiB`.
 fn made(line: &str) -> Made {
     let (line, block) = match line.split_once(" in blocks of ") {
         Some((line, block)) => (line, block.split_once(' ')),
@@ -64,11 +64,11 @@ fn made(line: &str) -> Made {
 struct Program {
     events: Vec<Value>,
     blocks: Vec<Value>,
-    /// Where the next block lies that is kept.
+    /// The address of the next retained block.
     kept: u64,
 }
 
-/// Where blocks begin, and those that come and go in each step.
+/// The start addresses of retained blocks and of blocks that live within one step.
 const START: u64 = 1 << 40;
 const BEYOND: u64 = 1 << 41;
 
@@ -133,7 +133,7 @@ fn difference(examples: Both<&str>) -> Difference {
     Difference::of(Both { a: compared(Side::A), b: compared(Side::B) })
 }
 
-/// What was found, as a failing test shows it.
+/// The findings, as the text of a failing test.
 fn told(difference: &Difference) -> String {
     let findings = difference.findings.iter();
     findings.map(|of| format!("{} {:?} {:?}\n", of.difference(), of.cause, of.held)).collect()
@@ -149,11 +149,11 @@ fn each_rule_finds_its_example_first() {
         let forward = difference(rule.example);
         assert_eq!(first(&forward).cause.name(), rule.name, "{}", told(&forward));
         assert!(first(&forward).counts);
-        // The other way round the same is gone.
+        // In the other direction, the same memory disappears.
         let back = difference(Both { a: rule.example.b, b: rule.example.a });
         assert_eq!(first(&back).cause.name(), rule.name, "{}", told(&back));
         assert_eq!(first(&forward).difference(), -first(&back).difference());
-        // What does not differ has no cause.
+        // Two equal recordings have no cause of a difference.
         for same in [rule.example.a, rule.example.b] {
             let findings = difference(Both { a: same, b: same }).findings;
             assert!(findings.is_empty(), "{}: {findings:#?}", rule.name);
@@ -177,7 +177,7 @@ fn what_the_rules_take_is_all_that_differs() {
     }
 }
 
-/// Steps of a program at two lines of a function.
+/// The steps of a program at two lines of a function.
 fn two_lines(first: u32, second: u32, mib: u32) -> String {
     format!("step 2 x 4 MiB at model.py:{first} forward\nstep 2 x {mib} MiB at model.py:{second} forward")
 }

@@ -1,4 +1,4 @@
-//! Out of memory, fragmentation, regions and holders, by hand.
+//! Out-of-memory events, fragmentation, regions and holders, computed by hand.
 
 use serde_json::json;
 use vramscope_analysis::{
@@ -32,7 +32,7 @@ fn why_reserved_memory_could_not_serve_a_request() {
     let trace = recording(vec![with(oom, "time_us", json!(5))], segments, defaults());
     let history = History::of(&trace, 0);
     let (explained, more) = ooms(&history, &Frames::of(&trace));
-    let [oom] = explained.as_slice() else { panic!("one out of memory") };
+    let [oom] = explained.as_slice() else { panic!("expected one failed request") };
     assert_eq!((more, oom.device_free, oom.request.bytes), (0, 7 * MIB, 12 * MIB));
     assert_eq!((oom.counters.reserved, oom.counters.active), (72 * MIB, 2 * MIB));
     let f = &oom.fragmentation;
@@ -176,7 +176,7 @@ fn regions_know_their_peak_and_what_they_left_behind() {
         .map(|r| (r.name.as_str(), r.count, r.peak, r.peak_above_start, r.net, r.total_us))
         .collect();
     assert_eq!(told, [("inner", 1, 2560, 2048, 2048, 7), ("step", 2, 2560, 2048, 1536, 44)]);
-    // A region's figures are those of one run.
+    // A region's figures belong to one run.
     let runs: Vec<_> = [regions[1].first, regions[1].typical, regions[1].largest]
         .map(|r| (r.peak, r.above_start, r.net, r.us))
         .into();

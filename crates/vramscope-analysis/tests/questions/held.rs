@@ -1,4 +1,4 @@
-//! What is live at two moments, in groups and as a tree of calls.
+//! Live memory at two moments, in groups and as a call tree.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use vramscope_trace::Trace;
 
 use crate::{defaults, event, recording};
 
-/// An allocation of so many bytes by these lines of these functions, innermost first.
+/// An allocation of this size by these lines of these functions, innermost first.
 fn by(address: u64, size: u64, stack: &[(&str, u32)]) -> Value {
     let mut e = event("alloc", address << 30, size);
     let frame =
@@ -83,7 +83,7 @@ fn changes_sum_to_the_difference_and_what_is_marked_at_either_moment_is() {
     assert_eq!(changes[0].held().map(|held| held.count), Both { a: 1, b: 2 });
     let sides: Vec<Side> = changes.iter().map(|c| c.side()).collect();
     assert_eq!(sides, [Side::B, Side::B, Side::A, Side::A]);
-    // With nothing before they are the groups.
+    // Compared with nothing, the changes are the groups themselves.
     let alone = changed_holders(Both { a: Vec::new(), ..at() }, &|_, _| false);
     let alone: Vec<Holder> = alone.into_iter().filter_map(|change| change.holders.b).collect();
     assert_eq!(alone, at().b);
@@ -108,7 +108,7 @@ fn lines_that_an_edit_moved_are_one_group_of_two_recordings() {
     }
 }
 
-/// Each node as its depth, its line, and what it holds.
+/// Returns each node as (depth, line, bytes).
 fn told(asked: &Asked, nodes: &[ComparedNode]) -> Vec<(usize, u32, u64, u64, u64)> {
     let mut depths: Vec<usize> = Vec::new();
     let row = |node: &ComparedNode| {
@@ -136,7 +136,7 @@ fn a_tree_of_two_moments_keeps_what_is_gone_and_weighs_the_larger_of_both() {
     let inverted = Calls { of: CallsOf::Own, inverted: true };
     let of = |at, found: &[Holder]| compared_call_tree(&asked.trace, &asked.frames, inverted, at, found);
     let nodes = of(Both { a: &a, b: &b }, &forward);
-    // Lines that allocate come first, and beneath each the line that called it.
+    // Lines that allocate come first; below each is the line that called it.
     let rows = [
         (0, 42, 60, 100, 100),
         (1, 1, 60, 100, 100),
@@ -173,7 +173,7 @@ fn highest(of: &Both<Asked>, by: By) -> Vec<HighestChange> {
 
 #[test]
 fn each_group_is_compared_at_its_own_highest() {
-    // Blocks of four lines that come and go in an order that has no pattern.
+    // Blocks of four lines, allocated and freed in an irregular order.
     let mut state = 7_u64;
     let mut random = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -219,7 +219,7 @@ fn each_group_is_compared_at_its_own_highest() {
 
 #[test]
 fn lines_of_a_function_that_an_edit_moved_are_one_group_with_a_highest_of_its_own() {
-    // In turn, never together: what the lines held when each held most is not what the function did.
+    // One after the other, never together: the sum of the lines' peaks is not the function's peak.
     let program = |lines: [u32; 2]| {
         Asked::of(vec![
             by(1, 60 << 10, &[("work", lines[0]), MAIN]),
@@ -244,6 +244,7 @@ fn only_what_is_live_in_the_stretch_counts() {
     let mut rows: Vec<_> =
         told.iter().map(|c| (c.group.held().b.bytes >> 10, c.moments.b.unwrap().event())).collect();
     rows.sort_unstable();
-    // Line 42 grows to 100 KiB at event 5; line 7 is still there when the stretch begins; line 50 was freed right before.
+    // Line 42 grows to 100 KiB at event 5; line 7 is still allocated at the start of the interval; line 50 was freed right before
+    // it.
     assert_eq!(rows, [(5, Some(3)), (100, Some(5))]);
 }

@@ -1,4 +1,4 @@
-//! What is a leak and what only looks like one.
+//! Leaks, and patterns that only look like leaks.
 
 use serde_json::{Value, json};
 use vramscope_analysis::{Frames, History, Options, Summary, leak_suspects};
@@ -26,7 +26,7 @@ impl Program {
         self.events.push(at_line("free_completed", address, size, line));
     }
 
-    /// A step of training: activations, then gradients while they are freed.
+    /// A training step: activations, then gradients while the activations are freed.
     pub(crate) fn step(&mut self) {
         let activations: Vec<_> = (0..12).map(|i| self.alloc(10 + i, 64 * KIB)).collect();
         for (i, a) in activations.into_iter().enumerate().rev() {
@@ -36,7 +36,7 @@ impl Program {
         }
     }
 
-    /// The suspected lines.
+    /// Returns the suspected lines.
     fn suspects(self) -> Vec<u32> {
         let trace = recording(self.events, Vec::new(), defaults());
         let history = History::of(&trace, 0);
@@ -61,7 +61,7 @@ fn a_leak_tells_what_it_keeps_of_a_step() {
     for step in 0..40 {
         p.step();
         p.alloc(99, 4 * KIB);
-        // A step that keeps more does not count for the others.
+        // A step that retains more does not change the median.
         if step == 20 {
             p.alloc(99, 512 * KIB);
         }
@@ -101,7 +101,7 @@ fn parameters_and_optimizer_state_are_no_leak() {
     assert_eq!(p.suspects(), Vec::<u32>::new());
 }
 
-/// Has the new moment of each of 40 parameters made, with other blocks freed in between. `behind` is done after each.
+/// Allocates the new moment of each of 40 parameters and frees other blocks in between. `behind` is called after each.
 fn optimizer_step(p: &mut Program, behind: impl Fn(&mut Program, u64)) {
     for parameter in 0..40 {
         for line in [70, 71] {
@@ -113,7 +113,7 @@ fn optimizer_step(p: &mut Program, behind: impl Fn(&mut Program, u64)) {
     }
 }
 
-/// The program with a wrapper of PyTorch's optimizers around what these lines allocate.
+/// Returns the program with a wrapper of PyTorch's optimizers around the allocations of these lines.
 fn within_optimizer(mut p: Program) -> Program {
     for event in &mut p.events {
         if event["frames"][0]["line"].as_u64().is_some_and(|line| line >= 70)
@@ -138,10 +138,10 @@ fn state_that_one_step_of_an_optimizer_makes_is_no_leak() {
         }
         p
     };
-    // Without the frames of an optimizer, the one step is a loop whose blocks pile up.
+    // Without the frames of an optimizer, the one step is a loop whose blocks accumulate.
     assert_eq!(steps(1).suspects(), [99]);
     assert_eq!(within_optimizer(steps(1)).suspects(), Vec::<u32>::new());
-    // What piles up over many steps is a leak, also inside of an optimizer.
+    // Memory that accumulates over many steps is a leak, even inside an optimizer.
     assert_eq!(within_optimizer(steps(5)).suspects(), [99]);
 }
 
@@ -164,14 +164,14 @@ fn the_layers_of_one_optimizer_step_are_no_steps_of_the_program() {
 
 #[test]
 fn blocks_that_replace_older_ones_are_no_leak() {
-    // A recording that begins after the first step: each new moment takes the place of one from before.
+    // A recording that begins after the first step: each new moment replaces one from before.
     let late = |size: u64| {
         let mut p = Program::default();
         optimizer_step(&mut p, |p, parameter| p.free(((1 << 40) + (parameter << 20), size, 99)));
         p
     };
     assert_eq!(late(64 * KIB).suspects(), Vec::<u32>::new());
-    // What is freed meanwhile has other sizes.
+    // The blocks that are freed meanwhile have different sizes.
     assert_eq!(late(KIB).suspects(), [99]);
 }
 
@@ -206,7 +206,7 @@ fn what_follows_the_last_allocation_hides_nothing() {
         p.step();
         kept.push(p.alloc(99, 4 * KIB));
     }
-    // The program ends and everything goes.
+    // The program ends and frees everything.
     kept.into_iter().for_each(|k| p.free(k));
     assert_eq!(p.suspects(), [99]);
 }

@@ -1,5 +1,5 @@
-//! Every question, asked of recordings made by hand and at random.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
+//! Tests of all analyses on recordings made by hand and at random.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
 mod budgets;
 mod causes;
@@ -38,7 +38,7 @@ fn event(action: &str, addr: u64, size: u64) -> Value {
     json!({"action": action, "addr": addr, "size": size, "stream": 0, "frames": []})
 }
 
-/// An event with a stack of one line of the user's.
+/// An event with a stack of one user line.
 fn at_line(action: &str, addr: u64, size: u64, line: u32) -> Value {
     let mut e = event(action, addr, size);
     e["frames"] = json!([{"name": "step", "filename": "/home/user/train.py", "line": line}]);

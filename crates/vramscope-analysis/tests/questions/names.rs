@@ -1,4 +1,4 @@
-//! Texts without end, which many frames share: what is asked of a recording looks at each of them once.
+//! Very long texts that many frames share: an analysis reads each of them only once.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use vramscope_trace::{Event, Events, Frame, Trace};
 
 use crate::{at_line, defaults, recording};
 
-/// Frames that share a text. With a look each at a million bytes of it these tests would take very long.
+/// Number of frames that share a text. If each of them read a million bytes of it, these tests would take very long.
 const FRAMES: u32 = 20_000;
 
-/// Bytes of a text without end.
+/// Number of bytes of a very long text.
 const LONG: usize = 1 << 20;
 
-/// Allocations, each at a line of its own of one function.
+/// Allocations, each at a different line of one function.
 fn sharing(filename: &str, name: &str) -> Arc<Trace> {
     let allocations = (0..FRAMES).map(|i| at_line("alloc", 512 * (u64::from(i) + 1), 512, 1)).collect();
     let mut recorded = recording(allocations, Vec::new(), defaults());
@@ -55,7 +55,7 @@ fn each_text_is_looked_at_once() {
             assert_eq!(holder.count, u64::from(FRAMES));
         }
         assert_eq!(ask(&trace, &Options::default()).tree.nodes.len(), FRAMES as usize);
-        // The end of the path and the start of the name are looked at, and the line between them.
+        // The filter reads the end of the path, the line number between them, and the start of the name.
         let found = ask(
             &trace,
             &Options { filter: Some(line_777.clone()), by: Some(By::Line), ..Options::default() },
@@ -65,7 +65,7 @@ fn each_text_is_looked_at_once() {
     }
 }
 
-/// The same file may be of the user's and, where a function is named as in C++, not: its path is one all the same.
+/// A file can contain both user code and, if a function has a C++ name, native code. It still has one path.
 #[test]
 fn files_of_one_module_make_one_group() {
     let mut first = at_line("alloc", 512, 512, 1);

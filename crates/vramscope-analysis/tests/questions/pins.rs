@@ -1,4 +1,4 @@
-//! Which lines pin free memory, against counting cell by cell.
+//! Lines that pin free memory, compared with a count cell by cell.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{defaults, recording};
 const CELL: u64 = 512;
 const BASE: u64 = 1 << 30;
 
-/// Blocks and free runs of a segment: how many cells, and the line that has them.
+/// The blocks and free runs of a segment, as (number of cells, line of the block).
 type Runs = Vec<(u64, Option<u32>)>;
 
 fn segments() -> impl Strategy<Value = Vec<Runs>> {
@@ -38,7 +38,7 @@ fn as_segment(number: usize, runs: &Runs) -> Value {
     json!({"device": 0, "address": start(number), "total_size": size, "stream": 0, "segment_type": "small", "blocks": blocks})
 }
 
-/// What a line pins: bytes, holes, those in segments that it alone keeps, and the largest hole without it.
+/// The pins of a line: bytes, holes, bytes in segments that only this line keeps, and the largest hole without it.
 type Pinned = (u64, u64, u64, u64);
 
 /// Counts cell by cell.
@@ -50,7 +50,7 @@ fn naive(segments: &[Runs]) -> (BTreeMap<u32, Pinned>, u64, u64) {
         let mut here: Vec<u32> = cells.iter().flatten().copied().collect();
         here.sort_unstable();
         here.dedup();
-        // Runs of cells that a condition holds for.
+        // Runs of cells for which a condition holds.
         let all_runs = |wanted: &dyn Fn(Option<u32>) -> bool| {
             let mut found: Vec<(usize, usize)> = Vec::new();
             for (at, &cell) in cells.iter().enumerate() {

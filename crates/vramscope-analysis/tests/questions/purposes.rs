@@ -1,4 +1,4 @@
-//! What memory was for, and the steps of a program: a training loop by hand, with stacks and without.
+//! Categories and steps: a training loop written by hand, with and without stacks.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{defaults, recording};
 
 const KIB: u64 = 1 << 10;
 
-/// Where an allocation of the loop below is made.
+/// The place of an allocation in the loop below.
 #[derive(Clone, Copy)]
 enum Made {
     Setup,
@@ -24,16 +24,16 @@ enum Made {
     Hook,
 }
 
-/// A training loop in which each allocation is known by what it is for.
+/// A training loop in which the category of each allocation is known.
 #[derive(Default)]
 struct Loop {
     events: Vec<Value>,
     /// Whether events have stacks.
     with_stacks: bool,
     next: u64,
-    /// What each allocation is for, in their order.
+    /// The category of each allocation, in order.
     truth: Vec<Category>,
-    /// The events that begin steps.
+    /// The events that start steps.
     starts: Vec<usize>,
 }
 
@@ -72,7 +72,7 @@ impl Loop {
         }
     }
 
-    /// A model of layers of different sizes, trained with Adam; `leak` is kept with every step.
+    /// A model with layers of different sizes, trained with Adam; `leak` bytes are retained in every step.
     fn trained(layers: u64, steps: usize, with_stacks: bool, leak: u64) -> Self {
         let mut this = Self { with_stacks, ..Self::default() };
         let size = |layer| (64 + layer) * 4 * KIB;
@@ -120,7 +120,7 @@ impl Loop {
     }
 }
 
-/// How many allocations are told to be for something else than they are.
+/// Returns the wrong categories with their counts.
 fn wrong(program: &Loop, history: &History) -> Vec<(Category, Category, usize)> {
     let purposes = Purposes::of(history);
     let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded);
@@ -151,7 +151,7 @@ fn a_training_loop_with_stacks_is_told_exactly() {
 fn a_program_without_modules_is_told_by_its_backward_passes() {
     let (layers, size) = (6, |layer: u64| (64 + layer) * 4 * KIB);
     let mut program = Loop { with_stacks: true, ..Loop::default() };
-    // Something must tell phases at all.
+    // At least one stack must show the phases.
     program.alloc(KIB, Made::Setup, Category::Parameter);
     for layer in 0..layers {
         program.alloc(size(layer), Made::Own(1), Category::Parameter);
@@ -166,7 +166,7 @@ fn a_program_without_modules_is_told_by_its_backward_passes() {
         let flowing = program.alloc(52 * KIB, Made::Backward, Category::Temporary);
         program.alloc(512, Made::Backward, Category::Gradient);
         program.free(flowing);
-        // Its optimizer makes its state anew in each step.
+        // This optimizer allocates its state anew in each step.
         let new: Vec<_> = (0..layers)
             .map(|layer| program.alloc(size(layer), Made::Own(3), Category::OptimizerState))
             .collect();
@@ -211,7 +211,8 @@ fn results_that_are_kept_beyond_the_backward_pass_are_told_by_what_was_made_of_t
     let mut held: Vec<(u64, u64)> = Vec::new();
     for _ in 0..4 {
         let hidden = program.alloc(100 * KIB, Made::Forward, Category::Activation);
-        // A result that a loss needs, and one of which a softmax is needed; the program holds both until there are others.
+        // One result is needed by a loss, and of another one the backward pass needs the softmax. The program retains both until
+        // they are replaced.
         let result = program.alloc(300 * KIB, Made::Forward, Category::Activation);
         let logits = program.alloc(200 * KIB, Made::Forward, Category::Temporary);
         std::mem::replace(&mut held, vec![result, logits]).into_iter().for_each(|h| program.free(h));
@@ -227,7 +228,7 @@ fn results_that_are_kept_beyond_the_backward_pass_are_told_by_what_was_made_of_t
     }
     let trace = program.trace();
     let mut wrong = wrong(&program, &History::of(&trace, 0));
-    // What the last step holds is told by those before.
+    // Allocations that are open in the last step get the categories of those in the steps before.
     wrong.retain(|&(.., number)| number < program.truth.len() - 8);
     assert_eq!(wrong, []);
 }
@@ -241,7 +242,7 @@ fn a_training_loop_without_stacks_is_told_by_its_rhythm() {
         let found = Steps::of(&history, &Purposes::of(&history));
         let starts: Vec<usize> = found.steps.iter().map(|s| s.from.index()).collect();
         assert_eq!((starts, found.told_by), (program.starts.clone(), StepsFrom::Rhythm), "{layers}, {steps}");
-        // A batch is like any other result without a stack, and where exactly a pass turns cannot be seen.
+        // Without stacks, a batch looks like any other result, and the exact turn of a pass cannot be seen.
         let mut wrong = wrong(&program, &history);
         wrong.retain(|&(truth, ..)| truth != Category::Input);
         assert!(wrong.len() <= 3 * steps, "{layers} layers, {steps} steps: {wrong:?}");
@@ -281,7 +282,7 @@ fn what_is_alike_and_what_each_step_needs() {
     assert_eq!(all + 6, program.truth.len() as u64, "the parameters come before the first step");
 }
 
-/// The steps of a program that allocates and frees one block in each, of these sizes.
+/// The steps of a program that allocates and frees one block of the given size in each step.
 fn annotated(sizes: &[u64]) -> Steps {
     let mut time = 0;
     let (mut events, mut annotations) = (Vec::new(), Vec::new());

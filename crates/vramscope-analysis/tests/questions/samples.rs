@@ -1,4 +1,4 @@
-//! What is found in logs of samples: each rule on a log that was written for it, and quiet logs, in which nothing may be found.
+//! Analyses of logs of samples: each rule on a log that was written for it, and quiet logs without findings.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use vramscope_trace::samples::Quantity;
 
 const MIB: u64 = 1 << 20;
 
-/// A look, in MiB: allocated now and at most since the look before, reserved, in use on the device.
+/// A look, in MiB: bytes allocated now, peak since the previous look, reserved bytes, bytes in use on the device.
 type Look = (u64, u64, u64, u64);
 
-/// What is found in looks that come ten a second, on a device of 80 GiB.
+/// Returns the analysis of looks, ten per second, on a device of 80 GiB.
 fn summary(looks: impl IntoIterator<Item = Look>) -> SamplesSummary {
     summary_with(looks, |_, _| {})
 }
@@ -36,7 +36,7 @@ fn summary_with(looks: impl IntoIterator<Item = Look>, more: impl Fn(usize, &mut
     SamplesSummary::of(&log, &log.series[0])
 }
 
-/// Steps of six looks: activations rise to 1,400 MiB above what stays, and fall.
+/// Steps of six looks: activations rise to 1,400 MiB above the retained memory and fall again.
 fn step(n: usize) -> u64 {
     [0, 300, 900, 1400, 600, 100][n % 6]
 }
@@ -55,12 +55,12 @@ fn a_run_that_loads_and_trains_is_quiet() {
     assert_eq!((s.interval_us, s.longest_silence, s.main), (100_000, None, Quantity::Allocated));
     assert_eq!(s.outside.unwrap().hidden.lowest, 500 * MIB);
     let allocated = s.quantities.iter().find(|range| range.quantity == Quantity::Allocated).unwrap();
-    // The highest lies between two looks: the first with 4,000 MiB that stay, and 1,500 of a step.
+    // The peak is between two looks: the first one with 4,000 MiB of retained memory plus 1,500 MiB of a step.
     assert_eq!((allocated.highest.bytes, allocated.highest.time_us), (5500 * MIB, 2_000_000));
     assert_eq!(allocated.most_seen, Some(5400 * MIB));
 }
 
-/// One MiB of each look stays: 540 looks after the first tenth, and so 600 MiB a minute.
+/// One MiB of each look is retained: 540 looks after the first tenth, and so 600 MiB per minute.
 #[test]
 fn what_stays_of_each_step_is_a_leak() {
     let s = summary((0..600).map(|n| (4000 + step(n) + n as u64, 5600 + n as u64, 8000, 8500)));
@@ -70,7 +70,7 @@ fn what_stays_of_each_step_is_a_leak() {
         (Quantity::Allocated, 9, true, 480 * MIB)
     );
     assert_eq!((leak.bytes_per_hour / MIB as f64).round(), 36_000.0);
-    // 81,920 - 8,500 MiB at ten a second.
+    // 81,920 - 8,500 MiB at ten MiB per second.
     assert_eq!(leak.full_in_us.map(|us| us / 1_000_000), Some(7342));
     assert_eq!(s.spikes, []);
 }
@@ -84,7 +84,7 @@ fn what_only_rises_may_be_the_beginning() {
         s.growing.iter().map(|g| (g.quantity, g.repeats)).collect::<Vec<_>>(),
         [(Quantity::Allocated, false)]
     );
-    // Of a pool that counts what is between two looks, one sees that it falls back.
+    // A pool that measures between two looks shows the falls.
     let s = summary((0..600).map(|n| (n, n + 900, 2000, 8500)));
     assert_eq!(
         s.growing.iter().map(|g| (g.quantity, g.repeats)).collect::<Vec<_>>(),
@@ -96,12 +96,12 @@ fn what_only_rises_may_be_the_beginning() {
 fn reserved_bytes_that_grow_alone_are_said() {
     let s = summary((0..600).map(|n| (4000 + step(n), 5500, 6000 + n as u64 / 10 * 20, 9000)));
     assert_eq!(quantities(&s), [Quantity::Reserved]);
-    // Those that follow from a leak are not.
+    // Reserved bytes that grow because of a leak are not reported.
     let s = summary((0..600).map(|n| (4000 + step(n) + n as u64, 5600 + n as u64, 6000 + n as u64, 9000)));
     assert_eq!(quantities(&s), [Quantity::Allocated]);
 }
 
-/// A drift outside of the pool; with the process's own use known, it is told from that of others.
+/// A drift outside the pool. If the process's own use is known, it is distinguished from that of other processes.
 #[test]
 fn what_drifts_outside_is_told_apart() {
     let looks = || (0..600).map(|n| (4000 + step(n), 5500, 6000, 7000 + n as u64));
@@ -140,12 +140,12 @@ fn a_spike_has_its_time_and_its_phase() {
         s.phases.iter().map(|p| (p.path.as_str(), p.samples)).collect::<Vec<_>>(),
         [("epoch / validation", 6), ("epoch / train", 594)]
     );
-    // A second level that lasts is none, nor is a tenth more.
+    // A second level that lasts is no spike, and neither is a rise by a tenth.
     let s = summary((0..600).map(|n| (4000, if n < 500 { 4000 } else { 8000 }, 9000, 10_000)));
     assert_eq!(s.spikes, []);
     let s = summary((0..600).map(|n| (4000, if n == 300 { 4390 } else { 4000 }, 9000, 10_000)));
     assert_eq!(s.spikes, []);
-    // What has not passed at the end is said to be so.
+    // A spike that has not passed at the end is marked.
     let s = summary((0..600).map(|n| (4000, if n < 590 { 4000 } else { 8000 }, 9000, 10_000)));
     assert_eq!(
         s.spikes.iter().map(|spike| (spike.is_last, spike.bytes)).collect::<Vec<_>>(),
@@ -158,9 +158,9 @@ fn what_was_never_in_use_is_fragmentation() {
     let s = summary((0..600).map(|n| (4000 + step(n), 5500, 8000, 9000)));
     let pool = s.pool.unwrap();
     assert_eq!((pool.never_in_use, pool.is_fragmented, pool.is_active), (2500 * MIB, true, false));
-    // Reserved and not allocated in a look: 4,000 MiB without what a step has, 550 MiB on average.
+    // Reserved but not allocated in a look: 4,000 MiB minus the memory of a step; 550 MiB on average.
     assert_eq!(pool.unused_on_average, 3450 * MIB);
-    // A small pool has its segments' size to lose.
+    // A small pool can only lose as much as the size of its segments.
     let s = summary((0..600).map(|n| (n % 6, 10, 40, 1000)).map(|(a, h, r, u)| (a as u64, h, r, u)));
     assert!(!s.pool.unwrap().is_fragmented);
 }
@@ -187,8 +187,8 @@ fn a_silence_is_said() {
     assert!(known[0] && !known[50] && known[99], "{known:?}");
 }
 
-/// No false alarm: in 300 logs of which each look finds something by chance, hardly one seems to grow: ten lowest
-/// values seldom happen to be in order.
+/// Random logs rarely seem to grow: in 300 logs of random looks there is hardly a false alarm, because ten minima are seldom in
+/// ascending order.
 #[test]
 fn chance_does_not_grow() {
     let mut x = 0x9e37_79b9_7f4a_7c15u64;
@@ -209,14 +209,14 @@ fn chance_does_not_grow() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Steps of any length, whatever of them lies where the looks fall.
+    /// Steps of any length; the looks may see any part of them.
     #[test]
     fn steps_do_not_grow(length in 1..200usize, height in 1..4000u64, offset in 0..200usize, n in 30..900usize) {
         let s = summary((0..n).map(|n| {
             let now = 4000 + height * ((n + offset) % length) as u64 / length as u64;
             (now, 4000 + height, 9000, 9500)
         }));
-        // A log of less than one step shows nothing but its rise.
+        // A log of less than one step shows only a rise.
         prop_assert!(n < length * 2 || s.growing.is_empty(), "{:?}", s.growing);
         prop_assert_eq!(s.spikes, []);
     }

@@ -1,5 +1,4 @@
-//! Block sizes followed from the layout: `round_size` and `should_split` of
-//! `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11.
+//! Block sizes that follow from the layout: `round_size` and `should_split` of `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11.
 
 use serde_json::{Value, json};
 use vramscope_analysis::History;
@@ -103,8 +102,8 @@ fn a_segment_that_came_back_at_the_same_address_is_another() {
 #[test]
 fn what_was_live_before_recording_is_certain_where_there_is_no_room_for_more() {
     let free = |at: u64, size: u64| event("free", BASE + at * MIB, size * MIB);
-    // The first reaches to the second. The second leaves 1 MiB to the third: no free block is as small, so it is its
-    // own. The third leaves 2 MiB, of which some may be its own.
+    // The first block reaches to the second. The second leaves 1 MiB before the third: no free block is as small, so it belongs
+    // to the second. The third leaves 2 MiB, of which some may belong to it.
     let events = vec![free(0, 4), free(4, 4), free(9, 9)];
     let end = segment(BASE, 20 * MIB, "large", &[]);
     let trace = recording(events, vec![end], defaults());
@@ -117,8 +116,8 @@ fn what_was_live_before_recording_is_certain_where_there_is_no_room_for_more() {
 
 #[test]
 fn an_allocation_tells_where_the_block_before_it_ends() {
-    // `should_split`, 2.11: the front of a free block is handed out. What was live before recording leaves 4 MiB,
-    // and the first request behind it begins half a MiB later.
+    // `should_split`, 2.11: the front of a free block is allocated. The block that was live before recording leaves 4 MiB, and
+    // the first request after it begins half a MiB later.
     let events = vec![event("alloc", BASE + 16 * MIB + MIB / 2, 3 * MIB), event("free", BASE, 16 * MIB)];
     let end = segment(
         BASE,

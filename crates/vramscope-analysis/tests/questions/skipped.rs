@@ -1,4 +1,4 @@
-//! Recordings of which kinds of events were left out.
+//! Recordings with left-out kinds of events.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -68,7 +68,7 @@ fn completions_left_out_do_not_pile_memory_up() {
     assert!(!History::replayed(&trace, 0).quality.sizes_exact());
 }
 
-/// Out of memory gives segments back; allocations in those lie nowhere then.
+/// An out of memory releases segments; the allocations in them are then in no known segment.
 #[test]
 fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced() {
     let whole = example("oom.pickle");
@@ -79,14 +79,14 @@ fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced
         let answer = replay(&trace);
         assert_eq!((answer.reproduced, answer.divergence), (None, None));
         assert!(!answer.doubts.is_empty());
-        // How large the device was is not known, so the request that failed is served, and given back.
+        // The size of the device is unknown, so the failed request succeeds and is freed.
         let (ours, all) = (&answer.asked.outcome, replay(&whole).asked.outcome);
         assert_eq!(ours.rescued, 1);
         assert!(ours.statistics.requested.peak >= all.statistics.requested.peak);
     }
 }
 
-/// Segments come with the first request in them; the rest of the recording is reproduced then.
+/// Segments are allocated with the first request in them; then the rest of the recording is reproduced.
 #[test]
 fn segments_that_nobody_saw_taken_came_when_they_were_first_used() {
     let whole = example("oom.pickle");
@@ -100,7 +100,7 @@ fn segments_that_nobody_saw_taken_came_when_they_were_first_used() {
     assert_eq!(answer.asked.outcome.statistics.allocated.peak, peaks(&whole).allocated.bytes);
 }
 
-/// Where something was live before the first event, some segments were there and some came.
+/// If memory was live before the first event, some segments existed and some were allocated later.
 #[test]
 fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before() {
     let mut late = example("oom.pickle");
@@ -113,7 +113,7 @@ fn segments_that_came_while_a_late_recording_was_made_are_told_from_those_before
     assert_eq!(answer.skipped.iter().collect::<Vec<_>>(), [SegmentAlloc]);
 }
 
-/// An end state of some segments alone says nothing of events that were left out.
+/// An end state with only some segments does not show that events were left out.
 #[test]
 fn segments_that_the_end_state_lacks_are_not_said_to_be_freed() {
     let mut trace = without(&example("leak.pickle"), &SEGMENTS);
@@ -128,7 +128,7 @@ fn a_recording_without_a_segment_event_says_so() {
     assert!(!says(&whole));
     assert!(says(&without(&whole, &SEGMENTS)));
     assert!(says(&without(&whole, &[&SEGMENTS[..], &[FreeRequested]].concat())));
-    // Named as left out, it is not said twice.
+    // If the kind is reported as left out, it is not reported twice.
     assert!(!says(&without(&example("oom.pickle"), &SEGMENTS)));
 }
 
@@ -144,7 +144,7 @@ fn without_allocations_nothing_is_called_exact() {
     assert!(skipped(&without(&whole, &[FreeRequested, FreeCompleted])).contains(&FreeRequested));
 }
 
-/// What may as well not have happened is not said to be left out.
+/// Kinds of events that possibly never happened are not reported as left out.
 #[test]
 fn kinds_that_need_not_have_happened_are_not_missed() {
     let whole = example("leak.pickle");

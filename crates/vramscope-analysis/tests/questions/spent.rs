@@ -1,4 +1,4 @@
-//! What a stretch of a recording did, against a count by hand.
+//! The effects of an interval of a recording, compared with a computation by hand.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn add(to: &mut Amount, one: Amount) {
     to.count += one.count;
 }
 
-/// What the slots of one line did between two moments: each is followed from state to state.
+/// The effects of the slots of one line between two moments, following each slot from state to state.
 fn by_hand(states: &[[Slot; SLOTS as usize]], from: usize, to: usize, line: Option<usize>) -> Spent {
     let mut spent = Spent::default();
     let total = |state: &[Slot]| state.iter().filter_map(|&s| held(s)).map(|held| held.bytes).sum::<u64>();
@@ -70,7 +70,7 @@ proptest! {
         let frames = Frames::of(&trace);
         let (begin, end) = (Moment::from_index(from), Moment::from_index(to));
         let stretch = Stretch::of(&history, begin, end);
-        // The timeline tells the same, in an order of its own.
+        // The timeline returns the same allocations, possibly in another order.
         let mut quick = Timeline::of(Arc::clone(&history)).stretch(begin, end);
         quick.allocations.sort_unstable();
         prop_assert_eq!(&quick, &stretch);
@@ -99,7 +99,7 @@ proptest! {
             let parts = [hand.before, hand.allocated, hand.freed_before, hand.temporary, hand.at_highest, hand.survived()];
             prop_assert_eq!(sum, parts.map(|part| part.bytes), "{:?}", by);
         }
-        // What is left out of the groups still counts among all.
+        // Allocations that the groups exclude still count in the totals.
         let large = ask(By::Line, &|id| history.allocations[id].size > 20_000);
         prop_assert_eq!(large.all, hand);
         prop_assert!(large.taken.allocated.bytes <= hand.allocated.bytes);

@@ -1,4 +1,4 @@
-//! Pictures of the timeline, each pixel against what the history says.
+//! Pictures of the timeline, each pixel compared with the history.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use vramscope_trace::Category;
 use crate::counters::{end_state, simulate, step};
 use crate::{defaults, event, recording};
 
-/// Moments that a pixel column covers, found by asking each.
+/// The moments that a pixel column covers, found by checking each moment.
 fn covered(history: &History, axis: Axis, from: f64, to: f64) -> Vec<usize> {
     let events = &history.device().events;
     let time = |event: usize| (events.get(event).time_us.unwrap() - events.get(0).time_us.unwrap()) as f64;
@@ -35,7 +35,7 @@ fn covered(history: &History, axis: Axis, from: f64, to: f64) -> Vec<usize> {
     }
     match axis {
         Axis::Events => (0..moments).filter(|&m| ends(m) > from && begins(m) < to).collect(),
-        // Moments that last no time at all lie at the end of a column, those at time 0 in the first.
+        // Moments without duration belong to the end of a column; those at time 0 belong to the first column.
         Axis::Time => (0..moments).filter(|&m| (ends(m) > from || from <= 0.0) && begins(m) <= to).collect(),
     }
 }
@@ -106,7 +106,7 @@ proptest! {
             prop_assert!(moments.contains(&shown));
             prop_assert_eq!(top, view.highest[kind][x]);
 
-            // What lies where at that moment, by the order of births.
+            // The layout at that moment, in order of begin.
             let moment = Moment::from_index(shown);
             let mut live: Vec<(Moment, u32, u64)> = if stacked == ByteKind::Reserved {
                 (0u32..).zip(&history.reserved).filter(|(_, r)| r.lives_at(moment)).map(|(id, r)| (r.from, id, r.size)).collect()
@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// A parameter that stays, and two activations, of which the second comes when the first has gone.
+/// A parameter that stays, and two activations; the second begins after the first has ended.
 #[test]
 fn bands_by_hand() {
     const MIB: u64 = 1 << 20;
@@ -211,7 +211,7 @@ fn bands_by_hand() {
             ]
         )
     );
-    // One column for all of them shows the peak, and one beyond the end nothing.
+    // One column for all moments shows the peak; a column after the end shows nothing.
     assert_eq!(
         bands(0.0, 14.0, 2),
         (

@@ -1,4 +1,4 @@
-//! Questions that nobody waits for any more end without an answer.
+//! Cancelled computations end without a result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ fn a_replay_that_is_cancelled_has_no_answer() {
     let options = ReplayOptions::default();
     let answer = |done: &(dyn Fn() + Sync)| DeviceReplay::of(&trace, 0, &frames, &options, done);
     assert!(answer(&|| {}).is_ok());
-    // While the table of settings is being made.
+    // While the settings are being tried.
     let cancelled = answer(&|| options.cancel.cancel());
     assert_eq!(cancelled.map(|_| ()), Err(ReplayError::Cancelled));
-    // Before anything was done: no setting is tried.
+    // Before the start: no setting is tried.
     let cancelled = answer(&|| unreachable!("a setting was tried"));
     assert_eq!(cancelled.map(|_| ()), Err(ReplayError::Cancelled));
 }

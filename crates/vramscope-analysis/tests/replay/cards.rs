@@ -1,4 +1,4 @@
-//! On which cards a program would fit.
+//! GPU models on which a program would fit.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{alloc, recording};
 
 const GIB: u64 = 1 << 30;
 
-/// A program that holds so many tensors of 1 GiB at a time.
+/// A program that holds this many tensors of 1 GiB at a time.
 fn tensors(count: u64) -> Demand {
     Demand::of(&recording_of(count), 0).unwrap()
 }
@@ -108,7 +108,7 @@ fn the_smallest_gpu_is_the_first_of_the_cards_that_fits_and_has_its_own_memory()
         assert_eq!(found.overhead, overhead(found.gpu));
         assert_eq!(found.outcome.statistics.reserved.peak, expected.replayed.peak_reserved);
     }
-    // No card has a TiB for others.
+    // No GPU has a TiB for other uses.
     assert_eq!(replay.smallest_gpu(&replay.policy, 1 << 40, &|| {}).unwrap(), None);
 }
 

@@ -1,4 +1,4 @@
-//! Each cause of a failure that the state of the allocator shows, planted alone and counted by hand.
+//! Causes of a failure that the allocator's state shows. Each cause is planted alone and computed by hand.
 
 use serde_json::{Value, json};
 use vramscope_analysis::{Capacity, Frames, History, OomCauseKind, OutOfMemory, Replay};
@@ -7,14 +7,14 @@ use vramscope_trace::TorchSettings;
 
 use crate::{MIB, alloc, free, recording};
 
-/// Why the last of `events` fails under `conf` on a device of `mib` MiB, of which `overhead` are not the allocator's.
+/// Explains why the last of `events` fails under `conf` on a device of `mib` MiB, of which the allocator cannot use `overhead`.
 fn fails(events: &[Value], conf: &str, mib: u64, overhead: u64) -> OutOfMemory {
     let trace = recording(events, &[]);
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let release = TorchRelease::new(2, 11);
     let mut policy = Policy::torch(&TorchSettings::parse_for(conf, release).unwrap(), release);
-    // The recording has no segments, so that its own settings must not be followed.
+    // The recording has no segments, so its own settings must not apply.
     policy.allocator = Allocator::Torch(TorchRelease::new(3, 0));
     let capacity = Capacity { total: mib * MIB, overhead: overhead * MIB };
     let oom = replay.explain(&Frames::of(&trace), &policy, capacity).unwrap().unwrap();
@@ -22,7 +22,7 @@ fn fails(events: &[Value], conf: &str, mib: u64, overhead: u64) -> OutOfMemory {
     oom
 }
 
-/// The first cause, which must be decisive, and its MiB.
+/// Returns the first cause, which must be decisive, with its MiB.
 fn first(oom: &OutOfMemory) -> (OomCauseKind, u64) {
     let main = oom.causes.main().unwrap();
     assert_eq!(main.bytes % MIB, 0);
@@ -34,8 +34,8 @@ fn with(mut event: Value, key: &str, value: Value) -> Value {
     event
 }
 
-/// `count` segments of 64 MiB: in each a block of 6 MiB that stays, behind one of 58 MiB that is freed at the end. Blocks are
-/// numbered from `n`.
+/// `count` segments of 64 MiB, each with a block of 58 MiB that is freed at the end, followed by a block of 6 MiB that stays.
+/// Blocks are numbered from `n`.
 fn holes(n: u64, count: u64) -> Vec<Value> {
     let taken = (0..count).flat_map(|i| {
         let n = n + 3 * i;
@@ -56,7 +56,7 @@ fn rounding() {
 
 #[test]
 fn blocks_that_are_not_split() {
-    // Each request of 22 MiB takes a cached segment of 40: 18 MiB are not split off.
+    // Each request of 22 MiB takes a cached segment of 40 MiB: 18 MiB are not split off.
     let mut events: Vec<Value> = (1..=3).map(|n| alloc(n, 40 * MIB)).collect();
     events.extend((1..=3).map(free));
     events.extend((4..=6).map(|n| alloc(n, 22 * MIB)));
@@ -66,7 +66,7 @@ fn blocks_that_are_not_split() {
 
 #[test]
 fn free_memory_of_the_small_pool() {
-    // Two blocks of 768 KiB to a segment of 2 MiB: 512 KiB are left in each.
+    // Two blocks of 768 KiB per segment of 2 MiB: 512 KiB remain in each.
     let mut events: Vec<Value> = (1..=40).map(|n| alloc(n, 768 << 10)).collect();
     events.push(alloc(99, 30 * MIB));
     let oom = fails(&events, "", 64, 0);
@@ -102,7 +102,7 @@ fn fragmentation() {
 fn a_limit() {
     let events = [alloc(1, 30 * MIB), alloc(2, 30 * MIB)];
     let oom = fails(&events, "per_process_memory_fraction:0.5", 100, 0);
-    // 20 of 50 MiB are left below the limit.
+    // 20 of 50 MiB remain below the limit.
     assert_eq!((first(&oom), oom.causes.lacking / MIB), ((OomCauseKind::Limit, 70), 10));
     assert!(oom.causes.is_exact);
 }
@@ -112,7 +112,7 @@ fn other_memory_of_the_device() {
     let events = [alloc(1, 700 * MIB), alloc(2, 300 * MIB)];
     let oom = fails(&events, "", 3000, 2200);
     assert_eq!((first(&oom), oom.causes.lacking / MIB), ((OomCauseKind::Outside, 2200), 200));
-    // No more than a CUDA context of its own: that is nothing that others could give back.
+    // At most the size of the process's own CUDA context: other processes cannot free it.
     let oom = fails(&events, "", 1100, 300);
     assert_eq!(first(&oom), (OomCauseKind::Size, 200));
     assert!(!oom.causes.get(OomCauseKind::Outside).unwrap().is_decisive);
@@ -126,14 +126,14 @@ fn size() {
 
 #[test]
 fn size_comes_before_settings_and_the_smaller_of_two_causes_last() {
-    // 45 MiB of rounding would not have sufficed; nor would anything but a larger device.
+    // Removing 45 MiB of rounding would not have been enough; only a larger device would.
     let mut events: Vec<Value> = (1..=3).map(|n| alloc(n, 33 * MIB)).collect();
     events.push(alloc(9, 64 * MIB));
     let oom = fails(&events, "roundup_power2_divisions:2", 150, 0);
     assert_eq!(first(&oom), (OomCauseKind::Size, 13));
     let others: Vec<_> = oom.causes.all[1..].iter().map(|c| (c.kind, c.bytes / MIB, c.is_decisive)).collect();
     assert_eq!(others, [(OomCauseKind::Rounding, 45, false)]);
-    // Of two decisive causes the larger comes first.
+    // Of two decisive causes, the larger comes first.
     let mut events = holes(1, 2);
     events.extend(holes(20, 1).into_iter().map(|event| with(event, "stream", json!(7))));
     events.push(alloc(99, 70 * MIB));

@@ -27,7 +27,7 @@ fn capacity(truth: &Value) -> Capacity {
     Capacity { total, overhead: total - number("device_free_at_start") }
 }
 
-/// Where a replay's counters differ from PyTorch's.
+/// Returns the differences between a replay's counters and PyTorch's.
 fn differences(outcome: &Outcome, truth: &Value) -> Vec<String> {
     let Statistics { requested, allocated, active, reserved, .. } = outcome.statistics;
     let ours = [
@@ -51,7 +51,7 @@ fn differences(outcome: &Outcome, truth: &Value) -> Vec<String> {
     wrong
 }
 
-/// Two ways to the size of a block: what the layout leaves for it, and what the allocator cuts for it.
+/// Compares the block sizes from the layout with those that the allocator computes.
 fn sizes_differ(history: &History, replay: &Replay<'_>) -> Option<String> {
     let sizes = history.allocations.iter().zip(&replay.reproduction.sizes);
     let mut recorded = sizes.filter(|(a, _)| !a.is_preexisting());
@@ -74,7 +74,7 @@ fn recordings_are_reproduced_with_and_without_the_device_s_size() {
         let trace = read(&folder.join(file));
         for (position, device) in trace.devices.iter().enumerate() {
             let history = History::of(&trace, position);
-            // Those whose ring buffer was too small, and no others.
+            // Exactly the recordings whose ring buffer was too small.
             if history.quality.probably_overflowed != file.contains("max-entries") {
                 wrong.push(format!("{file}: the ring buffer overflowed, or did not"));
             }
@@ -160,7 +160,7 @@ fn items(path: &Path) -> Vec<Item> {
     std::fs::read_to_string(path).unwrap().lines().skip(1).map(row).collect()
 }
 
-/// No two items share bytes and time; the height is that of the highest.
+/// No two items share bytes and time; the height is that of the highest item.
 fn check_packing(items: &[Item], packing: &Packing) {
     let tops = items.iter().zip(&packing.offsets).map(|(item, &offset)| offset + item.size);
     assert_eq!(tops.max(), Some(packing.height));

@@ -1,4 +1,4 @@
-//! No replay does with less than the floors, and the ends of a program decide nothing but what they should.
+//! No replay needs less than the floors, and how a program ends has no effect that it should not have.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use vramscope_analysis::{DeviceReplay, Frames, History, Replay, ReplayOptions};
 
 use crate::{MIB, alloc, free, recording};
 
-/// A program of blocks that come and go.
+/// A program of blocks that are allocated and freed.
 fn program() -> impl Strategy<Value = Vec<Value>> {
     let size = prop_oneof![3 => 1u64..5000, 2 => 1u64..8 * MIB, 1 => MIB..60 * MIB];
     prop::collection::vec((size, any::<usize>(), 0u8..3), 1..60).prop_map(|steps| {
@@ -38,7 +38,7 @@ proptest! {
             let s = tried.outcome.statistics;
             prop_assert!(answer.floors.packed <= s.reserved.peak, "{}", tried.setting.conf);
             prop_assert!(answer.floors.active <= s.allocated.peak, "{}", tried.setting.conf);
-            // What every allocator must show alike.
+            // The properties that every allocator must share.
             prop_assert!(s.requested.peak <= s.allocated.peak && s.allocated.peak <= s.active.peak);
             prop_assert!(s.active.peak <= s.reserved.peak);
         }

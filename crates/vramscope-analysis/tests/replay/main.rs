@@ -1,5 +1,5 @@
-//! Recordings run again: rules, whole recordings, other settings.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
+//! Replays: single rules, whole recordings, other settings.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
 mod cancelled;
 mod cards;
@@ -15,17 +15,17 @@ use vramscope_trace::{Trace, formats};
 
 const MIB: u64 = 1 << 20;
 
-/// Block number `n`, at an address of its own.
+/// Block `n`, at an address of its own.
 fn alloc(n: u64, size: u64) -> Value {
     json!({"action": "alloc", "addr": n << 36, "size": size, "stream": 0, "frames": []})
 }
 
-/// Requested and completed in one.
+/// A free that is requested and completed in one event.
 fn free(n: u64) -> Value {
     json!({"action": "free", "addr": n << 36, "size": 0, "stream": 0, "frames": []})
 }
 
-/// The program empties the cache: of what it gave back, one made-up segment is recorded.
+/// The program empties the cache; one made-up released segment is recorded.
 fn empty_cache(n: u64) -> Value {
     json!({"action": "segment_free", "addr": n, "size": 1, "stream": 0, "frames": []})
 }

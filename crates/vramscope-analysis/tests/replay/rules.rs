@@ -1,7 +1,7 @@
-//! Each rule of PyTorch's allocator on a program small enough to count by hand.
+//! Tests each rule of PyTorch's allocator on a program small enough to compute by hand.
 //!
-//! Recordings here say only what was asked for: their addresses and segments are made up, so what a replay counts
-//! comes from the rules alone. Names are those of `c10/cuda/CUDACachingAllocator.cpp`, 2.11.
+//! The recordings contain only the requests: their addresses and segments are made up, so the replay's counters follow from the
+//! rules alone. Names are those of `c10/cuda/CUDACachingAllocator.cpp`, 2.11.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,15 +21,14 @@ fn policy(conf: &str, release: (u32, u32)) -> Policy {
     Policy::torch(&TorchSettings::parse_for(conf, release).unwrap(), release)
 }
 
-/// The outcome under `conf` on a device of `mib` MiB.
-/// The policy of a release, called that of a later one: the recording itself has no segments, so that its own settings
-/// must not be followed.
+/// The policy of a release, under the name of a later one: the recording has no segments, so its own settings must not apply.
 fn not_the_recorded(conf: &str, release: (u32, u32)) -> Policy {
     let mut policy = policy(conf, release);
     policy.allocator = Allocator::Torch(TorchRelease::new(3, 0));
     policy
 }
 
+/// The outcome under `conf` on a device of `mib` MiB.
 fn under(events: &[Value], conf: &str, mib: u64) -> Outcome {
     under_release(events, conf, mib, (2, 11))
 }
@@ -57,7 +56,7 @@ fn requests_round_to_512_bytes() {
 
 #[test]
 fn divisions_round_between_powers_of_two_by_interval() {
-    // roundup_power2_next_division; 1200 MiB lies between 1024 and 2048.
+    // roundup_power2_next_division; 1200 MiB is between 1024 and 2048.
     let asked = [alloc(1, 1200 * MIB), alloc(2, 300 * MIB)];
     let four = under(&asked, "roundup_power2_divisions:4", 4000);
     assert_eq!(four.statistics.allocated.peak, (1280 + 320) * MIB);
@@ -88,7 +87,7 @@ fn small_and_large_requests_never_share_a_segment() {
 
 #[test]
 fn a_rest_of_more_than_1_mib_is_split_off_a_large_block() {
-    // should_split: the first leaves exactly 1 MiB, which stays with it; then 512 bytes more.
+    // should_split: the first request leaves exactly 1 MiB, which stays with its block; the second leaves 512 bytes more.
     let one = under(&[alloc(1, 19 * MIB), free(1), alloc(2, 19 * MIB)], "", 1000);
     assert_eq!(peaks(&one), (20 * MIB, 20));
     let more = under(&[alloc(1, 12 * MIB), free(1), alloc(2, 11 * MIB - 512), alloc(3, MIB + 512)], "", 1000);
@@ -97,7 +96,7 @@ fn a_rest_of_more_than_1_mib_is_split_off_a_large_block() {
 
 #[test]
 fn the_smallest_block_that_is_large_enough_serves() {
-    // get_free_block: a hole of 4 MiB and one of 14 MiB; 3 MiB goes into the first and 13 MiB still fit.
+    // get_free_block: a hole of 4 MiB and one of 14 MiB; 3 MiB goes into the first, and 13 MiB still fit.
     let o = under(
         &[
             alloc(1, 4 * MIB),
@@ -117,9 +116,9 @@ fn the_smallest_block_that_is_large_enough_serves() {
 
 #[test]
 fn of_blocks_of_one_size_the_lowest_or_the_oldest_serves_by_release() {
-    // BlockComparatorSize; #183591. Two free blocks of 12 MiB: one in an old segment beside a block in use, one
-    // that fills a younger segment at a lower address, where another was given back. Whichever is taken, the
-    // younger segment can be given back only if it is the other.
+    // BlockComparatorSize; #183591. There are two free blocks of 12 MiB. One is in an old segment next to a block in use. The
+    // other fills a younger segment at a lower address, where an earlier one was released. The younger segment can be released
+    // only if the request takes the other block.
     let events = [
         alloc(1, 30 * MIB),
         alloc(2, 8 * MIB),
@@ -154,7 +153,8 @@ fn blocks_from_max_split_size_on_are_not_split_and_serve_only_large_requests() {
     assert_eq!(o.statistics.segments_allocated, 1);
     let o = under(&[&freed_30[..], &[alloc(2, 3 * MIB)]].concat(), "max_split_size_mb:20", 1000);
     assert_eq!(o.statistics.segments_allocated, 2);
-    // A large request takes it whole, below its size and max_non_split_rounding (#136174), 20 MiB by default.
+    // A large request takes the whole block if the block's size is below the request plus max_non_split_rounding (#136174), 20
+    // MiB by default.
     let o = under(&[&freed_30[..], &[alloc(2, 22 * MIB)]].concat(), "max_split_size_mb:20", 1000);
     assert_eq!((o.statistics.segments_allocated, o.statistics.allocated.current), (1, 30 * MIB));
     let freed_60 = [alloc(1, 60 * MIB), free(1), alloc(2, 30 * MIB)];
@@ -165,8 +165,8 @@ fn blocks_from_max_split_size_on_are_not_split_and_serve_only_large_requests() {
 
 #[test]
 fn oversize_blocks_are_given_back_before_the_whole_cache() {
-    // release_available_cached_blocks: 40 and 30 MiB are enough for 60, and it is no retry. The cached 20 MiB of
-    // the first size class stay.
+    // release_available_cached_blocks: 40 and 30 MiB are enough for 60, and this is no retry. The cached 20 MiB of the first size
+    // class stay.
     let sizes = [30 * MIB, 40 * MIB, 3 * MIB, 60 * MIB];
     let [a, b, c, d] = [1, 2, 3, 4].map(|n| alloc(n, sizes[n as usize - 1]));
     let events = [a, b, c, free(1), free(2), free(3), d];
@@ -181,7 +181,7 @@ fn oversize_blocks_are_given_back_before_the_whole_cache() {
 
 #[test]
 fn garbage_is_collected_by_age_above_a_part_of_the_limit() {
-    // garbage_collect_cached_blocks: of two free segments the one that is older than the average.
+    // garbage_collect_cached_blocks: of two free segments, the one that is older than the average is collected.
     let events = [
         alloc(1, 30 * MIB),
         alloc(2, 40 * MIB),
@@ -196,7 +196,7 @@ fn garbage_is_collected_by_age_above_a_part_of_the_limit() {
     let o = under(&events, conf, 400);
     // 192 MiB are reserved, more than half of 360: the 30 MiB have been free for longer than the 40.
     assert_eq!((o.statistics.segments_freed, o.statistics.reserved.freed / MIB), (1, 30));
-    // Without a limit the threshold does nothing.
+    // Without a limit, the threshold has no effect.
     let o = under(&events, "garbage_collection_threshold:0.5", 400);
     assert_eq!(o.statistics.segments_freed, 0);
 }
@@ -235,19 +235,19 @@ fn expandable_segments_grow_by_pages_of_2_and_20_mib() {
     let conf = "expandable_segments:True";
     let o = under(&[alloc(1, 512), alloc(2, 30 * MIB), alloc(3, 15 * MIB)], conf, 1000);
     assert_eq!(o.statistics.reserved.peak / MIB, 2 + 40 + 20);
-    // One range of addresses: 10 MiB are left of the second page and 5 more are needed.
+    // One address range: 10 MiB of the second page remain, and 5 more are needed.
     assert_eq!((o.statistics.num_device_alloc, o.statistics.segments_allocated), (3, 0));
-    // Anything from 512 bytes on is split off.
+    // Every remainder of at least 512 bytes is split off.
     let o = under(&[alloc(1, 19 * MIB), alloc(2, MIB - 512 + 1)], conf, 1000);
     assert_eq!(o.statistics.allocated.peak, 19 * MIB + MIB);
 }
 
 #[test]
 fn whole_free_pages_of_expandable_segments_are_unmapped() {
-    // unmap_block: the pages inside the free block, not those that others still use.
+    // unmap_block: the pages inside the free block, but not those that other blocks still use.
     let events = [alloc(1, 50 * MIB), alloc(2, 5 * MIB), free(1), empty_cache(1), alloc(3, 10 * MIB)];
     let o = under(&events, "expandable_segments:True", 1000);
-    // 60 MiB were mapped; 0 to 40 go back; 10 MiB fit into what is left of the third page.
+    // 60 MiB were mapped; 0 to 40 are unmapped; 10 MiB fit into the rest of the third page.
     assert_eq!((o.statistics.reserved.peak / MIB, o.statistics.reserved.freed / MIB), (60, 40));
     assert_eq!(o.statistics.reserved.current / MIB, 20);
 }
@@ -264,7 +264,7 @@ fn streams_share_no_blocks() {
 
 #[test]
 fn a_block_that_another_stream_uses_waits_as_long_as_it_did() {
-    // insert_events, process_events: completed after the next request, which cannot use it.
+    // insert_events, process_events: completed after the next request, which cannot use the block.
     let mut requested = free(1);
     requested["action"] = json!("free_requested");
     let mut completed = free(1);
@@ -273,7 +273,7 @@ fn a_block_that_another_stream_uses_waits_as_long_as_it_did() {
     let o = under(&events, "", 1000);
     assert_eq!(o.statistics.segments_allocated, 2);
     assert_eq!((o.statistics.active.peak / MIB, o.statistics.allocated.peak / MIB), (24, 24));
-    // A device without room for two makes the allocator wait for it (synchronize_and_free_events).
+    // On a device without room for two blocks, the allocator waits for it (synchronize_and_free_events).
     let o = under(&events[..4], "", 20);
     assert!(o.fits());
     assert_eq!((o.statistics.num_alloc_retries, o.statistics.active.peak / MIB), (1, 12));
@@ -295,7 +295,7 @@ fn private_pools_keep_their_blocks_to_themselves() {
     ];
     let o = under(&events, "", 50);
     assert_eq!(o.statistics.segments_allocated, 3);
-    // The retry gives back what the default pool has cached, and not the private pool's.
+    // The retry releases the cache of the default pool, but not that of the private pool.
     assert_eq!((o.statistics.num_alloc_retries, o.statistics.segments_freed), (1, 1));
 }
 
@@ -306,7 +306,7 @@ fn what_failed_when_recorded_and_is_served_now_is_given_back() {
     let o = under(&events, "", 100);
     assert_eq!((o.rescued, o.fits(), o.statistics.reserved.peak / MIB), (1, true, 70));
     assert_eq!(o.statistics.allocated.current, 42 * MIB);
-    // Where it fails again, the program goes on as it did.
+    // If it fails again, the program continues as recorded.
     let o = under(&events, "", 50);
     assert_eq!((o.rescued, o.failure.unwrap().recorded, o.stopped), (0, true, false));
     assert_eq!(o.statistics.num_ooms, 1);
@@ -314,7 +314,7 @@ fn what_failed_when_recorded_and_is_served_now_is_given_back() {
 
 #[test]
 fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
-    // Both give 20 MiB back before 30 MiB are taken. Inside the request they have its stack.
+    // In both cases, 20 MiB are released before 30 MiB are allocated. Inside the request, the release has the request's stack.
     let frames = |name: &str| json!([{"name": name, "filename": "/home/u/train.py", "line": 1}]);
     let at = |name: &str, mut event: Value| {
         event["frames"] = frames(name);
@@ -339,7 +339,7 @@ fn an_emptied_cache_is_told_from_a_retry_by_its_stack() {
         let history = History::of(&trace, 0);
         let replay = Replay::of(&history).unwrap();
         assert_eq!(replay.reproduction.divergence, None, "{who}");
-        // On a large device the retry does not happen, and what the program did does.
+        // On a large device, there is no retry, but the program's own release happens.
         let roomy = Capacity { total: 1000 * MIB, overhead: 0 };
         let mut other = replay.policy.clone();
         other.max_split_size = Some(400 * MIB);
@@ -356,7 +356,7 @@ fn at(name: &str, action: &str, addr: u64, size: u64) -> Value {
 
 #[test]
 fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
-    // synchronize_and_free_events: another stream still uses 30 MiB when 30 are asked for, on a full device.
+    // synchronize_and_free_events: another stream still uses 30 MiB when 30 MiB are requested on a full device.
     let base = 64 * MIB;
     let trace = |freed: &str, who: &str| -> Arc<Trace> {
         let events = [
@@ -370,7 +370,7 @@ fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
         ];
         recording(&events, &[(2 * base, 30 * MIB)])
     };
-    // The completion has the stack of the request that waits, or all have one stack, as in a backward pass.
+    // The completion has the stack of the waiting request, or all events have the same stack, as in a backward pass.
     for (freed, who) in [("b", "c"), ("backward", "backward")] {
         let trace = trace(freed, who);
         let history = History::of(&trace, 0);
@@ -378,7 +378,7 @@ fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
         assert_eq!(replay.reproduction.divergence, None, "{who}");
         let s = replay.reproduction.outcome.statistics;
         assert_eq!((s.num_alloc_retries, s.active.peak / MIB), (1, 30), "{who}");
-        // On a large device nobody waits, and the block is still not available.
+        // On a large device there is no wait, and the block is still not available.
         let roomy = Capacity { total: 1000 * MIB, overhead: 0 };
         let s = replay.under(&replay.policy, roomy).unwrap().statistics;
         assert_eq!((s.num_alloc_retries, s.segments_freed, s.reserved.peak / MIB), (0, 0, 60), "{who}");
@@ -387,8 +387,8 @@ fn a_block_that_a_request_waits_for_right_behind_its_free_does_not_serve_it() {
 
 #[test]
 fn what_is_given_back_before_a_wait_was_available_before_it() {
-    // release_available_cached_blocks gives back 40 MiB that were free, and that is not enough; then 30 MiB are
-    // waited for that another stream uses. Stacks tell nothing.
+    // release_available_cached_blocks releases 40 free MiB, which is not enough; then the allocator waits for 30 MiB that another
+    // stream uses. The stacks do not show the order.
     let [a, b, c] = [1, 2, 3].map(|n| n * 64 * MIB);
     let events = [
         at("f", "segment_alloc", a, 30 * MIB),
@@ -416,7 +416,7 @@ fn what_is_given_back_before_a_wait_was_available_before_it() {
 
 #[test]
 fn a_failure_is_explained_by_the_layout_of_the_replay() {
-    // Two segments of 20 MiB, neither of them whole: 9 and 3 MiB are free in one, 9 and 7 in the other.
+    // Two segments of 20 MiB, neither of them entirely free: 9 and 3 MiB are free in one, 9 and 7 in the other.
     let events = [
         alloc(1, 4 * MIB),
         alloc(2, 9 * MIB),
@@ -453,7 +453,7 @@ fn the_smallest_device_is_found_to_the_page() {
     assert_eq!((bytes / MIB, outcome.statistics.num_alloc_retries), (46, 1));
 }
 
-/// A recording that begins with one block of 50 MiB in a segment of its own.
+/// A recording that begins with one block of 50 MiB in its own segment.
 fn late() -> Arc<Trace> {
     let base = 1 << 40;
     recording(&[alloc(1, 3 * MIB), free(1)], &[(base, 50 * MIB)])
@@ -469,10 +469,10 @@ fn what_was_live_before_recording_must_have_room_too() {
         let outcome = replay.under(&replay.policy, capacity).unwrap();
         (outcome.fits(), replay.doubts(&replay.policy, capacity).contains(&Doubt::Preexisting(1)))
     };
-    // 50 MiB as they lay, and 20 for the request.
+    // 50 MiB as originally laid out, and 20 for the request.
     assert_eq!(on(70), (true, false));
     assert_eq!(on(69), (false, false));
-    // No room for the start itself: where it would have lain is not known.
+    // No room even for the blocks of the start: their addresses would be unknown.
     assert_eq!(on(40), (false, true));
     let (bytes, _) = replay.smallest_capacity(&replay.policy, 0, &|| {}).unwrap();
     assert_eq!(bytes / MIB, 70);
@@ -480,7 +480,7 @@ fn what_was_live_before_recording_must_have_room_too() {
 
 #[test]
 fn the_whole_device_is_no_limit() {
-    // setMemoryFraction: nothing is collected, and everything may be reserved.
+    // setMemoryFraction: nothing is collected, and all memory may be reserved.
     let events = [alloc(1, 60 * MIB), free(1), alloc(2, 30 * MIB), alloc(3, 40 * MIB)];
     let all = under(&events, "garbage_collection_threshold:0.5,per_process_memory_fraction:1.0", 100);
     let none = under(&events, "garbage_collection_threshold:0.5", 100);
@@ -509,13 +509,13 @@ fn a_failure_at_a_limit_is_not_told_as_fragmentation() {
         replay.explain(&Frames::of(&trace), &policy, capacity).unwrap().unwrap().at_limit
     };
     assert!(explain("0.5", 100));
-    // Here the device itself has too little left.
+    // Here the device itself does not have enough free memory.
     assert!(!explain("0.9", 50));
 }
 
 #[test]
 fn collections_of_a_recording_are_not_repeated_under_other_settings() {
-    // Recorded with a limit: 20 MiB were collected before 30 were taken.
+    // Recorded with a limit: 20 MiB were collected before 30 were allocated.
     let at = |action: &str, addr: u64, size: u64| json!({"action": action, "addr": addr, "size": size, "stream": 0});
     let base = 0x7f00_0000_0000u64;
     let events = [
@@ -542,7 +542,7 @@ fn collections_of_a_recording_are_not_repeated_under_other_settings() {
     }
 }
 
-/// Under the recorded rules, and under others that make a difference or make none.
+/// Under the recorded rules, and under others with and without an effect on the recording.
 #[test]
 fn a_device_is_the_same_under_any_rules() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/oom.pickle");

@@ -1,8 +1,8 @@
-//! What CUDA contexts took of GPUs, as messages of an out of memory show it.
+//! Sizes of CUDA contexts, taken from public out-of-memory messages.
 //!
-//! PyTorch's message says how much the process has in use of the GPU, how much of it is allocated, and how much is reserved beyond that.
-//! The difference is the context with the kernels that were loaded until then. Left out are processes that also held NCCL's buffers,
-//! CUDA graphs or other libraries' memory. Each message prints hundredths of a GiB, so that a difference is right within 10 MiB.
+//! PyTorch's message prints how many bytes the process uses on the GPU, how many of them PyTorch allocated, and how many it reserved
+//! beyond that. The difference is the CUDA context with the kernels loaded so far. Messages of processes that also held NCCL buffers,
+//! CUDA graphs or memory of other libraries are left out. A message prints hundredths of a GiB, so a difference is exact to 10 MiB.
 
 use std::ops::RangeInclusive;
 
@@ -11,21 +11,21 @@ use super::{GPUS, Gpu};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// So much a difference of printed numbers may be off: two of them are rounded to hundredths of a GiB.
+/// Maximum error of a difference between two printed numbers, which are each rounded to hundredths of a GiB.
 const ROUNDING: u64 = 10 * MIB;
 
-/// A public message of an out of memory.
+/// A context size from a public out-of-memory message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextMessage {
-    /// The GPU, by its name in [`GPUS`](super::GPUS).
+    /// The GPU's name in [`GPUS`](super::GPUS).
     pub gpu: &'static str,
-    /// Bytes that the process had in use beside PyTorch's reserved bytes: within 10 MiB.
+    /// Bytes that the process used beyond PyTorch's reserved bytes, exact to 10 MiB.
     pub bytes: u64,
-    /// The repository on GitHub, and the number of the issue.
+    /// GitHub repository and issue number.
     pub source: &'static str,
 }
 
-/// The messages. Where an issue does not name its GPU, the total that the message prints does.
+/// The messages. If an issue does not name its GPU, the printed total memory identifies it.
 pub const CONTEXT_MESSAGES: &[ContextMessage] = &[
     message("a10", 224, "zai-org/CogVLM#236"),
     message("a100-40gb", 501, "TianheWu/CoSeR#10"),
@@ -59,27 +59,33 @@ const fn message(gpu: &'static str, mib: u64, source: &'static str) -> ContextMe
 }
 
 impl ContextMessage {
-    /// Its row in [`GPUS`].
+    /// The GPU's row in [`GPUS`].
     fn gpu(&self) -> Option<&'static Gpu> {
         GPUS.iter().find(|gpu| gpu.name == self.gpu)
     }
 }
 
 impl Gpu {
-    /// Bytes that a CUDA context takes of the device: from as few as it may take before kernels are loaded to as many as with the
-    /// kernels of a large program, which are loaded when they are first used. A model, not a figure of the driver.
+    /// Estimates the bytes that a CUDA context takes on the device. The range starts at a context before kernels are loaded and ends at
+    /// a context with all kernels of a large program (CUDA loads a kernel at its first use). This is a model, not a figure of the
+    /// driver.
     ///
-    /// A context holds memory for every thread that the device can run at a time: a stack, which is 1 KiB unless the
-    /// program asks for another size, and the driver's own. Measured contexts of CUDA 12 and 13 without kernels are about 2 KiB a
-    /// thread: 107 MiB on an RTX 4060 Ti (this gives 102) and 555 on an RTX PRO 6000 (564) in llama.cpp's pull request 23604,
-    /// 256 on an RTX 3090 (246) in InvokeAI's issue 9413, 426 on an RTX 6000 Ada (426) in unsloth-zoo's pull request 1053,
-    /// 534 on an H100 (528) in torchcomms' pull request 777. This is the low end, or less where a [message](CONTEXT_MESSAGES) of
-    /// the same compute capability shows less. The high end adds the most that any message shows beyond 2 KiB a thread. So every
-    /// message lies between the two ends of its GPU; GPUs without a message are estimated by the others.
+    /// A context holds memory for every thread that the device can run at a time: a stack (1 KiB by default) and memory of the driver.
+    /// Measured contexts without kernels take about 2 KiB a thread in CUDA 12 and 13. Measurements, with this model's result in
+    /// parentheses:
     ///
-    /// Before CUDA 12, loading at first use was not the rule, and a context held all kernels of the program's libraries.
-    /// For PyTorch that was some 550 MiB more: 871 MiB a process in PyTorch's issue 49481, which does not name its GPU and
-    /// is read here as a V100. PyTorch on CUDA 11.7 and 11.8 does load at first use: for it this is too much.
+    /// - RTX 4060 Ti 107 MiB (102), RTX PRO 6000 555 MiB (564): llama.cpp's pull request 23604
+    /// - RTX 3090 256 MiB (246): InvokeAI's issue 9413
+    /// - RTX 6000 Ada 426 MiB (426): unsloth-zoo's pull request 1053
+    /// - H100 534 MiB (528): torchcomms' pull request 777
+    ///
+    /// The low end is 2 KiB a thread, or less if a [message](CONTEXT_MESSAGES) of the same compute capability shows less. The high end
+    /// adds the largest excess over 2 KiB a thread that any message shows. So each message lies in the range of its GPU. GPUs without a
+    /// message are estimated from the messages of other GPUs.
+    ///
+    /// Before CUDA 12, kernels were not loaded at first use by default: a context held all kernels of the program's libraries. For
+    /// PyTorch this adds about 550 MiB: PyTorch's issue 49481 reports 871 MiB a process. That issue does not name its GPU; a V100 is
+    /// assumed here. PyTorch on CUDA 11.7 and 11.8 does load kernels at first use, so the estimate is too high for these versions.
     pub fn context_bytes(&self, cuda_major: u32) -> RangeInclusive<u64> {
         let threads = self.thread_bytes();
         let known = CONTEXT_MESSAGES.iter().filter_map(|message| Some((message.gpu()?, message.bytes)));
@@ -93,13 +99,13 @@ impl Gpu {
         low..=threads + kernels.unwrap_or(0) + all_kernels
     }
 
-    /// The messages that [`context_bytes`](Self::context_bytes) knows of this GPU.
+    /// The messages for this GPU that [`context_bytes`](Self::context_bytes) uses.
     pub fn context_messages(&self) -> impl Iterator<Item = &'static ContextMessage> {
         let name = self.name;
         CONTEXT_MESSAGES.iter().filter(move |message| message.gpu == name)
     }
 
-    /// 2 KiB for each thread that the device can run at a time.
+    /// 2 KiB for each thread that the device can run at a time, in bytes.
     fn thread_bytes(&self) -> u64 {
         u64::from(self.multiprocessors) * u64::from(self.threads_per_multiprocessor()) * 2 * KIB
     }
@@ -114,7 +120,7 @@ mod tests {
         find(name).unwrap_or_else(|| panic!("{name}"))
     }
 
-    /// 2 KiB a thread is within a tenth of each measured context without kernels, and the low end is not above it.
+    /// 2 KiB a thread is within 10% of each measured context without kernels, and the low end never exceeds it.
     #[test]
     fn contexts_without_kernels_take_about_2_kib_a_thread() {
         for (name, measured) in [
@@ -132,8 +138,8 @@ mod tests {
         assert_eq!(gpu("v100-32gb").context_bytes(11).start() / MIB, 870);
     }
 
-    /// No message contradicts a range, within the rounding of what it prints. The second list are ranges that were read off other
-    /// messages of these GPUs.
+    /// No message contradicts the range of its GPU, within the rounding of the printed numbers. The second list has ranges derived from
+    /// other messages of these GPUs.
     #[test]
     fn every_message_lies_in_the_range_of_its_gpu() {
         for message in CONTEXT_MESSAGES {

@@ -1,4 +1,4 @@
-//! A GPU, and what follows from its compute capability.
+//! [`Gpu`]: one row of the table, and the limits that follow from its compute capability.
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -6,33 +6,33 @@ const MIB: u64 = 1 << 20;
 /// A GPU as its driver describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// As people write it: `h100-80gb`. The size is part of it where GPUs of several sizes share the rest.
+    /// Short name, such as `h100-80gb`. It includes the memory size if several GPUs differ only in size.
     pub name: &'static str,
-    /// The driver's own name: `NVIDIA H100 80GB HBM3`. GPUs that differ in their memory alone may share it.
+    /// The driver's name, such as `NVIDIA H100 80GB HBM3`. GPUs that differ only in memory size may share it.
     pub full: &'static str,
-    /// Bytes that programs are told of as the whole memory (`cudaDeviceProp::totalGlobalMem`, PyTorch's "total
-    /// capacity"). The driver keeps some of the advertised size for itself, ECC takes its share, and drivers differ by
-    /// a tenth of a GiB: of several figures, this is a lower one.
+    /// Total memory in bytes that programs see (`cudaDeviceProp::totalGlobalMem`, PyTorch's "total capacity"). It is below the
+    /// advertised size: the driver reserves a part, ECC takes another, and drivers differ by 0.1 GiB. Of several printed figures, this
+    /// is a low one.
     pub total_bytes: u64,
-    /// Whether [`total_bytes`](Self::total_bytes) was printed on such a device by a program that asked it. Otherwise it
-    /// is derived from the advertised size.
+    /// Whether a program printed [`total_bytes`](Self::total_bytes) on such a device. Otherwise the total is derived from the
+    /// advertised size.
     pub printed: bool,
-    /// Compute capability, ten times the major number and the minor: 90 is 9.0, 120 is 12.0.
+    /// Compute capability as 10 * major + minor: 90 is 9.0, 120 is 12.0.
     pub capability: u32,
-    /// Streaming multiprocessors.
+    /// Number of streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes of the level 2 cache.
+    /// Size of the L2 cache in bytes.
     pub l2_bytes: u64,
-    /// Width of the bus to the memory, in bits.
+    /// Width of the memory bus in bits.
     pub bus_bits: u32,
-    /// Whether it has no memory of its own but uses the host's.
+    /// Whether the GPU shares the host's memory.
     pub integrated: bool,
 }
 
-/// By compute capability, as in the table of technical specifications of NVIDIA's CUDA programming guide, and in
-/// `arch_traits` of libcu++.
+/// Limits by compute capability. Sources: the technical specifications in NVIDIA's CUDA programming guide, and `arch_traits` in
+/// libcu++.
 impl Gpu {
-    /// Threads that one multiprocessor holds at a time.
+    /// Maximum number of resident threads per multiprocessor.
     pub fn threads_per_multiprocessor(&self) -> u32 {
         match self.capability {
             75 => 1024,
@@ -41,7 +41,7 @@ impl Gpu {
         }
     }
 
-    /// Blocks of threads that one multiprocessor holds at a time.
+    /// Maximum number of resident thread blocks per multiprocessor.
     pub fn blocks_per_multiprocessor(&self) -> u32 {
         match self.capability {
             75 | 86..=88 => 16,
@@ -50,7 +50,7 @@ impl Gpu {
         }
     }
 
-    /// Bytes of shared memory of one multiprocessor.
+    /// Shared memory per multiprocessor, in bytes.
     pub fn shared_bytes_per_multiprocessor(&self) -> u64 {
         let kib = match self.capability {
             ..=60 | 62 | 75 => 64,
@@ -62,13 +62,13 @@ impl Gpu {
         kib * KIB
     }
 
-    /// Bytes of shared memory that a block may have without asking for more.
+    /// Shared memory per thread block without opt-in, in bytes.
     pub fn shared_bytes_per_block(&self) -> u64 {
         48 * KIB
     }
 
-    /// Bytes of shared memory that a block may have when its kernel asks for it (`sharedMemPerBlockOptin`): since
-    /// capability 8.0, all of the multiprocessor's but one KiB, which CUDA keeps of every block.
+    /// Shared memory per thread block with opt-in (`sharedMemPerBlockOptin`), in bytes. Since capability 8.0, this is the
+    /// multiprocessor's shared memory minus 1 KiB, which CUDA reserves per block.
     pub fn shared_bytes_per_block_optin(&self) -> u64 {
         match self.capability {
             ..70 => self.shared_bytes_per_block(),
@@ -78,17 +78,17 @@ impl Gpu {
     }
 }
 
-/// Where the total of a row of the table comes from.
+/// Source of a GPU's total memory.
 #[derive(Clone, Copy)]
 pub(super) enum Total {
-    /// Printed in GiB: hundredths of a GiB.
+    /// Printed in hundredths of a GiB.
     Gib(u64),
     /// Printed in MiB.
     Mib(u64),
-    /// Derived from so many advertised GiB: recent drivers keep about 320 MiB and a 128th of them, as the test below
-    /// shows of printed totals from 6 to 96 GiB. Older drivers kept less.
+    /// Derived from the advertised GiB. Recent drivers reserve about 320 MiB plus 1/128 of the memory; the test below compares this
+    /// with printed totals from 6 to 96 GiB. Older drivers reserve less.
     Of(u64),
-    /// As `Of`, after a 16th of them for error correction, as data centre GPUs with GDDR memory have it.
+    /// Like `Of`, after 1/16 of the memory for ECC, as on data center GPUs with GDDR memory.
     OfEcc(u64),
 }
 
@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// The rule that derives totals gives printed ones within 128 MiB, where those are of recent drivers.
+    /// The derived totals are within 128 MiB of the totals that recent drivers print.
     #[test]
     fn totals_are_derived_as_printed_ones_are() {
         let near = |gpu: &Gpu, rule: Total| {

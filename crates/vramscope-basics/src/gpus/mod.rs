@@ -1,4 +1,4 @@
-//! GPUs by name, as data: how much memory they have, and what else programs ask a device for.
+//! Data about GPUs by name: memory sizes, context sizes and hardware limits.
 
 mod contexts;
 mod gpu;
@@ -10,10 +10,10 @@ pub use gpu::Gpu;
 pub use names::find;
 pub use table::GPUS;
 
-/// The newest major version of CUDA that [`Gpu::context_bytes`] knows contexts of.
+/// The newest major version of CUDA for which [`Gpu::context_bytes`] has measurements.
 pub const NEWEST_CUDA: u32 = 13;
 
-/// All GPUs that are known, those with the least memory first.
+/// All GPUs of the table, in ascending order of memory.
 pub fn by_size() -> Vec<&'static Gpu> {
     let mut gpus: Vec<&'static Gpu> = GPUS.iter().collect();
     gpus.sort_by_key(|gpu| (gpu.total_bytes, gpu.name));

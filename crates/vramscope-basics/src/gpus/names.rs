@@ -1,9 +1,9 @@
-//! Names of GPUs as people write them.
+//! Lookup of GPUs by the names that people write.
 
 use super::{GPUS, Gpu};
 
-/// A GPU by its name or the driver's: of any case, with or without hyphens, spaces and the maker's names; or by its name
-/// without the size of its memory, or the beginning of a name, where there is only one.
+/// Finds a GPU by its name in the table or by the driver's name. Ignores case, hyphens, spaces and the names of makers and product
+/// lines. Also accepts a name without the memory size, and the beginning of a name, if only one GPU matches.
 pub fn find(name: &str) -> Option<&'static Gpu> {
     let name = plain(name);
     if name.is_empty() {
@@ -19,14 +19,14 @@ pub fn find(name: &str) -> Option<&'static Gpu> {
         .or_else(|| only(&|gpu| plain(gpu.name).starts_with(&name) || plain(gpu.full).starts_with(&name)))
 }
 
-/// What is left of a name when the differences that people do not care for are taken out.
+/// Normalizes a name: lower case, alphanumeric characters only, without the names of makers and product lines.
 fn plain(name: &str) -> String {
     let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let makers = ["nvidia", "geforce", "tesla", "jetson"];
     makers.iter().fold(name.to_ascii_lowercase(), |name, maker| name.replace(maker, ""))
 }
 
-/// `h100` of `h100-80gb`.
+/// The name without its memory size: `h100` for `h100-80gb`.
 fn without_size(name: &str) -> Option<&str> {
     let (short, size) = name.rsplit_once('-')?;
     size.strip_suffix("gb")?.parse::<u64>().ok().map(|_| short)
@@ -65,7 +65,7 @@ mod tests {
         for gpu in GPUS {
             assert_eq!(find(gpu.name), Some(gpu));
             assert_eq!(find(&gpu.name.to_uppercase().replace('-', " ")), Some(gpu));
-            // A name of the driver never means another GPU.
+            // The driver's name of one GPU never finds a GPU with another driver name.
             assert!(find(gpu.full).is_none_or(|found| found.full == gpu.full), "{}", gpu.full);
         }
     }

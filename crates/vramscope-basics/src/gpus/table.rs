@@ -1,17 +1,18 @@
-//! The GPUs that are known.
+//! The table of GPUs.
 
 use super::gpu::{Gpu, Total};
 use Total::{Gib, Mib, Of, OfEcc};
 
-/// The GPUs that are known: of data centres, of workstations, GeForce, Jetson and others that share the host's memory.
+/// The table of GPUs: data center GPUs, workstation GPUs, GeForce, and GPUs that share the host's memory (Jetson and others).
 ///
-/// Totals are such as programs printed on Linux: PyTorch in its messages of out of memory ("GPU 0 has a total capacity of
-/// 79.15 GiB") and its device properties, Ultralytics and llama.cpp when they start, NVIDIA's `deviceQuery`. Windows gives
-/// programs the advertised size and lets them run into less. Multiprocessors, caches and buses are those that
-/// `deviceQuery` and PyTorch print where such an output was found. Else they are those of published specifications, and the
-/// driver may count less of a cache: of the 4 MiB of an RTX 3060 Ti it reports 3.
+/// Total memory is what programs print on Linux: PyTorch in its out-of-memory message ("GPU 0 has a total capacity of 79.15 GiB") and
+/// in its device properties, Ultralytics and llama.cpp at startup, NVIDIA's `deviceQuery`. Windows reports the advertised size to
+/// programs, but they run out of memory before they reach it.
+///
+/// Multiprocessors, caches and bus widths come from the output of `deviceQuery` or PyTorch where such output was found, otherwise from
+/// published specifications. The driver may report a smaller cache than the specification: 3 MiB for the 4 MiB of an RTX 3060 Ti.
 pub const GPUS: &[Gpu] = &[
-    // name, the driver's name, total, capability, multiprocessors, KiB of level 2 cache, bits of the bus
+    // name, driver's name, total memory, compute capability, multiprocessors, L2 cache in KiB, bus width in bits
     own("a10g", "NVIDIA A10G", Gib(2205), 86, 80, 6144, 384),
     own("a100-40gb", "NVIDIA A100-SXM4-40GB", Gib(3950), 80, 108, 40960, 5120),
     own("a100-80gb", "NVIDIA A100-SXM4-80GB", Gib(7915), 80, 108, 40960, 5120),
@@ -99,7 +100,7 @@ pub const GPUS: &[Gpu] = &[
     own("rtx5070ti", "NVIDIA GeForce RTX 5070 Ti", Mib(15808), 120, 70, 49152, 256),
     own("rtx5080", "NVIDIA GeForce RTX 5080", Mib(15840), 120, 84, 65536, 256),
     own("rtx5090", "NVIDIA GeForce RTX 5090", Gib(3137), 120, 170, 98304, 512),
-    // The host's memory.
+    // Shared memory with the host.
     shared("agx-xavier-16gb", "Xavier", Mib(15692), 72, 8, 512, 256),
     shared("xavier-nx", "Xavier", Mib(7764), 72, 6, 512, 256),
     shared("orin-nano", "Orin", Mib(7546), 87, 8, 2048, 128),
@@ -110,7 +111,7 @@ pub const GPUS: &[Gpu] = &[
     shared("gb10", "NVIDIA GB10", Mib(122_570), 121, 48, 24576, 256),
 ];
 
-/// A GPU with memory of its own.
+/// A GPU with dedicated memory.
 const fn own(
     name: &'static str,
     full: &'static str,
@@ -126,7 +127,7 @@ const fn own(
     Gpu { name, full, total_bytes, printed, capability, multiprocessors, l2_bytes, bus_bits, integrated }
 }
 
-/// A GPU that uses the host's memory.
+/// A GPU that shares the host's memory.
 const fn shared(
     name: &'static str,
     full: &'static str,
@@ -144,7 +145,7 @@ mod tests {
     use super::super::find;
     use super::*;
 
-    /// `--gpu NAME` means the same bytes from release to release.
+    /// `--gpu NAME` stands for the same number of bytes in every release.
     #[test]
     fn totals_stay_what_they_were() {
         for (name, bytes) in [
@@ -175,7 +176,7 @@ mod tests {
     fn every_row_is_plausible() {
         assert!(GPUS.len() >= 45);
         for gpu in GPUS {
-            // Those to which the limits in `gpu.rs` were held.
+            // The capabilities for which the limits in `gpu.rs` were verified.
             const KNOWN: [u32; 15] = [60, 61, 70, 72, 75, 80, 86, 87, 89, 90, 100, 103, 110, 120, 121];
             assert!(KNOWN.contains(&gpu.capability), "{gpu:?}");
             assert!((6..=192).contains(&gpu.multiprocessors), "{gpu:?}");

@@ -22,7 +22,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
         bail!("only one of FILE and --baseline can be standard input");
     }
     if args.json && args.junit.as_deref().is_some_and(is_stream) {
-        bail!("--json: standard output is that of --junit; name a file there");
+        bail!("--json: standard output is already used by --junit; give --junit a file name");
     }
     let recording = input::read(&args.file, args.reading.options())?;
     let name = input::name(&args.file);
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     Ok(if kept { Found::Nothing } else { Found::Something })
 }
 
-/// Writes the verdicts in the forms asked for.
+/// Writes the verdicts in the requested formats.
 fn write(args: &CheckArgs, answers: &CheckAnswers<'_>) -> anyhow::Result<()> {
     let options = |width| TextOptions { width, top: ROWS, full_stacks: false };
     let junit_to = args.junit.as_deref();
@@ -76,7 +76,7 @@ fn write(args: &CheckArgs, answers: &CheckAnswers<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// What the user asks for, in the order of the options.
+/// The budgets of the options, in the order of the options.
 fn budgets(args: &CheckArgs) -> Vec<Budget> {
     let growth = args.baseline.as_ref().map(|_| args.max_growth.unwrap_or(Growth::Bytes(0)));
     let asked = [

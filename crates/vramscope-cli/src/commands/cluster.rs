@@ -4,15 +4,15 @@ use crate::args::{FleetExecutorArgs, FleetSchedulerArgs};
 
 #[cfg(not(feature = "rollup"))]
 pub(crate) fn run_scheduler(_: &FleetSchedulerArgs) -> anyhow::Result<()> {
-    anyhow::bail!("this vramscope is no part of a cluster; {}", crate::ranks::WITH_ROLLUP)
+    anyhow::bail!("this build of vramscope has no cluster support; {}", crate::ranks::WITH_ROLLUP)
 }
 
 #[cfg(not(feature = "rollup"))]
 pub(crate) fn run_executor(_: &FleetExecutorArgs) -> anyhow::Result<()> {
-    anyhow::bail!("this vramscope is no part of a cluster; {}", crate::ranks::WITH_ROLLUP)
+    anyhow::bail!("this build of vramscope has no cluster support; {}", crate::ranks::WITH_ROLLUP)
 }
 
-/// What Ballista and our part of it warn of goes to stderr, a line each.
+/// Prints warnings of Ballista and of `vramscope-rollup` to stderr, one line each.
 #[cfg(feature = "rollup")]
 struct Warnings;
 
@@ -33,7 +33,7 @@ impl log::Log for Warnings {
 
 #[cfg(feature = "rollup")]
 fn say_warnings() {
-    // Where somebody logs already, they have them.
+    // A logger that is already installed gets them instead.
     if log::set_logger(&Warnings).is_ok() {
         log::set_max_level(log::LevelFilter::Warn);
     }

@@ -19,7 +19,7 @@ use crate::part_folder::PartFolder;
 use crate::ranks::{self, RankFiles};
 use crate::say::say;
 
-/// What was written, for `--json`.
+/// A summary of the written files, for `--json`.
 #[derive(Serialize)]
 struct DatasetJson {
     format: &'static str,
@@ -43,7 +43,7 @@ struct RankJson {
     unread_because: Option<String>,
 }
 
-/// Whether one path is to become a dataset.
+/// Whether the export of this one path is a dataset.
 pub(super) fn is_meant(args: &ExportArgs, path: &Path, output: Option<&Path>) -> bool {
     let text = path.to_string_lossy();
     let is_folder = |path: &Path| path.is_dir() || path.to_string_lossy().ends_with('/');
@@ -55,21 +55,23 @@ pub(super) fn is_meant(args: &ExportArgs, path: &Path, output: Option<&Path>) ->
 
 pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()> {
     let Some(folder) = output else {
-        bail!("recordings become a dataset, which is a folder: name it with --output");
+        bail!("several recordings are exported as a dataset, which is a folder: name it with --output");
     };
     if args.format != Some(FormatArg::Parquet) {
-        bail!("recordings become a dataset, which is --format parquet; other formats take one recording");
+        bail!(
+            "several recordings are exported as a dataset, which needs --format parquet; other formats take one recording"
+        );
     }
     if args.at.is_some() || args.device.is_some() {
         bail!(
-            "--at and --device are of one recording; a dataset holds all devices, and holders at their peaks"
+            "--at and --device apply to one recording; a dataset contains all devices, and holders at their peaks"
         );
     }
     let tables: &[TableArg] = if args.what.is_empty() { &[TableArg::Events] } else { &args.what };
     for table in tables {
         let there = folder.join(table.name());
         if there.exists() {
-            bail!("{}: is already there; remove it, or name another folder", there.display());
+            bail!("{}: already exists; remove it, or name another folder", there.display());
         }
     }
     let RankFiles { files, .. } = ranks::find(&args.files, args.rank.as_ref())?;
@@ -77,7 +79,7 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
     for part in PartFolder::others(folder) {
         let part = part.display();
         say(&format!(
-            "note: {part}: is of another export, which still runs or was killed; remove it if none runs"
+            "note: {part}: belongs to another export, which is running or was killed; if none is running, remove it"
         ));
     }
     part::watch_signals()?;
@@ -86,7 +88,7 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
     let mut dataset = Dataset { folder, unfinished, tables, written };
     let rows = dataset.write(&files, args)?;
     let unread = rows.iter().filter_map(|row| Some((&row.file, row.summary.as_ref().err()?)));
-    unread.clone().for_each(|(file, why)| say(&format!("note: {file}: {why}; it is left out")));
+    unread.clone().for_each(|(file, why)| say(&format!("note: {file}: {why}; this recording is left out")));
     if unread.count() == rows.len() {
         bail!("none of {} could be read", counted(rows.len() as u64, "recording"));
     }
@@ -94,13 +96,13 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
     if args.json { super::print_json(&dataset.json(rows)) } else { Ok(()) }
 }
 
-/// A dataset under way.
+/// A dataset that is being written.
 struct Dataset<'a> {
     folder: &'a Path,
-    /// Holds the tables until all of them are whole.
+    /// Holds the tables until all of them are complete.
     unfinished: PartFolder,
     tables: &'a [TableArg],
-    /// What was written of each table.
+    /// Bytes and rows written to each table.
     written: Vec<Written>,
 }
 
@@ -125,7 +127,7 @@ impl Dataset<'_> {
         Ok(rows)
     }
 
-    /// Where nothing but summaries is wanted, what is kept of recordings is enough.
+    /// Writes only summaries, which may come from the cache.
     fn write_summaries(&mut self, files: &[RankFile], args: &ExportArgs) -> anyhow::Result<Vec<RankRow>> {
         let reading = args.reading.options();
         let options = WorkOptions { jobs: 0, cache: true, reading, advice: ADVICE, store: ranks::store() };
@@ -135,7 +137,7 @@ impl Dataset<'_> {
         Ok(rows)
     }
 
-    /// Writes the parts of a rank: of a recording that could not be read, the summary that says why.
+    /// Writes the parts of a rank. A recording that could not be read gets only a summary, with the reason.
     fn write_rank(&mut self, recording: Option<&Recording>, row: &RankRow) -> anyhow::Result<()> {
         let frames = recording.map(|recording| Frames::of(&recording.trace));
         let part = Part { host: row.rank.host.as_deref(), file: &row.file };
@@ -165,7 +167,7 @@ impl Dataset<'_> {
         Ok(())
     }
 
-    /// Puts the tables where they belong.
+    /// Moves the complete tables to their final place.
     fn finish(&self) -> anyhow::Result<()> {
         let mut tables = self.tables.iter().map(|table| table.name());
         tables.try_for_each(|name| {
@@ -176,7 +178,7 @@ impl Dataset<'_> {
         })
     }
 
-    /// The part of a rank, to be written. Errors name the place that it will have.
+    /// Opens the part of a rank for writing. Errors name its final path.
     fn part(&self, what: TableArg, rank: u64) -> anyhow::Result<Output> {
         let name = Path::new(what.name()).join(format!("rank={rank}"));
         let (folder, will_be) = (self.unfinished.path().join(&name), self.folder.join(name));

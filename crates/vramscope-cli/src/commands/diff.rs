@@ -11,7 +11,7 @@ use crate::Found;
 use crate::advice::ADVICE;
 use crate::args::DiffArgs;
 
-/// Rows of what differs.
+/// Default rows of each list.
 const ROWS: usize = 10;
 
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
     Ok(if answers.is_same() { Found::Nothing } else { Found::Something })
 }
 
-/// Step number `step`, from 1.
+/// Step number `step`, counted from 1.
 fn step_of(history: &History, step: u32) -> Option<ComparedPart> {
     let steps = Steps::of(history, &Purposes::of(history)).steps;
     steps.get(step as usize - 1).map(ComparedPart::from)
@@ -57,7 +57,7 @@ fn step_of(history: &History, step: u32) -> Option<ComparedPart> {
 
 impl Open {
     /// # Errors
-    /// Where a device has fewer steps than `step`.
+    /// A device has fewer steps than `step`.
     fn has_step(&self, positions: &[usize], step: u32) -> anyhow::Result<()> {
         let trace = &self.recording.trace;
         for &position in positions {
@@ -65,7 +65,7 @@ impl Open {
             let steps = Steps::of(&history, &Purposes::of(&history)).steps.len();
             let device = trace.devices[position].device;
             match steps {
-                0 => bail!("{}: no steps were found on device {device}; leave --at-step out", self.name),
+                0 => bail!("{}: no steps were found on device {device}; omit --at-step", self.name),
                 _ if step as usize > steps => {
                     bail!("{}: device {device} has {steps} steps; there is no step {step}", self.name)
                 }
@@ -75,7 +75,7 @@ impl Open {
         Ok(())
     }
 
-    /// The positions of the devices asked for that were used.
+    /// The positions of the requested devices that were used.
     fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
         let trace = &self.recording.trace;
         let positions = devices(&self.name, trace, only)?;

@@ -13,7 +13,7 @@ use crate::args::ExportArgs;
 use crate::input;
 use crate::output::Output;
 
-/// What was written, for `--json`.
+/// A summary of the written file, for `--json`.
 #[derive(Serialize)]
 struct ExportJson {
     file: String,
@@ -70,42 +70,42 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The format asked for, or that of the output's name.
+/// The format from `--format`, or from the ending of the output's name.
 fn format(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<Format> {
     if let Some(format) = args.format {
         return Ok(format.into());
     }
     let known = || Format::ALL.map(Format::extension).join(" ");
     let Some(output) = output else {
-        bail!("name a format with --format, or a file with --output whose name ends in one of {}", known());
+        bail!("give a format with --format, or a file with --output whose name ends in one of {}", known());
     };
     let name = output.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
     match Format::of_file_name(&name) {
         Some(format) => Ok(format),
         None => {
-            bail!("{}: does not end in one of {}; name a format with --format", output.display(), known())
+            bail!("{}: does not end in one of {}; give a format with --format", output.display(), known())
         }
     }
 }
 
-/// Complains about options that do not go together, before anything is read.
+/// Checks that the options go together, before anything is read.
 fn check(args: &ExportArgs, format: Format, output: Option<&Path>) -> anyhow::Result<()> {
     let name = format.name();
     if args.at.is_some() && !format.shows_a_moment() {
-        bail!("--at chooses the moment of pprof, folded and flamegraph; {name} holds the whole recording");
+        bail!("--at applies to pprof, folded and flamegraph; {name} contains the whole recording");
     }
     if !args.what.is_empty() && !format.is_table() {
-        bail!("--what chooses the table of csv and parquet; {name} is none");
+        bail!("--what applies to csv and parquet; {name} has no tables");
     }
     if args.rank.is_some() {
-        bail!("--rank tells the ranks of a dataset, and this is one recording");
+        bail!("--rank applies to datasets; this is one recording");
     }
     if args.json && output.is_none() {
-        bail!("--json says what was written: name a file with --output");
+        bail!("--json prints a summary of the written file: name the file with --output");
     }
     if output.is_none() && format.is_binary() && super::stdout().is_terminal() {
         bail!(
-            "{name} is not for a terminal: name a file with --output, as in `-o out{}`, or use a pipe",
+            "{name} is a binary format: write it to a file, as `--output out{}`, or to a pipe",
             format.extension()
         );
     }

@@ -26,7 +26,7 @@ use crate::say::say;
 
 pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     if args.json && args.junit.as_deref().is_some_and(is_stream) {
-        bail!("--json: standard output is that of --junit; name a file there");
+        bail!("--json: standard output is already used by --junit; give --junit a file name");
     }
     let RankFiles { files, rule, mut notes } = ranks::find(&args.paths, args.rank.as_ref())?;
     if !args.no_cache {
@@ -53,12 +53,12 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     Ok(if kept { Found::Nothing } else { Found::Something })
 }
 
-/// The paths, as they were given.
+/// The paths as given on the command line.
 fn paths(args: &FleetArgs) -> Vec<String> {
     args.paths.iter().map(|path| path.display().to_string()).collect()
 }
 
-/// The summaries, by whoever makes them.
+/// The summaries, made by a cluster or by this process.
 fn made(args: &FleetArgs, files: &[RankFile]) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
     match &args.cluster {
         Some(scheduler) => on_cluster(args, scheduler, files.to_vec()),
@@ -105,17 +105,17 @@ fn on_cluster(
 
 #[cfg(not(feature = "rollup"))]
 fn on_cluster(_: &FleetArgs, _: &str, _: Vec<RankFile>) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
-    bail!("--cluster: this vramscope asks no cluster; {}", ranks::WITH_ROLLUP)
+    bail!("--cluster: this build of vramscope has no cluster support; {}", ranks::WITH_ROLLUP)
 }
 
-/// Serves the page of all ranks. The browser loads it while the files are read.
+/// Serves the page of all ranks. The browser loads the page while the files are read.
 fn view(
     args: &FleetArgs,
     mut files: Vec<RankFile>,
     rule: &str,
     mut notes: Vec<String>,
 ) -> anyhow::Result<()> {
-    // As the ranks are told to the page.
+    // In the order of the page.
     files.sort_by(|a, b| a.rank.cmp(&b.rank));
     let library = Arc::new(Library::of_ranks());
     let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
@@ -130,14 +130,14 @@ fn view(
     let answer = ranks_answer(&answers)?;
     let reading = args.reading.options();
     let read_one = Box::new(move |position: usize| {
-        let file = files.get(position).ok_or("there is no such rank")?;
+        let file = files.get(position).ok_or("unknown rank")?;
         read(&file.place, reading, ranks::store())
     });
     library.know_ranks(JobFiles { answer, names, read: read_one });
     until_it_ends(serving)
 }
 
-/// Writes the answers in the forms asked for.
+/// Writes the answers in the requested formats.
 fn write(args: &FleetArgs, answers: &FleetAnswers<'_>, inputs: &[PathBuf]) -> anyhow::Result<()> {
     let junit_to = args.junit.as_deref();
     if let Some(path) = junit_to {

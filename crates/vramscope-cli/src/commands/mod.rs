@@ -1,4 +1,4 @@
-//! One file a subcommand.
+//! One file per subcommand.
 
 pub(crate) mod check;
 pub(crate) mod cluster;
@@ -33,21 +33,21 @@ use vramscope::trace::formats::{ReadOptions, Recording};
 use crate::input;
 use crate::say::{print_json, print_text};
 
-/// Columns where the output is not a terminal.
+/// Output width in columns if the output is not a terminal.
 const WIDTH: usize = 100;
 
-/// Columns to write in.
+/// Output width in columns.
 fn width() -> usize {
     let width = terminal_size_of(stdout()).map_or(WIDTH, |(Width(w), _)| w.into());
     width.clamp(60, 160)
 }
 
-#[expect(clippy::disallowed_methods, reason = "looked at, not written to")]
+#[expect(clippy::disallowed_methods, reason = "queried, not written to")]
 fn stdout() -> std::io::Stdout {
     std::io::stdout()
 }
 
-/// A recording that was read.
+/// A recording with its name and classified frames.
 struct Open {
     name: String,
     recording: Recording,
@@ -61,12 +61,12 @@ impl Open {
     }
 }
 
-/// Standard input or output.
+/// Whether the path means standard input or output.
 fn is_stream(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// The positions of the devices of a recording that the user asked for: one or all.
+/// The positions of the requested device, or of all devices.
 fn devices(name: &str, trace: &Trace, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
     let is_asked_for = |&position: &usize| only.is_none_or(|n| trace.devices[position].device == n);
     let devices: Vec<usize> = (0..trace.devices.len()).filter(is_asked_for).collect();
@@ -80,7 +80,7 @@ fn devices(name: &str, trace: &Trace, only: Option<i64>) -> anyhow::Result<Vec<u
     Ok(devices)
 }
 
-/// Complains where no device has as many events as `--at` asks for.
+/// Fails if no device has an event with the index of `--at`.
 fn check_event(name: &str, trace: &Trace, devices: &[usize], at: Option<usize>) -> anyhow::Result<()> {
     let longest = devices.iter().map(|&d| trace.devices[d].events.len()).max().unwrap_or(0);
     if let Some(at) = at.filter(|&at| at >= longest) {

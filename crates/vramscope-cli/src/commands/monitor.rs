@@ -20,14 +20,14 @@ use crate::Found;
 use crate::args::MonitorArgs;
 use crate::say::say;
 
-/// How often it is looked whether it is over.
+/// Interval of checks for the end.
 const PULSE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     if let Some(output) =
         args.output.as_deref().filter(|output| is_same_file(output, Path::new(&args.target)))
     {
-        bail!("{}: is the socket that is watched; name another file to write to", output.display());
+        bail!("{}: is the watched socket; write to another file", output.display());
     }
     let source = attach(args)?;
     let options = TrackerOptions {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        // The second one ends it at once, where the first waits for a source that hangs.
+        // The second signal ends the process at once, in case the first waits for a hanging source.
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .context("cannot wait for Ctrl-C")?;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     let tracker = MemoryTracker::start(source, options)?;
     tracker.add_alert_callback(Arc::new(|alert| say(&alert.to_string())));
     if tracker.is_running() && args.duration.is_none() {
-        say(&format!("watching {name}; Ctrl-C ends it"));
+        say(&format!("watching {name}; stop with Ctrl-C"));
     }
     let start = Instant::now();
     let ended = loop {
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     tracker.stop();
     let summary = MonitorJson::of(args, &name, ended, &tracker);
     for quantity in &summary.never_measured {
-        say(&format!("note: {quantity} was never measured, so it could raise no alert"));
+        say(&format!("note: {quantity} was never measured, so it raised no alert"));
     }
     if args.json {
         super::print_json(&summary)?;
@@ -86,28 +86,28 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
     }
     if let Some(error) = tracker.log_error() {
         let path = args.output.as_deref().unwrap_or(Path::new("")).display();
-        bail!("{path}: {error}: some of the log may be missing");
+        bail!("{path}: {error}: the log may be incomplete");
     }
     Ok(if tracker.statistics().alerts == 0 { Found::Nothing } else { Found::Something })
 }
 
-/// What is known of the target: what it serves, its host memory, what it has on a GPU.
+/// The sources of a target: its pool, its host memory, its GPU memory.
 fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
     let Ok(pid) = args.target.parse::<u32>() else {
         let path = Path::new(&args.target);
         if !path.metadata().is_ok_and(|metadata| metadata.file_type().is_socket()) {
-            bail!("{}: is neither a process's number nor a socket", args.target);
+            bail!("{}: is neither a process ID nor a socket", args.target);
         }
         return Ok(live::RemoteSource::connect(path)?);
     };
     let host = HostSource::of(pid).map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => anyhow!("there is no process {pid}"),
-        _ => anyhow!("process {pid} cannot be looked at: {e}"),
+        _ => anyhow!("cannot read the memory of process {pid}: {e}"),
     })?;
     let mut source: Arc<dyn MemorySource> = host;
     match on_gpu(args, pid) {
         Ok(gpu) => source = CombinedSource::new(source, gpu),
-        Err(why) => say(&format!("note: what it has on a GPU is not known: {why}")),
+        Err(why) => say(&format!("note: its GPU memory is unknown: {why}")),
     }
     match served_by(pid) {
         Some(pool) => Ok(CombinedSource::new(pool, source)),
@@ -115,7 +115,7 @@ fn attach(args: &MonitorArgs) -> anyhow::Result<Arc<dyn MemorySource>> {
     }
 }
 
-/// The source that a process serves in its user's folder; what is not so is said.
+/// The source that a process serves in its user's socket folder. Prints a note about other sources and failures.
 fn served_by(pid: u32) -> Option<Arc<live::RemoteSource>> {
     let sockets = live::sockets().unwrap_or_else(|e| {
         say(&format!("note: {e}"));
@@ -133,24 +133,27 @@ fn served_by(pid: u32) -> Option<Arc<live::RemoteSource>> {
             Ok(source) if found.is_none() => found = Some(source),
             Ok(other) => {
                 let name = &other.hello().source_name;
-                say(&format!("note: it also serves {name}, which is not watched: name {}", path.display()));
+                say(&format!(
+                    "note: the process also serves {name}, which is not watched; to watch it, name {}",
+                    path.display()
+                ));
             }
-            // A socket that an earlier process of that number left.
+            // A socket left by an earlier process with the same ID.
             Err(SourceError::Gone(_)) => {}
             Err(e) => {
                 silent = false;
-                say(&format!("note: what it serves is not known: {e}"));
+                say(&format!("note: cannot connect to the process: {e}"));
             }
         }
     }
     if found.is_none() && silent {
-        say("note: it serves no source of its own, so its pool cannot be seen (see LiveServer)");
+        say("note: the process serves no pool, so its pool is not visible (see LiveServer)");
     }
     found
 }
 
-/// The GPU that is named, or the only one on which the process is: CUDA and NVML number them each in its own way, so
-/// that of several nobody knows which one its pool is on.
+/// The GPU from `--device`, or the only GPU of the process. CUDA and NVML number GPUs differently, so with several GPUs it is unknown
+/// which one the pool uses.
 fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String> {
     let devices = nvml_devices().map_err(|e: SourceError| e.to_string())?;
     let used = devices.iter().filter(|d| d.processes.iter().any(|p| p.pid == pid));
@@ -158,29 +161,35 @@ fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String>
     let device = match (args.device, used.as_slice()) {
         (Some(device), _) | (None, &[device]) => device,
         (None, []) => {
-            return Err("NVML lists it on none; --device N watches all that is in use there".to_owned());
+            return Err(
+                "NVML lists the process on no GPU; use --device N to watch a GPU with all its processes"
+                    .to_owned(),
+            );
         }
         (None, several) => {
             let several: Vec<String> = several.iter().map(i32::to_string).collect();
-            return Err(format!("it is on several, {}: name one with --device", several.join(", ")));
+            return Err(format!(
+                "the process uses several GPUs, {}: choose one with --device",
+                several.join(", ")
+            ));
         }
     };
     NvmlSource::of_process(device, pid).map(|gpu| gpu as _).map_err(|e| e.to_string())
 }
 
-/// Why it ended.
+/// Why the watch ended.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Ended {
-    /// What was watched is not there any more.
+    /// The target ended.
     Gone,
-    /// The time was over.
+    /// `--duration` elapsed.
     Duration,
     /// Ctrl-C.
     Interrupted,
 }
 
-/// What was seen.
+/// The summary of a watch.
 #[derive(Debug, Serialize)]
 struct MonitorJson {
     source: String,
@@ -189,12 +198,12 @@ struct MonitorJson {
     samples: u64,
     missed_ticks: u64,
     errors: u64,
-    /// Why the last of them had no answer.
+    /// The reason for the last error.
     last_error: Option<String>,
     high: Reading,
     high_is_exact: bool,
     alerts: Vec<String>,
-    /// Quantities of alerts that could not be raised.
+    /// Quantities whose alerts could not be raised, because they were never measured.
     never_measured: Vec<&'static str>,
     failed_requests: u64,
 }
@@ -214,7 +223,7 @@ impl MonitorJson {
             ended,
             samples,
             missed_ticks,
-            // The last one is that it is gone.
+            // The last error is the end of the target.
             errors: errors.saturating_sub(u64::from(matches!(ended, Ended::Gone))),
             last_error,
             high,
@@ -228,22 +237,22 @@ impl MonitorJson {
     fn text(&self) -> String {
         let how = match self.ended {
             Ended::Gone => "has ended",
-            Ended::Duration => "was watched for the time asked",
+            Ended::Duration => "was watched for the requested time",
             Ended::Interrupted => "was watched until now",
         };
         let mut text = format!("{} {how}: {} samples", self.source, count(self.samples));
         if self.missed_ticks > 0 {
-            text += &format!(", {} ticks left out", count(self.missed_ticks));
+            text += &format!(", {} samples missed", count(self.missed_ticks));
         }
         if let Some(output) = &self.output {
             text += &format!(", in {output}");
         }
         text.push('\n');
         if let Some(why) = &self.last_error {
-            let looks = if self.errors == 1 { "look was" } else { "looks were" };
-            text += &format!("  {} {looks} not answered; the last: {why}\n", count(self.errors));
+            let looks = if self.errors == 1 { "sample" } else { "samples" };
+            text += &format!("  {} {looks} failed; the last: {why}\n", count(self.errors));
         }
-        // Only a pool sees what is between two looks, and only what is its own.
+        // Only a pool reports peaks between two samples, and only of its own bytes.
         let high = &self.high;
         for (what, value, exact) in [
             ("requested", high.requested, self.high_is_exact),
@@ -251,16 +260,16 @@ impl MonitorJson {
             ("active", high.active, self.high_is_exact),
             ("reserved", high.reserved, self.high_is_exact),
             ("device used", high.device_used, false),
-            ("of the process", high.process_used, false),
+            ("process used", high.process_used, false),
             ("host memory", high.cpu, false),
         ] {
             if let Some(value) = value {
-                let highest = if exact { "highest" } else { "highest seen" };
+                let highest = if exact { "peak" } else { "peak of samples" };
                 text += &format!("  {what:<16}{:>12}  {highest}\n", bytes(value));
             }
         }
         if self.failed_requests > 0 {
-            text += &format!("  {} requests failed for want of memory\n", count(self.failed_requests));
+            text += &format!("  {} requests ran out of memory\n", count(self.failed_requests));
         }
         for alert in &self.alerts {
             text += &format!("  {alert}\n");

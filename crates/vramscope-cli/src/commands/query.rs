@@ -2,7 +2,7 @@
 
 #[cfg(not(feature = "rollup"))]
 pub(crate) fn run(_: &crate::args::QueryArgs) -> anyhow::Result<()> {
-    anyhow::bail!("this vramscope answers no SQL; {}", crate::ranks::WITH_ROLLUP)
+    anyhow::bail!("this build of vramscope has no SQL support; {}", crate::ranks::WITH_ROLLUP)
 }
 
 #[cfg(feature = "rollup")]
@@ -27,9 +27,7 @@ mod with_rollup {
         let output = args.output.as_deref().filter(|&o| o != Path::new("-"));
         let format = format(args, output);
         if output.is_none() && format == Format::Parquet && super::super::stdout().is_terminal() {
-            bail!(
-                "parquet is not for a terminal: name a file with --output, as in `-o out.parquet`, or use a pipe"
-            );
+            bail!("parquet is a binary format: write it to a file, as `--output out.parquet`, or to a pipe");
         }
         let RankFiles { files, .. } = ranks::find(&args.paths, args.rank.as_ref())?;
         let count = files.len();
@@ -54,11 +52,11 @@ mod with_rollup {
         out.finish()?;
         notes.iter().for_each(|note| say(&format!("note: {note}")));
         for (file, why) in &broken {
-            say(&format!("note: {file}: {why}; left out of all tables but summary"));
+            say(&format!("note: {file}: {why}; this recording appears only in the table summary"));
         }
         if is_cut {
             say(&format!(
-                "note: there are more rows than these {MOST_SHOWN}: --format csv, json or parquet has all"
+                "note: only the first {MOST_SHOWN} rows are shown; --format csv, json or parquet prints all"
             ));
         }
         if broken.len() == count {
@@ -67,7 +65,7 @@ mod with_rollup {
         Ok(())
     }
 
-    /// The format asked for, or that of the output's name.
+    /// The format from the options, or from the ending of the output's name.
     fn format(args: &QueryArgs, output: Option<&Path>) -> Format {
         if args.json {
             return Format::Json;

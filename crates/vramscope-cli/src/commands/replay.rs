@@ -18,13 +18,13 @@ use crate::progress::{PATIENCE, is_watched};
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     let capacity = args.capacity.or(args.gpu).map(|total| Capacity { total, overhead: args.overhead });
     if capacity.is_some_and(|c| c.total == 0) {
-        bail!("--capacity 0 is no device");
+        bail!("--capacity 0: a device needs memory");
     }
     if let Some(c) = capacity.filter(|c| c.overhead >= c.total) {
         bail!("--overhead {} leaves nothing of a device of {} bytes", c.overhead, c.total);
     }
     if args.overhead > 0 && capacity.is_none() && !args.find_capacity {
-        bail!("--overhead is part of a device: name its size with --capacity or --gpu");
+        bail!("--overhead is a part of the device memory: set the device size with --capacity or --gpu");
     }
     let recording = input::read(&args.file, args.reading.options())?;
     let name = input::name(&args.file);
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
     Ok(found)
 }
 
-/// The settings to replay under, as PyTorch would take them.
+/// The settings to replay under, parsed as PyTorch does.
 fn settings(args: &ReplayArgs, trace: &Trace) -> anyhow::Result<ReplayOptions> {
     let release = args.torch.unwrap_or_else(|| trace.shown_release());
     let setting = match &args.conf {
@@ -77,7 +77,7 @@ fn settings(args: &ReplayArgs, trace: &Trace) -> anyhow::Result<ReplayOptions> {
     Ok(ReplayOptions { release: args.torch, setting, sweep, find_capacity, ..ReplayOptions::default() })
 }
 
-/// What was asked for fits: of a sweep, any of it.
+/// Whether the requested replay fits; for a sweep, whether any setting fits.
 fn fits(device: &DeviceReplay, options: &ReplayOptions) -> bool {
     match &device.smallest {
         Some((_, outcome)) => outcome.fits(),
@@ -92,7 +92,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// One more replay is done.
+    /// Counts one more replay.
     fn step(&self) {
         if self.started.elapsed() > PATIENCE && is_watched() {
             self.bar.get_or_init(bar).inc(1);

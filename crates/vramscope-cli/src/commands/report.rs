@@ -22,7 +22,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The report on a log of samples.
+/// Reports a log of samples.
 fn of_samples(args: &ReportArgs, log: &SampleLog, compression: Compression) -> anyhow::Result<()> {
     let name = input::name(&args.file);
     let asked = [
@@ -32,7 +32,7 @@ fn of_samples(args: &ReportArgs, log: &SampleLog, compression: Compression) -> a
         (args.full_stacks, "--full-stacks"),
     ];
     if let Some((_, option)) = asked.iter().find(|(is_asked, _)| *is_asked) {
-        bail!("{name}: {option} asks for allocations, and a log of samples knows none; give a recording");
+        bail!("{name}: {option} needs allocations, which a log of samples does not have; give a recording");
     }
     let is_asked_for = |series: &&Series| args.device.is_none_or(|device| series.device == Some(device));
     let answers = SampleAnswers {
@@ -45,7 +45,7 @@ fn of_samples(args: &ReportArgs, log: &SampleLog, compression: Compression) -> a
         let known: BTreeSet<String> =
             log.series.iter().filter_map(|s| s.device).map(|device| device.to_string()).collect();
         if known.is_empty() {
-            bail!("{name}: does not say of which device its samples are; leave --device out");
+            bail!("{name}: the log does not contain device numbers; omit --device");
         }
         let known: Vec<String> = known.into_iter().collect();
         bail!("{name}: has no samples of device {device}; it has {}", known.join(", "));
@@ -87,7 +87,7 @@ fn of_recording(args: &ReportArgs, recording: &Recording) -> anyhow::Result<()> 
     super::print_text(&report(&answers, text_options(args)))
 }
 
-/// The report on a range of events.
+/// Reports a range of events.
 fn of_span(
     args: &ReportArgs,
     recording: &Recording,

@@ -22,13 +22,13 @@ pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Writes one page with everything in it.
+/// Writes one self-contained page.
 fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
     if args.files.is_empty() {
-        bail!("--html: name at least one recording");
+        bail!("--html: give at least one recording");
     }
     if args.json && out == Path::new("-") {
-        bail!("--json: standard output is the page's");
+        bail!("--json: standard output is already used by the page");
     }
     let recordings = args
         .files
@@ -51,9 +51,9 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves the page. The browser loads it while the files are read.
+/// Serves the page. The browser loads the page while the files are read.
 fn serve(args: &ViewArgs) -> anyhow::Result<()> {
-    // Before a browser opens.
+    // Checks the files before a browser opens.
     for file in args.files.iter().filter(|f| *f != Path::new("-")) {
         fs::metadata(file).with_context(|| input::name(file))?;
     }
@@ -62,24 +62,24 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     let serving = begin(how, &library)?;
     for file in &args.files {
         let (name, recording) = read(file, args.reading.options())?;
-        library.add(OpenFile::open(name, recording).context("no thread to answer on")?);
+        library.add(OpenFile::open(name, recording).context("cannot start a thread for answers")?);
     }
     library.complete();
     until_it_ends(serving)
 }
 
-/// How a page is served.
+/// Options for serving a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Serve {
-    /// The port; 0 is any free one.
+    /// The port; 0 chooses a free one.
     pub(super) port: u16,
-    /// No browser is opened.
+    /// Whether to open no browser.
     pub(super) no_open: bool,
-    /// The address is told as JSON.
+    /// Whether to print the address as JSON.
     pub(super) json: bool,
 }
 
-/// Serves `library` from now on, tells the address, and opens a browser.
+/// Starts to serve `library`, prints the address, and opens a browser.
 pub(super) fn begin(how: Serve, library: &Arc<Library>) -> anyhow::Result<Serving> {
     let server = Server::bind(how.port).with_context(|| format!("port {}", how.port))?;
     let url = server.url();
@@ -91,12 +91,12 @@ pub(super) fn begin(how: Serve, library: &Arc<Library>) -> anyhow::Result<Servin
         super::print_text(&format!("{url}\n"))?;
     }
     if !how.no_open && open::that_detached(&url).is_err() {
-        say("note: no browser could be started; open the address above in one");
+        say("note: no browser could be started; open the address above in a browser");
     }
     Ok(serving)
 }
 
-/// A server that serves.
+/// The thread of a running server.
 type Serving = JoinHandle<io::Result<()>>;
 
 pub(super) fn until_it_ends(serving: Serving) -> anyhow::Result<()> {

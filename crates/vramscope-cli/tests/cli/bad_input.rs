@@ -6,7 +6,7 @@ use insta_cmd::assert_cmd_snapshot;
 
 use crate::{root, vramscope};
 
-/// Runs `report` on a file of these bytes.
+/// Runs `report` on a file with these bytes.
 fn report_on(name: &str, bytes: &[u8]) -> std::process::Command {
     let directory = tempfile::tempdir().unwrap().keep();
     std::fs::write(directory.join(name), bytes).unwrap();
@@ -83,7 +83,7 @@ fn no_permission() {
     let file = directory.path().join("secret.pickle");
     std::fs::write(&file, b"\x80\x04").unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
-    // The administrator may read anything; another user is borrowed, who must reach the program and the file.
+    // root can read every file, so another user runs the command and must have access to the program and the file.
     let program = directory.path().join("vramscope");
     std::fs::copy(env!("CARGO_BIN_EXE_vramscope"), &program).unwrap();
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -107,7 +107,7 @@ fn a_value_of_the_wrong_kind() {
     assert_cmd_snapshot!(report_on("cut.json", text.as_bytes()));
 }
 
-/// xorshift: the same offsets each time.
+/// xorshift: the same offsets in every run.
 fn offsets(length: usize, count: usize) -> Vec<usize> {
     let mut x = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = || {
@@ -123,7 +123,7 @@ fn offsets(length: usize, count: usize) -> Vec<usize> {
 fn truncation_at_any_of_1000_offsets() {
     let whole = std::fs::read(root().join("examples/oom.pickle")).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    // Starting a process a thousand times is slow; the reader is the same.
+    // Starting a process a thousand times is slow, so this calls the reader directly.
     for (i, offset) in offsets(whole.len() - 2, 1000).into_iter().enumerate() {
         let length = offset + 2;
         let expected = |message: &str| {
@@ -146,7 +146,7 @@ fn truncation_at_any_of_1000_offsets() {
     }
 }
 
-/// Peak memory stays within a small multiple of the file, whatever the file does.
+/// Peak memory stays within a small multiple of the file size, for any contents.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_stays_bounded() {
@@ -180,7 +180,7 @@ fn memory_stays_bounded() {
     }
 }
 
-/// A gibibyte of zeros in a string of JSON.
+/// A gibibyte of zeros in a JSON string.
 #[cfg(target_os = "linux")]
 fn zstd_zeros() -> Vec<u8> {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
@@ -192,7 +192,7 @@ fn zstd_zeros() -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Exit code and highest resident bytes of a report on `file`, by the kernel's own account.
+/// Exit code and peak resident bytes of a report on `file`, measured by the kernel.
 #[cfg(target_os = "linux")]
 fn peak_memory(file: &Path) -> (i32, usize) {
     let script = r#"
@@ -224,7 +224,7 @@ fn what_expands_beyond_reason_is_read_where_the_user_says_so() {
     let refused = info(&[]);
     assert_eq!(refused.status.code(), Some(2));
     let error = String::from_utf8(refused.stderr).unwrap();
-    assert!(error.contains("further than recordings do") && error.ends_with("--max-expanded\n"), "{error}");
+    assert!(error.contains("more than any recording does") && error.ends_with("--max-expanded\n"), "{error}");
     assert_eq!(info(&["--max-expanded", "10MiB"]).status.code(), Some(2));
     for limit in ["64MiB", "unlimited"] {
         assert!(info(&["--max-expanded", limit]).status.success(), "{limit}");

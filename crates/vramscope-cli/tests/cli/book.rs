@@ -1,4 +1,4 @@
-//! The commands that the README, the book and the READMEs of the crates show, run as they stand there.
+//! Runs the commands in the README, the book and the READMEs of the crates as they are written there.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,8 +11,7 @@ use vramscope_testing::fleet::{Plan, base};
 
 use crate::{root, run};
 
-/// A folder with what the pages take for granted: the committed recordings, also under the names that a reader would give
-/// to recordings of their own.
+/// A folder with the files that the pages assume: the committed recordings, also under the names of a reader's recordings.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let examples = folder.path().join("examples");
@@ -35,7 +34,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// A line for the shell, in the folder, with the built command in the path.
+/// A shell command line, in the folder, with the built command in the path.
 fn shell(line: &str, folder: &Path) -> Command {
     let built = Path::new(env!("CARGO_BIN_EXE_vramscope")).parent().unwrap();
     let path = std::env::join_paths(
@@ -43,15 +42,15 @@ fn shell(line: &str, folder: &Path) -> Command {
     );
     let mut command = Command::new("bash");
     command.args(["-o", "pipefail", "-c", line]).current_dir(folder).env("PATH", path.unwrap());
-    // Nobody's programs but this test's are looked at, and outputs are as wide as on the page.
+    // Only this test's programs are visible, and outputs have the width of the page.
     command.env("XDG_RUNTIME_DIR", folder).env("TMPDIR", folder).env("XDG_CACHE_HOME", folder.join("cache"));
     command.env("NO_COLOR", "1").env_remove("COLUMNS");
     command.stdin(Stdio::null());
     command
 }
 
-/// Runs a line of a page. What would go on for ever is ended: a server, once it has said its address; a screen, by one look; a
-/// log, after a moment. `None` for a line that is checked in another way.
+/// Runs a line of a page. Endless commands are stopped: a server after it printed its address, a screen after one sample, a log after a
+/// moment. `None` for a line that is checked elsewhere.
 fn output(line: &str, folder: &Path) -> Option<Output> {
     let line = line.split(" #").next().unwrap().trim();
     let line = line.replace("cargo run --release -- ", "vramscope ");
@@ -88,7 +87,7 @@ fn output(line: &str, folder: &Path) -> Option<Output> {
     Some(shell(&line, folder).output().unwrap())
 }
 
-/// The lines of a block, with those that end in a backslash joined.
+/// The lines of a block, joined after a backslash at the line end.
 fn commands(fence: &Fence) -> Vec<String> {
     let text = fence.lines.join("\n").replace("\\\n", "");
     text.lines()
@@ -98,7 +97,7 @@ fn commands(fence: &Fence) -> Vec<String> {
         .collect()
 }
 
-/// Each command of every page is run. Where a block of output follows, its lines stand in what was printed, one after the other.
+/// Runs each command of every page. The lines of a following output block must occur in the output, in sequence.
 #[test]
 fn commands_do_what_their_page_says() {
     let folder = folder();
@@ -117,7 +116,7 @@ fn commands_do_what_their_page_says() {
             for command in &commands {
                 let Some(output) = output(command, folder.path()) else { continue };
                 let place = format!("{page}:{}: {command}", fence.line);
-                // 1 is an answer of these: out of memory, a budget that is exceeded, a difference, an alert.
+                // Exit code 1 is a finding of these commands: out of memory, an exceeded budget, a difference, an alert.
                 let answers = [
                     "vramscope replay",
                     "vramscope check",
@@ -147,13 +146,13 @@ fn commands_do_what_their_page_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// All that no test here runs, and what it needs. The browser tests build the site.
+/// Lists all examples that no test here runs, and what they need. The browser tests build the site.
 #[test]
 fn what_is_not_run_is_listed() {
     let mut list = String::new();
     for fence in pages().iter().flat_map(|page| fences(page)) {
-        // The Python package's own tests run what its pages show, where there is what it needs, and `./test --rollup` what needs
-        // DataFusion.
+    // The Python package's tests run the examples of its pages if their requirements are installed; `./test --rollup` runs those
+    // that need DataFusion.
         let is_run_elsewhere = fence.page.starts_with("docs/python") || fence.needs() == Some("rollup");
         if let Some(needs) = fence.needs().filter(|_| !is_run_elsewhere) {
             list += &format!("{} needs {needs}: {}\n", fence.page, fence.lines[0]);
@@ -180,11 +179,12 @@ fn what_is_not_run_is_listed() {
     docs/query.md needs store: vramscope fleet s3://runs/2026-11-21/
     docs/query.md needs cluster: vramscope fleet-scheduler --listen 0.0.0.0:50050                                          # on one machine
     docs/report.md needs torch: import torch
+    docs/tutorial.md needs torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py
     docs/view.md needs node: npm --prefix viewer ci
     ");
 }
 
-/// Every option of every command is in the book.
+/// The book describes every option of every command.
 #[test]
 fn every_option_has_its_place_in_the_book() {
     let mut missing = Vec::new();

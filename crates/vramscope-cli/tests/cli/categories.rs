@@ -1,4 +1,4 @@
-//! What memory was for, told of recordings of real PyTorch: held to exact tags, and looked at as tables.
+//! Categories of recordings of real PyTorch, compared with exact tags and shown as tables.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::data::{data, recordings};
 use crate::{json, run};
 
-/// Of the allocations of `alloc` events, by the number of the event, what each was for as the program itself noted it.
+/// The category that the program itself recorded for each allocation, by the index of its `alloc` event.
 fn noted(tags: &Path) -> BTreeMap<u64, String> {
     let tags: Value = serde_json::from_slice(&std::fs::read(tags).unwrap()).unwrap();
     let pairs = tags["allocations"].as_array().unwrap().iter();
     pairs.map(|pair| (pair[0].as_u64().unwrap(), pair[1].as_str().unwrap().to_owned())).collect()
 }
 
-/// The classes that are compared: a buffer is a parameter, an input an activation, and what has no other role is temporary.
+/// The compared classes: a buffer counts as parameter, an input as activation, and everything without another role as temporary.
 fn class(category: &str) -> &str {
     match category {
         "buffer" => "parameter",
@@ -26,8 +26,8 @@ fn class(category: &str) -> &str {
     }
 }
 
-/// Of the bytes that are live after event `last` how many are of each class, as the program noted it. The table of allocations tells
-/// what is live: it has no part in telling what it is for.
+/// The live bytes after event `last` by class, as the program recorded them. Lifetimes come from the table of allocations, which does not
+/// depend on categories.
 fn noted_at(file: &str, last: u64, noted: &BTreeMap<u64, String>) -> BTreeMap<String, u64> {
     let table = run(&["export", file, "--format", "csv", "--what", "allocations", "-o", "-"]);
     let mut rows = csv::Reader::from_reader(table.stdout.as_slice());
@@ -73,7 +73,7 @@ fn categories_are_those_that_programs_noted() {
     assert!(told.iter().all(|&(_, wrong)| wrong < 0.02), "{told:?}");
 }
 
-/// The categories at the peak, the largest first, and the steps.
+/// The categories at the peak, largest first, and the steps.
 fn row(file: &Path) -> String {
     let report = json(&["report", file.to_str().unwrap()]);
     let mut rows = String::new();
@@ -113,7 +113,7 @@ fn a_table_of_real_recordings() {
 #[test]
 fn a_table_of_recordings_on_phantom_gpus() {
     let Some(data) = data() else { return };
-    // The programs are the same under every setting and every release.
+    // The programs are the same for all settings and releases.
     let files = recordings(&data.join("phantom"));
     let is_one = |file: &&std::path::PathBuf| file.to_string_lossy().contains("torch2.11-default");
     let rows: String = files.iter().filter(is_one).map(|file| row(file)).collect();

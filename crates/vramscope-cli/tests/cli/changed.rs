@@ -1,10 +1,10 @@
-//! `vramscope diff` of recordings of real PyTorch that differ by one known change: `diff/record.sh` made them.
+//! `vramscope diff` of recordings of real PyTorch that differ by one known change, made by `diff/record.sh`.
 
 use serde_json::Value;
 
 use crate::{root, run};
 
-/// What `vramscope diff --json` says of the device of two recordings.
+/// The device in `vramscope diff --json` of two recordings.
 fn difference(a: &str, b: &str) -> Value {
     let file = |name: &str| {
         let path = root().join(format!("crates/vramscope-cli/tests/cli/diff/{name}.pickle.zst"));
@@ -19,13 +19,13 @@ fn amount(of: &Value) -> (u64, u64) {
     (of["a"].as_u64().unwrap(), of["b"].as_u64().unwrap())
 }
 
-/// Asks of recordings with and without tags, and with stacks of Python alone and with those of C++, too.
+/// Runs a check on recordings with and without tags, with Python stacks only and with C++ stacks.
 fn each_kind(change: &str, is_named_first: impl Fn(&Value, &Value)) {
     for kind in ["tagged", "plain", "all"] {
         let device = difference(&format!("{kind}-base"), &format!("{kind}-{change}"));
         let first = &device["what_changed"][0];
         is_named_first(first, &device);
-        // What was found adds up to all that differs.
+        // The findings sum to the total difference.
         let found = device["what_changed"].as_array().unwrap().iter().filter(|of| of["kind"] != "unused");
         let found: i64 = found.map(|of| of["difference_bytes"].as_i64().unwrap()).sum();
         let (a, b) = amount(&device["allocated_bytes"]);
@@ -35,7 +35,7 @@ fn each_kind(change: &str, is_named_first: impl Fn(&Value, &Value)) {
     }
 }
 
-/// The first finding is most of what differs.
+/// The first finding explains most of the difference.
 fn is_most(first: &Value, device: &Value) {
     let (a, b) = amount(&device["allocated_bytes"]);
     let of = first["difference_bytes"].as_i64().unwrap();
@@ -57,7 +57,7 @@ fn checkpointing() {
     each_kind("checkpoint", |first, device| {
         assert_eq!(first["kind"], "recomputed");
         assert!(
-            first["text"].as_str().unwrap().starts_with("B runs parts of its forward pass again"),
+            first["text"].as_str().unwrap().starts_with("B recomputes parts of the forward pass"),
             "{first:#}"
         );
         is_most(first, device);
@@ -70,7 +70,7 @@ fn another_optimizer() {
         assert_eq!(first["kind"], "optimizer");
         assert!(first["text"].as_str().unwrap().contains("in B torch/optim/adam.py"), "{first:#}");
         is_most(first, device);
-        // Two states of 32 bits for each of the parameters, and a count of steps on the host.
+        // Two 32-bit states for each parameter, and a step count on the host.
         let state =
             device["categories"].as_array().unwrap().iter().find(|of| of["category"] == "optimizer_state");
         let parameters =
@@ -86,14 +86,14 @@ fn a_leak() {
         assert_eq!(first["kind"], "leak");
         let leaks = first["leaks"]["b"].as_array().unwrap();
         assert_eq!((first["leaks"]["a"].as_array().unwrap().len(), leaks.len()), (0, 1));
-        // One block of each of ten steps.
+        // One block for each of ten steps.
         assert_eq!(leaks[0]["kept"], 10, "{first:#}");
         assert!(leaks[0]["key"].as_str().unwrap().ends_with("forward"), "{first:#}");
         is_most(first, device);
     });
 }
 
-/// The program was edited between the two, so that its lines have moved.
+/// The program was edited between the recordings, so its lines have moved.
 #[test]
 fn a_larger_batch_of_an_edited_program() {
     let device = difference("tagged-base", "edited-batch");
@@ -116,7 +116,7 @@ fn one_step_of_each() {
         path.to_str().unwrap().to_owned()
     };
     let (a, b) = (file("plain-base"), file("plain-leak"));
-    // What a leak holds grows from step to step.
+        // The bytes of a leak grow from step to step.
     let grown = |step: &str| {
         let run = run(&["diff", &a, &b, "--json", "--at-step", step]);
         let answer: Value = serde_json::from_slice(&run.stdout).unwrap();

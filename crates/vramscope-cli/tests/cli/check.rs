@@ -1,4 +1,4 @@
-//! `vramscope check` as a user runs it.
+//! Runs `vramscope check` as a user does.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -25,7 +25,7 @@ fn answer(args: &[&str]) -> (i32, Value) {
     (code, serde_json::from_str(&out).unwrap())
 }
 
-/// A file `name` with a snapshot of these events of each device.
+/// A file `name` with a snapshot that has these events for each device.
 fn snapshot(folder: &Path, name: &str, devices: &[Vec<Value>]) -> String {
     let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": false});
     let snapshot = json!({"segments": [], "device_traces": devices, "allocator_settings": settings});
@@ -137,7 +137,7 @@ fn the_exit_code_says_whether_all_budgets_are_kept() {
     }
 }
 
-/// The budget is held against what `report` says, to the byte.
+/// The budget is compared with the exact bytes of `report`.
 #[test]
 fn peaks_are_those_of_the_report() {
     for file in [OOM, LEAK, TRAINING] {
@@ -202,10 +202,10 @@ fn devices_that_only_one_of_the_two_has_are_named() {
     assert_eq!(verdict["unknown_because"], "no_baseline");
     assert_eq!(
         verdict["text"],
-        "peak of allocated bytes on device 1: 1.00 KiB; its growth is not known, for the baseline has no device 1"
+        "peak of allocated bytes on device 1: 1.00 KiB; its growth is unknown, because the baseline has no device 1"
     );
     assert_eq!(answer["devices"][0]["verdicts"][0]["status"], "kept");
-    // The one device that both have.
+    // Only the device that both recordings have.
     assert_eq!(text(&[&two, "--baseline", &one, "--device", "0"]).0, 0);
     let (code, out, _) = text(&[&one, "--baseline", &two]);
     assert_eq!(code, 0);
@@ -222,14 +222,14 @@ fn a_recording_that_does_not_tell_is_not_passed() {
     let file = file.to_str().unwrap();
     let (code, out, _) = text(&[file, "--max-peak", "1MiB"]);
     assert_eq!(code, 1);
-    let found = "not known  peak of allocated bytes on device 0: not known, for no history was recorded; 512 B when the snapshot was taken, --max-peak 1.00 MiB\n";
+    let found = "unknown    peak of allocated bytes on device 0: unknown, because no history was recorded; 512 B when the snapshot was taken, --max-peak 1.00 MiB\n";
     assert!(out.contains(found), "{out}");
     assert!(out.contains("Call `torch.cuda.memory._record_memory_history()` before"), "{out}");
     let (code, answer) = answer(&[file, "--max-peak", "511"]);
     assert_eq!((code, &answer["devices"][0]["verdicts"][0]["status"]), (1, &json!("exceeded")));
 }
 
-/// A ring buffer of one event that held another before.
+/// A ring buffer with one event that dropped an earlier one.
 fn overflowed(folder: &Path, name: &str, bytes: u64) -> String {
     let file = folder.join(name);
     let snapshot = json!({
@@ -253,7 +253,7 @@ fn a_recording_that_lost_its_beginning_is_not_passed() {
     let verdict = &answer["devices"][0]["verdicts"][0];
     assert_eq!((code, &verdict["status"]), (1, &json!("unknown")));
     assert_eq!(verdict["unknown_because"], "events_dropped");
-    // What is left tells that a budget is exceeded.
+    // The remaining events show that a budget is exceeded.
     let (code, out, _) = text(&[&file, "--max-peak", "511"]);
     assert!(code == 1 && out.contains("exceeded   peak of allocated bytes"), "{out}");
 
@@ -272,10 +272,10 @@ fn growth_over_a_baseline_that_lost_its_beginning_is_not_known() {
     let (code, out, _) = text(&[&whole, "--baseline", &ring, "--max-growth", "0"]);
     assert_eq!(code, 1);
     let found =
-        "its growth is not known, for the ring buffer probably dropped the oldest events of the baseline\n";
+        "its growth is unknown, because the ring buffer probably dropped the oldest events of the baseline\n";
     assert!(out.contains(found), "{out}");
     assert!(out.contains("  Record the baseline again with a larger `max_entries`.\n"), "{out}");
-    // Its peak was 512 B or more: so far it may grow.
+    // The baseline's peak was at least 512 B, which sets the allowed growth.
     assert_eq!(text(&[&whole, "--baseline", &ring, "--max-growth", "512"]).0, 0);
 }
 
@@ -299,10 +299,10 @@ fn numbers_that_are_not_exact_are_marked() {
         device["notes"],
         json!(["The file names no allocator settings; PyTorch's defaults were assumed."])
     );
-    // Of the baseline, too.
+    // The same limitation of the baseline.
     let (_, out, _) = text(&[LEAK, "--baseline", file]);
     assert!(out.contains("above the baseline's 3.00 KiB (approximate)"), "{out}");
-    assert!(out.contains("  Of the baseline: The file names no allocator settings;"), "{out}");
+    assert!(out.contains("  Baseline: The file names no allocator settings;"), "{out}");
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn junit_as_another_reader_reads_it() {
     assert!(out.contains(message));
     assert!(failure.text().unwrap().contains("workloads.py:92 leak"), "{failure:?}");
 
-    // On standard output it stands alone.
+    // On standard output it replaces the text.
     let (code, alone, _) = text(&[&args[..], &["--junit", "-"]].concat());
     assert_eq!((code, alone), (1, xml));
 }
@@ -353,10 +353,10 @@ fn what_nobody_can_tell_is_an_error_in_junit() {
     let document = roxmltree::Document::parse(&xml).unwrap();
     let errors: Vec<_> = document.descendants().filter(|n| n.has_tag_name("error")).collect();
     assert_eq!(errors.len(), 2, "{xml}");
-    assert!(errors[0].attribute("message").unwrap().ends_with("for the baseline has no device 1"), "{xml}");
+    assert!(errors[0].attribute("message").unwrap().ends_with("because the baseline has no device 1"), "{xml}");
 }
 
-/// Names may hold anything, and XML may not.
+/// Names may contain characters that XML does not allow.
 #[test]
 fn names_from_a_file_are_text_in_junit() {
     let folder = tempfile::tempdir().unwrap();
@@ -373,7 +373,7 @@ fn names_from_a_file_are_text_in_junit() {
     assert!(xml.chars().all(plain), "{xml:?}");
 }
 
-/// A gate must not open because nobody listens.
+/// A closed pipe never changes the exit code.
 #[test]
 fn a_reader_that_leaves_early_changes_no_verdict() {
     let mut command = vramscope(&["check", OOM, "--max-peak", "1GiB", "--json"]);
@@ -391,17 +391,17 @@ fn what_cannot_be_asked_is_refused() {
         (vec![OOM, "--max-peak", "24X"], "a size is a number of bytes or has a unit, such as 24GiB or 512MB"),
         (vec![OOM, "--max-peak", "-5"], "a size is a number"),
         (vec![OOM, "--max-reserved", "much"], "a size is a number"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "lots"], "or it is a part, as 5%"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "-1%"], "a part is as 5% or 2.5%"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "NaN%"], "a part is as 5% or 2.5%"),
-        (vec![OOM, "--baseline", LEAK, "--max-growth", "%"], "a part is as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "lots"], "or give a percentage, as 5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "-1%"], "expected a percentage, as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "NaN%"], "expected a percentage, as 5% or 2.5%"),
+        (vec![OOM, "--baseline", LEAK, "--max-growth", "%"], "expected a percentage, as 5% or 2.5%"),
         (vec![OOM, "--max-growth", "0"], "--baseline <OLD>"),
         (vec![OOM, "--baseline", "examples/none.pickle"], "examples/none.pickle"),
         (vec![OOM, "--baseline", "README.md"], "README.md"),
         (vec!["-", "--baseline", "-"], "only one of FILE and --baseline can be standard input"),
-        (vec![OOM, "--max-peak", "1GiB", "--junit", "-", "--json"], "name a file there"),
+        (vec![OOM, "--max-peak", "1GiB", "--junit", "-", "--json"], "give --junit a file name"),
         (vec![OOM, "--max-peak", "1GiB", "--junit", "examples"], "is a directory"),
-        (vec![OOM, "--max-peak", "1GiB", "--junit", "none/memory.xml"], "there is no directory none"),
+        (vec![OOM, "--max-peak", "1GiB", "--junit", "none/memory.xml"], "the directory none does not exist"),
         (vec![OOM, "--max-peak", "1GiB", "--device", "3"], "has no device 3; it has 0"),
         (vec![&unused, "--max-peak", "1GiB"], "nothing was recorded on any device"),
         (vec![&unused, "--max-peak", "1GiB", "--device", "0"], "nothing was recorded on device 0"),

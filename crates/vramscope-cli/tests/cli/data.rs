@@ -1,4 +1,4 @@
-//! Larger recordings beside the checkout, where they are: real PyTorch's files and what its own counters said.
+//! Larger recordings next to the checkout, if present: files of real PyTorch with its counters.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ fn peaks_are_those_of_pytorchs_own_counters() {
     let mut exact = 0;
     for truth in truth.lines().map(|l| serde_json::from_str::<Value>(l).unwrap()) {
         let name = truth["file"].as_str().unwrap();
-        // These hold only part of the run.
+        // These recordings contain only part of the run.
         if ["late", "max-entries"].iter().any(|p| name.contains(p)) {
             continue;
         }
@@ -73,7 +73,7 @@ fn the_end_adds_up() {
         for (device, told) in trace.devices.iter().zip(report["devices"].as_array().unwrap()) {
             let sums =
                 |of: fn(&vramscope::trace::Segment) -> u64| device.segments.iter().map(of).sum::<u64>();
-            // The file's own sums, which our reader keeps and our report does not use.
+        // Sums stored in the file, which our reader keeps and our report does not use.
             assert_eq!(told["end_reserved_bytes"], sums(|s| s.total_size), "{}", file.display());
             assert_eq!(
                 told["end_allocated_bytes"],

@@ -1,4 +1,4 @@
-//! `vramscope export` of many recordings: a dataset that other programs open.
+//! `vramscope export` of several recordings: a dataset that other programs can open.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use vramscope_testing::fleet::{Plan, base};
 
 use crate::{json as json_of, root, run, vramscope};
 
-/// A folder with eight ranks, of which three are broken.
+/// A folder with eight ranks, three of them broken.
 fn fleet() -> (tempfile::TempDir, Plan) {
     let folder = tempfile::tempdir().unwrap();
     let plan = Plan::new(8, 7);
@@ -22,7 +22,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// What was said on stderr, and the exit code.
+/// The messages on stderr, and the exit code.
 fn refused(args: &[&str]) -> (String, i32) {
     let output = run(args);
     (String::from_utf8(output.stderr).unwrap(), output.status.code().unwrap())
@@ -30,7 +30,7 @@ fn refused(args: &[&str]) -> (String, i32) {
 
 const ALL: &str = "events,allocations,segments,holders,summary";
 
-/// What the report says of each rank is in the dataset, to every library that reads it.
+/// Every library reads the numbers of each rank's report from the dataset.
 #[test]
 fn a_dataset_is_opened_by_pyarrow_duckdb_and_polars() {
     let (folder, plan) = fleet();
@@ -80,7 +80,7 @@ fn a_dataset_is_opened_by_pyarrow_duckdb_and_polars() {
     }
 }
 
-/// What the book shows for DuckDB and polars runs where it says; Spark is not tried.
+/// Runs the book's examples for DuckDB and polars; Spark is not tested.
 #[test]
 fn recipes_of_the_book_run() {
     let (folder, _) = fleet();
@@ -103,7 +103,7 @@ fn recipes_of_the_book_run() {
     }
 }
 
-/// Where nothing but summaries is asked for, those that are kept are enough; the rows are the same.
+/// An export of only summaries uses cached summaries; the rows are the same.
 #[test]
 fn summaries_alone_are_those_of_the_whole() {
     let (folder, _) = fleet();
@@ -127,19 +127,19 @@ fn what_goes_wrong_is_a_line() {
     for (args, said) in [
         (
             vec!["export", recordings],
-            "error: recordings become a dataset, which is a folder: name it with --output\n",
+            "error: several recordings are exported as a dataset, which is a folder: name it with --output\n",
         ),
         (
             vec!["export", recordings, "-o", out],
-            "error: recordings become a dataset, which is --format parquet; other formats take one recording\n",
+            "error: several recordings are exported as a dataset, which needs --format parquet; other formats take one recording\n",
         ),
         (
             vec!["export", recordings, "--format", "parquet", "-o", out, "--device", "0"],
-            "error: --at and --device are of one recording; a dataset holds all devices, and holders at their peaks\n",
+            "error: --at and --device apply to one recording; a dataset contains all devices, and holders at their peaks\n",
         ),
         (
             vec!["export", "examples/oom.pickle", "--format", "csv", "--rank", "rank(.)"],
-            "error: --rank tells the ranks of a dataset, and this is one recording\n",
+            "error: --rank applies to datasets; this is one recording\n",
         ),
     ] {
         assert_eq!(refused(&args), (said.to_owned(), 2), "{args:?}");
@@ -148,11 +148,11 @@ fn what_goes_wrong_is_a_line() {
     let (said, code) = refused(&write);
     assert_eq!((said.lines().count(), code), (3, 0), "{said}");
     assert!(
-        said.lines().all(|line| line.starts_with("note: ") && line.ends_with("; it is left out")),
+        said.lines().all(|line| line.starts_with("note: ") && line.ends_with("; this recording is left out")),
         "{said}"
     );
     let (said, code) = refused(&write);
-    assert_eq!(said, format!("error: {out}/events: is already there; remove it, or name another folder\n"));
+    assert_eq!(said, format!("error: {out}/events: already exists; remove it, or name another folder\n"));
     assert_eq!(code, 2);
     let broken = folder.path().join("recordings").join(plan.file(plan.broken[1]));
     let (said, code) =
@@ -161,7 +161,7 @@ fn what_goes_wrong_is_a_line() {
     assert_eq!(code, 2);
 }
 
-/// A dataset is there whole or not at all, and a killed export does not block the next.
+/// A dataset is complete or absent, and a killed export does not block the next one.
 #[cfg(unix)]
 #[test]
 fn a_killed_export_leaves_no_part_of_a_table() {
@@ -190,31 +190,31 @@ fn a_killed_export_leaves_no_part_of_a_table() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{said}");
     let note = format!(
-        "note: {}: is of another export, which still runs or was killed",
+        "note: {}: belongs to another export, which is running or was killed",
         out.join(&left[0]).display()
     );
     assert!(said.starts_with(&note), "{said}");
     assert_eq!(names(&out).len(), ALL.split(',').count() + 1);
 }
 
-/// What takes DataFusion says how to get it, where it is not there.
+/// Commands that need DataFusion print how to install it if it is not built in.
 #[cfg(not(feature = "rollup"))]
 #[test]
 fn what_is_not_there_says_how_to_get_it() {
-    let how = "`cargo install vramscope-cli --features rollup` makes one that does\n";
+    let how = "install one with `cargo install vramscope-cli --features rollup`\n";
     for (args, what) in [
-        (vec!["query", "SELECT 1", "examples"], "this vramscope answers no SQL"),
-        (vec!["fleet", "s3://runs/today/"], "s3://runs/today/: this vramscope reads no stores"),
+        (vec!["query", "SELECT 1", "examples"], "this build of vramscope has no SQL support"),
+        (vec!["fleet", "s3://runs/today/"], "s3://runs/today/: this build of vramscope has no store support"),
         (
             vec!["export", "gs://runs/today/", "--format", "parquet", "-o", "x"],
-            "gs://runs/today/: this vramscope reads no stores",
+            "gs://runs/today/: this build of vramscope has no store support",
         ),
         (
             vec!["fleet", "examples/oom.pickle", "--cluster", "df://host"],
-            "--cluster: this vramscope asks no cluster",
+            "--cluster: this build of vramscope has no cluster support",
         ),
-        (vec!["fleet-executor"], "this vramscope is no part of a cluster"),
-        (vec!["fleet-scheduler"], "this vramscope is no part of a cluster"),
+        (vec!["fleet-executor"], "this build of vramscope has no cluster support"),
+        (vec!["fleet-scheduler"], "this build of vramscope has no cluster support"),
     ] {
         let (said, code) = refused(&args);
         let last = said.lines().last().unwrap();

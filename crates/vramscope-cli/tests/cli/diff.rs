@@ -1,4 +1,4 @@
-//! `vramscope diff` as a user runs it.
+//! Runs `vramscope diff` as a user does.
 
 use insta_cmd::assert_cmd_snapshot;
 use serde_json::Value;

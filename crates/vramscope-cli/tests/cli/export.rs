@@ -1,6 +1,6 @@
-//! `vramscope export`: every file is opened by a library that did not write it, and its sums are the report's.
+//! `vramscope export`: a library other than the writer opens every file, and its sums equal those of the report.
 //!
-//! Python's libraries are those of the interpreter that `VRAMSCOPE_TOOLS_PYTHON` names; `./test` makes one.
+//! The Python libraries are in the interpreter that `VRAMSCOPE_TOOLS_PYTHON` names; `./test` creates one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::{json, root, run, vramscope};
 const OOM: &str = "examples/oom.pickle";
 const EXAMPLES: [&str; 3] = [OOM, "examples/leak.pickle", "examples/training.pickle.zst"];
 
-/// A recording, a folder for its exports, and what the report says of it.
+/// A recording, a folder for its exports, and its report.
 struct Exports {
     file: String,
     folder: TempDir,
@@ -34,7 +34,7 @@ impl Exports {
         self.folder.path().join(name)
     }
 
-    /// Exports to `name` and returns what the command says of it.
+    /// Exports to `name` and returns the command's JSON.
     fn export(&self, name: &str, options: &[&str]) -> Value {
         let out = self.path(name);
         let told = json(&[&["export", &self.file, "-o", out.to_str().unwrap()], options].concat());
@@ -61,7 +61,7 @@ impl Exports {
     }
 }
 
-/// The columns of a CSV file that hold numbers and flags, by the header.
+/// The columns of a CSV file with numbers and flags, by header.
 struct Columns(BTreeMap<String, Vec<String>>);
 
 impl Columns {
@@ -84,7 +84,7 @@ impl Columns {
     }
 }
 
-/// The folded stacks hold the peaks, and `inferno` reads them.
+/// The folded stacks contain the peaks, and `inferno` can read them.
 fn check_folded(e: &Exports) {
     let told = e.export("peak.folded", &[]);
     let text = e.text("peak.folded");
@@ -116,14 +116,14 @@ fn check_flamegraph(e: &Exports) {
     }
 }
 
-/// The pickle says what the recording says, to our reader and to CPython.
+/// Our reader and CPython read the same contents from the pickle as from the recording.
 fn check_pickle(e: &Exports) {
     e.export("again.pickle", &[]);
     let file = fs::File::open(e.path("again.pickle")).unwrap();
     assert!(formats::read(file, &mut |_| {}).unwrap().trace == e.trace(), "{}", e.file);
 }
 
-/// The tables add up to the report's peaks, device by device.
+/// The tables sum to the report's peaks, device by device.
 fn check_tables(e: &Exports) {
     let [events, allocations, segments] = ["events", "allocations", "segments"].map(|table| {
         let name = format!("{table}.csv");
@@ -140,12 +140,12 @@ fn check_tables(e: &Exports) {
         for kind in ["requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes"] {
             let values = events.numbers(kind).zip(here(&events)).filter(|v| v.1).filter_map(|v| v.0);
             let highest = values.max().or(Some(0));
-            // The highest may be before the first event.
+            // The peak may be before the first event.
             let peak = device[format!("peak_{kind}")].as_u64();
             let start = kind == "reserved_bytes" || device["preexisting_bytes"] != 0;
             assert!(highest == peak || (start && highest <= peak), "{}: {kind} {highest:?} {peak:?}", e.file);
         }
-        // What lives at the peak sums to it.
+            // The allocations live at the peak sum to it.
         let peak = device["peak_event"].as_u64();
         let lives = |from: Option<u64>, to: Option<u64>| {
             from.is_none_or(|f| peak.is_some_and(|p| f <= p)) && to.is_none_or(|t| peak.is_none_or(|p| t > p))
@@ -156,7 +156,7 @@ fn check_tables(e: &Exports) {
             let rows = table.numbers(bytes).zip(lives).zip(here(table));
             rows.filter(|((_, lives), here)| *lives && *here).filter_map(|((bytes, _), _)| bytes).sum()
         };
-        // A block that waited for another stream since before recording looks as one that was never freed.
+                // A block that has waited for another stream since before recording looks like one that was never freed.
         if allocations.0["origin"].iter().all(|o| o == "recorded") {
             let allocated = sum(&allocations, "block_bytes");
             assert_eq!(Some(allocated), device["peak_allocated_bytes"].as_u64(), "{}", e.file);
@@ -186,8 +186,8 @@ fn check_chrome(e: &Exports) {
     }
 }
 
-/// What `script` of the export crate's tests prints of each file; `None`, with a word on stderr, where there is no
-/// Python with the libraries.
+/// The output of `script` of the export crate's tests for each file; `None`, with a note on stderr, without a Python that has the
+/// libraries.
 fn tool(script: &str, arguments: &[&str], files: &[PathBuf]) -> Option<Vec<Value>> {
     let python = vramscope_testing::interpreter("tools", "VRAMSCOPE_TOOLS_PYTHON")?;
     let script = root().join("crates/vramscope-export/tests/tools").join(script);
@@ -197,7 +197,7 @@ fn tool(script: &str, arguments: &[&str], files: &[PathBuf]) -> Option<Vec<Value
     Some(text.lines().map(|l| serde_json::from_str(l).unwrap()).collect())
 }
 
-/// Google's protobuf library reads the profiles, and they hold the peaks and all that was ever allocated.
+/// Google's protobuf library reads the profiles; they contain the peaks and all allocations.
 fn check_pprof(all: &[Exports]) {
     let told: Vec<Value> = all.iter().map(|e| e.export("heap.pb.gz", &[])).collect();
     let files: Vec<PathBuf> = all.iter().map(|e| e.path("heap.pb.gz")).collect();
@@ -217,7 +217,7 @@ fn check_pprof(all: &[Exports]) {
     }
 }
 
-/// pyarrow reads the Parquet files, and every cell is that of the CSV.
+/// pyarrow reads the Parquet files; every cell equals that of the CSV file.
 fn check_parquet(all: &[Exports]) {
     for table in ["events", "allocations", "segments"] {
         let export = |e: &Exports| {
@@ -249,7 +249,7 @@ fn check_parquet(all: &[Exports]) {
     }
 }
 
-/// The Chrome traces keep to the schema; of very many events every `every`th is checked one by one.
+/// The Chrome traces conform to the schema. Of very many events, every `every`th is checked individually.
 fn check_schema(all: &[Exports], every: &str) {
     for e in all.iter().filter(|e| !e.path("run.json").exists()) {
         e.export("run.json", &[]);
@@ -286,7 +286,7 @@ fn pprof_is_decoded_by_googles_library() {
     check_pprof(&EXAMPLES.map(Exports::of));
 }
 
-/// Two devices with times, and regions that overlap more often than there are threads for them.
+/// Two devices with times, and more overlapping regions than threads for them.
 #[test]
 fn several_devices_and_more_overlapping_regions_than_threads() {
     let folder = tempfile::tempdir().unwrap();
@@ -401,7 +401,7 @@ fn what_does_not_go_together() {
     ]
     .map(refuse);
     insta::assert_snapshot!(told.concat());
-    // Nothing was left behind.
+    // No temporary files remain.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
@@ -427,7 +427,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
         assert_eq!(export(&["-o", new.to_str().unwrap()]), Some(0));
         assert_eq!(mode(&new), mode(&folder.path().join("plain")));
         assert_eq!(export(&["-o", "/dev/null", "--format", "parquet"]), Some(0));
-        // A link that leads nowhere becomes the file.
+    // A dangling link becomes the file.
         let dangling = folder.path().join("dangling.csv");
         std::os::unix::fs::symlink(folder.path().join("gone.csv"), &dangling).unwrap();
         assert_eq!(export(&["-o", dangling.to_str().unwrap()]), Some(0));
@@ -453,7 +453,7 @@ fn nothing_binary_reaches_a_terminal() {
     let (code, told) = on_terminal("parquet");
     assert_eq!(code, Some(2), "{told}");
     assert!(
-        told.contains("parquet is not for a terminal: name a file with --output, as in `-o out.parquet`"),
+        told.contains("parquet is a binary format: write it to a file, as `--output out.parquet`"),
         "{told}"
     );
     assert_eq!(on_terminal("folded").0, Some(0));
@@ -503,7 +503,7 @@ fn a_stack_of_any_depth_and_names_of_any_kind() {
     check_schema(&all, "1");
 }
 
-/// Larger recordings beside the checkout.
+/// Larger recordings next to the checkout.
 mod data {
     use super::*;
     use crate::data::{data, recordings};

@@ -1,4 +1,4 @@
-//! `vramscope fleet` as a user runs it.
+//! Runs `vramscope fleet` as a user does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn text(args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
 }
 
-/// The same, with a cache folder of one's own.
+/// The same with a separate cache folder.
 fn text_with(cache: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = vramscope(&[&["fleet"], args].concat());
     let output = command.env("XDG_CACHE_HOME", cache).output().unwrap();
@@ -24,19 +24,19 @@ fn text_with(cache: &Path, args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), words(output.stdout), words(output.stderr))
 }
 
-/// The files with summaries in a cache folder.
+/// The files in a cache folder.
 fn kept(cache: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(cache.join("vramscope/summaries")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// The answer as JSON, and what was said beside it.
+/// The JSON answer, and the messages on stderr.
 fn answer(args: &[&str]) -> (Value, String) {
     let (_, out, err) = text(&[args, &["--json"]].concat());
     (serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {err}")), err)
 }
 
-/// A folder with the recordings of so many ranks, and its name.
+/// A folder with the recordings of this number of ranks, and its name.
 fn fleet(plan: &Plan) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     plan.write(folder.path(), &base());
@@ -44,7 +44,7 @@ fn fleet(plan: &Plan) -> (tempfile::TempDir, String) {
     (folder, name)
 }
 
-/// A folder with these examples, each under a name.
+/// A folder with these examples, each under a given name.
 fn copies(names: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     for (name, example) in names {
@@ -56,7 +56,7 @@ fn copies(names: &[(&str, &str)]) -> (tempfile::TempDir, String) {
     (folder, name)
 }
 
-/// The numbers in a list of JSON.
+/// The numbers in a JSON list.
 fn numbers(list: &Value) -> Vec<u64> {
     list.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect()
 }
@@ -71,7 +71,7 @@ fn help() {
     assert_cmd_snapshot!(vramscope(&["fleet", "--help"]));
 }
 
-/// Everything that was done to a rank is told of that rank, and nothing of any other.
+/// Every change of a rank is reported for that rank, and for no other.
 #[test]
 fn exactly_the_ranks_that_differ_are_named() {
     for (ranks, seed) in [(8, 7), (8, 1), (64, 7), (64, 2)] {
@@ -101,7 +101,7 @@ fn exactly_the_ranks_that_differ_are_named() {
         }
         assert_eq!(answer["fragmentation"]["above"], json!([]), "{plan:?}");
         assert_eq!(answer["mixed"], json!({"releases": [], "settings": [], "programs": []}));
-        // Why they differ: by a fifth, at the line that holds it.
+    // The reason: a fifth more, at the line that holds it.
         let reason = |ranks: &[u64]| {
             let kinds = answer["kinds"].as_array().unwrap();
             let kind = kinds.iter().find(|kind| numbers(&kind["ranks"]) == ranks).unwrap();
@@ -112,7 +112,7 @@ fn exactly_the_ranks_that_differ_are_named() {
     }
 }
 
-/// PyTorch's own FSDP2 on eight phantom GPUs: rank 0 keeps what it should not, rank 5 has longer texts.
+/// Real FSDP2 on eight phantom GPUs: rank 0 retains too much, rank 5 has longer texts.
 #[test]
 fn the_two_ranks_of_the_example_are_named() {
     let mut command = vramscope(&["fleet", "examples/fleet", "--gpu", "a100-40gb", "--no-cache"]);
@@ -135,7 +135,7 @@ fn a_fleet_as_text() {
     assert_eq!((code, err.as_str()), (0, ""));
     insta::assert_snapshot!(out);
     assert_eq!(text(&[]), (0, out.clone(), String::new()));
-    // The second answer comes from what was kept, of every rank.
+    // The second answer comes entirely from the cache.
     let files = kept(&cache);
     assert_eq!(files.len(), 8);
     for file in files {
@@ -149,7 +149,7 @@ fn a_fleet_as_text() {
     };
     assert_eq!(formats(&["--json"]), vec!["kept"; 61]);
     assert_eq!(formats(&["--json", "--no-cache"]), vec!["pickle"; 61]);
-    // Recordings that were overwritten are read again, though their length and their time of change are as before.
+    // Overwritten recordings are read again, even with unchanged length and modification time.
     for rank in (0..64).filter(|rank| !plan.broken.contains(rank)) {
         let file = folder.path().join("job").join(plan.file(rank));
         let metadata = fs::metadata(&file).unwrap();
@@ -203,7 +203,7 @@ fn a_summary_says_what_the_report_says() {
             let all = held + summary[ours]["rest_bytes"].as_u64().unwrap();
             assert_eq!(Some(all), device["peak_allocated_bytes"].as_u64(), "{file} {ours}");
         }
-        // By layer the groups are those of the report, where it knows modules at all.
+        // The groups by layer equal those of the report, if modules are recorded.
         let layers = report("layer");
         let of_report: Vec<Value> = layers["holders_at_peak"].as_array().unwrap().clone();
         for held in summary["layers"]["top"].as_array().unwrap() {
@@ -243,7 +243,7 @@ fn a_summary_says_what_the_report_says() {
         assert_eq!(summary["fragmentation_at_peak"]["unusable_bytes"], unusable);
         let steps = device.get("steps").map_or(0, |steps| steps["steps"].as_array().unwrap().len() as u64);
         assert_eq!(summary["steps"].get("count").and_then(Value::as_u64).unwrap_or(0), steps, "{file}");
-        // What the text says of a failure.
+        // The description of a failure in the text.
         if let Some(verdict) = summary["oom"].get("verdict").and_then(Value::as_str) {
             let text = String::from_utf8(run(&["report", file]).stdout).unwrap().replace('\n', " ");
             assert!(text.contains(verdict), "{verdict}");
@@ -268,7 +268,7 @@ fn budgets_decide_the_exit_code() {
     fs::copy(root().join("examples/oom.pickle"), Path::new(&name).join("rank2.pickle")).unwrap();
     assert_eq!(text(&[&name, "--max-imbalance", "190%"]).0, 1);
     assert_eq!(text(&[&name, "--max-imbalance", "200%"]).0, 0);
-    // A rank that is missing may have exceeded anything.
+    // A missing rank may have exceeded any budget.
     fs::rename(Path::new(&name).join("rank2.pickle"), Path::new(&name).join("rank3.pickle")).unwrap();
     let (code, xml, err) = text(&[&name, "--max-peak", "8GiB", "--max-imbalance", "100%", "--junit", "-"]);
     assert_eq!((code, err.as_str()), (1, ""));
@@ -300,18 +300,18 @@ fn what_names_do_not_tell_is_said() {
     let (_folder, name) = copies(&[("a.pickle", "leak.pickle"), ("b.pickle", "leak.pickle")]);
     let (code, out, err) = text(&[&name]);
     assert_eq!((code, out.as_str()), (2, ""));
-    let why = "a.pickle: looked for a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number\n";
-    assert!(err.starts_with("error: no rank in the names of 2 files, as ") && err.ends_with(why), "{err}");
+    let why = "a.pickle: expected a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number\n";
+    assert!(err.starts_with("error: no rank in the names of 2 files, for example ") && err.ends_with(why), "{err}");
     let (code, _, err) = text(&[&name, "--rank", "rank"]);
-    assert!(code == 2 && err.contains("it has no group that is the number"), "{err}");
+    assert!(code == 2 && err.contains("the pattern has no group for the number"), "{err}");
     let (code, _, err) = text(&[&name, "--rank", "(x)"]);
     assert!(
-        code == 2 && err.starts_with("error: --rank (x) finds no number in any of 2 files, as "),
+        code == 2 && err.starts_with("error: --rank (x) matches no number in 2 files, for example "),
         "{err}"
     );
     let empty = tempfile::tempdir().unwrap();
     let (code, _, err) = text(&[empty.path().to_str().unwrap()]);
-    assert!(code == 2 && err.contains(": looked for files that end in .pickle, "), "{err}");
+    assert!(code == 2 && err.contains(": searched for files that end in .pickle, "), "{err}");
     let (code, _, err) = text(&["no/such/folder"]);
     assert!(code == 2 && err.starts_with("error: no recording in no/such/folder: "), "{err}");
 }
@@ -333,8 +333,8 @@ fn of_two_files_of_a_rank_the_newer_is_answered() {
     let (answer, err) = answer(&[&name]);
     assert!(answer["ranks"][0]["file"].as_str().unwrap().ends_with("a/rank0.pickle"));
     insta::assert_snapshot!(err.replace(&name, "FOLDER"), @r"
-    note: 1 file is left out, for it has no rank there: FOLDER/a/notes.json
-    note: rank 0 has two files: FOLDER/a/rank0.pickle counts, which is newer than FOLDER/b/rank0.pickle
+    note: 1 file is left out, because it has no rank there: FOLDER/a/notes.json
+    note: rank 0 has two files: FOLDER/a/rank0.pickle is used, because it is newer than FOLDER/b/rank0.pickle
     ");
 }
 
@@ -345,7 +345,7 @@ fn other_programs_and_settings_are_told() {
         ("rank1.pickle", "leak.pickle"),
         ("rank2.pickle", "leak.pickle"),
     ]);
-    // Another model, under other settings and another release.
+    // Another model, with other settings and another release.
     let frame = json!({"name": "forward", "filename": "/home/user/other/model.py", "line": 7});
     let event = json!({"action": "alloc", "addr": 1 << 20, "size": 59 << 20, "stream": 0, "frames": [frame], "time_us": 5});
     let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": true});
@@ -359,12 +359,12 @@ fn other_programs_and_settings_are_told() {
     }
     assert_eq!(mixed["programs"][1]["relation"], "other");
     let (_, out, _) = text(&[&name]);
-    assert!(out.contains("Rank 3 is unlike the others: another program (model.py).\n"), "{out}");
+    assert!(out.contains("Rank 3 differs from the others: another program (model.py).\n"), "{out}");
     assert!(out.contains("  settings expandable_segments:True: rank 3\n"), "{out}");
-    assert!(out.contains("  program of most, workloads.py: ranks 0-2\n"), "{out}");
+    assert!(out.contains("  program of most ranks, workloads.py: ranks 0-2\n"), "{out}");
 }
 
-/// Whatever becomes of a file is told of its rank, and the others are answered.
+/// An unreadable file is reported for its rank, and does not affect others.
 #[cfg(unix)]
 #[test]
 fn files_that_cannot_be_read_are_rows() {
@@ -382,7 +382,7 @@ fn files_that_cannot_be_read_are_rows() {
     assert_eq!(answer["read_count"], 2);
 }
 
-/// Folders that are named after times and processes, with the rank in what lies beside the recording.
+/// Folders named after times and processes, whose ranks are in files next to the recordings.
 #[test]
 fn what_a_flight_recorder_left_is_of_the_rank_of_its_process() {
     let folder = tempfile::tempdir().unwrap();
@@ -402,9 +402,9 @@ fn what_a_flight_recorder_left_is_of_the_rank_of_its_process() {
     let (answer, said) = answer(&[folder.path().to_str().unwrap()]);
     assert_eq!(each(&answer["ranks"], "rank"), [0, 1]);
     assert_eq!(each(&answer["out_of_memory"], "rank"), [0]);
-    assert_eq!(answer["ranks_by"], "the variables of their launcher, in the environment.json beside them");
+    assert_eq!(answer["ranks_by"], "their launcher's variables in environment.json next to them");
     assert!(
-        said.ends_with("_4713_cuda_1: no history was recorded there, so that there is no snapshot.pickle\n"),
+        said.ends_with("_4713_cuda_1: contains no snapshot.pickle, because no history was recorded\n"),
         "{said}"
     );
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -432,7 +432,7 @@ fn what_is_kept_is_made_again_where_it_is_damaged_or_old() {
         assert_eq!(text(&[&name]), first);
         assert_eq!(fs::read_to_string(file).unwrap(), whole);
     }
-    // A file that is another one by now is read again; what is gone is forgotten.
+    // A replaced file is read again; a deleted file is dropped from the cache.
     fs::copy(root().join("examples/oom.pickle"), folder.path().join("rank0.pickle")).unwrap();
     let answer: Value = serde_json::from_str(&text(&[&name, "--json"]).1).unwrap();
     assert_eq!(each(&answer["out_of_memory"], "rank"), [0, 1]);
@@ -441,7 +441,7 @@ fn what_is_kept_is_made_again_where_it_is_damaged_or_old() {
     let whole = fs::read_to_string(file).unwrap();
     assert!(whole.contains("rank2.pickle") && !whole.contains("rank1.pickle"), "{whole}");
     assert_eq!(kept(cache.path()).len(), 1);
-    // Nothing is written beside the recordings.
+    // Nothing is written next to the recordings.
     let mut names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["rank0.pickle", "rank2.pickle"]);
@@ -455,14 +455,14 @@ fn nothing_is_kept_where_that_is_not_wanted() {
     assert_eq!(fs::read_dir(cache.path()).unwrap().count(), 0);
 }
 
-/// What cannot be kept is one line, and the answer is the same: on a full disk, or without a folder for it.
+/// A failed cache gives one note and the same answer: with a full disk, or without a folder.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_keeps_nothing_and_answers() {
     let (_folder, name) = copies(&[("rank0.pickle", "leak.pickle"), ("rank1.pickle", "oom.pickle")]);
     let cache = tempfile::tempdir().unwrap();
     let whole = text(&[&name, "--no-cache"]);
-    // No file may be larger than two blocks of a kilobyte.
+    // Files are limited to two blocks of a kilobyte.
     let limited = |command: &str| {
         let mut bash = std::process::Command::new("bash");
         bash.args(["-c", command]).env("NO_COLOR", "1").env("XDG_CACHE_HOME", cache.path());
@@ -477,17 +477,17 @@ fn a_full_disk_keeps_nothing_and_answers() {
     assert_eq!(
         err,
         format!(
-            "note: summaries cannot be kept in {}: File too large (os error 27); asking again reads the recordings again\n",
+            "note: summaries cannot be cached in {}: File too large (os error 27); the next run reads the recordings again\n",
             place.display()
         )
     );
     assert!(kept(cache.path()).is_empty());
-    // A file stands where the folder should be.
+    // A file is in place of the cache folder.
     fs::remove_dir_all(&place).unwrap();
     fs::write(&place, "").unwrap();
     let (code, out, err) = text_with(cache.path(), &[&name]);
     assert_eq!((code, &out), (0, &whole.1));
-    let note = format!("note: summaries are not kept: {}: Not a directory ", place.display());
+    let note = format!("note: summaries are not cached: {}: Not a directory ", place.display());
     assert!(err.starts_with(&note) && err.lines().count() == 1, "{err}");
 }
 
@@ -509,7 +509,7 @@ fn two_runs_at_once_do_not_break_each_other() {
     assert!(files.iter().all(|file| serde_json::from_slice::<Value>(&fs::read(file).unwrap()).is_ok()));
 }
 
-/// Length, time of change and number of a file, as released versions kept them beside the recordings.
+/// Length, modification time and inode of a file, as released versions stored them next to the recordings.
 #[cfg(unix)]
 fn version(file: &Path) -> Value {
     use std::os::unix::fs::MetadataExt as _;
@@ -518,7 +518,7 @@ fn version(file: &Path) -> Value {
     json!({"length": metadata.len(), "modified_ns": modified, "inode": metadata.ino()})
 }
 
-/// Summaries beside recordings may be those of an archive, or of anyone who can write to the folder.
+/// Summaries next to recordings may come from an archive, or from anyone who can write to the folder; they are not used.
 #[cfg(unix)]
 #[test]
 fn summaries_beside_recordings_are_not_believed() {
@@ -543,7 +543,7 @@ fn summaries_beside_recordings_are_not_believed() {
     let another = tempfile::tempdir().unwrap();
     assert_eq!(text_with(another.path(), &budget), before);
     assert_eq!(fs::read_to_string(beside.join("summaries.json")).unwrap(), planted);
-    // Nor are they waited for.
+    // Pipes do not block.
     fs::remove_file(beside.join("summaries.json")).unwrap();
     let made = std::process::Command::new("mkfifo").arg(beside.join("summaries.json")).status().unwrap();
     assert!(made.success());
@@ -551,7 +551,7 @@ fn summaries_beside_recordings_are_not_believed() {
     assert_eq!(text_with(another.path(), &budget), before);
 }
 
-/// A link in an archive may lead anywhere.
+/// A link in an archive may point anywhere.
 #[cfg(unix)]
 #[test]
 fn nothing_is_written_through_links_beside_recordings() {
@@ -569,7 +569,7 @@ fn nothing_is_written_through_links_beside_recordings() {
     }
 }
 
-/// Who could write to the user's own summaries could answer in their place.
+/// Another user who can write to the cache could forge summaries.
 #[cfg(unix)]
 #[test]
 fn summaries_that_others_can_write_are_not_used() {
@@ -583,14 +583,14 @@ fn summaries_that_others_can_write_are_not_used() {
     let [file] = files.as_slice() else { panic!("{files:?}") };
     let peak = answer(&[&name]).0["ranks"][0]["summary"]["peak_allocated"]["bytes"].to_string();
     let forged = fs::read_to_string(file).unwrap().replace(&peak, "512");
-    // The user's own are used: so much does the test change.
+    // The user's cache is used, as this changed value shows.
     fs::write(file, &forged).unwrap();
     assert_eq!(text_with(cache.path(), &budget).0, 0);
 
     fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
     let (code, out, err) = text_with(cache.path(), &budget);
     assert_eq!((code, &out), (before.0, &before.1));
-    let said = |why: &str| format!("note: {}: {why}, so its summaries are not used\n", file.display());
+    let said = |why: &str| format!("note: {}: {why}, so its cached summaries are not used\n", file.display());
     assert_eq!(err, said("other users can write to it"));
 
     fs::write(file, &forged).unwrap();
@@ -599,11 +599,11 @@ fn summaries_that_others_can_write_are_not_used() {
     }
     let (code, out, err) = text_with(cache.path(), &budget);
     assert_eq!((code, &out, err), (before.0, &before.1, said("belongs to another user")));
-    // By now it is the user's own again.
+    // The file now belongs to the user again.
     assert_eq!(text_with(cache.path(), &budget), before);
 }
 
-/// Pipes and devices that folders and patterns lead to are left out; nobody waits for them.
+/// Pipes and devices in folders and patterns are left out and never block.
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_is_left_out() {
@@ -616,16 +616,16 @@ fn what_is_no_file_is_left_out() {
         assert_eq!(each(&answer["ranks"], "rank"), [0, 1]);
         let said: Vec<&str> = err.lines().collect();
         assert!(
-            said.len() == 2 && said.iter().all(|line| line.ends_with(": is no regular file; it is left out")),
+            said.len() == 2 && said.iter().all(|line| line.ends_with(": is not a regular file; it is left out")),
             "{err}"
         );
     }
-    // What is named itself is a row.
+    // A pipe given by name is a row.
     let (answer, _) = answer(&[&name, pipe.to_str().unwrap()]);
-    assert_eq!(answer["unread"][0]["reason"], "is no regular file; name a recording");
+    assert_eq!(answer["unread"][0]["reason"], "is not a regular file; name a recording");
 }
 
-/// Links that lead back to where they lie end no search late.
+/// Links that lead back to their folder do not make the search endless.
 #[cfg(unix)]
 #[test]
 fn links_to_folders_are_not_walked_for_ever() {
@@ -639,7 +639,7 @@ fn links_to_folders_are_not_walked_for_ever() {
     assert!(code == 2 && err.starts_with("error: no recording in "), "{err}");
 }
 
-/// The names of files and what stands in them steer no terminal.
+/// File names and contents cannot control a terminal.
 #[test]
 fn hostile_names_are_shown_harmless() {
     let folder = tempfile::tempdir().unwrap();
@@ -654,7 +654,7 @@ fn hostile_names_are_shown_harmless() {
     assert!(!(out + &err).contains(['\u{1b}', '\u{7}', '\u{202e}']));
 }
 
-/// Of several devices the one with the highest peak is told, and that there are others.
+/// Of several devices, the one with the highest peak is reported, with a note about the others.
 #[test]
 fn of_several_devices_the_highest_is_answered() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `vramscope top` and `vramscope monitor` on a machine with two GPUs, which are only counters, so that every byte is known.
+//! `vramscope top` and `vramscope monitor` with two phantom GPUs, so that every byte is known.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -15,10 +15,10 @@ use crate::vramscope;
 
 const MIB: u64 = 1 << 20;
 
-/// What [`holder`] holds: GPU numbers, each with its MiB behind a colon. Only the parent sets it.
+/// The allocations of [`holder`]: GPU numbers, each followed by its MiB after a colon. Set only by the parent.
 const HELD: &str = "VRAMSCOPE_TEST_HELD";
 
-/// Holds memory until its input ends, as it does when the parent is gone.
+/// Holds memory until its input ends, which also happens when the parent ends.
 #[test]
 fn holder() {
     let Ok(held) = std::env::var(HELD) else { return };
@@ -35,11 +35,11 @@ fn holder() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// A program on a machine, killed at the end.
+/// A program on a machine, killed at the end of the test.
 struct Holder(Child);
 
 impl Holder {
-    /// A program that holds so much by now.
+    /// Changes the program's allocations.
     fn start(machine: &PhantomRun, held: &str) -> Self {
         let child = own_test("gpus::holder")
             .envs(machine.environment())
@@ -63,21 +63,21 @@ impl Holder {
 }
 
 impl Drop for Holder {
-    /// SIGKILL: it gets no chance to give anything back.
+    /// Sends SIGKILL, so that the program cannot free anything.
     fn drop(&mut self) {
         self.0.kill().ok();
         self.0.wait().ok();
     }
 }
 
-/// The command on a machine, where nobody serves.
+/// The command on a machine without served programs.
 fn on(machine: &PhantomRun, home: &Home, args: &[&str]) -> Command {
     let mut command = vramscope(args);
     command.envs(machine.environment()).env("XDG_RUNTIME_DIR", home.path());
     command
 }
 
-/// Its JSON answer, and what it notes.
+/// Its JSON answer, and its notes.
 fn answer(command: &mut Command) -> (Value, String) {
     let output = command.arg("--json").output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
@@ -85,7 +85,7 @@ fn answer(command: &mut Command) -> (Value, String) {
     (serde_json::from_slice(&output.stdout).unwrap(), said)
 }
 
-/// A GPU as `top` tells it, with processes and their bytes.
+/// A GPU in the answer of `top`, with processes and their bytes.
 fn gpu(index: usize, processes: &[(u32, u64)]) -> Value {
     let gpu = phantom_gpu(index);
     let used: u64 = processes.iter().map(|(_, bytes)| bytes).sum();
@@ -97,7 +97,7 @@ fn gpu(index: usize, processes: &[(u32, u64)]) -> Value {
     })
 }
 
-/// What a process has on a GPU of which it holds so many MiB.
+/// The bytes of a process on a GPU for this number of MiB.
 fn with_context(mib: u64) -> u64 {
     phantom_gpu(0).context_bytes + mib * MIB
 }
@@ -111,7 +111,7 @@ fn top_shows_two_gpus_and_who_is_on_them() {
         assert_eq!((&look["gpus_error"], &look["programs"]), (&Value::Null, &json!([])));
         look["gpus"].clone()
     };
-    // It makes no context of its own.
+    // The program creates no context.
     assert_eq!(look(), json!([gpu(0, &[]), gpu(1, &[])]));
     let one = Holder::start(&machine, "1:300");
     let both = Holder::start(&machine, "0:100 1:20");
@@ -127,12 +127,12 @@ fn top_shows_two_gpus_and_who_is_on_them() {
     assert_eq!(machine.report().unwrap().counts.killed, 2);
 }
 
-/// The numbers on the screen follow what programs do.
+/// The numbers on the screen follow the programs.
 #[test]
 fn the_screen_shows_who_is_on_two_gpus_until_they_are_killed() {
     let Some(machine) = phantom_run(2) else { return };
     let home = Home::new();
-    // Paths without spaces or quotes: the loader would not take those with.
+    // The loader rejects paths with spaces or quotes.
     let environment =
         machine.environment().into_iter().map(|(name, value)| format!("{name}={}", value.display()));
     let environment = environment.collect::<Vec<_>>().join(" ");
@@ -182,9 +182,9 @@ fn a_process_on_one_of_two_gpus_is_watched_there() {
     let seen = [Some(with_context(300)), Some(with_context(300) + with_context(20)), total(1)];
     let (high, said) = watch(&[]);
     assert_eq!(high, seen);
-    assert!(!said.contains("on a GPU"), "{said}");
+    assert!(!said.contains("its GPU memory"), "{said}");
     assert_eq!(watch(&["--device", "1"]).0, seen);
-    // It is not on this one, which nobody uses.
+    // The process does not use this GPU.
     assert_eq!(watch(&["--device", "0"]).0, [None, Some(0), total(0)]);
 }
 
@@ -196,7 +196,7 @@ fn of_several_gpus_one_has_to_be_named() {
     let pid = holder.pid().to_string();
     let args = ["monitor", &pid, "--duration", "0.2"];
     let (summary, said) = answer(&mut on(&machine, &home, &args));
-    let why = "note: what it has on a GPU is not known: it is on several, 0, 1: name one with --device";
+    let why = "note: its GPU memory is unknown: the process uses several GPUs, 0, 1: choose one with --device";
     assert!(said.lines().any(|line| line == why), "{said}");
     assert_eq!(summary["high"]["device_used_bytes"], Value::Null);
     let (summary, _) = answer(&mut on(&machine, &home, &[&args[..], &["--device", "1"]].concat()));

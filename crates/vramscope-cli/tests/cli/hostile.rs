@@ -1,5 +1,5 @@
-//! Texts of others, made to steer a terminal: in every field of a recording, in names of files, in arguments. Whatever
-//! is asked, what is printed holds nothing but letters, line ends and our own styles.
+//! External texts that try to control a terminal: in every field of a recording, in file names, in arguments. For all commands, the output
+//! contains only letters, line ends and our styles.
 
 use std::path::PathBuf;
 use std::process::Output;
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 
 use crate::vramscope;
 
-/// Each kind of what must not be printed: escape sequences, C0, C1, DEL, line ends of Unicode, what turns the direction
-/// of writing, what cannot be seen.
+/// Each kind of forbidden character: escape sequences, C0, C1, DEL, Unicode line ends, characters that change the text direction, and
+/// invisible ones.
 const HOSTILE: &str = "x\u{1b}[35;5m\u{1b}]0;title\u{7}\r\n\u{8}\u{7f}\u{9b}35m\u{85}\u{2028}\u{2029}\u{202e}\
     \u{2066}\u{200f}\u{61c}\u{200b}\u{200d}\u{feff}\u{ad}\u{2060}\u{e0041}\u{fe0f}\u{3164}\u{180e}z";
 
-/// Styles of ours: bold, dimmed, colours, and their end.
+/// Our styles: bold, dimmed, colors, and their end.
 const STYLES: [&str; 9] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
@@ -26,7 +26,7 @@ const STYLES: [&str; 9] = [
     "\u{1b}[35m",
 ];
 
-/// A recording with that text wherever a text may be.
+/// A recording with this text in every text field.
 fn recording() -> Value {
     let frames = |line: u32| {
         let python = format!("/home/{HOSTILE}/{HOSTILE}.py");
@@ -82,19 +82,19 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// A recording in a file of such a name.
+    /// A recording in a file with such a name.
     fn hostile(&self) -> PathBuf {
         self.path(&format!("{HOSTILE}.json"))
     }
 
-    /// Runs the command with colours, which nobody strips then.
+    /// Runs the command with colors, which are not stripped.
     fn run(&self, args: &[&str]) -> Output {
         let mut command = vramscope(args);
         command.current_dir(self.0.path()).env_remove("NO_COLOR").env("CLICOLOR_FORCE", "1").output().unwrap()
     }
 }
 
-/// What in `text` should not be printed.
+/// Panics on forbidden characters in `text`.
 fn unfit(text: &str) -> Option<char> {
     let mut text = text.to_owned();
     for style in STYLES {
@@ -241,7 +241,7 @@ fn no_error_repeats_what_steers_the_terminal() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
         assert!(said.contains("error:"), "{args:?}: {said}");
     }
-    // What was written is said, too.
+    // The written files are named in the output as well.
     for args in [
         &["view", "plain.json", "--html", &format!("page{HOSTILE}.html")][..],
         &["view", "plain.json", "--json", "--html", &format!("page{HOSTILE}.html")],
@@ -253,7 +253,7 @@ fn no_error_repeats_what_steers_the_terminal() {
     }
 }
 
-/// Names that took a computer's whole evening: paths of slashes alone, letters without width.
+/// Names that once took hours: paths of slashes, letters without width.
 #[test]
 fn names_without_end_are_cut_at_once() {
     let files = Files::new();
@@ -290,7 +290,7 @@ fn names_without_end_are_cut_at_once() {
             let output = files.run(args);
             assert_ne!(output.status.code(), Some(2), "{args:?}");
             let longest = output.stdout.split(|&b| b == b'\n').map(<[u8]>::len).max().unwrap();
-            // Rows that are for searching and copying hold two names whole, as far as names are looked at.
+                    // Rows for searching and copying contain two names, each up to the limit of shown bytes.
             assert!(longest < 200 << 10, "{args:?}: a line of {longest} bytes");
             assert!(output.stderr.len() < 200 << 10, "{args:?}: {} bytes", output.stderr.len());
         }

@@ -1,5 +1,4 @@
-//! Programs that say they serve memory and do what they should not: `top` goes on answering its user, and `monitor`
-//! ends with a sentence and a log.
+//! Programs that claim to serve memory but misbehave: `top` keeps answering its user, and `monitor` ends with a message and a log.
 #![cfg(unix)]
 
 use std::fs;
@@ -14,30 +13,30 @@ use serde_json::{Value, json};
 use crate::top::{Home, Screen};
 use crate::vramscope;
 
-/// What would steer a terminal or a spreadsheet.
+/// A text that would control a terminal or a spreadsheet.
 const HOSTILE: &str = "=1+1\u{1b}[2J\u{1b}]0;title\u{7}\r\n\u{9b}31m\u{7f}\u{202e}\u{61c}\u{200b}\u{feff}";
 
-/// What a server does with a question.
+/// The response of a server to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
-    /// One byte now and then, and never a whole line.
+    /// Sends a byte now and then, and never a whole line.
     Drips,
-    /// As many bytes as are taken, and never a whole line.
+    /// Sends as many bytes as possible, and never a whole line.
     Pours,
-    /// Says why it does not answer, in words that steer.
+    /// Answers with an error that contains control characters.
     Complains,
-    /// Reads, and says nothing.
+    /// Reads the request and does not answer.
     IsSilent,
-    /// Begins an answer and goes.
+    /// Starts an answer and closes the connection.
     Breaks,
-    /// Answers something else.
+    /// Sends an invalid answer.
     Babbles,
 }
 use Habit::{Babbles, Breaks, Complains, Drips, IsSilent, Pours};
 
 const HABITS: [Habit; 6] = [Drips, Pours, Complains, IsSilent, Breaks, Babbles];
 
-/// All habits at once, for most of such a test is waiting.
+/// All habits in parallel, because such tests mostly wait.
 fn with_every_habit(test: impl Fn(Habit) + Sync) {
     let test = &test;
     std::thread::scope(|scope| {
@@ -68,7 +67,7 @@ impl Habit {
     }
 }
 
-/// Serves at `path` for as long as this test runs: greets as it should, where it does, and then follows its habit.
+/// Serves at `path` while this test runs: greets correctly, unless its habit prevents it, and then follows its habit.
 fn serve(path: &Path, habit: Habit, greets: bool) {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
@@ -93,7 +92,7 @@ fn follow(mut stream: UnixStream, habit: Habit, greets: bool) -> std::io::Result
     Ok(())
 }
 
-/// Ours may have line ends and styles, which nothing here asks for.
+/// Our output may contain line ends and styles, which are not requested here.
 fn steers(text: &str) -> bool {
     text.chars().any(|c| c != '\n' && !c.is_ascii_graphic() && HOSTILE.contains(c))
 }
@@ -112,9 +111,9 @@ fn top_answers_its_user_whatever_the_program_does() {
             let Some(screen) = Screen::start(&home, args, 100, 24) else { return };
             let shown = screen.until("fake");
             assert!(!steers(&shown), "{habit:?}: {shown}");
-            // Before it is known whether there will be an answer, and after.
+            // Before and after the time limit of an answer.
             if end == "TERM" && habit != Breaks && habit != Pours {
-                // The beginning, for there is not more room.
+                // Only the beginning fits into the column.
                 screen.until(match habit {
                     Drips | IsSilent => "- gives no",
                     Complains => "- =1+1",
@@ -150,7 +149,7 @@ fn monitor_ends_with_a_sentence_and_a_log() {
             };
             assert!(said.contains(how), "{habit:?}: {said}");
             if habit != Breaks {
-                assert!(said.contains(" not answered; the last: "), "{habit:?}: {said}");
+                assert!(said.contains(" failed; the last: "), "{habit:?}: {said}");
             }
             let log = fs::read_to_string(log).unwrap();
             assert!(!steers(&log), "{habit:?}: {log}");
@@ -172,7 +171,7 @@ fn monitor_ends_with_a_sentence_and_a_log() {
     });
 }
 
-/// Who does not even say who it is is not waited for.
+/// A program that does not even send a greeting does not block.
 #[test]
 fn who_does_not_greet_is_refused_in_a_sentence() {
     with_every_habit(|habit| {

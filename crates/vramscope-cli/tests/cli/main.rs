@@ -1,4 +1,4 @@
-//! The command as a user runs it: exit code, stdout and stderr.
+//! Tests of the command as a user runs it: exit code, stdout and stderr.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
 mod bad_input;
@@ -36,7 +36,7 @@ mod words;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The project's root, where the commands run: paths in the output are those of the README.
+/// The project's root, where the commands run, so that output has the paths of the README.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -48,7 +48,7 @@ fn vramscope(args: &[&str]) -> Command {
 }
 
 fn run(args: &[&str]) -> Output {
-    // Not in `vramscope`: snapshots of commands name its variables. The developer's own cache stays as it is.
+    // Not in `vramscope`, because snapshots of commands show its variables. Protects the developer's cache.
     let cache = concat!(env!("CARGO_TARGET_TMPDIR"), "/cache");
     vramscope(args).env("XDG_CACHE_HOME", cache).output().unwrap()
 }

@@ -1,5 +1,4 @@
-//! `vramscope mcp` as an assistant uses it: with the SDK's own client, with the official client for Python, and with what no
-//! client should send.
+//! `vramscope mcp` as an assistant uses it: with the SDK's client, with the official Python client, and with invalid messages.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,12 +17,12 @@ use crate::{root, vramscope};
 
 type Client = RunningService<RoleClient, ()>;
 
-/// Runs what a client does with a server that may read `folder`.
+/// Runs a client with a server that may read `folder`.
 fn with_client<F: Future<Output = ()>>(folder: &Path, of: impl FnOnce(Client) -> F) {
     with_server(folder, &[], |client, _| of(client));
 }
 
-/// Runs what a client does with a server of this process number that may read `folder` and has further options.
+/// Runs a client with a server that may read `folder` and has further options; passes the server's process ID.
 fn with_server<F: Future<Output = ()>>(folder: &Path, options: &[&str], of: impl FnOnce(Client, u32) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -34,13 +33,13 @@ fn with_server<F: Future<Output = ()>>(folder: &Path, options: &[&str], of: impl
         let process = server.id().unwrap();
         let client = ().serve(streams).await.unwrap();
         of(client, process).await;
-        // The client's end is closed, and nothing is left to do.
+        // The client's end is closed, so the server ends.
         let ended = tokio::time::timeout(Duration::from_secs(60), server.wait()).await.unwrap().unwrap();
         assert!(ended.success(), "{ended}");
     });
 }
 
-/// A file that is small on the disk and large in memory is refused before it is in memory.
+/// A file that is small on disk and large in memory is refused before it is read completely.
 #[cfg(target_os = "linux")]
 #[test]
 fn memory_is_bounded_while_a_recording_is_read() {
@@ -60,7 +59,7 @@ fn memory_is_bounded_while_a_recording_is_read() {
         let refused = call(&client, "open", json!({"path": "a.zst"})).await;
         let text = &refused.content[0].as_text().unwrap().text;
         assert!(
-            text.starts_with("a.zst: open recordings may take 64.00 MiB, and this one takes more"),
+            text.starts_with("a.zst: the limit for open recordings is 64.00 MiB, and this one needs more"),
             "{text}"
         );
         let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -75,7 +74,7 @@ async fn call(client: &Client, tool: &'static str, arguments: Value) -> CallTool
     client.call_tool(CallToolRequestParams::new(tool).with_arguments(arguments)).await.unwrap()
 }
 
-/// The answer of a tool, which its text has, too.
+/// The answer of a tool, which must equal its text form.
 async fn answer(client: &Client, tool: &'static str, arguments: Value) -> Value {
     let result = call(client, tool, arguments).await;
     assert_eq!(result.is_error, Some(false), "{tool}: {result:?}");
@@ -85,7 +84,7 @@ async fn answer(client: &Client, tool: &'static str, arguments: Value) -> Value 
     value
 }
 
-/// Cuts the lists of `whole` to the lengths that they have in `told`.
+/// Cuts the lists of `whole` to their lengths in `told`.
 fn cut(whole: &mut Value, told: &Value) {
     match (whole, told) {
         (Value::Array(whole), Value::Array(told)) => {
@@ -101,13 +100,13 @@ fn cut(whole: &mut Value, told: &Value) {
     }
 }
 
-/// What the command prints.
+/// The output of the command.
 fn printed(args: &[&str]) -> Value {
     let output = vramscope(&[args, &["--json"]].concat()).output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// An answer without what the command does not say.
+/// An answer without the keys that the command does not have.
 fn without(mut answer: Value, keys: &[&str]) -> Value {
     let map = answer.as_object_mut().unwrap();
     for key in keys {
@@ -116,13 +115,13 @@ fn without(mut answer: Value, keys: &[&str]) -> Value {
     answer
 }
 
-/// What matters, a sentence a line.
+/// The findings, one sentence per line.
 fn sentences(answer: &Value) -> String {
     let findings = answer["findings"].as_array().unwrap();
     findings.iter().map(|finding| finding.as_str().unwrap()).collect::<Vec<_>>().join("\n")
 }
 
-/// Holds a value to a schema made of the few words that ours are made of.
+/// Validates a value against a schema that uses only our keywords.
 fn fits(schema: &Value, value: &Value, place: &str) {
     for (word, wants) in schema.as_object().unwrap() {
         match word.as_str() {
@@ -166,7 +165,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
     with_client(&root().join("examples"), async |client| {
         let info = client.peer_info().unwrap();
         assert_eq!(info.server_info.as_ref().unwrap().name, "vramscope");
-        assert!(info.instructions.as_ref().unwrap().contains("Begin with `open`"));
+        assert!(info.instructions.as_ref().unwrap().contains("Start with `open`"));
         let tools = client.list_all_tools().await.unwrap();
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
         assert_eq!(names, ["open", "summary", "holders", "at", "diff", "replay", "leaks"]);
@@ -193,14 +192,14 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         let summary = answer(&client, "summary", all.clone()).await;
         fits(&schemas["summary"], &summary, "summary");
         insta::assert_snapshot!(sentences(&summary), @r"
-        Device 0: at most 6.23 GiB allocated, 7.68 GiB reserved.
-        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed for fragmentation: 1.61 GiB lies free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not enough alone: 6.63 MiB free in the pool for requests of another size.
-        Add `expandable_segments:True` to `PYTORCH_CUDA_ALLOC_CONF`: the request is then served, and reserved bytes peak at 7.50 GiB up to it.
+        Device 0: peaks of 6.23 GiB allocated, 7.68 GiB reserved.
+        Device 0, event 1652: Out of memory: a request of 223.24 MiB failed because of fragmentation: 1.61 GiB is free in 52 blocks, each smaller than the request. The device lacked 42.00 MiB. Not sufficient alone: 6.63 MiB free in the pool for requests of another size.
+        Add `expandable_segments:True` to `PYTORCH_CUDA_ALLOC_CONF`: the request then succeeds, and reserved bytes peak at 7.50 GiB up to that event.
         ");
         let leaking = answer(&client, "summary", json!({"recording": "r2"})).await;
         insta::assert_snapshot!(sentences(&leaking), @r"
-        Device 0: at most 59.53 MiB allocated, 70.00 MiB reserved.
-        Device 0: 1 line suspected of a leak; workloads.py:92 leak keeps 15.02 MiB.
+        Device 0: peaks of 59.53 MiB allocated, 70.00 MiB reserved.
+        Device 0: 1 line suspected of a leak; workloads.py:92 leak retains 15.02 MiB.
         ");
         let report = printed(&["report", oom]);
         assert_eq!(without(summary, &["recording", "findings"]), report);
@@ -245,7 +244,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         fits(&schemas["diff"], &diff, "diff");
         let mut expected = printed(&["diff", oom, leak]);
         if let Some(left_out) = diff.get("left_out") {
-            // What is cut here, the command has as well.
+        // The command has the parts that were cut here.
             assert!(left_out["how_to_get_it"].is_string());
             let changed = |of: &Value| of["devices"][0]["changed"].as_array().unwrap().len();
             let left_out_of_changed = left_out["rows"]["devices.changed"].as_u64().unwrap_or(0) as usize;
@@ -262,7 +261,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         let refused = call(&client, "open", json!({"path": "/etc/passwd"})).await;
         assert_eq!(refused.is_error, Some(true));
         let line = &refused.content[0].as_text().unwrap().text;
-        assert!(line.starts_with("/etc/passwd: there is no such file in ") && !line.contains('\n'), "{line}");
+        assert!(line.starts_with("/etc/passwd: no such file in ") && !line.contains('\n'), "{line}");
 
         let prompts = client.list_all_prompts().await.unwrap();
         let arguments = json!({"path": "run.pickle"}).as_object().unwrap().clone();
@@ -284,7 +283,7 @@ fn large(folder: &Path) {
     std::fs::write(folder.join("large.json"), snapshot).unwrap();
 }
 
-/// What is given up leaves its worker to others.
+/// Cancelled calls free their worker for others.
 #[test]
 fn questions_can_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
@@ -303,13 +302,13 @@ fn questions_can_be_cancelled() {
         }
         let soon = Duration::from_secs(60);
         let open = tokio::time::timeout(soon, answer(&client, "open", json!({"path": "oom.pickle"}))).await;
-        // None of those that were cancelled got as far as having a handle.
+        // None of the cancelled calls got as far as creating a handle.
         assert_eq!(open.unwrap()["recording"], "r1");
         client.cancel().await.unwrap();
     });
 }
 
-/// A server to which lines are written as they are.
+/// A server that receives raw lines.
 struct Raw {
     server: std::process::Child,
     input: ChildStdin,
@@ -326,7 +325,7 @@ impl Raw {
         let output = BufReader::new(server.stdout.take().unwrap());
         let (told, answers) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            // Nothing but the protocol is on stdout, a message a line.
+        // Only protocol messages are on stdout, one per line.
             for line in output.lines() {
                 told.send(serde_json::from_str(&line.unwrap()).unwrap()).ok();
             }
@@ -363,7 +362,7 @@ impl Raw {
         self.answers.recv_timeout(Duration::from_secs(120)).unwrap()
     }
 
-    /// The server still answers, and ends well when its input does.
+    /// Checks that the server still answers, and exits with success when its input ends.
     fn ends(mut self) {
         self.call(987_654, "open", json!({"path": "oom.pickle"}));
         while self.next()["id"] != 987_654 {}
@@ -372,14 +371,14 @@ impl Raw {
     }
 }
 
-/// Those who ask for it are told how far a question has come, also while it waits for others.
+/// Clients that request it get progress notifications, also while their call waits.
 #[test]
 fn progress_is_told_to_those_who_ask() {
     let mut raw = Raw::begun(&root().join("examples"));
     raw.call(1, "open", json!({"path": "oom.pickle"}));
     assert_eq!(raw.next()["id"], 1);
     let mut told: HashMap<u64, f64> = HashMap::new();
-    // As many as it takes to wait for half a second.
+            // Enough calls to wait for half a second.
     for round in 1..=6 {
         let mut open = 4_usize.pow(round);
         for id in (0..open).map(|n| 10_000 * round as usize + n) {
@@ -399,7 +398,7 @@ fn progress_is_told_to_those_who_ask() {
             let progress = &message["params"];
             let now = progress["progress"].as_f64().unwrap();
             assert_eq!(progress["message"], "replay");
-            // It rises.
+            // Progress increases.
             let before = told.insert(progress["progressToken"].as_u64().unwrap(), now);
             assert!(now > before.unwrap_or(0.0), "{message}");
         }
@@ -413,7 +412,7 @@ fn progress_is_told_to_those_who_ask() {
 #[test]
 fn lines_that_are_no_requests_do_not_end_it() {
     let mut raw = Raw::new(&root().join("examples"));
-    // Before anything began.
+    // Before the first request.
     raw.write("");
     raw.write("nothing of JSON");
     raw.write(r#"{"jsonrpc": "2.0", "method": "notifications/initialized"}"#);
@@ -473,7 +472,7 @@ fn thousands_of_requests_at_once_are_answered_or_refused() {
         answered += usize::from(result["isError"] == false);
         if result["isError"] == true {
             let line = result["content"][0]["text"].as_str().unwrap();
-            let known = line.contains("questions wait already") || line.contains("there is no such file in");
+            let known = line.contains("calls are already waiting") || line.contains("no such file in");
             assert!(known && !line.contains('\n'), "{line}");
         }
     }
@@ -502,7 +501,7 @@ fn nothing_is_written_and_nothing_else_is_printed() {
     raw.ends();
 }
 
-/// What the book says an assistant's configuration should have.
+/// The configuration for assistants in the book.
 #[test]
 fn the_configuration_of_the_book_starts_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -516,7 +515,7 @@ fn the_configuration_of_the_book_starts_it() {
         server["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
     let mut raw = Raw::of(vramscope(&arguments).current_dir(folder.path()));
     raw.begin();
-    // However the assistant names it.
+    // A path relative to the allowed folder, and one relative to the current folder.
     for (id, path) in ["oom.pickle", "runs/oom.pickle"].into_iter().enumerate() {
         raw.call(id + 1, "open", json!({"path": path}));
         assert_eq!(raw.next()["result"]["structuredContent"]["recording"], "r1");
@@ -530,12 +529,12 @@ fn a_folder_that_is_none_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.starts_with("error: --allow no/such/folder: ") && said.lines().count() == 1, "{said}");
-    // Nobody asked anything.
+    // No request was sent.
     let output = vramscope(&["mcp"]).stdin(Stdio::null()).output().unwrap();
     assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty());
 }
 
-/// The official client for Python holds every answer to its schema.
+/// The official Python client validates every answer against its schema.
 #[test]
 fn the_client_for_python_gets_answers() {
     const SCRIPT: &str = r#"

@@ -1,4 +1,4 @@
-//! Watching another process.
+//! Tests of watching another process.
 #![cfg(unix)]
 
 use std::fs;
@@ -14,10 +14,10 @@ use vramscope::profiler::live::{LiveOptions, LiveServer};
 
 use crate::{run, vramscope};
 
-/// Where the child listens; only the parent sets it.
+/// The child's socket; set only by the parent.
 const SOCKET: &str = "VRAMSCOPE_TEST_SOCKET";
 
-/// Asks for more than there is, again and again, and holds 30 MiB of 100 in between.
+/// Repeatedly requests more than is available, and holds 30 MiB of 100 MiB in between.
 #[test]
 fn child() {
     let Some(path) = std::env::var_os(SOCKET) else { return };
@@ -27,7 +27,7 @@ fn child() {
     let _server = LiveServer::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
     loop {
         let _weights = pool.malloc(30 << 20).unwrap();
-        // Far shorter than any look.
+        // Far shorter than the sampling interval.
         drop(pool.malloc(60 << 20).unwrap());
         pool.free_all_blocks().unwrap();
         pool.malloc(80 << 20).unwrap_err();
@@ -67,7 +67,7 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// SIGKILL: the program gets no chance to say goodbye.
+    /// Sends SIGKILL, so that the program cannot end its connection properly.
 #[test]
 fn a_killed_process_leaves_a_readable_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn a_killed_process_leaves_a_readable_log() {
     assert!(summary["failed_requests"].as_u64().unwrap() > 0);
 }
 
-/// The log has no end then, and every line is whole.
+/// The log then has no end record, and all its lines are complete.
 #[test]
 fn a_killed_monitor_leaves_a_readable_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -149,12 +149,12 @@ fn an_alert_is_said_once_and_is_the_exit_code() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     let alert = "warning: device memory in use reached 90.0 %; the threshold is 80.0 %";
-    let never = "note: growth of allocated memory was never measured, so it could raise no alert";
+    let never = "note: growth of allocated memory was never measured, so it raised no alert";
     assert_eq!(text(&output.stderr).lines().collect::<Vec<_>>(), [alert, never]);
     let said = text(&output.stdout);
-    assert!(said.contains(alert) && said.contains("  allocated          90.00 MiB  highest\n"), "{said}");
-    assert!(said.contains("requests failed for want of memory"), "{said}");
-    // Whoever reads has no say in that.
+    assert!(said.contains(alert) && said.contains("  allocated          90.00 MiB  peak\n"), "{said}");
+    assert!(said.contains("requests ran out of memory"), "{said}");
+    // A closed pipe never changes the exit code.
     for json in [&[][..], &["--json"]] {
         let args = ["monitor", socket.to_str().unwrap(), "--duration", "0.5", "--alert", "device=80%"];
         let unread = vramscope(&[&args, json].concat()).stdout(crate::outputs::unread()).output().unwrap();
@@ -162,7 +162,7 @@ fn an_alert_is_said_once_and_is_the_exit_code() {
     }
 }
 
-/// Any process has host memory; the GPU and a pool are known where there is something to ask.
+/// Host memory is available for every process; GPU and pool only if a source exists.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_process_that_serves_nothing_has_its_host_memory() {
@@ -177,7 +177,7 @@ fn a_process_that_serves_nothing_has_its_host_memory() {
     );
     assert!(summary["high"]["cpu_bytes"].as_u64().unwrap() > 0);
     assert_eq!((&summary["high"]["allocated_bytes"], &summary["high_is_exact"]), (&().into(), &false.into()));
-    assert!(text(&output.stderr).contains("note: it serves no source of its own"));
+    assert!(text(&output.stderr).contains("note: the process serves no pool"));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn nonsense_is_refused() {
     assert_cmd_snapshot!(vramscope(&["monitor", "1", "--alert", "speed=1"]));
     let log = run(&["monitor", "1", "--output", "/no/such/folder/log.csv"]);
     assert_eq!(log.status.code(), Some(2));
-    // Notes on what is not known come before.
+        // Notes about unknown values come first.
     let said = text(&log.stderr).lines().last().unwrap();
     assert!(said.starts_with("error: /no/such/folder/log.csv: No such file"), "{said}");
     assert_cmd_snapshot!(vramscope(&["monitor", "--help"]));

@@ -18,7 +18,7 @@ fn grouping_instead_of_the_tree() {
     let by = |by: &str| {
         let text = run(&["report", "examples/training.pickle.zst", "--by", by, "--top", "4"]);
         let text = String::from_utf8(text.stdout).unwrap();
-        let rows = text.lines().skip_while(|l| !l.starts_with("Who held")).take_while(|l| !l.is_empty());
+        let rows = text.lines().skip_while(|l| !l.starts_with("Holders of")).take_while(|l| !l.is_empty());
         format!("--by {by}\n{}\n", rows.collect::<Vec<_>>().join("\n"))
     };
     let all = ["line", "function", "file", "module", "stack", "pool", "stream"].map(by);
@@ -37,7 +37,7 @@ fn any_moment() {
     ]));
 }
 
-/// The lines of a text report that are no frames of stacks, and the frames that stand between them: a list a stack.
+/// Splits a text report: lines outside of stacks, and one list of frames per stack.
 fn rows_and_stacks(report: &str) -> (Vec<String>, Vec<Vec<&str>>) {
     const FRAME: &str = "               ";
     let (mut rows, mut stacks) = (Vec::new(), Vec::new());
@@ -56,12 +56,12 @@ fn rows_and_stacks(report: &str) -> (Vec<String>, Vec<Vec<&str>>) {
     (rows, stacks)
 }
 
-/// The snapshot has a line for each stack; its frames are those of the same report as JSON.
+/// The snapshot has one line per stack; the frames are compared with those of the JSON report.
 #[test]
 fn full_stacks_show_every_frame() {
     let args = ["report", "examples/training.pickle.zst", "--at", "1200", "--full-stacks", "--top", "2"];
     let text = String::from_utf8(run(&args).stdout).unwrap();
-    let (_, sections) = text.split_once("\nWho held").unwrap();
+    let (_, sections) = text.split_once("\nHolders of").unwrap();
     let (rows, stacks) = rows_and_stacks(sections);
     insta::assert_snapshot!(rows.join("\n"));
 
@@ -225,7 +225,7 @@ fn a_range_of_events() {
         bytes(device, "before") + bytes(device, "allocated") - bytes(device, "freed"),
         bytes(device, "after")
     );
-    // Its ends are those that the report on a moment tells.
+    // Its end states equal those of the report at one event.
     let allocated = |at: &str| {
         json(&["report", "examples/training.pickle.zst", "--at", at])["devices"][0]["at"]["allocated_bytes"]
             .clone()

@@ -1,4 +1,4 @@
-//! What another user of the machine can do to the command's files. Two users take root, who becomes the other one.
+//! Attacks by another user of the machine on the command's files. The tests run as root, which can become the other user.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -11,10 +11,10 @@ use vramscope_testing::skip;
 
 use crate::{root, run};
 
-/// The other user, who is in the group of this one where a umask of 002 is looked at.
+/// The other user; a member of this user's group in tests with a umask of 002.
 const OTHER: u32 = 65534;
 
-/// A folder like `/tmp`; `None` where this is not root, who alone can become another.
+/// A folder like `/tmp`; `None` if the user is not root, because only root can become another user.
 fn shared(mode: u32) -> Option<TempDir> {
     let folder = tempfile::tempdir().unwrap();
     if lchown(folder.path(), None, None).is_err() || !is_root() {
@@ -30,7 +30,7 @@ fn is_root() -> bool {
     status.lines().any(|line| line.split_whitespace().take(3).eq(["Uid:", "0", "0"]))
 }
 
-/// The command with a umask, its temporary files in `temporary`.
+/// The command with a umask, and with its temporary files in `temporary`.
 fn with_umask(umask: &str, temporary: &Path, args: &[&str]) -> Output {
     Command::new("sh")
         .args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", env!("CARGO_BIN_EXE_vramscope")])
@@ -42,7 +42,7 @@ fn with_umask(umask: &str, temporary: &Path, args: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What the other user gets done, a member of this one's group: each command that succeeds is printed.
+/// Runs these commands as the other user, a member of this user's group; prints each command that succeeds.
 fn attack(commands: &[&str]) -> String {
     let tried: Vec<String> =
         commands.iter().map(|command| format!("({command}) >&- 2>&- && echo \"done: {command}\"")).collect();
@@ -120,11 +120,11 @@ fn links_of_other_users_are_not_followed_to_what_an_output_replaces() {
     let output = run(&["export", "examples/oom.pickle", "-o", link.to_str().unwrap()]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("is a link of user 65534; links of other users are not followed"), "{said}");
+    assert!(said.contains("is a link owned by user 65534; links of other users are not followed"), "{said}");
     assert_eq!(fs::read(&target).unwrap(), b"mine");
 }
 
-/// PYTHONPATH is split at colons, and the recorder behind one would not be found.
+/// PYTHONPATH is split at colons, so the recorder in a folder with a colon would not be found.
 #[test]
 fn run_refuses_a_folder_that_python_cannot_be_told_of() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn run_refuses_a_folder_that_python_cannot_be_told_of() {
     let output = with_umask("022", &temporary, &["run", "--record", record.to_str().unwrap(), "--", "true"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let expected = format!("error: {} holds a colon", temporary.display());
+    let expected = format!("error: {} contains a colon", temporary.display());
     assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
 }
 
@@ -159,7 +159,7 @@ fn an_output_never_replaces_what_it_is_made_of() {
         let output = run(args);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains("is the file that is read; name another one to write to"), "{args:?}: {said}");
+        assert!(said.contains("is also an input file; choose another output file"), "{args:?}: {said}");
         assert_eq!(fs::read(file).unwrap(), before, "{args:?}");
     }
 }

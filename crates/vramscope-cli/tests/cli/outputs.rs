@@ -1,4 +1,4 @@
-//! Where answers go: readers that leave, disks that are full, signals in the middle.
+//! Output to closed pipes and full disks, and signals during output.
 #![cfg(unix)]
 
 use std::io;
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::{root, run, vramscope};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step of these tests on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A pipe that nobody reads any more.
+/// A pipe whose reader is closed.
 pub(crate) fn unread() -> Stdio {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
@@ -47,7 +47,7 @@ fn the_verdict_does_not_depend_on_who_reads() {
     }
 }
 
-/// What is said about the recording on stderr does not stop the answer.
+/// A failed write of notes to stderr does not stop the answer.
 #[test]
 fn notes_that_nobody_reads_stop_nothing() {
     let args = ["check", "fuzz/corpus/read/log-cut", "--max-peak", "1"];
@@ -57,7 +57,7 @@ fn notes_that_nobody_reads_stop_nothing() {
     assert_eq!((output.status.code(), output.stdout), (Some(1), read.stdout));
 }
 
-/// Everything that writes a file, into a folder of its own.
+/// All commands that write a file, each into a separate folder.
 fn writers(folder: &Path, recording: &str) -> Vec<(PathBuf, Vec<String>)> {
     let cases: [(&str, &[&str]); 4] = [
         ("run.csv", &["export", recording, "-o"]),
@@ -85,7 +85,7 @@ fn a_full_disk_names_the_file_that_was_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     for (path, args) in writers(folder.path(), "examples/oom.pickle") {
         std::fs::write(&path, "as it was").unwrap();
-        // Of bytes that a file may have, 512 or 1024, as the shell counts.
+        // The limit on file sizes, in the shell's units of 512 or 1024 bytes.
         let output = Command::new("sh")
             .args(["-c", "ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_vramscope")])
             .args(&args)
@@ -137,8 +137,8 @@ fn kill(child: &Child, signal: &str) {
     assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
 }
 
-/// `command` with signals as a terminal gives them: what runs the tests may ignore some, as `nohup` does, and programs
-/// inherit that. Only the `env` of Linux can undo it.
+/// `command` with default signal handling, as in a terminal. The test runner may ignore some signals, as `nohup` does, and child processes
+/// inherit that. Only `env` of Linux can reset it.
 fn with_default_signals(command: &Command) -> Command {
     let mut with = if cfg!(target_os = "linux") {
         let mut env = Command::new("env");
@@ -152,7 +152,7 @@ fn with_default_signals(command: &Command) -> Command {
     with
 }
 
-/// The status of `command` after it got `signal` while it was writing into `folder`; `None` where it was faster.
+/// The status of `command` after it got `signal` while writing into `folder`; `None` if it finished earlier.
 fn interrupted(command: &Command, folder: &TempDir, signal: &str) -> Option<ExitStatus> {
     let mut child = with_default_signals(command).stderr(Stdio::null()).spawn().unwrap();
     let start = Instant::now();
@@ -182,12 +182,12 @@ fn a_signal_leaves_nothing_half_written() {
             assert_eq!(names(folder.path()), [""; 0], "{signal}");
             Some(status)
         });
-        // It died of the signal, so that shells say 128 and its number, and loops end.
+        // It ended with the signal, so that shells report 128 plus its number and loops stop.
         assert_eq!(status.unwrap().signal(), Some(number), "{signal}");
     }
 }
 
-/// As `nohup` starts it.
+/// The command as started by `nohup`.
 #[test]
 fn a_signal_that_is_to_be_ignored_is() {
     let folder = tempfile::tempdir().unwrap();

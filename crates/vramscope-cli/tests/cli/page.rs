@@ -1,5 +1,5 @@
-//! What the page draws is what the command prints: its legend, its table of allocations and its panel of a range, as it is answered,
-//! against the JSON of `report --at` of another process.
+//! The page's data equals the command's output: legend, table of allocations and panel of a range are compared with the JSON of
+//! `report --at` from a separate process.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use vramscope::viewer::{OpenRecording, Question};
 use crate::data::{data, recordings};
 use crate::{json as command, root};
 
-/// How many moments, and how many ranges, of each recording.
+/// Number of events, and of ranges, tested per recording.
 const TIMES: usize = 30;
 
-/// The ways to colour and to group.
+/// The color and grouping keys.
 const BY: [&str; 11] =
     ["category", "line", "function", "file", "module", "layer", "step", "stack", "pool", "stream", "size"];
 
-/// Numbers that look random, below `n`, and are the same each time.
+/// Reproducible pseudo-random numbers below `n`.
 struct Numbers(u64);
 
 impl Numbers {
@@ -28,7 +28,7 @@ impl Numbers {
     }
 }
 
-/// An answer as the page is sent it: what stands in its head, and the columns of numbers behind it.
+/// An answer as the page receives it: a header, and the columns of numbers after it.
 struct Answer(Vec<u8>);
 
 impl Answer {
@@ -51,7 +51,7 @@ impl Answer {
     }
 }
 
-/// A recording as the page has it.
+/// A recording as the page loads it.
 struct Page(OpenRecording);
 
 impl Page {
@@ -67,7 +67,7 @@ impl Page {
     }
 }
 
-/// What is compared, for who reads a failure.
+/// The compared state, for messages of failed assertions.
 struct Place<'p> {
     file: &'p Path,
     device: i64,
@@ -76,7 +76,7 @@ struct Place<'p> {
 }
 
 impl Place<'_> {
-    /// What the command says of it.
+    /// The command's answer.
     fn report(&self) -> Value {
         let file = self.file.to_str().unwrap();
         let device = self.device.to_string();
@@ -89,12 +89,12 @@ impl Place<'_> {
         assert_eq!(page, report, "{what} of {} device {device} --at {at} --by {by}", file.display());
     }
 
-    /// Groups are the same ones: categories by their names, lines and layers by what they are called, which the page writes longer.
+    /// Compares the groups: categories by name, lines and layers by label, which is longer on the page.
     fn named(&self, keys: &[Value], labels: &[Value], groups: &[Value]) {
         for ((key, label), group) in keys.iter().zip(labels).zip(groups) {
             let (key, label, told) = (text(key), text(label), text(&group["key"]));
             let is_same = match self.by {
-                // Before it stands how the group is known.
+        // The prefix is the group's origin.
                 "category" => key.split_once(' ').map(|(_, name)| name) == Some(told),
                 "line" | "layer" => label.contains(told) || told.contains('…') || label.contains('…'),
                 _ => true,
@@ -131,9 +131,9 @@ fn amount(of: &Value) -> (u64, u64) {
     (number(&of["bytes"]), number(&of["count"]))
 }
 
-/// The table of allocations: what it says of all its rows, and its rows added up.
+/// The table of allocations: its totals, and the sum of its rows.
 fn table(page: &Page, device: usize, among: &Value) -> [(u64, u64); 2] {
-    /// The rows that are asked for at once.
+    /// Rows per request.
     const ROWS: u64 = 1000;
     let mut rows = (0, 0);
     loop {
@@ -167,7 +167,7 @@ fn legend(page: &Page, device: usize, by: &str, from: u64, to: u64, most: usize)
     told
 }
 
-/// The legend and the table at the moment after an event.
+/// The legend and the table after an event.
 fn same_at(page: &Page, device: usize, place: &Place<'_>, event: u64) {
     let at = &place.report()["at"];
     let holders = all(&at["holders"]);
@@ -179,7 +179,7 @@ fn same_at(page: &Page, device: usize, place: &Place<'_>, event: u64) {
     place.same("groups", groups.iter().map(amount).collect(), holders.iter().map(amount).collect::<Vec<_>>());
     let column = |name: &str| groups.iter().map(|group| group[name].clone()).collect::<Vec<_>>();
     place.named(&column("key"), &column("label"), holders);
-    // As the page asks.
+    // As the page requests it.
     let told = legend(page, device, place.by, moment, moment, 12);
     place.same("the largest", all(&told["groups"]), &groups[..groups.len().min(12)]);
     let sum = holders.iter().map(amount).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
@@ -187,7 +187,7 @@ fn same_at(page: &Page, device: usize, place: &Place<'_>, event: u64) {
     place.same("the table", table, [sum, sum]);
 }
 
-/// The legend, the table and the panel of what lies between two events.
+/// The legend, the table and the panel of a range of events.
 fn same_between(page: &Page, device: usize, place: &Place<'_>, first: u64, last: u64) {
     const MEASURES: [&str; 7] =
         ["before", "allocated", "freed", "temporary", "survived", "at_highest", "after"];
@@ -213,7 +213,7 @@ fn same_between(page: &Page, device: usize, place: &Place<'_>, first: u64, last:
 
     let told = legend(page, device, place.by, from, to, usize::MAX);
     place.same("highest", &told["bytes"], &report["highest_allocated_bytes"]);
-    // Nothing is higher than what was there before the first event.
+        // The peak may be before the first event.
     let highest = report["highest_event"].as_u64().map_or(0, |event| event + 1);
     place.same("highest moment", number(&told["moment"]), highest);
     place.same("highest moment", number(&now["highest_moment"]), highest);
@@ -227,7 +227,7 @@ fn same_between(page: &Page, device: usize, place: &Place<'_>, first: u64, last:
     place.same("the table", table, [allocated, allocated]);
 }
 
-/// Compares random moments and ranges of each device; tells how many.
+/// Compares random events and ranges of each device; returns their number.
 fn compare(file: &Path, seed: u64) -> usize {
     let page = Page::open(file);
     let overview: Value = serde_json::from_slice(&page.0.overview_json().unwrap()).unwrap();
@@ -238,7 +238,7 @@ fn compare(file: &Path, seed: u64) -> usize {
         if events == 0 {
             continue;
         }
-        // Steps are known once somebody has asked what memory is for.
+        // Steps are available only after categories were requested.
         page.ask(position, &json!({ "question": "meaning" }));
         let number = device["device"].as_i64().unwrap();
         for n in 0..TIMES {
@@ -261,8 +261,8 @@ fn devices_of(seed: u64) -> usize {
     if seed.is_multiple_of(8) { 2 } else { 1 }
 }
 
-/// A recording of a program that allocates and frees at random: of one device or two, of several stacks, streams and pools, with regions,
-/// and, where `seed` is odd, with memory that was there before. Each allocation lies in a segment that is free of others.
+/// A recording of a program that allocates and frees at random: on one or two devices, with several stacks, streams, pools and regions; if
+/// `seed` is odd, with memory that was live before. Each allocation is in a segment with enough free space.
 fn made(seed: u64) -> Value {
     let mut random = Numbers(seed);
     let frame = |name: &str, file: &str, line: usize| json!({ "name": name, "filename": file, "line": line });
@@ -278,7 +278,7 @@ fn made(seed: u64) -> Value {
     let (mut segments, mut traces, mut annotations) = (Vec::new(), Vec::new(), Vec::new());
     for device in 0..devices {
         let (mut events, mut time) = (Vec::new(), 1_000_000);
-        // Segments with their address, size, stream and pool, and what lies in each.
+    // Segments with their address, size, stream, pool and blocks.
         let mut held: Vec<(usize, usize, usize, usize, Option<usize>)> = Vec::new();
         if seed % 2 == 1 {
             held.extend((0..5).map(|n| (n << 30, 2 << 20, 0, 0, Some(4096 * (n + 1)))));
@@ -338,7 +338,7 @@ fn made(seed: u64) -> Value {
     json!({ "segments": segments, "device_traces": traces, "external_annotations": annotations })
 }
 
-// Twenty recordings in all, in two tests that run beside each other.
+    // Twenty recordings, in two parallel tests.
 
 #[test]
 fn of_the_examples_the_page_says_what_the_report_says() {
@@ -366,6 +366,6 @@ fn of_larger_recordings_the_page_says_what_the_report_says() {
     let every = small.len().div_ceil(20).max(1);
     let chosen: Vec<_> = small.into_iter().step_by(every).collect();
     let compared: usize = chosen.iter().zip(100..).map(|(file, seed)| compare(file, seed)).sum();
-    // Some have no events.
+    // Some recordings have no events.
     assert!(compared >= 15 * 2 * TIMES, "{compared} of {} recordings", chosen.len());
 }

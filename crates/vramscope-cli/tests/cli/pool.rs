@@ -1,4 +1,4 @@
-//! Recordings of our own pool: the report finds what the pool itself counted.
+//! Recordings of our pool: the report equals the pool's counters.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use vramscope::prelude::*;
 
 use crate::{json, run};
 
-/// Runs a program on a pool, recorded in both ways; returns what the pool counted until the end.
+/// Runs a program on a pool with both kinds of recording; returns the pool's final counters.
 fn record(policy: &Policy, pickle: &Path, stream: &Path) -> Statistics {
     let gpu = Arc::new(VirtualDevice::with_capacity(256 << 20));
     let pool = MemoryPool::new(policy, vec![gpu]).unwrap();

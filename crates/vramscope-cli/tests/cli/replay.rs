@@ -1,4 +1,4 @@
-//! `vramscope replay` as a user runs it.
+//! Runs `vramscope replay` as a user does.
 
 use insta_cmd::assert_cmd_snapshot;
 use serde_json::Value;
@@ -114,7 +114,7 @@ fn nonsense_settings_get_pytorch_s_own_complaint() {
         assert_eq!(err.lines().count(), 1, "{err}");
     }
     let (code, _, err) = text(&[OOM, "--torch", "2.6", "--conf", "large_segment_size_mb:64"]);
-    assert!(code == 2 && err.contains("PyTorch 2.6 does not know it"), "{err}");
+    assert!(code == 2 && err.contains("PyTorch 2.6 does not support it"), "{err}");
 }
 
 #[test]
@@ -125,12 +125,12 @@ fn what_cannot_be_asked_is_refused() {
         (vec!["--capacity", "9999TiB"], "more than 1 PiB"),
         (vec!["--capacity", "99999999TiB"], "the size is 16 EiB or more"),
         (vec!["--capacity", "-5"], "a size is a number"),
-        (vec!["--capacity", "0"], "is no device"),
-        (vec!["--gpu", "a100"], "known are a10g, a100-40gb, a100-80gb"),
+        (vec!["--capacity", "0"], "a device needs memory"),
+        (vec!["--gpu", "a100"], "unknown GPU; use one of a10g, a100-40gb, a100-80gb"),
         (vec!["--gpu", "t4", "--capacity", "1GiB"], "cannot be used with"),
-        (vec!["--overhead", "1GiB"], "--overhead is part of a device"),
+        (vec!["--overhead", "1GiB"], "--overhead is a part of the device"),
         (vec!["--capacity", "1GiB", "--overhead", "1GiB"], "leaves nothing of a device"),
-        (vec!["--sweep", "max_split_size_mb"], "it is KEY=A..B or KEY=A,B,C"),
+        (vec!["--sweep", "max_split_size_mb"], "expected KEY=A..B or KEY=A,B,C"),
         (vec!["--sweep", "max_split_size_mb=512..20"], "512 is not below 20"),
         (vec!["--sweep", "max_split=20..40"], "unrecognized key"),
         (vec!["--torch", "new"], "a release is two numbers"),
@@ -151,7 +151,7 @@ fn a_recording_without_events_is_what_it_holds_at_the_end() {
     assert_eq!(code, 0, "{out}");
 }
 
-/// The advice is to be pasted into a shell, and the file may come from anybody.
+/// The advice is meant to be pasted into a shell, and the file may come from anyone.
 #[test]
 fn nothing_from_a_file_runs_in_a_shell() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ fn nothing_from_a_file_runs_in_a_shell() {
     assert!(others.clone().all(|conf| !conf.contains(['$', ';', '\''])), "{:?}", others.collect::<Vec<_>>());
 }
 
-/// `--conf ""` is PyTorch's default settings, whatever was recorded.
+/// `--conf ""` uses PyTorch's defaults, not the recorded settings.
 #[test]
 fn no_settings_are_pytorch_s_defaults() {
     let (_, answer) = replay(&[OOM, "--conf", "", "--capacity", "80GiB"]);

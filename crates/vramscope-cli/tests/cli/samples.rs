@@ -1,4 +1,4 @@
-//! `vramscope report` on logs of samples, and on every other file that our own programs write.
+//! `vramscope report` on logs of samples, and on every other file that our programs write.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::{json, root, run, vramscope};
 
 const MIB: u64 = 1 << 20;
 
-/// A log of the tracker for Rust, ten looks a second: what stays grows, and the device fills up.
+/// A log of the Rust tracker with ten samples per second: allocated bytes grow until the device is full.
 fn leak() -> String {
     let mut text = "{\"time_us\":0,\"event\":\"start\",\"message\":\"pool on device 0\"}\n".to_owned();
     for n in 0..300u64 {
@@ -24,7 +24,7 @@ fn leak() -> String {
     text
 }
 
-/// `report` on a file of these bytes.
+/// `report` on a file with these bytes.
 fn report_on(name: &str, bytes: &[u8], args: &[&str]) -> Command {
     let directory = tempfile::tempdir().unwrap().keep();
     std::fs::write(directory.join(name), bytes).unwrap();
@@ -38,14 +38,14 @@ fn a_leak_that_ends_out_of_memory() {
     assert_cmd_snapshot!(report_on("run.jsonl", leak().as_bytes(), &[]));
 }
 
-/// Written by `MemoryTracker` of the Python package.
+/// A log of the Python package's `MemoryTracker`.
 #[test]
 fn a_log_of_the_python_tracker() {
     assert_cmd_snapshot!(vramscope(&["report", "examples/tracker.csv.zst", "--device", "0"]));
     assert_cmd_snapshot!(vramscope(&["report", "examples/tracker.csv.zst", "--json", "--top", "2"]));
 }
 
-/// A log whose writer was killed is read up to there.
+/// A log whose writer was killed is read up to its end.
 #[test]
 fn a_log_that_is_cut_off() {
     let log = leak();
@@ -58,7 +58,7 @@ fn options_that_ask_for_allocations_are_refused() {
         let output = run(&[&["report", "examples/tracker.csv.zst"], option].concat());
         let said = String::from_utf8(output.stderr).unwrap();
         let expected = format!(
-            "error: examples/tracker.csv.zst: {} asks for allocations, and a log of samples knows none; give a recording\n",
+            "error: examples/tracker.csv.zst: {} needs allocations, which a log of samples does not have; give a recording\n",
             option[0]
         );
         assert_eq!((output.status.code(), said), (Some(2), expected));
@@ -71,7 +71,7 @@ fn options_that_ask_for_allocations_are_refused() {
 fn other_commands_name_it() {
     let log = "examples/tracker.csv.zst";
     let expected = format!(
-        "error: {log}: a log of samples, not a recording: it knows no allocations; `vramscope report` explains it, and `vramscope run` or `vramscope.torch.record` makes a recording\n"
+        "error: {log}: a log of samples, not a recording: it has no allocations; `vramscope report` reads it, and `vramscope run` or `vramscope.torch.record` makes a recording\n"
     );
     for args in [
         &["replay", log][..],
@@ -86,7 +86,7 @@ fn other_commands_name_it() {
     }
 }
 
-/// Each answer, page and table that is no recording is named, with what to do instead.
+/// For each answer, page and table that is not a recording, the error names its kind and the remedy.
 #[test]
 fn every_file_of_ours_is_read_or_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -140,7 +140,7 @@ fn every_file_of_ours_is_read_or_named() {
     insta::assert_snapshot!(said);
 }
 
-/// The folder that an out of memory leaves.
+/// The folder of an out-of-memory failure.
 #[test]
 fn a_bundle_is_named_with_what_to_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -154,7 +154,7 @@ fn a_bundle_is_named_with_what_to_read() {
     assert_eq!(json(&["report", log.to_str().unwrap()])["format"], "samples_jsonl");
 }
 
-/// What `vramscope monitor` writes about this very process is read.
+/// A log that `vramscope monitor` wrote about this process can be read.
 #[test]
 #[cfg(target_os = "linux")]
 fn what_the_monitor_writes_is_read() {

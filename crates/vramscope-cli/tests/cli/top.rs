@@ -1,5 +1,5 @@
-//! `vramscope top`: what it prints, and, in a terminal of tmux, what it shows. The programs that it looks at are pools
-//! of this test, which does nothing while it is looked at: so every number is known.
+//! `vramscope top`: its JSON, and its screen in a terminal of tmux. The watched programs are pools of this test, which does nothing
+//! meanwhile, so that every number is known.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -20,10 +20,10 @@ use crate::vramscope;
 
 const MIB: u64 = 1 << 20;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step of these tests on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
-/// A user's folders, with nobody else's programs in them.
+/// A user's folders without programs of others.
 pub(crate) struct Home(TempDir);
 
 impl Home {
@@ -61,7 +61,7 @@ impl Home {
         let options = LiveOptions { path, collect_holders: true, title };
         let server = LiveServer::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
         let held = [weights(&pool), batch(&pool), batch(&pool)];
-        // The first time, what a stack means may take long to look up.
+    // Resolving a stack for the first time may take long.
         let mut connection = Connection::open(server.path()).unwrap();
         while connection.look(3).unwrap().holders.unwrap().iter().any(|holder| holder.stack.is_none()) {}
         Serving { server, held, pool }
@@ -84,7 +84,7 @@ fn batch(pool: &MemoryPool) -> Allocation {
     pool.malloc(3 * MIB).unwrap()
 }
 
-/// `text` without what differs from run to run, from machine to machine and with the lines of this file.
+/// `text` without parts that depend on the run, the machine or lines of this file.
 fn constant(text: &str, home: &Path) -> String {
     let pid = std::process::id();
     let text =
@@ -96,7 +96,7 @@ fn constant(text: &str, home: &Path) -> String {
             Some((start, _)) => format!("{start}seen: WHY"),
             None => line.to_owned(),
         };
-        // PATH/top.rs:LINE FUNCTION
+    // PATH/top.rs:LINE FUNCTION
         let line = match (line.find("top.rs:"), line.find(" cli::")) {
             (Some(file), Some(function)) => {
                 let path = line[..file].rfind(' ').map_or(0, |space| space + 1);
@@ -147,7 +147,7 @@ fn a_program_that_stands_still_is_not_waited_for() {
     let path = path.display();
     let output = home.top(&["--json", "--socket", &path.to_string()]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, format!("error: {path}: gives no answer within 2 s\n"));
+    assert_eq!(said, format!("error: {path}: no response within 2 s\n"));
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -156,7 +156,7 @@ fn one_look_as_json() {
     let home = Home::new();
     let _serving = home.serve("train");
     let mut look = home.json(&[]);
-    // One of the two is there, as the machine has it.
+    // Exactly one of the two keys has a value, depending on the machine.
     assert_ne!(look["gpus"].is_null(), look["gpus_error"].is_null());
     let program = &mut look["programs"][0];
     assert_eq!(program["pid"], std::process::id());
@@ -166,7 +166,7 @@ fn one_look_as_json() {
         program[key] = instead.into();
     }
     for holder in program["holders"].as_array_mut().unwrap() {
-        // Callers are those of the test's harness.
+    // The callers belong to the test harness.
         let line = holder["stack"][0].as_str().unwrap();
         holder["stack"] = vec![constant(line, home.path()).trim_end()].into();
     }
@@ -189,7 +189,7 @@ fn a_look_that_lasts_sees_what_is_shorter() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let look: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
-    // However often it was named.
+    // Naming a socket twice has no effect.
     assert_eq!(look["programs"].as_array().unwrap().len(), 1);
     assert_eq!(high(look), 546);
 }
@@ -200,12 +200,12 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Runs `vramscope top` with `args` in it; `None` where there is no tmux.
+    /// Runs `vramscope top` with `args` in the terminal; `None` without tmux.
     pub(crate) fn start(home: &Home, args: &str, width: u16, height: u16) -> Option<Self> {
         Self::start_with("", home, args, width, height)
     }
 
-    /// The same with variables of the environment, as a shell takes them.
+    /// The same with environment variables, in shell syntax.
     pub(crate) fn start_with(
         environment: &str,
         home: &Home,
@@ -239,7 +239,7 @@ impl Screen {
         Some(screen)
     }
 
-    /// A screen of a machine without GPUs, that never looks by itself after the first time.
+    /// A screen on a machine without GPUs that is not updated automatically after the first time.
     fn golden(home: &Home) -> Option<Self> {
         if nvml_devices().is_ok() {
             vramscope_testing::skip("no-gpu", "this machine has a GPU, and the screens at hand have none");
@@ -264,7 +264,7 @@ impl Screen {
         self.tmux(&["send-keys", key]);
     }
 
-    /// Looks again, now.
+    /// Requests an update.
     fn look(&self) {
         self.press("Space");
         self.until("paused");
@@ -272,7 +272,7 @@ impl Screen {
         self.until("every");
     }
 
-    /// What is shown, once `text` is.
+    /// The screen after `text` appears.
     pub(crate) fn until(&self, text: &str) -> String {
         self.until_that(|shown| shown.contains(text))
     }
@@ -289,7 +289,7 @@ impl Screen {
         }
     }
 
-    /// The command ended well, and the terminal is as it was.
+    /// Checks that the command exited with success and restored the terminal.
     pub(crate) fn is_given_back(&self) {
         let shown = self.until("exit code");
         assert_eq!(shown.trim(), "exit code 0");
@@ -314,7 +314,7 @@ fn a_program_from_its_first_look_to_its_end() {
     screen.until("seen: ");
     insta::assert_snapshot!("first_look", screen.until("cli::top::batch"));
 
-    // Shorter than any look, and seen.
+    // Shorter than the update interval, but included in the peak.
     drop(serving.pool.malloc(500 * MIB).unwrap());
     screen.look();
     insta::assert_snapshot!("high_water", screen.until("546.00 MiB"));
@@ -322,9 +322,9 @@ fn a_program_from_its_first_look_to_its_end() {
     screen.until("▁█▁");
 
     screen.press("Tab");
-    let details = screen.until_that(|s| s.contains("allocations") && s.contains("Who holds"));
-    // Below are the callers of the test.
-    insta::assert_snapshot!("details", details.split_once("Who holds").unwrap().0);
+    let details = screen.until_that(|s| s.contains("allocations") && s.contains("Holders of"));
+    // The following lines are callers in the test.
+    insta::assert_snapshot!("details", details.split_once("Holders of").unwrap().0);
     screen.press("Enter");
     screen.until("trend");
 
@@ -356,7 +356,7 @@ fn programs_are_found_selected_and_explained() {
         screen.until(selected);
     }
     screen.press("?");
-    insta::assert_snapshot!("help_shown", screen.until("high   the most"));
+    insta::assert_snapshot!("help_shown", screen.until("peak   most"));
 }
 
 #[test]

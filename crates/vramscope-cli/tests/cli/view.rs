@@ -1,4 +1,4 @@
-//! `vramscope view`, as far as it goes without a browser; `viewer/browser` has the page.
+//! `vramscope view` without a browser; `viewer/browser` tests the page.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use insta_cmd::assert_cmd_snapshot;
 
 use crate::{run, vramscope};
 
-/// A command that serves, ended with the test.
+/// A command that serves; killed at the end of the test.
 struct Serving {
     child: Child,
     line: String,
@@ -67,7 +67,7 @@ fn a_port_of_ones_choice_and_json() {
     let said: serde_json::Value = said.next().unwrap().unwrap();
     let url = said["url"].as_str().unwrap();
     assert!(url.starts_with(&format!("http://127.0.0.1:{free}/")), "{url}");
-    // Nobody named a file: the page waits for one to be dropped.
+    // Without a file, the page waits for one to be dropped.
     assert!(get(&format!("{url}api/recordings")).ends_with("[]"));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -89,7 +89,7 @@ fn files_that_cannot_be_shown() {
     assert_cmd_snapshot!(vramscope(&["view", "--html", "page.html"]));
     assert_cmd_snapshot!(vramscope(&["view", "--html", "page.html", "README.md"]));
     assert_cmd_snapshot!(vramscope(&["view", "--html", "no/such/folder.html", "examples/leak.pickle"]));
-    // Found out after the address was printed.
+    // The error is found after the address was printed.
     let output = run(&["view", "--no-open", "README.md"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: README.md: "));
@@ -106,6 +106,6 @@ fn a_page_with_everything_in_it() {
     let written = std::fs::read_to_string(page).unwrap();
     assert_eq!(said["bytes"].as_u64(), Some(written.len() as u64));
     assert!(written.starts_with("<!doctype html>") && written.ends_with("</html>\n"));
-    // Nothing is loaded from anywhere.
+    // The page loads nothing.
     assert!(!written.contains("src=\"") && !written.contains("href=\"http"));
 }

@@ -1,10 +1,10 @@
-//! Words fit the recording: whose program made it, what it has, what it says itself.
+//! Sentences fit the recording: its program, its contents, its limitations.
 
 use serde_json::{Value, json};
 
 use crate::run;
 
-/// What `vramscope` says of a recording; lines joined, for words wrap.
+/// The output of `vramscope` for a recording, as one line because of wrapping.
 fn said(command: &str, recording: &Value) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.json");
@@ -51,7 +51,7 @@ fn what_the_file_says_is_not_probable() {
         let events: Vec<Value> =
             (0..99).map(|n| event("alloc", 4096 + 512 * n, &frames("train.py"))).collect();
         let all: Vec<Value> = std::iter::once(freed).chain(events).collect();
-        // A block with a stack that no event allocates: its event was dropped.
+    // A block whose stack belongs to no `alloc` event, because that event was dropped.
         let block = json!({"address": 1 << 21, "size": 1024, "requested_size": 1024, "state": "active_allocated",
             "frames": frames("train.py")});
         let segments = json!([{"device": 0, "address": 1 << 21, "total_size": 2 << 20, "stream": 0,
@@ -77,12 +77,12 @@ fn stacks_that_are_shown_are_not_denied() {
     ]]);
     let with = said("report", &json!({"segments": segment, "device_traces": events}));
     assert!(with.contains("train.py:7 train") && !with.contains("No stacks were recorded"), "{with}");
-    assert!(with.contains("Stacks are those of memory that was live before recording"), "{with}");
+    assert!(with.contains("Only memory that was live before recording has stacks"), "{with}");
     let without = said("report", &json!({"segments": [], "device_traces": events}));
     assert!(without.contains("No stacks were recorded"), "{without}");
 }
 
-/// A region that frees what others allocate left behind hundreds of GiB less than nothing.
+/// A region that frees allocations of others once had net bytes of minus hundreds of GiB.
 #[test]
 fn a_regions_figures_are_of_one_run() {
     const MIB: u64 = 1 << 20;
@@ -105,7 +105,7 @@ fn a_regions_figures_are_of_one_run() {
     assert!(said.contains("free 100 100.00 MiB 0 B -100.00 MiB 20 us"), "{said}");
 }
 
-/// One in the wild has allocations and completions alone: no segment event, no request to free.
+/// A recording with only allocations and completed frees: no segment events, no requested frees.
 #[test]
 fn kinds_of_events_that_were_left_out_are_named() {
     let events: Vec<Value> = (0..4)
@@ -124,10 +124,10 @@ fn kinds_of_events_that_were_left_out_are_named() {
     }
     assert!(said("info", &recording).contains("free_requested left out"));
     let replay = said("replay", &recording);
-    assert!(replay.contains("reproduces the recording cannot be checked"), "{replay}");
+    assert!(replay.contains("the replay cannot be compared with the recording"), "{replay}");
 }
 
-/// What is known of segments is the end state alone, or nothing.
+/// Segments are known only from the end state, or not at all.
 #[test]
 fn a_recording_without_segment_events_says_so() {
     let events: Vec<Value> = (0..2)
@@ -141,15 +141,15 @@ fn a_recording_without_segment_events_says_so() {
     let recording = json!({"segments": [segment], "device_traces": [events]});
     for command in ["report", "check", "replay"] {
         let said = said(command, &recording);
-        assert!(said.contains("No segment event was recorded: every segment was there before"), "{said}");
+        assert!(said.contains("No segment event was recorded: either all segments existed before"), "{said}");
     }
     let none = json!({"segments": [], "device_traces": [events]});
     let said = said("replay", &none);
     assert!(said.contains("`segment_alloc` were not recorded"), "{said}");
-    assert!(!said.contains("there is nothing"), "{said}");
+    assert!(!said.contains("has nothing"), "{said}");
 }
 
-/// Some memory lay elsewhere than the segments of the end state, which are perhaps not all: nothing is sure then.
+/// Some memory was outside of the segments in the end state, which may be incomplete, so nothing is certain.
 #[test]
 fn where_segment_events_may_lack_the_replay_says_so() {
     let frames = frames("train.py");
@@ -157,5 +157,5 @@ fn where_segment_events_may_lack_the_replay_says_so() {
     let segment = json!({"device": 0, "address": 1 << 21, "total_size": 1 << 21, "stream": 0,
         "segment_type": "small", "blocks": [{"address": 1 << 21, "size": 1 << 21, "state": "active_allocated"}]});
     let said = said("replay", &json!({"segments": [segment], "device_traces": [events]}));
-    assert!(said.contains("Or segments were taken and the recording lacks these events"), "{said}");
+    assert!(said.contains("Or the recording lacks events of new segments"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! A scheduler and two executors as processes: the answers are those without them.
+//! A scheduler and two executors as processes: the answers equal those without a cluster.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -12,14 +12,14 @@ use vramscope_testing::fleet::{Plan, base};
 
 use crate::Fleet;
 
-/// How long a process may take to begin.
+/// Limit on the time to start a process.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Processes that end with the test.
 struct Cluster {
     scheduler: SocketAddr,
     processes: Vec<Child>,
-    /// What they said.
+    /// Their messages.
     said: Arc<Mutex<String>>,
 }
 
@@ -32,7 +32,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A port that nobody has, and the one behind it.
+/// A free port whose next port is also free.
 fn free() -> SocketAddr {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -72,7 +72,7 @@ impl Cluster {
         let said = self.said.clone();
         thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                // Where a test fails, it is beside it.
+        // Shown if the test fails.
                 eprintln!("{address}: {line}");
                 *said.lock().unwrap() += &format!("{line}\n");
             }
@@ -86,7 +86,7 @@ impl Cluster {
     }
 }
 
-/// What a command printed, its exit code, and what it said.
+/// The output of a command, its exit code, and its messages.
 fn answer(fleet: &Fleet, args: &[&str]) -> (String, Option<i32>, String) {
     let output = fleet.run(args);
     let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
@@ -126,7 +126,7 @@ fn two_executors_answer_as_none() {
     assert_eq!((said.lines().count(), code), (1, Some(2)));
 }
 
-/// The executor that works is killed while it works, and the other does all.
+/// The busy executor is killed, and the other one takes over all its work.
 #[test]
 fn an_executor_that_dies_changes_no_answer() {
     let mut fleet = Fleet::new();
@@ -155,7 +155,7 @@ fn an_executor_that_dies_changes_no_answer() {
     let said = String::from_utf8(there.stderr).unwrap();
     assert_eq!(String::from_utf8(there.stdout).unwrap(), alone.0, "{said}");
     assert_eq!(there.status.code(), Some(0), "{said}");
-    // It had work, which another did.
+    // Its work was done by the other executor.
     let told = cluster.said.lock().unwrap().clone();
     assert!(told.contains("tasks for running job/stage"), "{told}");
 }
@@ -176,7 +176,7 @@ fn a_cluster_that_is_not_there_is_a_line() {
     let nobody = free();
     for (url, said) in [
         (format!("df://{nobody}"), "error: query: no scheduler answers at "),
-        ("nonsense".to_owned(), "error: query: nonsense: is no address of a scheduler, as df://host:50050"),
+        ("nonsense".to_owned(), "error: query: nonsense: is not a scheduler address as df://host:50050"),
     ] {
         let (_, code, err) = answer(&fleet, &["query", "SELECT 1", "recordings/", "--cluster", &url]);
         assert!(err.starts_with(said) && err.lines().count() == 1, "{err}");

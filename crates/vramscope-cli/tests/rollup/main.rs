@@ -1,4 +1,4 @@
-//! What the feature `rollup` adds to the command: SQL, stores, a cluster. `./test --rollup` runs these tests.
+//! Tests of the feature `rollup`: SQL, stores, a cluster. `./test --rollup` runs them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test that cannot go on fails")]
 
 mod cluster;
@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use vramscope_testing::fleet::{Plan, base};
 
-/// The recordings of eight ranks, of which three are broken.
+/// The recordings of eight ranks, three of them broken.
 struct Fleet {
     folder: tempfile::TempDir,
     plan: Plan,
@@ -26,7 +26,7 @@ impl Fleet {
         Self { folder, plan }
     }
 
-    /// What the report says of each rank that can be read, by its number.
+    /// The report of each readable rank, by number.
     fn reports(&self) -> Vec<(u64, Value)> {
         let readable = (0..self.plan.ranks).filter(|rank| !self.plan.broken.contains(rank));
         let report = |rank: u64| {
@@ -42,7 +42,7 @@ impl Fleet {
         self.folder.path().join(name)
     }
 
-    /// Runs the command in the folder that has `recordings`.
+    /// Runs the command in the folder that contains `recordings`.
     fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
     }
@@ -54,7 +54,7 @@ impl Fleet {
         command
     }
 
-    /// The rows of an answer, and what was said beside it.
+    /// The rows of an answer, and the messages on stderr.
     fn query(&self, args: &[&str]) -> (Value, String) {
         let output = self.run(&[&["query"], args, &["--json"]].concat());
         let said = String::from_utf8(output.stderr).unwrap();

@@ -1,4 +1,4 @@
-//! The ten questions of the book: their answers are those of `report --json` of each rank.
+//! The book's ten example queries: their answers equal those of `report --json` of each rank.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use vramscope_testing::book::fences;
 
 use crate::Fleet;
 
-/// The statements of the page's questions.
+/// The statements on the page.
 fn questions() -> Vec<String> {
     let all = fences("docs/query.md");
     let answered = all.windows(2).filter(|two| two[0].needs() == Some("rollup") && two[1].info == "text");
@@ -19,13 +19,13 @@ fn bytes(value: &Value) -> u64 {
     value.as_u64().unwrap()
 }
 
-/// The rows with the highest value of a column first.
+/// The rows sorted by a column, highest value first.
 fn falling(mut rows: Vec<Value>, column: &str) -> Vec<Value> {
     rows.sort_by_key(|row| std::cmp::Reverse(bytes(&row[column])));
     rows
 }
 
-/// When something happened, as rows have it.
+/// A time as rows contain it.
 fn time(microseconds: &Value) -> String {
     let out = std::process::Command::new("date")
         .args(["-u", "+%Y-%m-%dT%H:%M:%S", "-d", &format!("@{}", bytes(microseconds) / 1_000_000)])
@@ -88,7 +88,7 @@ fn ten_questions_are_answered_as_the_report_does() {
         .map(|(line, kept)| json!({"leak_line": line, "ranks": kept.len(), "most_kept": kept.iter().max()}));
     expected.push(leaks.collect());
 
-    // Eight ranks are eight stages.
+    // Eight ranks form eight stages.
     let stages = rows(&|rank, r| json!({"pp": rank, "ranks": 1, "highest": r["peak_allocated_bytes"]}));
     expected.push(falling(stages, "highest"));
 

@@ -1,4 +1,4 @@
-//! What SQL may do, what is read for it, and what goes wrong.
+//! Allowed statements, files that queries read, and errors.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::Fleet;
 fn a_query_reads_recordings_and_nothing_else() {
     let fleet = Fleet::new();
     fs::write(fleet.path("secret.csv"), "a,b\n1,2\n").unwrap();
-    let not_answered = "error: query: a query reads recordings and changes nothing: ";
+    let not_answered = "error: query: only queries that read are allowed, not ";
     for (sql, said) in [
         ("CREATE TABLE mine AS SELECT 1", not_answered),
         ("CREATE EXTERNAL TABLE mine STORED AS CSV LOCATION 'secret.csv'", not_answered),
@@ -33,7 +33,7 @@ fn a_query_reads_recordings_and_nothing_else() {
     }
 }
 
-/// A rank that is filtered out is not opened: it cannot be broken.
+/// A rank that the filter excludes is not opened, so it cannot be reported as broken.
 #[test]
 fn files_that_a_filter_leaves_out_are_not_read() {
     let fleet = Fleet::new();
@@ -52,7 +52,7 @@ fn files_that_a_filter_leaves_out_are_not_read() {
     }
 }
 
-/// The cache answers what summaries alone can tell: the recordings may be gone meanwhile.
+/// The cache can answer queries that need only summaries, even if the recordings are deleted.
 #[test]
 fn summaries_are_taken_from_where_they_are_kept() {
     let fleet = Fleet::new();
@@ -63,7 +63,7 @@ fn summaries_are_taken_from_where_they_are_kept() {
     assert!(files.next().is_none());
     let text = fs::read_to_string(&kept).unwrap();
     assert_eq!(fleet.query(&[sql, "recordings/"]), before);
-    // What is told is what was kept.
+    // The answer comes from the cache.
     let peak = before.0[7]["peak_allocated_bytes"].to_string();
     fs::write(&kept, text.replace(&peak, "123")).unwrap();
     assert_eq!(fleet.query(&[sql, "recordings/"]).0[7]["peak_allocated_bytes"], 123);
@@ -92,12 +92,12 @@ fn every_form_has_the_same_rows() {
         count += 1;
     }
     assert_eq!(count, rows.len());
-    // A table for people has so many rows at most, and says so.
+    // A text table has a limit on rows, and prints a note about it.
     let output = fleet.run(&["query", sql, "recordings/"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 1000 + 4);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("there are more rows than these 1000"), "{said}");
-    // Parquet is read by its own command's next question.
+    assert!(said.contains("only the first 1000 rows are shown"), "{said}");
+    // The next query of the command reads the Parquet file.
     assert!(fleet.run(&["query", sql, "recordings/", "-o", "rows.parquet"]).status.success());
     assert!(fs::read(fleet.path("rows.parquet")).unwrap().starts_with(b"PAR1"));
     for limit in [0, 1, 5, 9000] {

@@ -1,4 +1,4 @@
-//! Recordings in a store: a small S3 server of Python's, which `VRAMSCOPE_TOOLS_PYTHON` has.
+//! Recordings in a store: a small S3 server in Python, from the interpreter in `VRAMSCOPE_TOOLS_PYTHON`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::Fleet;
 
-/// Serves S3 with a bucket `runs` that has the recordings.
+/// Serves S3 with a bucket `runs` that contains the recordings.
 const SERVER: &str = r#"
 import os, sys, boto3
 from moto.server import ThreadedMotoServer
@@ -65,7 +65,7 @@ impl Store {
         command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").output().unwrap()
     }
 
-    /// Puts the recording of rank 7 under another name.
+    /// Uploads the recording of rank 7 under another name.
     fn put(&mut self, key: &str) {
         use std::io::Write as _;
         writeln!(self.server.stdin.as_mut().unwrap(), "{key}").unwrap();
@@ -79,7 +79,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The answers are those of the same files on a disk, but for their addresses.
+/// The answers equal those of the same files on disk, except for the URLs.
 #[test]
 fn a_store_is_as_good_as_a_disk() {
     let fleet = Fleet::new();
@@ -90,7 +90,7 @@ fn a_store_is_as_good_as_a_disk() {
     let here = fleet.run(&["fleet", "recordings/", "--json"]);
     assert_eq!(local(text(&output.stdout)), text(&here.stdout), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), here.status.code());
-    // Twice: what is kept is the same.
+    // The second query uses the cache.
     for sql in [
         "SELECT * FROM summary ORDER BY rank",
         "SELECT * FROM summary ORDER BY rank",
@@ -103,7 +103,7 @@ fn a_store_is_as_good_as_a_disk() {
         );
     }
     assert!(fleet.path("cache/vramscope").is_dir() && !fleet.path("recordings/today").exists());
-    // A recording that is written anew has a new summary.
+    // A recording that is uploaded again gets a new summary.
     store.put(&format!("today/{}", fleet.plan.file(5).display()));
     let sql = "SELECT rank, peak_allocated_bytes AS peak FROM summary WHERE rank IN (5, 7) ORDER BY rank";
     let rows: Value =
@@ -119,7 +119,7 @@ fn a_store_is_as_good_as_a_disk() {
     }
 }
 
-/// Answers each request with this status, as long as the test runs.
+/// Answers every request with this status while the test runs.
 fn refuses(status: &'static str) -> String {
     use std::io::Write as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -145,20 +145,20 @@ fn a_store_that_nobody_may_read_is_a_line() {
             command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b").output().unwrap();
         let said = text(&output.stderr);
         let line =
-            "error: s3://runs/today/: the store refuses to show it; who may read is told by the environment";
+            "error: s3://runs/today/: the store refuses access; set the credentials in the environment";
         assert!(said.starts_with(line) && said.lines().count() == 1, "{status}: {said}");
         assert_eq!(output.status.code(), Some(2));
-        // A file of a web server.
+    // A file on a web server.
         let address = format!("{}/rank0.pickle", refuses(status));
         let said = text(&fleet.run(&["fleet", &address]).stderr);
         assert!(
-            said.starts_with(&format!("error: {address}: the store refuses to show it")),
+            said.starts_with(&format!("error: {address}: the store refuses access")),
             "{status}: {said}"
         );
     }
 }
 
-/// Files as any web server serves them.
+/// Files on an ordinary web server.
 #[test]
 fn files_of_a_web_server_are_read() {
     let fleet = Fleet::new();
@@ -184,21 +184,21 @@ server.serve_forever()";
     assert_eq!(rows, serde_json::json!([{"rank": 5, "n": 1538}, {"rank": 7, "n": 1540}]));
     assert_eq!(
         said,
-        format!("note: {}: the store has nothing there; is the bucket called so?\n", address(9))
+        format!("note: {}: the store has no such file; check the name of the bucket\n", address(9))
     );
 }
 
-/// What is wrong with one address is a line, and the rest is answered.
+/// An error of one URL is a note, and the others are answered.
 #[test]
 fn a_store_that_refuses_is_a_line() {
     let fleet = Fleet::new();
     let Some(store) = Store::of(&fleet) else { return };
     let sql = "SELECT count(*) AS n FROM summary";
     for (address, why) in [
-        ("s3://nobodys/today/", "the store has nothing there; is the bucket called so?"),
-        ("s3://runs/yesterday/", "there is no recording"),
+        ("s3://nobodys/today/", "the store has no such file; check the name of the bucket"),
+        ("s3://runs/yesterday/", "contains no recording"),
         ("http://127.0.0.1:9/rank8.pickle", "the store cannot be read: "),
-        ("s3:///today/", "names no bucket or host"),
+        ("s3:///today/", "contains no bucket or host"),
     ] {
         let output = store.run(&fleet, &["query", sql, "recordings/", address, "--format", "csv"]);
         let said = text(&output.stderr);
@@ -206,7 +206,7 @@ fn a_store_that_refuses_is_a_line() {
         let line =
             said.lines().find(|line| line.contains(address)).unwrap_or_else(|| panic!("{address}: {said}"));
         assert!(line.starts_with(&format!("note: {address}: {why}")), "{said}");
-        // Alone, it is an error.
+    // Alone, it is an error.
         let output = store.run(&fleet, &["query", sql, address]);
         let said = text(&output.stderr);
         assert!(said.starts_with(&format!("error: {address}: {why}")) && said.lines().count() == 1, "{said}");

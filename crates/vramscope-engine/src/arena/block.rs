@@ -1,11 +1,11 @@
-//! Segments, and the blocks they are divided into.
+//! Segments and their blocks.
 
 use std::num::NonZeroU32;
 
 use crate::layout::BlockLayout;
 use crate::policy::Class;
 
-/// Names a block within its arena. A key is given to another block only after the block it named is gone.
+/// Identifies a block within its arena. A key is reused only after its block is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BlockKey(NonZeroU32);
 
@@ -20,39 +20,35 @@ impl BlockKey {
     }
 }
 
-/// A part of a segment: memory handed out or free, or addresses without memory. Addresses and sizes are in bytes.
+/// A range of a segment: allocated, free or unmapped. Addresses and sizes are in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block<Stack> {
     pub(super) address: u64,
     pub(super) size: u64,
-    /// Bytes that its present or last owner asked for.
+    /// Bytes requested by the current or last owner.
     pub(super) requested: u64,
-    /// How many requests had searched for a free block when this one became free: its age is counted from here
-    /// (`gc_count_base` of PyTorch).
+    /// Number of searches for a free block before this block became free; its age is counted from here (`gc_count_base` in PyTorch).
     pub(super) searches: u64,
-    /// Where it was asked for, while it is in use.
+    /// Stack of the allocation, while the block is in use.
     pub(super) stack: Option<Stack>,
-    /// The neighbour at lower addresses in the same segment.
+    /// The neighbor at lower addresses in the same segment.
     pub(super) prev: Option<BlockKey>,
-    /// The neighbour at higher addresses in the same segment.
+    /// The neighbor at higher addresses in the same segment.
     pub(super) next: Option<BlockKey>,
-    /// The position of its segment among those of the arena.
+    /// Index of the segment in the arena.
     pub(super) segment: u32,
-    /// Events recorded on other streams that have not completed yet; the block is free when none is left
-    /// (`event_count` of PyTorch).
+    /// Number of events on other streams that are not yet complete. At 0 the block becomes free (`event_count` in PyTorch).
     pub(super) events: u32,
     pub(super) state: BlockState,
     pub(super) class: Class,
-    /// Whether other streams use it; the arena's `streams` says which.
+    /// Whether other streams use the block; the arena's `streams` lists them.
     pub(super) shared: bool,
-    /// Of a mapped block, whether a neighbour may be unmapped. Of an unmapped block, whether it is already listed as
-    /// one whose run of addresses must be measured again.
+    /// Mapped block: whether a neighbor may be unmapped. Unmapped block: whether it is already in the list of stale blocks.
     pub(super) next_to_unmapped: bool,
 }
 
 impl<Stack: Copy> Block<Stack> {
-    /// The block as a snapshot shows it. A held block is shown as free: it is about to be handed out, and nobody has it
-    /// yet.
+    /// The block as a snapshot shows it. A held block appears as free, because it has no owner yet.
     pub(super) fn layout(&self) -> BlockLayout<Stack> {
         let &Self { address, size, requested, stack, .. } = self;
         let state = match self.state {
@@ -72,28 +68,28 @@ pub(super) enum BlockState {
     Free,
     /// Addresses of an expandable segment without memory.
     Unmapped,
-    /// Taken out of the free blocks for a request that is under way.
+    /// Removed from the free blocks for a request in progress.
     Held,
-    /// Handed out.
+    /// Allocated to a caller.
     Allocated,
-    /// Freed by its owner, while other streams still use it.
+    /// Freed by its owner, but still in use on other streams.
     PendingFree,
-    /// Not a block: the key is unused until the next block takes it.
+    /// No block: the key is unused until a new block takes it.
     Vacant,
 }
 
-/// Memory taken from the device in one call, or a reserved range of addresses that memory is mapped into.
+/// Memory taken from the device in one call, or a reserved address range that memory is mapped into.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segment<Stack> {
     pub(super) address: u64,
     pub(super) size: u64,
     pub(super) class: Class,
     pub(super) expandable: bool,
-    /// Where the request came from for which it was taken from the device.
+    /// Stack of the request for which the segment was taken from the device.
     pub(super) stack: Option<Stack>,
-    /// Its number in the order in which segments were taken from the device.
+    /// Position in the order in which segments were taken from the device.
     pub(super) age: u64,
-    /// Its block at the lowest address, which keeps its key as long as the segment is there. `None` once the segment was
-    /// given back: the position is unused until the next segment takes it.
+    /// The block at the lowest address. It keeps its key for the lifetime of the segment. `None` after the segment was released: the
+    /// index is unused until a new segment takes it.
     pub(super) first: Option<BlockKey>,
 }

@@ -1,4 +1,4 @@
-//! The list of blocks of a segment, and the sets of blocks that are free or unmapped.
+//! The block list of a segment, and the sets of free and unmapped blocks.
 
 use crate::arena::LockedArena;
 use crate::arena::block::{Block, BlockKey, BlockState};
@@ -7,15 +7,15 @@ use crate::observer::Observer;
 use crate::policy::SearchOrder;
 
 impl<O: Observer> LockedArena<'_, O> {
-    /// Makes a block free, joined with its free neighbours.
+    /// Merges a block with its free neighbors and adds it to the free blocks.
     #[inline]
     pub(super) fn join_and_insert(&mut self, key: BlockKey) {
         let key = self.join(key, BlockState::Free);
         self.insert_free(key);
     }
 
-    /// Joins a block, whose state becomes `state`, with those of its neighbours that are in that state, and
-    /// takes them out of their set. Returns the block's new key.
+    /// Sets the state of a block to `state` and merges it with its neighbors in that state, which leave their sets. Returns the key of
+    /// the merged block.
     #[inline]
     pub(super) fn join(&mut self, key: BlockKey, state: BlockState) -> BlockKey {
         self.block_mut(key).state = state;
@@ -32,7 +32,7 @@ impl<O: Observer> LockedArena<'_, O> {
         key
     }
 
-    /// Joins a block with the next one, whose key becomes vacant.
+    /// Merges a block with the next one, whose key becomes vacant.
     #[inline]
     fn absorb_next(&mut self, key: BlockKey) {
         let Some(absorbed) = self.block(key).next else { return };
@@ -47,15 +47,14 @@ impl<O: Observer> LockedArena<'_, O> {
         self.vacate(absorbed);
     }
 
-    /// Removes a block; its key may name another from now on.
+    /// Removes a block. A new block may reuse its key.
     #[inline]
     pub(super) fn vacate(&mut self, key: BlockKey) {
         self.block_mut(key).state = BlockState::Vacant;
         self.state.vacant_blocks.push(key);
     }
 
-    /// Cuts a block after `size` bytes. The front keeps the key; the rest, in the same state but in no set,
-    /// is returned.
+    /// Splits a block after `size` bytes. The front keeps the key. Returns the rest, which has the same state but is in no set.
     #[inline]
     pub(crate) fn split(&mut self, key: BlockKey, size: u64) -> BlockKey {
         let block = self.block_mut(key);
@@ -76,7 +75,7 @@ impl<O: Observer> LockedArena<'_, O> {
         rest
     }
 
-    /// Stores a block under a new key.
+    /// Stores a block under a new or vacant key.
     #[inline]
     pub(super) fn new_block(&mut self, block: Block<O::Stack>) -> BlockKey {
         match self.state.vacant_blocks.pop() {
@@ -91,7 +90,7 @@ impl<O: Observer> LockedArena<'_, O> {
         }
     }
 
-    /// The place of a free block in the order of search.
+    /// Position of a free block in the search order.
     #[inline]
     fn search_key(&self, block: &Block<O::Stack>) -> SearchKey {
         let age = match self.arena.core().policy().search_order {
@@ -101,7 +100,7 @@ impl<O: Observer> LockedArena<'_, O> {
         (block.size, age, block.address)
     }
 
-    /// Makes a block free, without joining it with its neighbours.
+    /// Adds a block to the free blocks, without merging it with its neighbors.
     #[inline]
     pub(crate) fn insert_free(&mut self, key: BlockKey) {
         let block = self.block(key);
@@ -116,7 +115,7 @@ impl<O: Observer> LockedArena<'_, O> {
         }
     }
 
-    /// Takes a block out of the set of free ones.
+    /// Removes a block from the free blocks.
     #[inline]
     pub(super) fn remove_free(&mut self, key: BlockKey) {
         let block = self.block(key);
@@ -127,7 +126,7 @@ impl<O: Observer> LockedArena<'_, O> {
         }
     }
 
-    /// Takes a block out of the set that its state puts it in, if any.
+    /// Removes a block from the set of its state, if any.
     #[inline]
     pub(super) fn remove_from_set(&mut self, key: BlockKey) {
         match self.block(key).state {

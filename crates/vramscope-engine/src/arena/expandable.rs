@@ -1,7 +1,7 @@
-//! Segments that grow: memory mapped, page by page, into addresses reserved once
-//! (`ExpandableSegment` of `c10/cuda/CUDACachingAllocator.cpp`).
+//! Expandable segments: memory is mapped page by page into a reserved address range (`ExpandableSegment` in
+//! `c10/cuda/CUDACachingAllocator.cpp`).
 //!
-//! The blocks of such a segment cover all its addresses; those without memory are unmapped blocks.
+//! The blocks of such a segment cover all its addresses. Ranges without memory are unmapped blocks.
 
 use crate::arena::LockedArena;
 use crate::arena::block::{Block, BlockKey, BlockState};
@@ -11,8 +11,8 @@ use crate::observer::Observer;
 use crate::policy::Class;
 
 impl<O: Observer> LockedArena<'_, O> {
-    /// Where a request of `rounded` bytes would grow an expandable segment: the first block of the run of free and unmapped
-    /// ones to use (`find_expandable_block`). `None` where no run is long enough.
+    /// The place to grow an expandable segment for a request of `rounded` bytes: the first block of a run of free and unmapped blocks
+    /// (`find_expandable_block`). `None` if no run is long enough.
     fn find_expandable(&mut self, class: Class, rounded: u64) -> Option<BlockKey> {
         for address in self.state.unmapped[class as usize].take_stale() {
             self.update_reach(class, address);
@@ -21,7 +21,7 @@ impl<O: Observer> LockedArena<'_, O> {
         Some(self.free_before(unmapped).unwrap_or(unmapped))
     }
 
-    /// Measures again how far an unmapped block and its free neighbours reach.
+    /// Recomputes the reach of an unmapped block with its free neighbors.
     fn update_reach(&mut self, class: Class, address: u64) {
         let Some(key) = self.state.unmapped[class as usize].get(address) else { return };
         let start = self.free_before(key).map_or(address, |before| self.block(before).address);
@@ -32,13 +32,12 @@ impl<O: Observer> LockedArena<'_, O> {
         self.state.unmapped[class as usize].set_reach(address, (start, end + after));
     }
 
-    /// The neighbour at lower addresses, where it is free.
+    /// The neighbor at lower addresses, if it is free.
     fn free_before(&self, key: BlockKey) -> Option<BlockKey> {
         self.block(key).prev.filter(|&prev| self.block(prev).state == BlockState::Free)
     }
 
-    /// Lists the unmapped neighbours of a block that became free, or ceased to be, as ones whose reach must be measured
-    /// again.
+    /// Marks the unmapped neighbors of a block as stale after the block became free or stopped being free.
     #[inline(never)]
     pub(super) fn mark_unmapped_neighbours(&mut self, key: BlockKey) {
         let mut found = false;
@@ -57,7 +56,7 @@ impl<O: Observer> LockedArena<'_, O> {
         self.block_mut(key).next_to_unmapped = found;
     }
 
-    /// Makes a block unmapped, without joining it with its neighbours.
+    /// Makes a block unmapped, without merging it with its neighbors.
     pub(crate) fn insert_unmapped(&mut self, key: BlockKey) {
         let Block { address, size, class, prev, next, .. } = *self.block(key);
         self.block_mut(key).state = BlockState::Unmapped;
@@ -67,11 +66,11 @@ impl<O: Observer> LockedArena<'_, O> {
         self.state.unmapped[class as usize].insert(address, size, key);
     }
 
-    /// Maps memory into an expandable segment until a block of `rounded` bytes can be held
-    /// (`try_allocate_expandable_block`). Calls `mapped` with the address and the bytes of each range.
+    /// Maps memory into an expandable segment until it can hold a block of `rounded` bytes (`try_allocate_expandable_block`). Calls
+    /// `mapped` with the address and the size in bytes of each mapped range.
     ///
     /// # Errors
-    /// Where the device has no memory or no addresses left. What was mapped until then stays, free.
+    /// If the device has no memory or no addresses left. Memory mapped before the error stays mapped and free.
     pub(crate) fn expand(
         &mut self,
         class: Class,
@@ -120,8 +119,8 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(key)
     }
 
-    /// Maps whole pages over the first `size` bytes of an unmapped block (`map_block`). Returns the free block
-    /// they are part of then, and the bytes mapped.
+    /// Maps whole pages over the first `size` bytes of an unmapped block (`map_block`). Returns the free block that then contains them,
+    /// and the number of mapped bytes.
     fn map(
         &mut self,
         class: Class,
@@ -142,8 +141,7 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok((key, bytes))
     }
 
-    /// The first address of the whole pages inside a block of an expandable segment, and the address behind them. There
-    /// are none where the second is not above the first.
+    /// The half-open range of whole pages inside a block of an expandable segment. It is empty if the end is not above the start.
     pub(super) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
         let (block, segment) = (self.block(key), self.segment_of(key));
         let (base, page) = (segment.address, self.arena.core().policy().page_size(segment.class));
@@ -151,8 +149,8 @@ impl<O: Observer> LockedArena<'_, O> {
         (start, base + (block.address + block.size - base) / page * page)
     }
 
-    /// Unmaps the whole pages inside a free block of an expandable segment (`unmap_block`), and gives the
-    /// segment's addresses back when nothing is mapped any more.
+    /// Unmaps the whole pages inside a free block of an expandable segment (`unmap_block`). Releases the segment's addresses if nothing
+    /// remains mapped.
     pub(super) fn unmap(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Result<(), DeviceError> {
         let (start, end) = self.whole_pages(key);
         if start >= end {
@@ -210,7 +208,7 @@ mod tests {
     }
 
     impl LockedArena<'_, Unobserved> {
-        /// As `find_expandable`, by asking every unmapped block.
+        /// Like `find_expandable`, with a linear search over all unmapped blocks.
         fn walk_to_expandable(&self, class: Class, rounded: u64) -> Option<BlockKey> {
             let usable =
                 |key: BlockKey| matches!(self.block(key).state, BlockState::Free | BlockState::Unmapped);
@@ -226,7 +224,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
 
-        /// Blocks of some pages are taken and given back, and what is free is unmapped from time to time.
+        /// Allocates and frees blocks of a few pages, and unmaps free memory from time to time.
         #[test]
         fn the_place_to_grow_is_the_one_that_a_walk_finds(
             steps in prop::collection::vec((0u8..8, any::<usize>(), 1u64..12, 0u64..3), 1..150),
@@ -236,7 +234,7 @@ mod tests {
             let arena = engine.arena(key);
             let mut live = Vec::new();
             for (what, which, units, odd) in steps {
-                // Small blocks have pages of 2 MiB, large ones of 20.
+                // Small blocks have pages of 2 MiB, large blocks pages of 20 MiB.
                 let size = if which % 3 == 0 { units * 80 * 1024 } else { units * 10 * MIB + odd * MIB };
                 match what {
                     0..4 => {
@@ -276,9 +274,9 @@ mod tests {
         engine.free_all_blocks(None).unwrap();
         assert_eq!(arena.lock().state.unmapped[Class::Large as usize].keys().len(), HOLES + 1);
         let behind = blocks[2 * HOLES - 1].1;
-        // None of the holes is large enough.
+        // No hole is large enough.
         assert!((0..HOLES as u64).all(|i| malloc(40).1 == behind + 20 * MIB + i * 40 * MIB));
-        // Now each is used, from the lowest.
+        // Each hole is used now, from the lowest address up.
         assert!(blocks.iter().step_by(2).all(|&(_, address)| malloc(20).1 == address));
     }
 }

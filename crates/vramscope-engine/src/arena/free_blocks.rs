@@ -1,15 +1,14 @@
-//! The free blocks of a class, in the order they are searched.
+//! The free blocks of a class, in search order.
 
 use std::collections::BTreeMap;
 
 use crate::arena::block::BlockKey;
 
-/// The place of a free block in the order of search: its size in bytes, the age of its segment (0 where the policy does not
-/// search by age), and its address.
+/// Position of a free block in the search order: size in bytes, age of its segment (0 if the policy does not search by age), address.
 pub(super) type SearchKey = (u64, u64, u64);
 
-/// A set of free blocks in the order of search. The block that was added last is kept apart from the tree, because most blocks are
-/// used again right after they were freed, and then the tree need not change.
+/// A set of free blocks in search order. The last block added is kept outside the tree: most blocks are reused right after they were
+/// freed, and the tree then stays unchanged.
 #[derive(Default)]
 pub(super) struct FreeBlocks {
     tree: BTreeMap<SearchKey, BlockKey>,
@@ -48,7 +47,7 @@ impl FreeBlocks {
         }
     }
 
-    /// Blocks of at least `size` bytes, in order.
+    /// All blocks of at least `size` bytes, in search order.
     pub(super) fn from(&self, size: u64) -> impl Iterator<Item = BlockKey> {
         let last = self.last.filter(|&(search_key, _)| search_key.0 >= size);
         let before =
@@ -58,7 +57,7 @@ impl FreeBlocks {
         before.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(after.map(|(_, &key)| key))
     }
 
-    /// Every block, in order.
+    /// All blocks, in search order.
     pub(super) fn iter(&self) -> impl Iterator<Item = BlockKey> {
         self.from(0)
     }

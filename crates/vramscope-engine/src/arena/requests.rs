@@ -1,4 +1,4 @@
-//! Blocks handed out and taken back.
+//! Allocating and freeing blocks.
 
 use vramscope_trace::Action;
 
@@ -8,15 +8,15 @@ use crate::observer::{DeviceEvent, Observer};
 use crate::policy::Class;
 
 impl<O: Observer> LockedArena<'_, O> {
-    /// The free block that serves a request of `rounded` bytes best, and the size of it that is handed out
-    /// (`get_free_block`). It stays free until [`commit`](Self::commit) or [`hold`](Self::hold).
+    /// The best free block for a request of `rounded` bytes, and the number of its bytes to allocate (`get_free_block`). The block
+    /// stays free until [`commit`](Self::commit) or [`hold`](Self::hold).
     #[inline]
     pub(crate) fn find(&self, class: Class, rounded: u64) -> Option<(BlockKey, u64)> {
         let policy = self.arena.core().policy();
         let free = &self.state.free[class as usize];
         let mut best = free.first_of(rounded)?;
         if policy.expandable_segments {
-            // An expandable block counts as what it can grow to, so one with less to grow is better.
+            // An expandable block counts with the size it can grow to, so a block with less room is a better fit.
             let mut others = free.from(rounded).skip(1);
             while let Some(next) = others.next()
                 && self.size_with_room(next) < self.size_with_room(best)
@@ -28,33 +28,32 @@ impl<O: Observer> LockedArena<'_, O> {
         policy.may_serve(rounded, size).then(|| (best, self.size_handed_out(class, rounded, size)))
     }
 
-    /// Bytes of a free block together with the unmapped block behind it.
+    /// Bytes of a free block plus the unmapped block after it.
     fn size_with_room(&self, key: BlockKey) -> u64 {
         let block = self.block(key);
         let after = block.next.map(|next| self.block(next)).filter(|next| next.state == BlockState::Unmapped);
         block.size + after.map_or(0, |next| next.size)
     }
 
-    /// Bytes that are handed out of a block of `size` bytes: all of it, or the request's where the rest is split off.
+    /// Bytes to allocate from a block of `size` bytes: `rounded` if the rest is split off, otherwise `size`.
     fn size_handed_out(&self, class: Class, rounded: u64, size: u64) -> u64 {
         let split =
             !self.arena.no_split && self.arena.core().policy().should_split(class, rounded, size - rounded);
         if split { rounded } else { size }
     }
 
-    /// Takes a free block out of the cache for a request under way.
+    /// Removes a free block from the cache for a request in progress.
     pub(crate) fn hold(&mut self, key: BlockKey) {
         self.remove_free(key);
         self.block_mut(key).state = BlockState::Held;
     }
 
-    /// Bytes that [`commit`](Self::commit) should hand out of a held block.
+    /// Bytes that [`commit`](Self::commit) should allocate from a held block.
     pub(crate) fn size_of_held(&self, class: Class, rounded: u64, key: BlockKey) -> u64 {
         self.size_handed_out(class, rounded, self.block(key).size)
     }
 
-    /// Hands out the first `size` bytes of a free or held block; what remains is split off
-    /// (`alloc_found_block`).
+    /// Allocates the first `size` bytes of a free or held block and splits off the rest (`alloc_found_block`).
     #[inline(always)]
     pub(crate) fn commit(
         &mut self,
@@ -72,7 +71,7 @@ impl<O: Observer> LockedArena<'_, O> {
             if was_free {
                 self.insert_free(rest);
             } else {
-                // The block behind may have become free while this one was held.
+                // The next block may have become free while this one was held.
                 self.join_and_insert(rest);
             }
         }
@@ -87,7 +86,7 @@ impl<O: Observer> LockedArena<'_, O> {
         grant
     }
 
-    /// Hands out a free block, unless there is none or it would raise a peak.
+    /// Allocates a free block, if there is one and it raises no peak.
     #[inline(always)]
     pub(crate) fn commit_cached(
         &mut self,
@@ -106,13 +105,13 @@ impl<O: Observer> LockedArena<'_, O> {
         self.arena.ordinal << SEQUENCE_BITS | self.state.next_id
     }
 
-    /// Gives a held block back to the cache.
+    /// Returns a held block to the cache.
     pub(crate) fn unhold(&mut self, key: BlockKey) {
         self.join_and_insert(key);
     }
 
-    /// Ends the owner's use of a block. It is free at once where no other stream uses it. Else those streams are
-    /// returned, and the caller must call [`stream_done`](Self::stream_done) once for each.
+    /// Frees a block for its owner. If no other stream uses it, it becomes free at once. Otherwise returns these streams, and the
+    /// caller must call [`stream_done`](Self::stream_done) once for each.
     #[inline]
     pub(super) fn free(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Vec<u64> {
         let streams = if std::mem::take(&mut self.block_mut(key).shared) {
@@ -127,8 +126,8 @@ impl<O: Observer> LockedArena<'_, O> {
         streams
     }
 
-    /// Ends the owner's use of a block that waits for `events` events. Returns the stack to record with what follows: the
-    /// caller's, or else that of the allocation.
+    /// Frees a block for its owner while it waits for `events` events. Returns the stack to record with later events: `stack`, or else
+    /// the stack of the allocation.
     #[inline]
     pub(super) fn request_free(
         &mut self,
@@ -146,7 +145,7 @@ impl<O: Observer> LockedArena<'_, O> {
         stack
     }
 
-    /// One of the streams that used a freed block has completed its work; after the last, the block is free.
+    /// Records that one of the streams that used a freed block is done. After the last one, the block is free.
     pub(super) fn stream_done(&mut self, key: BlockKey, stack: Option<O::Stack>) {
         let block = self.block_mut(key);
         block.events -= 1;
@@ -167,8 +166,8 @@ impl<O: Observer> LockedArena<'_, O> {
         self.join_and_insert(key);
     }
 
-    /// Puts a block that was in use before the engine began into that state: still its owner's, or given back and
-    /// `pending` until another stream is done.
+    /// Marks a block that was in use before the engine began: still allocated, or, if `pending`, freed by its owner and waiting for
+    /// another stream.
     pub(crate) fn use_installed(&mut self, key: BlockKey, requested: u64, pending: bool) {
         let block = self.block_mut(key);
         block.state = if pending { BlockState::PendingFree } else { BlockState::Allocated };
@@ -182,7 +181,7 @@ impl<O: Observer> LockedArena<'_, O> {
         }
     }
 
-    /// Tells the observer what happened to a block, where it records.
+    /// Reports a block event to the observer, if it is recording.
     #[inline]
     fn record(&self, action: Action, key: BlockKey, stack: Option<O::Stack>) {
         if self.arena.core().observer().is_recording() {

@@ -1,4 +1,4 @@
-//! Segments taken from the device and given back to it.
+//! Taking segments from the device and releasing them.
 
 use crate::arena::LockedArena;
 use crate::arena::block::{Block, BlockKey, BlockState, Segment};
@@ -11,7 +11,7 @@ impl<O: Observer> LockedArena<'_, O> {
     /// Takes a segment from the device and holds its only block.
     ///
     /// # Errors
-    /// The device's; or out of memory where the limit allows no more.
+    /// Errors of the device, and [`DeviceError::OutOfMemory`] if the limit would be exceeded.
     pub(crate) fn add_segment(
         &mut self,
         class: Class,
@@ -70,8 +70,8 @@ impl<O: Observer> LockedArena<'_, O> {
         first
     }
 
-    /// Free blocks of a class that fill their segments, in the order of search, each with its age: how many requests have
-    /// searched for a free block since it became free (`gc_count` of PyTorch).
+    /// Free blocks of a class that fill their segments, in search order. Each has its age: the number of searches for a free block
+    /// since it became free (`gc_count` in PyTorch).
     pub(crate) fn whole_segments(&self, class: Class) -> Vec<(BlockKey, u64)> {
         let searches = self.arena.core().searches(self.arena.key, class);
         self.state.free[class as usize]
@@ -81,10 +81,10 @@ impl<O: Observer> LockedArena<'_, O> {
             .collect()
     }
 
-    /// Gives the segment of a free block that fills it back to the device.
+    /// Releases the segment of a free block that fills it.
     ///
     /// # Errors
-    /// Where the device refuses; the block then stays.
+    /// Errors of the device. The block then stays.
     fn release_segment(&mut self, key: BlockKey, stack: Option<O::Stack>) -> Result<(), DeviceError> {
         let (index, segment) = (self.block(key).segment, self.segment_of(key));
         let (address, size, stack) = (segment.address, segment.size, stack.or(segment.stack));
@@ -95,24 +95,24 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(())
     }
 
-    /// Removes a segment; another may take its position from now on.
+    /// Removes a segment. A new segment may reuse its index.
     pub(super) fn vacate_segment(&mut self, index: u32) {
         self.state.segments[index as usize].first = None;
         self.state.vacant_segments.push(index);
     }
 
-    /// The free block that `address` lies in.
+    /// The free block that contains `address`.
     pub(crate) fn free_block_around(&self, address: u64) -> Option<BlockKey> {
         let free = self.state.free.iter().flat_map(FreeBlocks::iter);
         let holds = |b: &Block<O::Stack>| b.address <= address && address - b.address < b.size;
         free.into_iter().find(|&key| holds(self.block(key)))
     }
 
-    /// Gives a free block back as far as it is whole: its segment, or the whole pages inside it where the segment is
-    /// expandable.
+    /// Releases a free block as far as possible: the segment if the block fills it, or the whole pages inside the block of an
+    /// expandable segment.
     ///
     /// # Errors
-    /// The device's refusal.
+    /// Errors of the device.
     pub(crate) fn release_block(
         &mut self,
         key: BlockKey,
@@ -125,11 +125,11 @@ impl<O: Observer> LockedArena<'_, O> {
         }
     }
 
-    /// Gives the segment of a block back, where the block is still free and fills it. Returns the bytes given back: 0
-    /// where it does not, or where the segment is expandable.
+    /// Releases the segment of a block, if the block is still free and fills the segment. Returns the released bytes: 0 if the block
+    /// does not qualify or the segment is expandable.
     ///
     /// # Errors
-    /// The device's refusal.
+    /// Errors of the device.
     pub(crate) fn release_if_whole(
         &mut self,
         key: BlockKey,
@@ -145,8 +145,8 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(size)
     }
 
-    /// Gives back everything of a class that is cached and whole: unsplit segments, then whole free pages of
-    /// expandable ones (`release_blocks`). Returns the first refusal of the device after trying all.
+    /// Releases all cached memory of a class: unsplit segments, and whole free pages of expandable segments (`release_blocks`). Tries
+    /// all blocks, then returns the first error of the device.
     pub(crate) fn release_cached(
         &mut self,
         class: Class,
@@ -160,8 +160,8 @@ impl<O: Observer> LockedArena<'_, O> {
         outcome
     }
 
-    /// Gives back blocks that may not be split, enough for a request of `rounded` bytes
-    /// (`release_available_cached_blocks`). Returns whether it was enough.
+    /// Releases blocks too large to be split, enough for a request of `rounded` bytes (`release_available_cached_blocks`). Returns
+    /// whether it released enough.
     pub(crate) fn release_oversize(
         &mut self,
         class: Class,
@@ -189,7 +189,7 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok(released >= need)
     }
 
-    /// Gives a segment back to the device in whatever state its blocks are.
+    /// Releases a segment, whatever the state of its blocks.
     pub(super) fn discard(&mut self, index: u32) {
         let segment = &mut self.state.segments[index as usize];
         let Some(first) = segment.first.take() else { return };
@@ -200,7 +200,7 @@ impl<O: Observer> LockedArena<'_, O> {
             return;
         }
         let mut next = Some(first);
-        // Neighbouring mapped blocks are unmapped together: a page may be shared by two of them.
+        // Unmap adjacent mapped blocks together: they may share a page.
         while let Some(key) = next {
             let start = self.block(key).address;
             let mut end = start;

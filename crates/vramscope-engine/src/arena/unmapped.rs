@@ -1,27 +1,27 @@
-//! The unmapped blocks of a class, and how far an expandable segment could grow at each.
+//! The unmapped blocks of a class, and the room to grow an expandable segment at each.
 //!
 //! ```text
 //!   blocks  | allocated | free | unmapped | free | unmapped | allocated | unmapped |
 //!   runs                |<------------- one run ----------->|           |<- another
 //! ```
 //!
-//! A request grows a segment in the first run that holds it. Asking every unmapped block would cost as much as there
-//! are holes, for each request; here a tree of them knows the longest run below each of its nodes.
+//! A request grows a segment in the first run that can hold it. A linear search would visit every hole for each request. This tree
+//! stores the longest run below each node instead.
 
 use crate::arena::block::BlockKey;
 
-/// The addresses of an unmapped block and its free neighbours: the first byte, and the byte behind the last.
+/// Half-open address range of an unmapped block and its free neighbors.
 type Reach = (u64, u64);
 
-/// An ordered set of unmapped blocks by address, in which the first run of a length is found in logarithmic time. It
-/// is a treap: a search tree by address, and a heap by random priority, which keeps it balanced.
+/// Unmapped blocks ordered by address, with a search for the first run of a given length in logarithmic time. The structure is a treap:
+/// a search tree by address and a heap by random priority, which keeps it balanced.
 pub(super) struct UnmappedBlocks {
     nodes: Vec<Node>,
     vacant: Vec<Link>,
     root: Link,
-    /// The state of the generator of random priorities.
+    /// State of the random number generator for priorities.
     random: u64,
-    /// Addresses of unmapped blocks whose neighbours may have changed since their reach was measured.
+    /// Addresses of unmapped blocks whose neighbors may have changed since their reach was computed.
     stale: Vec<u64>,
 }
 
@@ -35,16 +35,16 @@ struct Node {
     priority: u32,
     left: Link,
     right: Link,
-    /// The runs of this block and of all blocks in the subtrees below it.
+    /// The runs of this block and of all blocks in its subtrees.
     runs: Runs,
 }
 
-/// The runs of consecutive unmapped blocks in a subtree. Blocks that share a free neighbour belong to the same run.
+/// The runs of consecutive unmapped blocks in a subtree. Blocks that share a free neighbor belong to the same run.
 #[derive(Clone, Copy)]
 struct Runs {
     first: Reach,
     last: Reach,
-    /// The length of the longest run, in bytes.
+    /// Length of the longest run in bytes.
     longest: u64,
 }
 
@@ -53,11 +53,10 @@ impl Runs {
         Self { first: reach, last: reach, longest: length(reach) }
     }
 
-    /// The runs of two subtrees, of which `next` lies at higher addresses.
+    /// Combines the runs of two subtrees; `next` has the higher addresses.
     fn then(self, next: Self) -> Self {
         let longest = self.longest.max(next.longest);
-        // Two runs are one only where they overlap, in a free block between them. Runs that merely touch lie in
-        // different segments.
+        // Two runs are one only if they overlap in a free block between them. Runs that merely touch belong to different segments.
         if self.last.1 <= next.first.0 {
             return Self { first: self.first, last: next.last, longest };
         }
@@ -87,7 +86,7 @@ impl Default for UnmappedBlocks {
 }
 
 impl UnmappedBlocks {
-    /// Adds a block whose neighbours are not looked at yet: it is stale until [`set_reach`](Self::set_reach).
+    /// Adds a block without looking at its neighbors. It is stale until [`set_reach`](Self::set_reach).
     pub(super) fn insert(&mut self, address: u64, size: u64, key: BlockKey) {
         self.stale.push(address);
         // xorshift64
@@ -112,17 +111,17 @@ impl UnmappedBlocks {
         self.root = self.merge(below, above);
     }
 
-    /// Notes that the reach of the block at `address` must be measured again before the next search.
+    /// Marks the block at `address` as stale: its reach must be recomputed before the next search.
     pub(super) fn mark_stale(&mut self, address: u64) {
         self.stale.push(address);
     }
 
-    /// The addresses of the blocks whose reach must be measured again; the list is empty afterwards.
+    /// Takes the addresses of all stale blocks and clears the list.
     pub(super) fn take_stale(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.stale)
     }
 
-    /// Removes the block that begins at `address`, if there is one.
+    /// Removes the block that begins at `address`, if any.
     pub(super) fn remove(&mut self, address: u64) {
         let (below, rest) = self.split(self.root, address);
         let (found, above) = match address.checked_add(1) {
@@ -140,7 +139,7 @@ impl UnmappedBlocks {
         self.from(address).filter(|node| node.address == address).map(|node| node.key)
     }
 
-    /// Notes the reach of the block at `address`.
+    /// Sets the reach of the block at `address`.
     pub(super) fn set_reach(&mut self, address: u64, reach: Reach) {
         self.set_below(self.root, address, reach);
     }
@@ -191,7 +190,7 @@ impl UnmappedBlocks {
         found
     }
 
-    /// Every block, in address order.
+    /// All blocks in address order.
     #[cfg(test)]
     pub(super) fn keys(&self) -> Vec<BlockKey> {
         let mut nodes: Vec<&Node> = Vec::new();
@@ -207,7 +206,7 @@ impl UnmappedBlocks {
         at.map(|index| &self.nodes[index as usize])
     }
 
-    /// Computes the runs of a node anew from its own reach and its children's runs.
+    /// Recomputes the runs of a node from its own reach and the runs of its children.
     fn sum_up(&mut self, index: u32) {
         let node = self.nodes[index as usize];
         let own = Runs::of(node.reach);
@@ -215,7 +214,7 @@ impl UnmappedBlocks {
         self.nodes[index as usize].runs = self.node(node.right).map_or(until, |right| until.then(right.runs));
     }
 
-    /// Cuts a tree into what lies below `address` and the rest.
+    /// Splits a tree into the blocks below `address` and the rest.
     fn split(&mut self, at: Link, address: u64) -> (Link, Link) {
         let Some(index) = at else { return (None, None) };
         let node = self.nodes[index as usize];
@@ -232,7 +231,7 @@ impl UnmappedBlocks {
         parts
     }
 
-    /// Joins two trees, of which `above` lies at higher addresses.
+    /// Merges two trees; `above` has the higher addresses.
     fn merge(&mut self, below: Link, above: Link) -> Link {
         let (Some(low), Some(high)) = (below, above) else { return below.or(above) };
         let (lower, upper) = (self.nodes[low as usize], self.nodes[high as usize]);
@@ -256,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// Segments of 32 places each; what is at a place is free, unmapped or in use.
+    /// Segments have 32 places each. A place is free, unmapped or in use.
     const PLACES: usize = 32;
 
     proptest! {
@@ -269,7 +268,7 @@ mod tests {
             let (mut unmapped, mut there) = (UnmappedBlocks::default(), BTreeMap::new());
             for (place, what) in steps {
                 places[place] = what;
-                // Every block anew: where it begins and ends, and what it is.
+                // Rebuild all blocks: start, end and state.
                 let mut blocks: Vec<(u64, u64, u8)> = Vec::new();
                 for (at, &what) in places.iter().enumerate() {
                     match blocks.last_mut() {

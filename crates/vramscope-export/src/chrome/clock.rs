@@ -1,4 +1,4 @@
-//! The time axis of a trace: recorded microseconds, or numbers of events where there are none.
+//! The time axis of a trace: recorded microseconds, or event indices if times are missing.
 
 use serde::Serialize;
 use vramscope_analysis::{Moment, event_times, region_runs};
@@ -6,16 +6,16 @@ use vramscope_trace::DeviceTrace;
 
 use crate::source::Source;
 
-/// The unit and the beginning of the time axis.
+/// The unit and the origin of the time axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Clock {
-    /// Microseconds since this time, itself in microseconds since the Unix epoch.
+    /// Microseconds since this time, which is in microseconds since the Unix epoch.
     Recorded(i64),
-    /// Events of a device, from 0.
+    /// Event indices of a device, from 0.
     EventNumbers,
 }
 
-/// How a trace describes its time axis.
+/// The description of the time axis in a trace.
 #[derive(Debug, Serialize)]
 pub(super) struct Metadata {
     written_by: &'static str,
@@ -27,7 +27,7 @@ pub(super) struct Metadata {
 }
 
 impl Clock {
-    /// Recorded times where every event of every device has one; devices share the axis.
+    /// Recorded times if every event of every device has one; all devices share the axis.
     pub(super) fn of(source: &Source<'_>) -> Self {
         let mut origin: Option<i64> = None;
         for device in source.devices() {
@@ -81,8 +81,8 @@ impl Clock {
     }
 }
 
-/// The position of each moment of a device on the time axis. The start of the recording has that of the first event, and its end
-/// that of the last.
+/// The position of each event of a device on the time axis. The start of the recording has the position of the first event, its end that
+/// of the last.
 pub(super) struct Times {
     recorded: Option<Vec<i64>>,
     last: usize,

@@ -1,16 +1,16 @@
-//! Assigns regions to lanes. Viewers want the slices of one thread to nest, and regions of several threads need not; so they are
-//! distributed over lanes, in each of which they nest.
+//! Assigns regions to lanes. Viewers require that slices of one thread nest, but regions of several threads may overlap. Within a lane,
+//! regions nest.
 
 use vramscope_analysis::RegionRun;
 
-/// The most lanes. The time to assign a region grows with their number, and a viewer shows each as a thread.
+/// Limit on the number of lanes. Assigning a region takes time proportional to it, and viewers show each lane as a thread.
 pub(super) const LANES: usize = 64;
 
-/// The runs of regions in the order of their starts, the longer first, each with the number of its lane from 0. A run that nests in
-/// none of [`LANES`] lanes has `None`.
+/// The runs of regions sorted by start time, longer runs first, each with the index of its lane. A run that fits into none of the
+/// [`LANES`] lanes has `None`.
 pub(super) fn place(mut runs: Vec<RegionRun>) -> Vec<(Option<usize>, RegionRun)> {
     runs.sort_by_key(|r| (r.start_us, std::cmp::Reverse(r.end_us)));
-    // For each lane, the ends of the runs that are open, the innermost last.
+    // For each lane, the ends of the open runs, innermost last.
     let mut lanes: Vec<Vec<i64>> = Vec::new();
     let mut placed = Vec::with_capacity(runs.len());
     for run in runs {
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn there_are_no_more_than_so_many_lanes() {
         let name = StringTable::default().intern("step").unwrap();
-        // Each run overlaps the one before without nesting in it.
+        // Each run overlaps the previous one without nesting in it.
         let runs = (0..1000).map(|i| RegionRun { name, depth: 0, start_us: i, end_us: 1000 + i });
         let placed: Vec<Option<usize>> = place(runs.collect()).into_iter().map(|(lane, _)| lane).collect();
         let expected = (0..1000).map(|i| (i < LANES).then_some(i));

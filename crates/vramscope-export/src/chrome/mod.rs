@@ -1,8 +1,8 @@
 //! The Trace Event Format of Chrome and Perfetto, as JSON.
 //!
-//! Each device is a process: counters of bytes, each allocation and each segment as an asynchronous slice from
-//! the event that made it to the one that gave it back, regions as slices, and out of memory as an instant. A
-//! whole stack is written once, in `stackFrames`; `args` names the user's frames.
+//! Each device is a process. It has counters of bytes, an asynchronous slice for the lifetime of each allocation and each segment, slices
+//! for regions, and instants for out-of-memory failures. Whole stacks are written once, in `stackFrames`; `args` contains the user's
+//! frames.
 
 mod clock;
 mod lanes;
@@ -48,16 +48,16 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
     Ok(writer.events)
 }
 
-/// The number of the thread that shows events of no lane.
+/// The thread number of events without a lane.
 const EVENTS: u64 = 1;
 
-/// The number of the thread that shows the first lane of regions.
+/// The thread number of the first lane of regions.
 const REGIONS: u64 = 2;
 
 struct Writer<'r, W: Write> {
     out: BufWriter<W>,
     events: u64,
-    /// The number of slices so far, from which ids are made that are unique in the file.
+    /// The number of slices so far, used for unique ids.
     next_id: u64,
     clock: Clock,
     labels: Labels<'r>,
@@ -67,7 +67,7 @@ struct Writer<'r, W: Write> {
 impl<W: Write> Writer<'_, W> {
     fn device(&mut self, history: &History) -> Result<(), ExportError> {
         let device = history.device().device;
-        // Numbers begin at 1, because some viewers show process 0 as idle.
+        // Process numbers start at 1, because some viewers show process 0 as idle.
         let pid = device.saturating_add(1);
         let times = self.clock.times(history.device());
         self.name("process_name", pid, None, &format!("device {device}"))?;
@@ -117,7 +117,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Writes one counter for each kind of bytes, with a value wherever it changes.
+    /// Writes one counter per kind of bytes, with a value at each change.
     fn counters(&mut self, history: &History, pid: i64, times: &Times) -> io::Result<()> {
         let of = |c: &Counters| {
             [
@@ -180,7 +180,7 @@ impl<W: Write> Writer<'_, W> {
         self.slice("allocation", &name, pid, (times.at(a.from), times.at(a.freed)), a.stack, Some(args))
     }
 
-    /// Writes a slice in a row of its own, from one time to another.
+    /// Writes an asynchronous slice from one time to another.
     fn slice(
         &mut self,
         cat: &'static str,
@@ -198,7 +198,7 @@ impl<W: Write> Writer<'_, W> {
         self.put(&Record::<()> { cat: Some(cat), id, ..Record::new("e", name, pid, to.max(from)) })
     }
 
-    /// Writes events that are neither of an allocation nor of a segment as instants: out of memory, snapshots, annotations.
+    /// Writes events that belong to no allocation and no segment as instants: out of memory, snapshots, annotations.
     fn instants(&mut self, history: &History, pid: i64, times: &Times) -> Result<(), ExportError> {
         let trace = history.trace();
         for (number, &action) in history.device().events.actions().iter().enumerate() {
@@ -253,12 +253,12 @@ fn to_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(out, value).map_err(io::Error::from)
 }
 
-/// The number of the event that ends a lifetime; `None` where it lasts to the end.
+/// The index of the event that ends a lifetime; `None` if it lasts to the end.
 fn event(moment: Moment) -> Option<usize> {
     moment.event().filter(|_| moment != Moment::NEVER)
 }
 
-/// A number of 64 bits as text, because JavaScript would round it.
+/// A 64-bit number as text, because JavaScript would round it.
 fn hex(n: u64) -> String {
     format!("{n:#x}")
 }

@@ -1,11 +1,11 @@
-//! The JSON objects of a trace, as the Trace Event Format names their keys.
+//! The JSON objects of a trace, with the keys of the Trace Event Format.
 
 use serde::Serialize;
 
 /// One trace event.
 #[derive(Debug, Serialize)]
 pub(super) struct Record<'a, A> {
-    /// The phase: what kind of event it is.
+    /// The phase: the type of the event.
     pub(super) ph: &'static str,
     pub(super) name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,7 +21,7 @@ pub(super) struct Record<'a, A> {
     /// The scope of an instant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) s: Option<&'static str>,
-    /// The number of its innermost frame among the `stackFrames`.
+    /// The number of the innermost frame in `stackFrames`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sf: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]

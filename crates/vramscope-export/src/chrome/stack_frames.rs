@@ -1,4 +1,4 @@
-//! `stackFrames`: the stacks to which events refer, as a tree in which each frame names its caller.
+//! `stackFrames`: the stacks of events, as a tree in which each frame refers to its caller.
 
 use std::io::{self, Write};
 
@@ -9,12 +9,12 @@ use vramscope_trace::{FrameId, StackId, Trace};
 use super::to_json;
 use crate::labels::Labels;
 
-/// Frames by their caller and place. The number of a frame is its position.
+/// Frames by their caller and place. The number of a frame is its index.
 #[derive(Default)]
 pub(super) struct StackFrames {
     nodes: Vec<(Option<usize>, FrameId)>,
     index: HashMap<(Option<usize>, FrameId), usize>,
-    /// The number of the innermost frame of each stack that was asked for. It is kept because a stack may have millions of frames.
+    /// The number of the innermost frame of each known stack. It is cached, because a stack may have millions of frames.
     stacks: HashMap<StackId, Option<usize>>,
 }
 

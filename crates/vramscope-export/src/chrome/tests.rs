@@ -1,4 +1,4 @@
-//! What a trace holds. Its form is checked against a schema in the tests of the command.
+//! Tests of the contents of a trace. The command's tests check the format against a schema.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn devices_are_processes_and_times_begin_with_the_recording() {
     assert_eq!((first["ts"].as_i64(), first["args"]["free_event"].as_u64()), (Some(0), Some(3)));
     let end = events(&trace, "e").into_iter().find(|e| e["id"] == first["id"]).unwrap();
     assert_eq!(end["ts"], 20);
-    // Two regions that overlap without one being inside the other.
+    // Two regions that overlap without nesting.
     let regions = events(&trace, "X");
     assert_eq!(regions.iter().map(|r| r["tid"].as_u64().unwrap()).collect::<Vec<_>>(), [2, 3]);
     assert_eq!((regions[0]["ts"].as_i64(), regions[0]["dur"].as_i64()), (Some(5), Some(15)));
@@ -75,7 +75,7 @@ fn without_times_events_are_counted() {
     assert_eq!(events(&trace, "b")[0]["name"], "(no stack)");
 }
 
-/// This ends only where a stack is not looked at again for every allocation.
+/// This test finishes only if a stack is not processed again for every allocation.
 #[test]
 fn a_stack_is_told_once_however_many_share_it() {
     let (depth, count) = (100_000, 10_000);

@@ -1,7 +1,7 @@
 //! A heap profile for pprof (`profile.proto`, compressed by gzip).
 //!
-//! A sample has the four values of a Go heap profile: the number and the bytes of blocks allocated over the whole recording, as
-//! the report counts churn, and of those live at the moment. Blocks that were live before recording are only in the latter.
+//! A sample has the four values of a Go heap profile: the number and bytes of blocks allocated over the whole recording (as churn in the
+//! report), and of blocks live at the event. Blocks that were live before recording count only in the latter.
 
 mod proto;
 
@@ -20,8 +20,8 @@ use crate::labels::{self, Labels, NO_STACK};
 use crate::source::{Source, moment};
 use proto::{Function, Label, Line, Location, Profile, Sample, ValueType};
 
-/// The most frames of a stack that a sample lists, the innermost ones. It bounds the file where a hostile recording has many
-/// samples with the same huge stack; stacks of known recordings are far smaller.
+/// Limit on the frames of a stack in a sample; the innermost frames are kept. It bounds the file if a hostile recording has many samples
+/// with the same huge stack; stacks of known recordings are far smaller.
 const DEEPEST: usize = 1024;
 
 /// Writes a profile; returns the number of samples.
@@ -38,7 +38,7 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> 
     Ok(samples)
 }
 
-/// What the allocations of one sample have in common.
+/// The common properties of the allocations in one sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     origin: Origin,
@@ -57,7 +57,7 @@ struct Values {
     inuse_bytes: u64,
 }
 
-/// The strings, functions and locations to which a profile refers by number, each written when it is first needed.
+/// The strings, functions and locations of a profile by number; each is written at its first use.
 #[derive(Default)]
 struct Tables {
     strings: HashMap<Box<str>, i64>,
@@ -76,10 +76,10 @@ struct Writer<'r, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// Writes the fields of the whole profile. They must be written once: readers take a second `time_nanos` for a second profile.
+    /// Writes the fields of the whole profile. They must occur once: readers interpret a second `time_nanos` as a second profile.
     fn begin(&mut self, source: &Source<'_>) -> Result<(), ExportError> {
         let mut head = Profile::default();
-        // The format wants string 0 to be empty.
+        // The format requires that string 0 is empty.
         self.string("", &mut head);
         let mut value = |name: &str, unit: &str| ValueType {
             r#type: self.string(name, &mut head),
@@ -145,7 +145,7 @@ impl<W: Write> Writer<'_, W> {
         let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let mut label = vec![
             self.number("bytes", signed(key.size), "bytes", &mut part),
-            // pprof drops a label of 0 that has no unit.
+            // A unit is needed, because pprof drops a label with value 0 and no unit.
             self.number("device", device, "device", &mut part),
             self.text("stream", &format!("{:#x}", key.stream), &mut part),
         ];
@@ -166,7 +166,7 @@ impl<W: Write> Writer<'_, W> {
         Label { key: self.string(key, part), str: self.string(text, part), num: 0, num_unit: 0 }
     }
 
-    /// The number of the location of a frame.
+    /// The location number of a frame.
     fn frame(&mut self, id: FrameId, part: &mut Profile) -> u64 {
         if let Some(&location) = self.tables.frames.get(&id) {
             return location;
@@ -178,7 +178,7 @@ impl<W: Write> Writer<'_, W> {
         location
     }
 
-    /// The number of a location with a name of ours, for allocations without a frame.
+    /// The location number of a fixed name, for allocations without a frame.
     fn word(&mut self, word: &'static str, part: &mut Profile) -> u64 {
         if let Some(&location) = self.tables.words.get(word) {
             return location;
@@ -222,7 +222,7 @@ impl<W: Write> Writer<'_, W> {
         number
     }
 
-    /// Writes part of the profile. Messages written one after the other are read as one message with the fields of all.
+    /// Writes a part of the profile. Protobuf readers merge consecutive messages into one.
     fn put(&mut self, part: &Profile) -> Result<(), ExportError> {
         self.buffer.clear();
         // Writing to a vector does not fail.
@@ -232,7 +232,7 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// The first and the last recorded time of any device, in microseconds.
+/// The first and the last recorded time of all devices, in microseconds.
 fn span(source: &Source<'_>) -> Option<(i64, i64)> {
     let of = |device: &DeviceTrace| {
         let times = event_times(device)?;
@@ -242,7 +242,7 @@ fn span(source: &Source<'_>) -> Option<(i64, i64)> {
     spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// The allocations grouped by sample, in the order in which the samples first appear.
+/// The allocations grouped by sample, in order of first appearance.
 fn samples(history: &History, moment: Moment) -> Vec<(Key, Values)> {
     let layout = Layout::at(history, moment);
     let mut index: HashMap<Key, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! The messages of a profile, as `profile.proto` of github.com/google/pprof numbers their fields.
+//! The messages of a profile, with the field numbers of `profile.proto` in github.com/google/pprof.
 
 use prost::Message;
 
@@ -28,7 +28,7 @@ pub(super) struct Profile {
     pub(super) default_sample_type: i64,
 }
 
-/// What a value counts, and its unit. Both are numbers of strings, as every text in a profile is.
+/// The name of a value and its unit, as string numbers like every text in a profile.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ValueType {
     #[prost(int64, tag = "1")]
@@ -39,7 +39,7 @@ pub(super) struct ValueType {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Sample {
-    /// The numbers of the locations, innermost frame first.
+    /// The location numbers, innermost frame first.
     #[prost(uint64, repeated, tag = "1")]
     pub(super) location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]

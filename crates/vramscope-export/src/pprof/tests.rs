@@ -1,4 +1,4 @@
-//! What a profile holds. The tests of the command open it with protobuf's own library.
+//! Tests of the contents of a profile. The command's tests open it with the protobuf library.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::DEEPEST;
 use super::proto::Profile;
 use crate::{Format, Options, testing};
 
-/// The bytes of a profile, and how many samples it is said to have.
+/// The bytes of a profile, and its reported number of samples.
 fn plain(trace: &Arc<Trace>, options: &Options) -> (Vec<u8>, u64) {
     let (bytes, written) = testing::export(trace, Format::Pprof, options);
     let mut plain = Vec::new();
@@ -30,7 +30,7 @@ fn text(profile: &Profile, number: i64) -> &str {
     &profile.string_table[number as usize]
 }
 
-/// The numbers of the labels called `key`, one a sample, without those that pprof drops: a 0 that has no unit.
+/// The values of the labels named `key`, one per sample, without those that pprof drops: 0 without a unit.
 fn numbers(profile: &Profile, key: &str) -> Vec<i64> {
     let label = profile.sample.iter().flat_map(|s| &s.label).filter(|l| text(profile, l.key) == key);
     label.filter(|l| l.num != 0 || l.num_unit != 0).map(|l| l.num).collect()
@@ -44,7 +44,7 @@ fn sums(profile: &Profile) -> Vec<i64> {
 fn sums_are_those_of_the_moment_and_of_the_whole_recording() {
     let trace = testing::two_devices();
     assert_eq!(sums(&profile(&trace, &Options::default())), [3, 3584, 3, 3584]);
-    // Event 3 gives 1000 bytes back; device 1 has one event and stays as it ended.
+    // Event 3 frees 1000 bytes; device 1 has only one event and keeps its end state.
     assert_eq!(sums(&profile(&trace, &Options { at: Some(3), ..Options::default() })), [3, 3584, 2, 2560]);
 }
 
@@ -63,7 +63,7 @@ fn every_number_refers_to_what_there_is() {
     assert_eq!(label, [("bytes", "", 512), ("device", "", 1), ("stream", "0x11", 0)]);
 }
 
-/// pprof refuses a profile with a second time, and every other field that is one value has to be there once, too.
+/// pprof refuses a profile with a second time; every other single-value field must occur once as well.
 #[test]
 fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
     let (bytes, _) = plain(&testing::two_devices(), &Options::default());

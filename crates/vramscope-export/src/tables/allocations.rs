@@ -1,4 +1,4 @@
-//! The table of allocations, a row for each.
+//! The table of allocations, one row each.
 
 use vramscope_analysis::{History, Layout, Origin, Purposes};
 
@@ -40,13 +40,13 @@ pub(crate) fn origin(origin: Origin) -> &'static str {
 
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
-    // What takes a look at the whole history is found out only where it is asked for.
+    // Values that need a pass over the whole history are computed only for requested columns.
     let is_wanted = |name| COLUMNS.iter().position(|c| c.name == name).is_some_and(|c| sink.wants(c));
     let purposes = is_wanted("category").then(|| Purposes::of(history));
     let end = is_wanted("pool").then(|| Layout::at(history, history.end()));
     for (number, a) in history.allocations.iter().enumerate() {
         let tags = a.tags.map(|t| history.trace().tags.get(t));
-        // Where the event names no pool, the segment of a block that is live at the end may.
+        // If the event has no pool, the segment of a block that is live at the end may have one.
         let at_end = || end.as_ref()?.range_around(a.address).filter(|_| a.is_active_at(history.end()))?.pool;
         let row: [Value<'_>; COLUMNS.len()] = [
             Value::Signed(history.device().device),

@@ -1,4 +1,4 @@
-//! The table of events, a row for each.
+//! The table of events, one row each.
 
 use vramscope_analysis::{Counters, History};
 use vramscope_trace::Action;
@@ -34,7 +34,7 @@ pub(super) const COLUMNS: [Column; 23] = [
 
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {
     let times = Times::of(history);
-    // Moment n + 1 lies behind event n, so the counters after event n are those at moment n + 1.
+    // Moment n + 1 follows event n, so the counters after event n are those of moment n + 1.
     let after = history.walk().skip(1);
     for (number, (event, (_, counters))) in history.device().events.iter().zip(after).enumerate() {
         let tags = history.trace().tags.get(event.tags);

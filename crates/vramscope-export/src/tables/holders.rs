@@ -1,4 +1,4 @@
-//! The table of holders, a row for each line, category and layer that holds allocated bytes at their peak.
+//! The table of holders, one row per line, category and layer with allocated bytes at the peak.
 
 use vramscope_analysis::{By, History, Moment, Origin, holders_at};
 use vramscope_report::Names;
@@ -19,10 +19,10 @@ pub(crate) const COLUMNS: [Column; 10] = [
     Column::maybe("stack", Kind::Text),
 ];
 
-/// What the table groups by. The bytes of each of them sum to what is allocated.
+/// The groupings of the table. The bytes of each grouping sum to the allocated bytes.
 pub(super) const GROUPS: [By; 3] = [By::Line, By::Category, By::Layer];
 
-/// The rows of some groupings, after event `at` or at the peak of allocated bytes, those with most bytes first.
+/// The rows of some groupings, after event `at` or at the peak of allocated bytes, most bytes first.
 pub(crate) fn rows(
     names: Names<'_>,
     history: &History,
@@ -35,7 +35,7 @@ pub(crate) fn rows(
     for &by in groups {
         for holder in holders_at(history, names.frames, moment, by) {
             let key = String::from(names.key(&holder.key));
-            // Of memory whose free alone is known, the stack is where it was freed, and no holder.
+            // If only the free of memory was recorded, its stack is that of the free, not of a holder.
             let stack = holder.stack.filter(|_| holder.origin != Some(Origin::FreeOnly));
             let row: [Value<'_>; COLUMNS.len()] = [
                 Value::Signed(history.device().device),

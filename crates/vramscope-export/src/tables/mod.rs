@@ -1,4 +1,4 @@
-//! A recording as tables, row by row, a file for each table. CSV and Parquet have the same tables.
+//! The tables of a recording, row by row, one file per table. CSV and Parquet have the same tables.
 
 pub(crate) mod allocations;
 mod events;
@@ -18,19 +18,19 @@ use crate::source::Source;
 /// A table of a recording.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Table {
-    /// One row for each event as it was recorded, with the counters after it.
+    /// One row per event as it was recorded, with the counters after it.
     #[default]
     Events,
-    /// One row for each allocation, with its lifetime.
+    /// One row per allocation, with its lifetime.
     Allocations,
-    /// One row for each range taken from the device, with its lifetime.
+    /// One row per range reserved from the device, with its lifetime.
     Segments,
-    /// Who holds the allocated bytes at their peak, one row for each line, each category and each layer.
+    /// The holders of the allocated bytes at the peak, one row per line, category and layer.
     Holders,
 }
 
 impl Table {
-    /// Every table.
+    /// All tables.
     pub const ALL: [Self; 4] = [Self::Events, Self::Allocations, Self::Segments, Self::Holders];
 
     /// The table's name on the command line.
@@ -68,15 +68,15 @@ pub struct Column {
 /// The kind of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A whole number, which may be negative.
+    /// A signed integer.
     Signed,
-    /// A whole number that is not negative.
+    /// An unsigned integer.
     Unsigned,
-    /// An address or a `cudaStream_t`, of 64 bits; written in hexadecimal in CSV.
+    /// An address or a `cudaStream_t`, of 64 bits; hexadecimal in CSV.
     Hex,
     /// Microseconds since the Unix epoch.
     Time,
-    /// Yes or no.
+    /// A Boolean.
     Bool,
     /// Text.
     Text,
@@ -104,14 +104,14 @@ pub(crate) enum Value<'v> {
     /// A value of [`Kind::Unsigned`] or [`Kind::Hex`].
     Unsigned(u64),
     Bool(bool),
-    /// A text of this program, which is known to be harmless.
+    /// A fixed text of this program, which is safe to print.
     Word(&'static str),
-    /// A text that was made harmless.
+    /// A text that was made safe to print.
     Shown(&'v str),
     /// A text of the recording, which may be hostile.
     Text(StringId),
     Pool(PoolId),
-    /// The label of the frame that a stack is named by.
+    /// The label of the frame that names a stack.
     Line(StackId),
     /// The label of a whole stack.
     Stack(StackId),
@@ -122,7 +122,7 @@ impl Value<'_> {
         value.map_or(Self::Null, make)
     }
 
-    /// What a text is known by as long as the recording is there; `None` of a text that is known by itself alone.
+    /// An identifier of a text that is valid as long as the recording; `None` for a text without one.
     pub(crate) fn key(self) -> Option<Value<'static>> {
         Some(match self {
             Self::Shown(_) => return None,
@@ -157,7 +157,7 @@ pub(crate) trait Sink {
     /// Writes one row, with a value for each column.
     fn row(&mut self, values: &[Value<'_>]) -> Result<(), ExportError>;
 
-    /// Whether the values of a column are looked at. One that is not may be [`Value::Null`].
+    /// Whether the sink uses a column. Values of unused columns may be [`Value::Null`].
     fn wants(&self, _column: usize) -> bool {
         true
     }
@@ -187,11 +187,11 @@ pub(crate) fn rows_of(
     }
 }
 
-/// The time of each moment, which is that of the event before it.
+/// The time of each moment: the time of the preceding event.
 struct Times(Option<Vec<i64>>);
 
 impl Times {
-    /// The times of events, raised where they would fall, so that no lifetime is negative.
+    /// The times of events, made monotonic so that no lifetime is negative.
     fn of(history: &History) -> Self {
         Self(event_times(history.device()))
     }
@@ -204,14 +204,14 @@ impl Times {
         Value::or_null(self.at(moment), Value::Signed)
     }
 
-    /// Microseconds from one moment to another, where the times of both are known.
+    /// Microseconds between two moments, if both times are known.
     fn between(&self, from: Moment, to: Moment) -> Value<'static> {
         let span = self.at(from).zip(self.at(to)).map(|(a, b)| b.saturating_sub(a).max(0));
         Value::or_null(span, |us| Value::Unsigned(us.unsigned_abs()))
     }
 }
 
-/// The number of the event that a moment follows; `None` before the first event and at the end.
+/// The index of the event before a moment; `None` before the first event and at the end.
 fn event_before(moment: Moment) -> Value<'static> {
     let event = moment.event().filter(|_| moment != Moment::NEVER);
     Value::or_null(event, |event| Value::Unsigned(event as u64))

@@ -1,4 +1,4 @@
-//! The table of segments, a row for each range taken from the device.
+//! The table of segments, one row per range reserved from the device.
 
 use vramscope_analysis::{History, Moment};
 use vramscope_trace::SegmentKind;

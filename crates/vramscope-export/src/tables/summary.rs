@@ -1,4 +1,4 @@
-//! The table of summaries, a row for each recording, whatever became of it.
+//! The table of summaries, one row per recording, including unreadable ones.
 
 use vramscope_fleet::{Oom, RankRow, RankSummary};
 use vramscope_report::Shown;
@@ -6,7 +6,7 @@ use vramscope_report::Shown;
 use super::{Column, Kind, Sink, Value};
 use crate::error::ExportError;
 
-/// A column, and where its values come from.
+/// A column, and the source of its values.
 struct Field {
     column: Column,
     value: for<'t> fn(&'t Told<'t>) -> Value<'t>,
@@ -79,14 +79,14 @@ pub(crate) const COLUMNS: [Column; FIELDS.len()] = {
     columns
 };
 
-/// What is told of a recording: all but the error is empty where it could not be read.
+/// The data of a recording's row: all columns except the error are empty if the recording could not be read.
 struct Told<'r> {
     row: &'r RankRow,
     summary: Option<&'r RankSummary>,
     error: Option<Shown>,
-    /// The settings of the allocator, as `PYTORCH_CUDA_ALLOC_CONF` has them.
+    /// The allocator settings, as in `PYTORCH_CUDA_ALLOC_CONF`.
     settings: Option<String>,
-    /// The whole summary as JSON, where somebody asks for it.
+    /// The whole summary as JSON, if requested.
     whole: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-"""Checks Chrome traces against the schema and the rules it cannot say; prints the highest value of each counter
-and the sums of the slices, one JSON object a line and file."""
+"""Checks Chrome traces against the schema and further rules; prints the peak of each counter and the sums of the slices, one JSON object
+per line and file."""
 
 import collections
 import json
@@ -21,14 +21,14 @@ def check(path, every):
     WHOLE.validate(trace)
     frames = trace["stackFrames"]
     for number, frame in frames.items():
-        # A caller comes before those it calls, so that no walk runs in circles.
+        # A caller comes before its callees, so that walks end.
         assert frame.get("parent", -1) < int(number), frame
     peaks = collections.defaultdict(dict)
     opened, closed, last, bytes_of = {}, set(), {}, collections.Counter()
     open_regions = collections.defaultdict(list)
     for i, event in enumerate(trace["traceEvents"]):
         phase = event["ph"]
-        # Validation is slow; of many alike a share is enough.
+        # Validation is slow; a sample of similar events is enough.
         if i % every == 0 or phase in "MXi":
             PHASES[phase].validate(event)
         if "sf" in event:

@@ -1,5 +1,5 @@
-"""Opens a dataset of recordings with pyarrow, DuckDB and polars, and prints what each of them counts: one JSON object with a key for
-each library."""
+"""Opens a dataset of recordings with pyarrow, DuckDB and polars, and prints the counts of each library: one JSON object with a key per
+library."""
 
 import json
 import sys

@@ -1,5 +1,5 @@
-"""Opens Parquet files with pyarrow and compares every cell with the CSV of the same table, which has the same name
-but for its end; prints the types and the shape, one JSON object a line and file."""
+"""Opens Parquet files with pyarrow and compares every cell with the CSV file of the same table and name; prints the types and the shape,
+one JSON object per line and file."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ csv.field_size_limit(1 << 30)
 
 
 def text(kind, name, value):
-    """A value as the CSV writes it."""
+    """Returns a value as the CSV contains it."""
     if value is None:
         return ""
     if kind == "bool":
@@ -23,7 +23,7 @@ def text(kind, name, value):
 
 
 def unmarked(cell):
-    """Without the marks that keep spreadsheets from calculating a cell; Parquet has none."""
+    """Removes the marks that keep spreadsheets from evaluating a cell; Parquet has none."""
     return re.sub(r"(^|;)'(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])", r"\1", cell)
 
 

@@ -1,5 +1,5 @@
-"""Decodes profiles with Google's protobuf library, by a description of profile.proto made here; checks that every
-number refers to something, and prints the sums of the values by device, one JSON object a line and file."""
+"""Decodes profiles with Google's protobuf library, using a description of profile.proto built here; checks that every number refers to an
+entry, and prints the sums of the values by device, one JSON object per line and file."""
 
 import collections
 import gzip
@@ -51,7 +51,7 @@ def message():
 
 
 def fields(data):
-    """The numbers of the fields of a message as they stand in it: parsing would merge those that occur twice."""
+    """Yields the field numbers of a message in order. Parsing would merge fields that occur twice."""
     at = 0
 
     def varint():
@@ -78,7 +78,7 @@ def fields(data):
 def check(path):
     data = gzip.decompress(pathlib.Path(path).read_bytes())
     counts = collections.Counter(fields(data))
-    # pprof takes a second time for a second profile.
+    # pprof interprets a second time as a second profile.
     assert all(counts[number] <= 1 for number in ONCE), counts
     profile = message()()
     profile.ParseFromString(data)
@@ -94,7 +94,7 @@ def check(path):
     for sample in profile.sample:
         assert sample.location_id and all(locations[i] for i in sample.location_id)
         assert len(sample.value) == len(types)
-        # pprof drops a number of 0 without a unit.
+        # pprof drops a number 0 without a unit.
         labels = {text[l.key]: text[l.str] or l.num for l in sample.label if l.str or l.num or l.num_unit}
         assert labels["bytes"] * sample.value[2] == sample.value[3], labels
         for name, value in zip(types, sample.value):

@@ -1,4 +1,4 @@
-//! Folders that are opened once, and the files in them.
+//! Open folders, and the files in them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -20,35 +20,35 @@ pub use unix::{Access, Dir};
 #[cfg(unix)]
 pub(crate) use unix::{identity, locate};
 
-/// How many names are tried for a new file. Each has 64 random bits, so a second one is hardly ever needed.
+/// Attempts to find an unused name for a new file. A name has 64 random bits, so a second attempt is very rare.
 const TRIES: usize = 16;
 
 impl Dir {
-    /// Reads the regular file `name`, as [`open_file`](Self::open_file) opens it.
+    /// Reads the regular file `name`, opened by [`open_file`](Self::open_file).
     ///
     /// # Errors
-    /// [`io::ErrorKind::FileTooLarge`] where it has more than `max_bytes` bytes; else those of `open_file` and of reading.
+    /// [`io::ErrorKind::FileTooLarge`] if the file has more than `max_bytes` bytes; otherwise errors of `open_file` and of reading.
     pub fn read_file(&self, name: &OsStr, max_bytes: u64) -> io::Result<Vec<u8>> {
         let file = self.open_file(name)?;
         if file.metadata()?.len() > max_bytes {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let mut bytes = Vec::new();
-        // The file may grow meanwhile.
+        // The file may have grown since the check.
         file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > max_bytes { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes) }
     }
 
-    /// Creates a file that only this user can read and write, and writes `bytes` into it.
+    /// Creates a file with `bytes` that only this user can read and write.
     ///
     /// # Errors
-    /// As for [`create_new`](Self::create_new), and those of writing.
+    /// Errors of [`create_new`](Self::create_new) and of writing.
     pub fn write_new(&self, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
         self.create_new(name, 0o600)?.write_all(bytes)
     }
 
-    /// Creates a file under an unpredictable name: `prefix`, 16 hexadecimal digits, `suffix`. Returns the name and the file, open for
-    /// writing. `mode` is that of [`create_new`](Self::create_new).
+    /// Creates a file with an unpredictable name: `prefix`, 16 hexadecimal digits, `suffix`. Returns the name and the file, open for
+    /// writing. `mode` is as in [`create_new`](Self::create_new).
     ///
     /// # Errors
     /// As for `create_new`.
@@ -68,7 +68,8 @@ impl Dir {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Creates a folder of this user's alone under an unpredictable name: `prefix` and 16 hexadecimal digits. Returns the name.
+    /// Creates a folder that only this user can access, with an unpredictable name: `prefix` and 16 hexadecimal digits. Returns the
+    /// name.
     ///
     /// # Errors
     /// As for [`new_subdir`](Self::new_subdir).
@@ -78,12 +79,12 @@ impl Dir {
     }
 }
 
-/// 64 bits that nobody can foretell: the standard library keys each hasher with random numbers of the system.
+/// 64 unpredictable bits: the standard library seeds each hasher with random numbers of the operating system.
 fn random() -> u64 {
     RandomState::new().hash_one(())
 }
 
-/// Refuses a name that leads out of its folder.
+/// Rejects a name that leads out of its folder.
 fn one_name(name: &OsStr) -> io::Result<&OsStr> {
     let mut parts = Path::new(name).components();
     match (parts.next(), parts.next()) {
@@ -92,27 +93,27 @@ fn one_name(name: &OsStr) -> io::Result<&OsStr> {
     }
 }
 
-/// The folder and the name of a path.
+/// Splits a path into its folder and its last name.
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     let name = path.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     Ok((folder.unwrap_or(Path::new(".")), name))
 }
 
-/// Whether `path` is no regular file of this name in this folder, although something is there: a pipe, a device, or a file that has
-/// no name, to which `/dev/stdout` may lead.
+/// Whether `path` leads to something other than the regular file `name` in `dir`: a pipe, a device, or a file without a name, to which
+/// `/dev/stdout` may lead.
 pub(crate) fn is_special(path: &Path, dir: &Dir, name: &OsStr) -> bool {
     let there = identity(path);
     there.is_some() && dir.identity(name) != there
 }
 
-/// The folder of a path, and the name in it.
+/// Opens the folder of a path. Returns it with the path's last name.
 pub(crate) fn parent(path: &Path) -> io::Result<(Dir, OsString)> {
     let (folder, name) = split(path)?;
     Ok((Dir::open(folder)?, name.to_owned()))
 }
 
-/// What is not a regular file, and so is not read in place of one.
+/// The error for pipes, devices, folders and other special files.
 fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
@@ -223,11 +224,14 @@ mod tests {
         let link = folder.path().join("link");
         symlink("target", &link).unwrap();
         assert_eq!(locate(&link).unwrap().1, "target");
-        // Only root can give a link away.
+        // Only root can change the owner of a link.
         if std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
             let said = locate(&link).unwrap_err();
             assert_eq!(said.kind(), io::ErrorKind::PermissionDenied);
-            assert_eq!(said.to_string(), "is a link of user 12345; links of other users are not followed");
+            assert_eq!(
+                said.to_string(),
+                "is a link owned by user 12345; links of other users are not followed"
+            );
         }
         symlink("loop", folder.path().join("loop")).unwrap();
         assert!(locate(&folder.path().join("loop")).is_err());

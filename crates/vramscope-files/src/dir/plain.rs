@@ -1,4 +1,4 @@
-//! Folders as paths, on systems whose users do not share folders for temporary files.
+//! Folders as paths, for systems whose users do not share folders for temporary files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -13,12 +13,12 @@ pub struct Dir {
     path: PathBuf,
 }
 
-/// Who may do what with a file or folder; not known on this system, and taken to be this user alone.
+/// Access rights of a file or folder. This system does not report them; the folder is assumed to be private to this user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access;
 
 impl Access {
-    /// That of an open file.
+    /// The access rights of an open file.
     ///
     /// # Errors
     /// None on this system.
@@ -53,10 +53,10 @@ impl Access {
 }
 
 impl Dir {
-    /// Opens a folder that the user named: links that lead to it are followed.
+    /// Opens a folder by its path. Follows links.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotADirectory`] for what is no folder; else the system's own.
+    /// [`io::ErrorKind::NotADirectory`] if `path` is not a folder; otherwise errors of the operating system.
     pub fn open(path: &Path) -> io::Result<Self> {
         let kind = fs::metadata(path)?;
         if kind.is_dir() {
@@ -66,10 +66,10 @@ impl Dir {
         }
     }
 
-    /// Opens a folder whose last name must not be a link.
+    /// Opens a folder by its path. The last name of the path must not be a link.
     ///
     /// # Errors
-    /// As for [`open`](Self::open); for a link, too.
+    /// As for [`open`](Self::open), and an error if the last name is a link.
     pub fn open_no_follow(path: &Path) -> io::Result<Self> {
         let kind = fs::symlink_metadata(path)?;
         if kind.is_dir() {
@@ -79,7 +79,7 @@ impl Dir {
         }
     }
 
-    /// Who may do what with the folder.
+    /// The access rights of the folder.
     ///
     /// # Errors
     /// None on this system.
@@ -87,15 +87,15 @@ impl Dir {
         Ok(Access)
     }
 
-    /// Opens a folder in this one. A link is not followed.
+    /// Opens a subfolder. Does not follow a link.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotADirectory`] for what is no folder, and for a link; else the system's own.
+    /// [`io::ErrorKind::NotADirectory`] if `name` is not a folder or is a link; otherwise errors of the operating system.
     pub fn subdir(&self, name: &OsStr) -> io::Result<Self> {
         Self::open_no_follow(&self.path.join(one_name(name)?))
     }
 
-    /// Opens a folder in this one, and creates it where there is none.
+    /// Opens a subfolder, and creates it if it does not exist.
     ///
     /// # Errors
     /// As for [`subdir`](Self::subdir).
@@ -106,25 +106,25 @@ impl Dir {
         }
     }
 
-    /// Creates a folder in this one, and opens it.
+    /// Creates a subfolder and opens it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] where the name is taken; else the system's own.
+    /// [`io::ErrorKind::AlreadyExists`] if the name exists; otherwise errors of the operating system.
     pub fn new_subdir(&self, name: &OsStr, _mode: u32) -> io::Result<Self> {
         fs::create_dir(self.path.join(one_name(name)?))?;
         self.subdir(name)
     }
 
-    /// Opens the regular file `name` for reading. Links are not followed.
+    /// Opens the regular file `name` for reading. Does not follow links.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for what is no regular file; else the system's own.
+    /// [`io::ErrorKind::InvalidInput`] if `name` is not a regular file; otherwise errors of the operating system.
     pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
         let path = self.path.join(one_name(name)?);
         if fs::symlink_metadata(&path)?.is_file() { File::open(path) } else { Err(not_regular()) }
     }
 
-    /// Opens the file `name` for writing, as it is, or creates it.
+    /// Opens the file `name` for writing and keeps its contents, or creates it.
     pub(crate) fn open_or_create(&self, name: &OsStr) -> io::Result<File> {
         File::options().write(true).create(true).truncate(false).open(self.path.join(one_name(name)?))
     }
@@ -132,40 +132,40 @@ impl Dir {
     /// Creates the file `name`, open for writing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] where the name is taken; else the system's own.
+    /// [`io::ErrorKind::AlreadyExists`] if the name exists; otherwise errors of the operating system.
     pub fn create_new(&self, name: &OsStr, _mode: u32) -> io::Result<File> {
         File::create_new(self.path.join(one_name(name)?))
     }
 
-    /// Renames a file in this folder. What has the name `to` is replaced.
+    /// Renames a file in this folder. Replaces a file with the name `to`.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         fs::rename(self.path.join(one_name(from)?), self.path.join(one_name(to)?))
     }
 
-    /// Moves a file or folder of this folder into another on the same disk, under its name.
+    /// Moves a file or a subfolder to the folder `to` on the same disk. The name stays the same.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn rename_into(&self, name: &OsStr, to: &Self) -> io::Result<()> {
         let name = one_name(name)?;
         fs::rename(self.path.join(name), to.path.join(name))
     }
 
-    /// Removes a file in this folder; of a link, the link.
+    /// Removes a file or a link in this folder. The link's target is unchanged.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         fs::remove_file(self.path.join(one_name(name)?))
     }
 
-    /// Names of all entries, in no order.
+    /// Names of all entries, in no particular order.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name())).collect()
     }
@@ -183,13 +183,13 @@ impl Dir {
     }
 }
 
-/// The folder and the name that `path` leads to, through links; of the name there need be no file.
+/// Resolves the links in `path`. Returns the folder and the last name, for which a file need not exist.
 pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     parent(&path)
 }
 
-/// The one path of what `path` leads to.
+/// The canonical path of the file at `path`.
 pub(crate) fn identity(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }

@@ -1,4 +1,4 @@
-//! Folders as descriptors.
+//! Folders as file descriptors.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -12,10 +12,10 @@ use rustix::io::Errno;
 
 use super::{not_regular, one_name, parent, split};
 
-/// So many links may lead to a file, as on Linux.
+/// Maximum number of links in the resolution of a path, as on Linux.
 const MAX_LINKS: usize = 40;
 
-/// An open folder. What is done in it is done in this folder, also when its path leads elsewhere by now.
+/// An open folder. Operations keep using this folder even if its path now leads to another one.
 #[derive(Debug)]
 pub struct Dir {
     fd: OwnedFd,
@@ -29,36 +29,36 @@ pub struct Access {
 }
 
 impl Access {
-    /// Those of an open file.
+    /// Owner and mode of an open file.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn of(file: &File) -> io::Result<Self> {
         Ok(Self::from(&rustix::fs::fstat(file)?))
     }
 
-    /// Whether it belongs to this process's effective user.
+    /// Whether this process's effective user is the owner.
     pub fn is_mine(&self) -> bool {
         self.owner == user()
     }
 
-    /// Whether it belongs to this process's effective user or to root.
+    /// Whether this process's effective user or root is the owner.
     pub fn is_mine_or_roots(&self) -> bool {
         self.owner == 0 || self.is_mine()
     }
 
-    /// Whether its mode lets its group or all users write to it.
+    /// Whether the mode lets the group or all users write.
     pub fn others_can_write(&self) -> bool {
         self.mode & 0o022 != 0
     }
 
-    /// Whether it belongs to this process's effective user, and its mode gives others nothing.
+    /// Whether this process's effective user is the owner and the mode gives no rights to other users.
     pub fn is_private(&self) -> bool {
         self.is_mine() && self.mode & 0o077 == 0
     }
 
-    /// Of a folder: whether other users can remove, rename or replace a file of this user's in it. In a folder like `/tmp`, which is
-    /// sticky, they cannot; its owner is trusted.
+    /// Whether other users can remove, rename or replace this user's files in this folder. In a sticky folder such as `/tmp` they
+    /// cannot; the folder's owner is trusted.
     pub fn others_can_replace(&self) -> bool {
         let is_sticky = self.mode & 0o1000 != 0;
         !is_sticky && (self.others_can_write() || !self.is_mine_or_roots())
@@ -78,18 +78,18 @@ fn user() -> u32 {
 }
 
 impl Dir {
-    /// Opens a folder that the user named: links that lead to it are followed.
+    /// Opens a folder by its path. Follows links.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotADirectory`] for what is no folder; else the system's own.
+    /// [`io::ErrorKind::NotADirectory`] if `path` is not a folder; otherwise errors of the operating system.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::at(rustix::fs::CWD, path, OFlags::empty())
     }
 
-    /// Opens a folder whose last name must not be a link.
+    /// Opens a folder by its path. The last name of the path must not be a link.
     ///
     /// # Errors
-    /// As for [`open`](Self::open); for a link, too.
+    /// As for [`open`](Self::open), and an error if the last name is a link.
     pub fn open_no_follow(path: &Path) -> io::Result<Self> {
         Self::at(rustix::fs::CWD, path, OFlags::NOFOLLOW)
     }
@@ -97,7 +97,7 @@ impl Dir {
     fn at(at: impl std::os::fd::AsFd, path: &Path, more: OFlags) -> io::Result<Self> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | more;
         let fd = match rustix::fs::openat(&at, path, flags, Mode::empty()) {
-            // A folder may be one to write into, and not to be listed.
+            // The user may have the right to write to a folder but not to list it.
             #[cfg(any(target_os = "linux", target_os = "android"))]
             Err(Errno::ACCESS) => rustix::fs::openat(&at, path, flags | OFlags::PATH, Mode::empty()),
             opened => opened,
@@ -108,21 +108,21 @@ impl Dir {
     /// Owner and mode of the folder.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn access(&self) -> io::Result<Access> {
         Ok(Access::from(&rustix::fs::fstat(&self.fd)?))
     }
 
-    /// Opens a folder in this one. A link is not followed.
+    /// Opens a subfolder. Does not follow a link.
     ///
     /// # Errors
-    /// [`io::ErrorKind::NotADirectory`] for what is no folder, and for a link; else the system's own.
+    /// [`io::ErrorKind::NotADirectory`] if `name` is not a folder or is a link; otherwise errors of the operating system.
     pub fn subdir(&self, name: &OsStr) -> io::Result<Self> {
         Self::at(&self.fd, Path::new(one_name(name)?), OFlags::NOFOLLOW)
     }
 
-    /// Opens a folder in this one, and creates it where there is none, with `mode` less the umask. One that is there keeps its mode
-    /// and its owner: ask its [`access`](Self::access).
+    /// Opens a subfolder. If it does not exist, creates it with `mode` minus the umask. An existing subfolder keeps its mode and owner:
+    /// check its [`access`](Self::access).
     ///
     /// # Errors
     /// As for [`subdir`](Self::subdir).
@@ -133,26 +133,27 @@ impl Dir {
         }
     }
 
-    /// Creates a folder in this one, with `mode` less the umask, and opens it.
+    /// Creates a subfolder with `mode` minus the umask, and opens it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] where the name is taken, by a link too; else the system's own.
+    /// [`io::ErrorKind::AlreadyExists`] if the name exists, also as a link; otherwise errors of the operating system.
     pub fn new_subdir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.fd, one_name(name)?, mode_of(mode))?;
         self.subdir(name)
     }
 
-    /// Opens the regular file `name` for reading. Links are not followed, and a pipe does not wait for its writer.
+    /// Opens the regular file `name` for reading. Does not follow links and does not wait for the writer of a pipe.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for what is no regular file; [`io::ErrorKind::FilesystemLoop`] for a link; else the
-    /// system's own.
+    /// [`io::ErrorKind::InvalidInput`] if `name` is not a regular file; [`io::ErrorKind::FilesystemLoop`] if it is a link; otherwise
+    /// errors of the operating system.
     pub fn open_file(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         self.open_regular(name, flags)
     }
 
-    /// Opens the regular file `name` for writing, as it is, or creates it with mode 666 less the umask. Links are not followed.
+    /// Opens the regular file `name` for writing and keeps its contents, or creates it with mode 666 minus the umask. Does not follow
+    /// links.
     pub(crate) fn open_or_create(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         self.open_regular(name, flags)
@@ -166,45 +167,45 @@ impl Dir {
         Ok(File::from(fd))
     }
 
-    /// Creates the file `name`, open for writing, with `mode` less the umask.
+    /// Creates the file `name` with `mode` minus the umask, open for writing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] where the name is taken, by a link too; else the system's own.
+    /// [`io::ErrorKind::AlreadyExists`] if the name exists, also as a link; otherwise errors of the operating system.
     pub fn create_new(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.fd, one_name(name)?, flags, mode_of(mode))?))
     }
 
-    /// Renames a file in this folder. What has the name `to` is replaced; a link is replaced itself.
+    /// Renames a file in this folder. Replaces a file or a link with the name `to`; the link's target is unchanged.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
     }
 
-    /// Moves a file or folder of this folder into another on the same disk, under its name. What has that name there is replaced,
-    /// unless it is a folder that is not empty.
+    /// Moves a file or a subfolder to the folder `to` on the same disk. The name stays the same. Replaces an entry of that name, unless
+    /// it is a folder that is not empty.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn rename_into(&self, name: &OsStr, to: &Self) -> io::Result<()> {
         let name = one_name(name)?;
         Ok(rustix::fs::renameat(&self.fd, name, &to.fd, name)?)
     }
 
-    /// Removes a file in this folder; of a link, the link.
+    /// Removes a file or a link in this folder. The link's target is unchanged.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, one_name(name)?, AtFlags::empty())?)
     }
 
-    /// Names of all entries, in no order.
+    /// Names of all entries, in no particular order.
     ///
     /// # Errors
-    /// The system's own.
+    /// Errors of the operating system.
     pub fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
@@ -216,36 +217,37 @@ impl Dir {
         Ok(names)
     }
 
-    /// Writes the folder's names to the disk. Not every file system can.
+    /// Syncs the folder's entries to disk. Some file systems do not support this.
     pub(crate) fn sync(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Device and inode of `name`, where it is a regular file.
+    /// Device and inode of `name`, if it is a regular file.
     pub(crate) fn identity(&self, name: &OsStr) -> Option<(u64, u64)> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         is_regular(&stat).then(|| pair(&stat))
     }
 
-    /// The mode of the regular file `name`, where it belongs to this user.
+    /// The mode of `name`, if it is a regular file that this user owns.
     pub(crate) fn own_mode(&self, name: &OsStr) -> Option<u32> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let access = Access::from(&stat);
         (is_regular(&stat) && access.is_mine()).then_some(access.mode & 0o777)
     }
 
-    /// The target of the link `name`; `None` for what is no link.
+    /// The target of the link `name`, or `None` if `name` is not a link.
     fn link(&self, name: &OsStr) -> io::Result<Option<PathBuf>> {
         let Some((stat, target)) = self.read_link(name)? else { return Ok(None) };
         let access = Access::from(&stat);
         if !access.is_mine_or_roots() {
-            let why = format!("is a link of user {}; links of other users are not followed", access.owner);
+            let why =
+                format!("is a link owned by user {}; links of other users are not followed", access.owner);
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         Ok(Some(target))
     }
 
-    /// The link `name`: what it is, and its target. Both are asked of one open link, which cannot be exchanged in between.
+    /// Metadata and target of the link `name`. Both come from one open link, so another process cannot replace it in between.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn read_link(&self, name: &OsStr) -> io::Result<Option<(Stat, PathBuf)>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -275,10 +277,10 @@ impl Dir {
     }
 }
 
-/// The folder and the name that `path` leads to, through links; of the name there need be no file.
+/// Resolves the links in `path`. Returns the folder and the last name, for which a file need not exist.
 ///
 /// # Errors
-/// [`io::ErrorKind::PermissionDenied`] where the last name is a link of another user's, who is not root.
+/// [`io::ErrorKind::PermissionDenied`] if the last name is a link owned by another user who is not root.
 pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
     let (mut dir, mut name) = parent(path)?;
     for _ in 0..=MAX_LINKS {
@@ -290,7 +292,7 @@ pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
     Err(Errno::LOOP.into())
 }
 
-/// Device and inode of what `path` leads to.
+/// Device and inode of the file at `path`.
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     rustix::fs::stat(path).ok().as_ref().map(pair)
 }

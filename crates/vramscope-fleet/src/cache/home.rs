@@ -1,4 +1,4 @@
-//! The user's folder with the summaries of all recordings. A file or folder that another user owns or can write to is not used.
+//! The user's cache folder with the summaries of all recordings. Files and folders that another user owns or can write to are not used.
 
 use std::env;
 use std::fmt::Display;
@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use vramscope_files::{Access, Dir, make_folder};
 
-/// The folders in the user's cache folder.
+/// Subfolders of the user's cache folder.
 const FOLDERS: [&str; 2] = ["vramscope", "summaries"];
 
-/// How names of files end: not as those of recordings.
+/// Ending of the cache's file names; differs from the endings of recordings.
 pub(super) const ENDING: &str = ".summaries";
 
-/// How the names of unfinished files begin and end.
+/// Prefix and ending of temporary files.
 const BEING_WRITTEN: (&str, &str) = ("summaries-", ".part");
 
-/// The most bytes that are read of a file. 40,000 summaries take about as many.
+/// Limit on the bytes read from a file. About 40,000 summaries fit.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// The age at which an unfinished file counts as left by a killed process.
+/// Age from which a temporary file counts as left by a killed process.
 const ABANDONED: Duration = Duration::from_hours(1);
 
-/// The age at which a file is removed.
+/// Age from which a file is removed.
 const OLD: Duration = Duration::from_hours(90 * 24);
 
 const OF_ANOTHER: &str = "belongs to another user";
 
-/// An open folder.
+/// The open cache folder.
 #[derive(Debug)]
 pub(crate) struct Home {
     dir: Dir,
@@ -36,10 +36,10 @@ pub(crate) struct Home {
 }
 
 impl Home {
-    /// `vramscope/summaries` in `XDG_CACHE_HOME` or else `~/.cache`, on Windows in `LOCALAPPDATA`; it is created where there is none.
+    /// Opens `vramscope/summaries` in `XDG_CACHE_HOME` or else `~/.cache`, on Windows in `LOCALAPPDATA`; creates it if needed.
     ///
     /// # Errors
-    /// Why it is not used, in words.
+    /// The reason why the folder is not used.
     pub(crate) fn open() -> Result<Self, String> {
         let folder = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = folder("XDG_CACHE_HOME")
@@ -68,15 +68,15 @@ impl Home {
         Ok(Self { dir, path })
     }
 
-    /// Where it lies.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The bytes of a file, up to [`MOST_BYTES`]; none where there is no regular file of that name.
+    /// The contents of a file, up to [`MOST_BYTES`]; empty if there is no regular file with this name.
     ///
     /// # Errors
-    /// Why it is not used, in words.
+    /// The reason why the file is not used.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, String> {
         let mut text = Vec::new();
         if let Ok(file) = self.dir.open_file(name.as_ref()) {
@@ -87,10 +87,10 @@ impl Home {
         Ok(text)
     }
 
-    /// Replaces a file at once by the bytes that `write` writes.
+    /// Atomically replaces a file by the bytes that `write` writes.
     ///
     /// # Errors
-    /// Those of the system and of `write`; the former file is then unchanged.
+    /// An error of the system or of `write`; the old file is then unchanged.
     pub(super) fn write(
         &self,
         name: &str,
@@ -107,7 +107,7 @@ impl Home {
         written
     }
 
-    /// Removes old files, and unfinished files of killed processes.
+    /// Removes old files, and temporary files of killed processes.
     pub(crate) fn forget_old(&self) {
         let (begins, ends) = BEING_WRITTEN;
         for name in self.dir.names().unwrap_or_default() {
@@ -128,12 +128,12 @@ impl Home {
     }
 }
 
-/// A path, and what is wrong there.
+/// Puts a path in front of an error.
 fn of(path: &Path, why: &dyn Display) -> String {
     format!("{}: {why}", path.display())
 }
 
-/// Refuses a file or folder that another user can change.
+/// Rejects a file or folder that another user can change.
 fn trusted(access: io::Result<Access>) -> Result<(), String> {
     match access {
         Err(e) => Err(e.to_string()),
@@ -166,7 +166,7 @@ mod tests {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// The mode of a file or folder.
+    /// The permission bits of a file or folder.
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     }
@@ -195,7 +195,7 @@ mod tests {
             let why = home.read(FILE).unwrap_err();
             assert_eq!(why, format!("{}: other users can write to it", file.display()));
         }
-        // Saving replaces it.
+        // Saving replaces the file.
         write(&home, "y");
         assert_eq!((home.read(FILE), mode(&file)), (Ok(b"y".to_vec()), 0o600));
         for folder in [home.path(), home.path().parent().unwrap()] {

@@ -1,10 +1,10 @@
-//! Summaries of recordings, kept in a folder of the user's own: asking again reads no recording.
+//! A cache of summaries in a folder of the user, so that repeated queries do not read the recordings again.
 //!
-//! The folder has a file for each folder of recordings and for each prefix of a store, named by the hash of its path. No summary is
-//! read from or written to the folders of the recordings: their files may come from an archive or from another user.
+//! The folder has one file per folder of recordings and per prefix of a store, named by the hash of its path. Summaries are never read
+//! from or written to the folders of the recordings, whose files may come from an archive or from another user.
 //!
-//! An entry belongs to one version of a recording. On Unix a version includes `ctime`, the time of the last change, which the system
-//! sets and no user can. So a recording that was replaced or edited is read again, even with its former length and modification time.
+//! An entry belongs to one version of a recording. On Unix a version includes `ctime`, the time of the last change, which only the system
+//! can set. A recording that was replaced or edited is read again, even if its length and modification time are unchanged.
 
 mod home;
 
@@ -22,19 +22,19 @@ use crate::place::Stored as StoredFile;
 use crate::summary::{CELLS, RankSummary, VERSION};
 pub(crate) use home::Home;
 
-/// The summaries of the recordings of a folder, or of those under a prefix of a store.
+/// The summaries of the recordings in a folder, or under a prefix of a store.
 #[derive(Debug)]
 pub(crate) struct Cache {
     /// The folder of the recordings; `None` for a store.
     folder: Option<PathBuf>,
-    /// The name of the file in the user's folder.
+    /// The file name in the cache folder.
     file: String,
     kept: BTreeMap<String, Kept>,
-    /// Names of entries that are not on the disk yet.
+    /// Names of entries that are not yet on disk.
     new: BTreeSet<String>,
 }
 
-/// A summary, and the version of the recording that it is of.
+/// A summary, and the version of its recording.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Kept {
     #[serde(flatten)]
@@ -42,25 +42,25 @@ struct Kept {
     summary: RankSummary,
 }
 
-/// What tells a file from the one that it was before.
+/// A version of a file; it changes when the file changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileVersion {
     length: u64,
     modified_ns: i64,
     /// The time of the last change (`ctime`), in nanoseconds since the Unix epoch; 0 in a store and on systems without it.
     changed_ns: i64,
-    /// The number of the file on its disk; 0 where systems have none. In a store: a hash of the store's own version.
+    /// The inode number; 0 on systems without it. In a store: a hash of the store's version.
     inode: u64,
 }
 
-/// The contents of a file, to be read.
+/// The contents of a cache file, for reading.
 #[derive(Deserialize)]
 struct Stored {
     version: u32,
     summaries: BTreeMap<String, Kept>,
 }
 
-/// The contents of a file, to be written.
+/// The contents of a cache file, for writing.
 #[derive(Serialize)]
 struct ToStore<'c> {
     version: u32,
@@ -80,7 +80,7 @@ impl FileVersion {
     }
 }
 
-/// Inode and `ctime`.
+/// The inode number and `ctime`.
 #[cfg(unix)]
 fn of_system(metadata: &Metadata) -> (u64, i64) {
     use std::os::unix::fs::MetadataExt as _;
@@ -94,16 +94,16 @@ fn of_system(_: &Metadata) -> (u64, i64) {
 }
 
 impl Cache {
-    /// The cache of a folder, and why its file is not used, where it is not.
+    /// The cache of a folder, and the reason if its file is not used.
     ///
     /// # Errors
-    /// Where the folder is gone.
+    /// The folder does not exist.
     pub(crate) fn of_folder(home: &Home, folder: &Path) -> io::Result<(Self, Option<String>)> {
         let path = folder.canonicalize()?;
         Ok(Self::open(home, Some(path.clone()), "folder", path.as_os_str()))
     }
 
-    /// The cache of the recordings beside an address, and why its file is not used, where it is not.
+    /// The cache of the recordings with the same prefix as a URL, and the reason if its file is not used.
     pub(crate) fn of_store(home: &Home, address: &str) -> (Self, Option<String>) {
         let beside = address.rsplit_once('/').map_or(address, |(folder, _)| folder);
         Self::open(home, None, "store", beside.as_ref())
@@ -116,27 +116,27 @@ impl Cache {
         let file = file + home::ENDING;
         let (kept, refused) = match stored(home, &file) {
             Ok(kept) => (kept, None),
-            Err(why) => (BTreeMap::new(), Some(format!("{why}, so its summaries are not used"))),
+            Err(why) => (BTreeMap::new(), Some(format!("{why}, so its cached summaries are not used"))),
         };
         (Self { folder, file, kept, new: BTreeSet::new() }, refused)
     }
 
-    /// The summary of the file `name`, where it is kept of this version.
+    /// The summary of the file `name`, if this version is cached.
     pub(crate) fn find(&self, name: &str, version: FileVersion) -> Option<RankSummary> {
         self.kept.get(name).filter(|kept| kept.version == version).map(|kept| kept.summary.clone())
     }
 
-    /// Keeps the summary of a file from now on.
+    /// Adds the summary of a file.
     pub(crate) fn keep(&mut self, name: &str, version: FileVersion, summary: RankSummary) {
         self.kept.insert(name.to_owned(), Kept { version, summary });
         self.new.insert(name.to_owned());
     }
 
-    /// Writes new entries, keeps those that other processes wrote meanwhile, and drops those of files that are gone. Returns whether
-    /// there were new entries.
+    /// Writes new entries, keeps entries that other processes wrote meanwhile, and drops entries of deleted files. Returns whether there
+    /// were new entries.
     ///
     /// # Errors
-    /// Where it cannot be written; the file is then as it was.
+    /// The file cannot be written; the old file is then unchanged.
     pub(crate) fn save(&mut self, home: &Home) -> io::Result<bool> {
         if self.new.is_empty() {
             return Ok(false);
@@ -156,10 +156,10 @@ impl Cache {
     }
 }
 
-/// The entries of a file; none where there are none, or where they cannot be understood.
+/// The entries of a file; empty if it does not exist or is invalid.
 ///
 /// # Errors
-/// Why the file is not used, in words.
+/// The reason why the file is not used.
 fn stored(home: &Home, file: &str) -> Result<BTreeMap<String, Kept>, String> {
     let stored: Option<Stored> = serde_json::from_slice(&home.read(file)?).ok();
     let kept = stored.filter(|stored| stored.version == VERSION).map(|stored| stored.summaries);
@@ -168,7 +168,7 @@ fn stored(home: &Home, file: &str) -> Result<BTreeMap<String, Kept>, String> {
     Ok(kept)
 }
 
-/// Whether a summary has as many cells as [`CELLS`] says.
+/// Whether a summary has [`CELLS`] cells.
 fn is_whole(summary: &RankSummary) -> bool {
     [&summary.course.allocated_bytes, &summary.course.reserved_bytes].iter().all(|cells| cells.len() == CELLS)
 }

@@ -1,26 +1,26 @@
-//! What the largest rank needs against the card.
+//! The need of the largest rank compared with the GPU's memory.
 
 use serde::Serialize;
 
 use super::ReadRank;
 
-/// The rank that reserved most, and the memory of the card.
+/// The rank with the highest peak of reserved bytes, and the memory of the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Card {
-    /// What the allocator can have of the card.
+    /// GPU memory that is available to the allocator.
     pub capacity_bytes: u64,
-    /// The rank whose recording shows it, where it ran out of memory; `None` where it was given.
+    /// The rank whose out-of-memory failure shows the capacity; `None` if the capacity was given.
     pub shown_by_rank: Option<u64>,
-    /// The rank that reserved most.
+    /// The rank with the highest peak of reserved bytes.
     pub rank: u64,
-    /// The highest bytes that it reserved.
+    /// That peak.
     pub peak_reserved_bytes: u64,
-    /// What was left of the card then; negative where it has less.
+    /// The capacity minus that peak; negative if the GPU is too small.
     pub headroom_bytes: i64,
 }
 
 impl Card {
-    /// Against a card of `given` bytes, or else against the smallest that a recording shows.
+    /// Compares with a GPU of `given` bytes, or else with the smallest capacity in the recordings.
     pub(super) fn of(ranks: &[ReadRank<'_>], given: Option<u64>) -> Option<Self> {
         let shown = ranks.iter().filter_map(|rank| Some((rank.summary.capacity_bytes?, rank.number))).min();
         let (capacity, shown_by_rank) = match (given, shown) {

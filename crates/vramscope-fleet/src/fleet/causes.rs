@@ -1,4 +1,4 @@
-//! What went wrong, and on which ranks: out of memory, leaks, memory that is reserved and of no use.
+//! Problems and their ranks: out of memory, leaks, reserved memory that is not usable.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,40 +13,40 @@ use crate::summary::Oom;
 pub struct OomOfRank {
     /// Its number.
     pub rank: u64,
-    /// How long after the first, in microseconds; `None` where no time is recorded.
+    /// Time after the first failing rank in microseconds; `None` if times are not recorded.
     pub after_first_us: Option<i64>,
-    /// How long after the first event of its own recording.
+    /// Time after the first event of its recording in microseconds.
     pub into_recording_us: Option<i64>,
-    /// The first request that failed.
+    /// The first failed request.
     #[serde(flatten)]
     pub oom: Oom,
-    /// How many further requests failed.
+    /// The number of further failed requests.
     pub more: usize,
 }
 
-/// A line that leaks, on some ranks.
+/// A line that leaks on some ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeakOfFleet {
     /// The line.
     pub name: String,
     /// The ranks on which it leaks.
     pub ranks: Vec<u64>,
-    /// It leaks on every rank that could be read.
+    /// Whether it leaks on every rank that could be read.
     pub is_everywhere: bool,
-    /// The rank on which it kept most.
+    /// The rank on which it retained the most bytes.
     pub worst_rank: u64,
-    /// What it kept there, in bytes.
+    /// Retained bytes on that rank.
     pub kept_bytes: u64,
-    /// What a step added there, on average; `None` where no steps are known.
+    /// Average retained bytes per step on that rank; `None` if no steps are known.
     pub bytes_a_step: Option<u64>,
 }
 
-/// What lies reserved and of no use when most is reserved, over ranks: the part that one more of the run's largest requests cannot use.
+/// Unusable memory at the peak of reserved bytes, over all ranks: the part that one more of the run's largest requests cannot use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UnusedOfFleet {
-    /// How many ranks are compared.
+    /// The number of compared ranks.
     pub ranks: usize,
-    /// The rank with the median share, of two the lower.
+    /// The rank with the median share; the lower one of two.
     pub median: UnusedOfRank,
     /// The rank with the largest share.
     pub highest: UnusedOfRank,
@@ -54,20 +54,20 @@ pub struct UnusedOfFleet {
     pub above: Vec<u64>,
 }
 
-/// What of its reserved bytes a rank cannot use.
+/// The unusable part of a rank's reserved bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct UnusedOfRank {
     /// Its number.
     pub rank: u64,
-    /// Bytes that are of no use.
+    /// Unusable bytes.
     pub unusable_bytes: u64,
-    /// Bytes that are reserved.
+    /// Reserved bytes.
     pub reserved_bytes: u64,
-    /// The one in percent of the other.
+    /// Unusable bytes in percent of reserved bytes.
     pub percent: f64,
 }
 
-/// How far above the median is worth a word, in percent of the reserved bytes.
+/// The excess over the median from which a rank is listed, in percent of the reserved bytes.
 const WORTH_A_WORD: f64 = 5.0;
 
 pub(super) fn out_of_memory(ranks: &[ReadRank<'_>]) -> Vec<OomOfRank> {

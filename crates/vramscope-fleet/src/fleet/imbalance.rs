@@ -1,4 +1,4 @@
-//! How unequal ranks are, and along which group.
+//! The imbalance between ranks, and between parallel groups.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,29 @@ use serde::Serialize;
 use super::ReadRank;
 use super::spread::mean;
 
-/// How far the highest is above the mean: (highest - mean) / mean.
+/// The excess of the highest value over the mean: (highest - mean) / mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Imbalance {
-    /// The highest.
+    /// The highest value.
     pub highest_bytes: u64,
     /// The mean, rounded down.
     pub mean_bytes: u64,
-    /// How far the one is above the other, in percent of the mean.
+    /// The excess in percent of the mean.
     pub percent: f64,
 }
 
-/// The imbalance of the peaks of allocated bytes: over all ranks, and along each parallel group that names tell of.
+/// The imbalance of the peaks of allocated bytes: over all ranks, and for each parallel group in file names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Imbalances {
     /// Over all ranks.
     pub all: Imbalance,
-    /// Between the means of the groups, by `tp`, `pp` and so on: where it is large, it comes from there.
+    /// Between the means of the groups, by `tp`, `pp` and so on: a large value shows the source of the imbalance.
     pub between: BTreeMap<String, Imbalance>,
     /// Within each group.
     pub groups: Vec<GroupPeaks>,
 }
 
-/// The peaks of a group, as of pipeline stage 1.
+/// The peaks of a group, for example of pipeline stage 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GroupPeaks {
     /// `tp`, `pp`, `dp`, `ep` or `cp`.
@@ -38,7 +38,7 @@ pub struct GroupPeaks {
     pub number: u64,
     /// The ranks in it.
     pub ranks: Vec<u64>,
-    /// Among them.
+    /// The imbalance among these ranks.
     pub within: Imbalance,
 }
 

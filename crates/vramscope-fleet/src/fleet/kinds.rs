@@ -1,4 +1,4 @@
-//! Ranks that behave alike: what held their memory at the peak is the same but for a few percent.
+//! Kinds: groups of ranks whose holders at the peak match within a few percent.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,71 +9,71 @@ use serde::Serialize;
 use super::ReadRank;
 use crate::summary::{Held, Holders};
 
-/// Two ranks are alike where what they hold differs by less than so many percent of the larger peak, added up by line and by category.
+/// Two ranks match if the sum of the differences of their holders, by line and by category, is below this percentage of the larger peak.
 const ALIKE_PERCENT: u128 = 3;
 
-/// The most differences that are told of a kind.
+/// Limit on the listed differences of a kind.
 const MOST_DIFFERENCES: usize = 5;
 
-/// Ranks that behave alike.
+/// Ranks that match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Kind {
     /// The ranks.
     pub ranks: Vec<u64>,
-    /// It has at least half as many ranks as the largest kind; what is not usual is what is worth a look.
+    /// Whether it has at least half as many ranks as the largest kind. Other kinds are unusual.
     pub is_usual: bool,
-    /// The one of them with the median peak: what is told of the kind is told of it.
+    /// The rank with the median peak; it represents the kind.
     pub example_rank: u64,
-    /// Its highest allocated bytes.
+    /// The peak of allocated bytes of the example rank.
     pub peak_allocated_bytes: u64,
-    /// The same of the rank of the kind with the lowest peak.
+    /// The lowest peak of a rank of the kind.
     pub lowest_peak_bytes: u64,
-    /// And of that with the highest.
+    /// The highest peak of a rank of the kind.
     pub highest_peak_bytes: u64,
-    /// The usual kind that it is least unlike, by its position in the list; `None` of the largest kind itself.
+    /// Index in the list of the most similar usual kind; `None` for the largest kind.
     pub compared_with: Option<usize>,
-    /// Lines that hold more or less than in the kind that it is compared with, those that differ most first.
+    /// Lines that hold more or less than in the compared kind, largest difference first.
     pub lines: Vec<Differs>,
-    /// The same of categories.
+    /// Categories that hold more or less than in the compared kind.
     pub categories: Vec<Differs>,
 }
 
-/// What differs between two ranks at their peaks.
+/// A difference between two ranks at their peaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Differs {
     /// A line or a category.
     pub name: String,
-    /// What it holds here; 0 also where it is among the rest of what is held here.
+    /// Its bytes on this rank; 0 also if it is part of this rank's rest.
     pub bytes: u64,
-    /// What it holds there; 0 also where it is among the rest of what is held there.
+    /// Its bytes on the other rank; 0 also if it is part of the other rank's rest.
     pub other_bytes: u64,
 }
 
 impl Differs {
-    /// How much it holds more here.
+    /// Bytes on this rank minus bytes on the other.
     pub fn by(&self) -> i128 {
         i128::from(self.bytes) - i128::from(self.other_bytes)
     }
 }
 
-/// What a rank holds at its peak.
+/// The holders of a rank at its peak.
 struct Profile {
     peak: u64,
     lines: Groups,
     categories: Groups,
 }
 
-/// Who holds it, each group by a number that it has in all ranks.
+/// Bytes by group; a group has the same number in all ranks.
 struct Groups {
-    /// Groups that are kept one by one, in the order of their numbers.
+    /// Bytes of the individual groups, by number.
     each: BTreeMap<u32, u64>,
-    /// What all others hold together.
+    /// Bytes of all other groups together.
     rest: u64,
-    /// What one of these holds at most.
+    /// Upper bound on the bytes of one of these.
     most_of_rest: u64,
 }
 
-/// Numbers for groups.
+/// Numbers of groups.
 #[derive(Default)]
 struct Numbers<'r>(HashMap<&'r str, u32>);
 
@@ -89,12 +89,12 @@ impl<'r> Numbers<'r> {
     }
 }
 
-/// What a group is known by in all recordings.
+/// The identifier of a group, the same in all recordings.
 fn key(held: &Held) -> &str {
     held.place.as_deref().unwrap_or(&held.name)
 }
 
-/// How much two lists of groups differ in all, at least: a group that one of them has among its rest holds there what is nearest.
+/// Lower bound on the total difference between two lists of groups: a group in the rest of a list counts with the closest possible bytes.
 fn distance(a: &Groups, b: &Groups) -> u128 {
     let (mut rest_a, mut rest_b) = (u128::from(a.rest), u128::from(b.rest));
     let mut sum = 0;
@@ -115,7 +115,7 @@ fn distance(a: &Groups, b: &Groups) -> u128 {
 }
 
 impl Profile {
-    /// How unlike two ranks are: what differs, in bytes.
+    /// The difference of two ranks in bytes.
     fn unlike(&self, other: &Self) -> u128 {
         distance(&self.lines, &other.lines).max(distance(&self.categories, &other.categories))
     }
@@ -125,8 +125,8 @@ impl Profile {
     }
 }
 
-/// The kinds of these ranks, largest first. From the lowest peak to the highest each rank joins the kind whose first rank it is least
-/// unlike, or begins one: so the answer is the same whatever the order of files.
+/// The kinds of these ranks, largest first. In order of rising peaks, each rank joins the kind whose first rank is most similar, or starts
+/// a new kind; so the result does not depend on the order of files.
 pub(super) fn kinds(ranks: &[ReadRank<'_>]) -> Vec<Kind> {
     let (mut lines, mut categories) = (Numbers::default(), Numbers::default());
     let profiles: Vec<Profile> = ranks
@@ -139,12 +139,12 @@ pub(super) fn kinds(ranks: &[ReadRank<'_>]) -> Vec<Kind> {
         .collect();
     let mut order: Vec<usize> = (0..ranks.len()).collect();
     order.sort_by_key(|&at| (profiles[at].peak, ranks[at].number));
-    // Each in the order of peaks.
+    // Each kind's ranks in order of their peaks.
     let mut members: Vec<Vec<usize>> = Vec::new();
     for at in order {
         let here = &profiles[at];
         let first = |kind: &Vec<usize>| &profiles[kind[0]];
-        // Kinds are in the order of the peaks of their firsts: those far below are unlike in any case.
+        // Kinds are sorted by the peaks of their first ranks; kinds with much lower peaks cannot match.
         let alike = members.iter().enumerate().rev().take_while(|(_, kind)| {
             u128::from(here.peak - first(kind).peak) * 100 < ALIKE_PERCENT * u128::from(here.peak).max(1)
         });
@@ -187,7 +187,7 @@ pub(super) fn kinds(ranks: &[ReadRank<'_>]) -> Vec<Kind> {
     members.iter().enumerate().map(kind).collect()
 }
 
-/// What differs between two lists of holders, most first; what is a hundredth of the largest difference is left out.
+/// The differences between two lists of holders, largest first, without those below a hundredth of the largest.
 fn differences(here: &Holders, there: &Holders) -> Vec<Differs> {
     let mut both: BTreeMap<&str, Differs> = BTreeMap::new();
     let mut add = |held: &'_ Held, key, here: u64, there: u64| {

@@ -1,4 +1,4 @@
-//! What is not the same on all ranks of a job, and should be: releases, settings, programs.
+//! Properties that differ between ranks but should be the same: releases, settings, programs.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,21 +8,21 @@ use serde::Serialize;
 use super::ReadRank;
 use crate::summary::Program;
 
-/// What differs between ranks; each list has all values where there are several, and is empty where all ranks have the same.
+/// Properties that differ between ranks. Each list has all values if there are several, and is empty if all ranks have the same.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 pub struct Mixed {
-    /// Releases of PyTorch, as far as recordings show them.
+    /// PyTorch releases, as far as the recordings show them.
     pub releases: Vec<Variety>,
-    /// Settings of the allocator, as `PYTORCH_CUDA_ALLOC_CONF` has them: those that are not the same on all ranks.
+    /// Allocator settings as in `PYTORCH_CUDA_ALLOC_CONF`: only those that differ between ranks.
     pub settings: Vec<Variety>,
     /// Programs.
     pub programs: Vec<ProgramOf>,
 }
 
-/// A value that some ranks have.
+/// A value of some ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Variety {
-    /// The value; `None` where recordings do not say it.
+    /// The value; `None` if it is not recorded.
     pub value: Option<String>,
     /// The ranks.
     pub ranks: Vec<u64>,
@@ -31,7 +31,7 @@ pub struct Variety {
 /// A program that some ranks ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProgramOf {
-    /// How it stands to the one that most ranks ran.
+    /// Its relation to the program of most ranks.
     pub relation: Relation,
     /// Some of its files.
     pub files: Vec<String>,
@@ -39,15 +39,15 @@ pub struct ProgramOf {
     pub ranks: Vec<u64>,
 }
 
-/// How a program stands to another.
+/// The relation of a program to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
-    /// It is that one.
+    /// The same program.
     Same,
-    /// It has functions of it, and none of its lines: another version.
+    /// Another version: some functions are the same, but no lines.
     OtherVersion,
-    /// It has nothing of it: another program.
+    /// Another program: no functions are the same.
     Other,
 }
 
@@ -61,7 +61,7 @@ impl Mixed {
     }
 }
 
-/// The values, those of most ranks first; none where there is only one.
+/// The values, sorted by number of ranks, most first; empty if there is only one value.
 fn several(values: impl Iterator<Item = (Option<String>, u64)>) -> Vec<Variety> {
     let mut ranks: BTreeMap<Option<String>, Vec<u64>> = BTreeMap::new();
     for (value, rank) in values {
@@ -88,14 +88,14 @@ fn settings(ranks: &[ReadRank<'_>]) -> Vec<Variety> {
     several(ranks.iter().map(|rank| (rank.summary.settings.as_ref().map(own), rank.number)))
 }
 
-/// Two rising lists of hashes have one in common.
+/// Whether two sorted lists of hashes have a common element.
 fn share(a: &[u64], b: &[u64]) -> bool {
     a.iter().any(|hash| b.contains(hash))
 }
 
-/// The programs, that of most ranks first; none where there is only one. Ranks whose recordings know no lines are of none.
+/// The programs, sorted by number of ranks, most first; empty if there is only one. Ranks without recorded lines are left out.
 fn programs(ranks: &[ReadRank<'_>]) -> Vec<ProgramOf> {
-    // Each with the first rank that was found to run it.
+    // Each program with the first rank that runs it.
     let mut programs: Vec<(&Program, Vec<u64>)> = Vec::new();
     for rank in ranks.iter().filter(|rank| !rank.summary.program.sketch.is_empty()) {
         let program = &rank.summary.program;

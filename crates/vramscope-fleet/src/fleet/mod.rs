@@ -1,4 +1,4 @@
-//! All ranks as one: a pure function of their summaries, whatever the order in which these come.
+//! Combines all ranks: a pure function of their summaries that does not depend on their order.
 
 mod card;
 mod causes;
@@ -21,44 +21,44 @@ pub use spread::{PeakOfRank, Spread};
 use crate::rows::RankRow;
 use crate::summary::RankSummary;
 
-/// What all ranks say together. Sizes are bytes, times microseconds since the Unix epoch; lists of ranks rise.
+/// The combined ranks. Sizes are in bytes, times in microseconds since the Unix epoch; lists of ranks are sorted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fleet {
-    /// How many ranks have a recording.
+    /// The number of ranks with a recording.
     pub rank_count: usize,
-    /// How many of these could be read.
+    /// The number of these that could be read.
     pub read_count: usize,
-    /// The machines that names tell of, with their ranks.
+    /// The hosts in file names, with their ranks.
     pub hosts: BTreeMap<String, Vec<u64>>,
-    /// Ranks that cannot be read.
+    /// Ranks that could not be read.
     pub unread: Vec<UnreadRank>,
-    /// Numbers below the highest that no file has.
+    /// Rank numbers below the highest without a file.
     pub missing_ranks: Vec<u64>,
-    /// The peaks of allocated bytes; `None` where nothing could be read.
+    /// The peaks of allocated bytes; `None` if no recording could be read.
     pub peak_allocated: Option<Spread>,
     /// The peaks of reserved bytes.
     pub peak_reserved: Option<Spread>,
-    /// Ranks that behave alike, the largest kind first.
+    /// Groups of ranks that match, largest first.
     pub kinds: Vec<Kind>,
-    /// How far the highest peak of allocated bytes is above the mean.
+    /// The excess of the highest peak of allocated bytes over the mean.
     pub imbalances: Option<Imbalances>,
-    /// Ranks that ran out of memory, in order of time; those of which no time is known are last.
+    /// Ranks that ran out of memory, sorted by time; those without a time are last.
     pub out_of_memory: Vec<OomOfRank>,
-    /// Lines that leak, those on most ranks first.
+    /// Lines that leak, sorted by number of ranks, most first.
     pub leaks: Vec<LeakOfFleet>,
-    /// What lies reserved and of no use at the peak of reserved bytes.
+    /// Unusable memory at the peak of reserved bytes.
     pub fragmentation: Option<UnusedOfFleet>,
-    /// What the largest rank needs against the card, where its size is known.
+    /// The need of the largest rank compared with the GPU, if its size is known.
     pub card: Option<Card>,
-    /// What is not the same on all ranks.
+    /// Properties that differ between ranks.
     pub mixed: Mixed,
-    /// Ranks whose oldest events were probably dropped, or of which only the end was recorded: their peaks may have been higher.
+    /// Ranks whose oldest events were probably dropped, or that have no events: their peaks may have been higher.
     pub peaks_not_known: Vec<u64>,
     /// Ranks whose allocated bytes are partly inferred.
     pub not_exact: Vec<u64>,
-    /// Ranks that used further devices, of which nothing here tells.
+    /// Ranks that used further devices, which are not included here.
     pub several_devices: Vec<u64>,
-    /// Every rank, in order.
+    /// All ranks, sorted.
     pub ranks: Vec<RankRow>,
 }
 
@@ -69,7 +69,7 @@ pub struct UnreadRank {
     pub rank: u64,
     /// The file.
     pub file: String,
-    /// Why, in words.
+    /// The reason, as a message.
     pub reason: String,
 }
 
@@ -81,11 +81,11 @@ struct ReadRank<'r> {
     summary: &'r RankSummary,
 }
 
-/// The most numbers of missing ranks that are told one by one: names may have any.
+/// Limit on the listed missing ranks, because file names may contain any number.
 const MOST_MISSING: usize = 10_000;
 
 impl Fleet {
-    /// What these ranks say together. `card_bytes` is the memory of the card, where it is given.
+    /// Combines these ranks. `card_bytes` is the memory of the GPU, if given.
     pub fn of(mut ranks: Vec<RankRow>, card_bytes: Option<u64>) -> Self {
         ranks.sort_by(|a, b| (&a.rank, &a.file).cmp(&(&b.rank, &b.file)));
         let read: Vec<ReadRank<'_>> = ranks
@@ -132,14 +132,14 @@ impl Fleet {
 }
 
 impl Fleet {
-    /// The usual kind that a kind, by its position, is held against: itself where it is usual.
+    /// The usual kind that the kind at `position` is compared with; the kind itself if it is usual.
     pub fn usual_kind(&self, position: usize) -> Option<&Kind> {
         let kind = self.kinds.get(position)?;
         if kind.is_usual { Some(kind) } else { self.kinds.get(kind.compared_with?) }
     }
 }
 
-/// Numbers below the highest that are not there.
+/// Numbers below the highest that do not occur.
 fn missing(ranks: &[RankRow]) -> Vec<u64> {
     let there: BTreeSet<u64> = ranks.iter().map(|row| row.rank.number).collect();
     let highest = there.last().copied().unwrap_or(0);

@@ -1,17 +1,17 @@
-//! How peaks are spread over ranks.
+//! The distribution of peaks over ranks.
 
 use serde::Serialize;
 
-/// The spread of a peak over ranks; each value is that of a rank.
+/// The distribution of a peak over ranks; each value belongs to a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// The lowest.
     pub lowest: PeakOfRank,
-    /// A quarter of the ranks have as much or less.
+    /// A quarter of the ranks have this peak or a lower one.
     pub lower_quartile_bytes: u64,
-    /// The rank with the median peak, of two the lower.
+    /// The rank with the median peak; the lower one of two.
     pub median: PeakOfRank,
-    /// Three quarters have as much or less.
+    /// Three quarters of the ranks have this peak or a lower one.
     pub upper_quartile_bytes: u64,
     /// The highest.
     pub highest: PeakOfRank,
@@ -29,16 +29,16 @@ pub struct PeakOfRank {
 }
 
 impl Spread {
-    /// The spread of these peaks, each with the number of its rank; `None` of none.
+    /// The distribution of (peak, rank) pairs; `None` without any.
     pub(super) fn of(peaks: impl Iterator<Item = (u64, u64)>) -> Option<Self> {
         let mut peaks: Vec<(u64, u64)> = peaks.collect();
         peaks.sort_unstable();
-        // The first of which so many quarters of the ranks have as much or less.
+        // The first peak that is not exceeded in this number of quarters of the ranks.
         let at = |quarters: usize| {
             let (bytes, rank) = *peaks.get((peaks.len() * quarters).div_ceil(4).max(1) - 1)?;
             Some(PeakOfRank { rank, bytes })
         };
-        // Of several with the highest peak the first rank.
+        // Of several ranks with the highest peak, the first.
         let most = peaks.last()?.0;
         let highest = peaks.iter().find(|(bytes, _)| *bytes == most)?;
         Some(Self {

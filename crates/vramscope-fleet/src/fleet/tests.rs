@@ -4,7 +4,7 @@ use super::*;
 use crate::naming::Rank;
 use crate::summary::{CELLS, Course, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, Unused};
 
-/// What these lines hold, all of it for one category.
+/// A summary with these lines, all of one category.
 fn summary(lines: &[(&str, u64)]) -> RankSummary {
     let held = |&(name, bytes): &(&str, u64)| Held {
         name: name.to_owned(),
@@ -88,7 +88,7 @@ fn ranks_that_differ_by_little_are_alike() {
     assert_eq!(kinds(&fleet), [(vec![0, 1, 3, 4], true), (vec![2, 5], true)]);
     assert_eq!(fleet.kinds[1].compared_with, Some(0));
     assert_eq!((fleet.kinds[1].lines[0].bytes, fleet.kinds[1].lines[0].other_bytes), (1200, 1000));
-    // The same bytes at other lines are no likeness.
+    // Ranks with the same total but different lines do not match.
     let rows = vec![
         row(0, summary(&[("a.py:1 f", 500), ("a.py:2 g", 500)])),
         row(1, summary(&[("a.py:1 f", 500), ("a.py:2 g", 500)])),
@@ -102,7 +102,7 @@ fn ranks_that_differ_by_little_are_alike() {
     assert_eq!(fleet.kinds[1].categories, []);
 }
 
-/// Lines that hold as much as many others are kept one by one of one rank and with the rest of another.
+/// A line may be listed for one rank, and be part of the rest for another.
 #[test]
 fn a_line_that_may_be_among_the_rest_is_no_difference() {
     let cut = |first: [(&str, u64); 2], rest_bytes: u64| {
@@ -126,7 +126,7 @@ fn a_line_that_may_be_among_the_rest_is_no_difference() {
     assert_eq!(lines, [("a.py:1 f", -800), ("a.py:4 leak", 800)]);
 }
 
-/// Stages of a pipeline are as many usual kinds; a rank that is unlike its stage is told against it.
+/// Pipeline stages are separate usual kinds; an unusual rank is compared with its stage.
 #[test]
 fn a_rank_is_compared_with_the_kind_that_it_is_least_unlike() {
     let stage = |number: u64| [1000, 2000, 4000][number as usize / 4];
@@ -155,7 +155,7 @@ fn imbalance_is_told_by_group() {
         (imbalances.all.highest_bytes, imbalances.all.mean_bytes, imbalances.all.percent),
         (300, 150, 100.0)
     );
-    // One group alone tells nothing.
+    // A single group has no imbalance between groups.
     assert_eq!(imbalances.between.keys().collect::<Vec<_>>(), ["pp"]);
     assert_eq!(imbalances.between["pp"].percent, 33.33);
     let within: Vec<_> =
@@ -277,7 +277,7 @@ fn what_is_missing_or_broken_is_told() {
     assert_eq!(Fleet::of(Vec::new(), Some(1)).card, None);
 }
 
-/// Numbers out of files that somebody else wrote are any.
+/// Numbers in files may have any value.
 #[test]
 fn no_number_is_too_large() {
     let rows = (0..3).map(|number| {
@@ -318,7 +318,7 @@ proptest! {
         sorted.sort_by_key(|row| row.rank.number);
         let fleet = Fleet::of(shuffled, None);
         prop_assert_eq!(&fleet, &Fleet::of(sorted, None));
-        // Each rank that was read is of one kind.
+        // Each rank that was read has exactly one kind.
         let mut of_kinds: Vec<u64> = fleet.kinds.iter().flat_map(|kind| kind.ranks.clone()).collect();
         of_kinds.sort_unstable();
         let read: Vec<u64> = fleet.ranks.iter().filter(|row| row.summary.is_ok()).map(|row| row.rank.number).collect();

@@ -1,7 +1,7 @@
-//! Which file is of which rank, told by what lies beside them or by names: recordings do not say it themselves.
+//! Infers the rank of each file from its bundle or its name, because recordings do not contain it.
 //!
-//! One rule holds for all files of a run; of names, the place where a number differs. Pure: what the names are, and when
-//! the files were changed, is given.
+//! One rule applies to all files of a run. For names, it is the place of a number that differs. The functions are pure: names and
+//! modification times are inputs.
 
 mod places;
 mod words;
@@ -16,22 +16,22 @@ use vramscope_basics::units::counted;
 /// A file that may be the recording of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its path, with `/` between its parts.
+    /// Its path, with `/` as separator.
     pub name: String,
-    /// Its rank, where what lies beside it tells one.
+    /// Its rank, if the file's bundle contains it.
     pub told: Option<u64>,
-    /// How large it is, in bytes, as far as known.
+    /// Its size in bytes; 0 if unknown.
     pub length: u64,
-    /// When it was last changed, in nanoseconds since the Unix epoch, as far as known: of two files of one rank the newer counts.
+    /// Modification time in nanoseconds since the Unix epoch, 0 if unknown. Of two files of one rank, the newer one is used.
     pub modified_ns: i64,
 }
 
-/// A rank, and where it stands in the job as far as names tell.
+/// A rank, and its place in the job as far as names contain it.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rank {
     /// Its number in the job, from 0.
     pub number: u64,
-    /// The machine that it ran on.
+    /// Its host.
     pub host: Option<String>,
     /// Its number in each parallel group: `tp`, `pp`, `dp`, `ep`, `cp`.
     pub groups: BTreeMap<String, u64>,
@@ -40,11 +40,11 @@ pub struct Rank {
 /// The files of a run, each with its rank.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ranks {
-    /// Ranks in the order of their numbers, each once, with the position of its file.
+    /// Ranks sorted by number, each once, with the index of its file.
     pub files: Vec<(Rank, usize)>,
-    /// Where the number was found, as what follows "ranks by".
+    /// How the number was found; completes "ranks by".
     pub rule: String,
-    /// What was left out and why, a line each.
+    /// Notes about files that were left out, one line each.
     pub notes: Vec<String>,
 }
 
@@ -52,23 +52,23 @@ pub struct Ranks {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NoRank {
     /// The pattern matches no name.
-    #[error("--rank {pattern} finds no number in any of {files}, as {example}")]
+    #[error("--rank {pattern} matches no number in {files}, for example {example}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// How many files there are.
+        /// The number of files, in words.
         files: String,
-        /// The name of one.
+        /// The name of one of the files.
         example: String,
     },
     /// No name has a number that differs.
     #[error(
-        "no rank in the names of {files}, as {example}: looked for a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number"
+        "no rank in the names of {files}, for example {example}: expected a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number"
     )]
     Names {
-        /// How many files there are.
+        /// The number of files, in words.
         files: String,
-        /// The name of one.
+        /// The name of one of the files.
         example: String,
     },
 }
@@ -77,18 +77,18 @@ pub enum NoRank {
 struct Numbered {
     numbers: Vec<Option<u64>>,
     rule: String,
-    /// Ranks are counted anew on each host.
+    /// Whether ranks count from 0 on each host.
     is_local: bool,
 }
 
-/// The most names in a note.
+/// Limit on the names in a note.
 const NAMES: usize = 3;
 
-/// Tells the rank of each file: by the first group of `pattern`, where one is given, else by what lies beside the files, else by the
-/// place in all names where a number differs.
+/// Infers the rank of each file: from the first group of `pattern` if given, else from the files' bundles, else from the place of a number
+/// that differs between the names.
 ///
 /// # Errors
-/// Where no file has a rank.
+/// No file has a rank.
 pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRank> {
     let hosts: Vec<Option<String>> = files.iter().map(|file| words::host(&file.name)).collect();
     let groups: Vec<BTreeMap<String, u64>> = files.iter().map(|file| places::groups(&file.name)).collect();
@@ -128,7 +128,7 @@ pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRa
             for &older in older {
                 let (older, newest) = (&files[older].name, &files[*newest].name);
                 doubled.push(format!(
-                    "rank {number} has two files: {newest} counts, which is newer than {older}"
+                    "rank {number} has two files: {newest} is used, because it is newer than {older}"
                 ));
             }
             let rank = Rank { number, host: hosts[*newest].clone(), groups: groups[*newest].clone() };
@@ -139,14 +139,14 @@ pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRa
     notes.extend(doubled.into_iter().take(NAMES));
     if more > 0 {
         notes.push(format!(
-            "{} more are left out for newer ones of the same rank",
+            "{} more are left out, because newer files have the same rank",
             counted(more as u64, "file")
         ));
     }
     Ok(Ranks { files: chosen, rule, notes })
 }
 
-/// That files without a rank are left out.
+/// A note about files without a rank.
 fn left_out(files: &[Candidate], which: &[usize]) -> Option<String> {
     let named: Vec<&str> = which.iter().take(NAMES).map(|&at| files[at].name.as_str()).collect();
     let more = which.len().saturating_sub(NAMES);
@@ -154,7 +154,7 @@ fn left_out(files: &[Candidate], which: &[usize]) -> Option<String> {
     let (is, has) = if which.len() == 1 { ("is", "it has") } else { ("are", "they have") };
     (!which.is_empty()).then(|| {
         format!(
-            "{} {is} left out, for {has} no rank there: {}{more}",
+            "{} {is} left out, because {has} no rank there: {}{more}",
             counted(which.len() as u64, "file"),
             named.join(", ")
         )
@@ -171,25 +171,25 @@ fn by_pattern(files: &[Candidate], pattern: &Regex) -> Option<Numbered> {
     })
 }
 
-/// By what lies beside the files, where any has it.
+/// Uses the ranks in bundles, if any file has one.
 fn by_what_is_told(files: &[Candidate]) -> Option<Numbered> {
     let numbers: Vec<Option<u64>> = files.iter().map(|file| file.told).collect();
     numbers.iter().any(Option::is_some).then(|| Numbered {
         numbers,
-        rule: "the variables of their launcher, in the environment.json beside them".to_owned(),
+        rule: "their launcher's variables in environment.json next to them".to_owned(),
         is_local: false,
     })
 }
 
-/// By the best of all places where the names have numbers.
+/// Uses the best place with a number in the names.
 fn by_place(files: &[Candidate], hosts: &[Option<String>]) -> Option<Numbered> {
     let (place, numbers) = places::best(files.iter().map(|file| file.name.as_str()), hosts)?;
     Some(Numbered { numbers, rule: place.in_words(), is_local: place.is_local() })
 }
 
-/// Where the names have numbers of groups alone, which together tell all files apart: in their order.
+/// If names contain only numbers of parallel groups that identify each file: uses the order of the groups.
 fn by_groups(groups: &[BTreeMap<String, u64>]) -> Option<Numbered> {
-    // What PyTorch's and Megatron's meshes change slowest first.
+    // Slowest-changing dimension first, as in PyTorch's and Megatron's meshes.
     let key = |of: &BTreeMap<String, u64>| ["pp", "dp", "ep", "cp", "tp"].map(|name| of.get(name).copied());
     let mut keys: Vec<_> = groups.iter().filter(|of| !of.is_empty()).map(key).collect();
     keys.sort_unstable();
@@ -201,22 +201,22 @@ fn by_groups(groups: &[BTreeMap<String, u64>]) -> Option<Numbered> {
     let number = |of: &BTreeMap<String, u64>| keys.binary_search(&key(of)).ok().map(|at| at as u64);
     Some(Numbered {
         numbers: groups.iter().map(number).collect(),
-        rule: "the order of their groups (pp, dp, ep, cp, tp), for their names have no other number"
+        rule: "the order of their groups (pp, dp, ep, cp, tp), because their names have no other number"
             .to_owned(),
         is_local: false,
     })
 }
 
-/// A single file is a rank, whatever it is called.
+/// A single file is rank 0, whatever its name.
 fn alone(files: &[Candidate]) -> Option<Numbered> {
     (files.len() == 1).then(|| Numbered {
         numbers: vec![Some(0)],
-        rule: "being the only one".to_owned(),
+        rule: "being the only file".to_owned(),
         is_local: false,
     })
 }
 
-/// Two hosts have the same number, and no host has one twice.
+/// Whether hosts share numbers, and no host has a number twice.
 fn repeats_on_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> bool {
     let mut on_hosts: Vec<_> =
         numbers.iter().zip(hosts).filter_map(|(number, host)| Some(((*number)?, host.as_ref()?))).collect();
@@ -225,7 +225,7 @@ fn repeats_on_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> bool {
     is_once && on_hosts.windows(2).any(|two| two[0].0 == two[1].0)
 }
 
-/// Numbers of hosts, one after the other: as many for each as the largest has.
+/// Makes local numbers global, host after host; each host gets as many numbers as the largest.
 fn over_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> Vec<Option<u64>> {
     let mut names: Vec<&String> = hosts.iter().flatten().collect();
     names.sort_by_cached_key(|name| words::natural(name));

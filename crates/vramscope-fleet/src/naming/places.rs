@@ -1,39 +1,39 @@
-//! Places in names where numbers stand.
+//! Places of numbers in names.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::words::{Meaning, meaning};
 
-/// Digits of the longest number that is taken for a rank: more are a time or a process.
+/// Limit on the digits of a rank; longer numbers are times or process IDs.
 const MOST_DIGITS: usize = 6;
 
-/// Where in a path a number stands: names of one run have it at the same place.
+/// The place of a number in a path. In names of one run, ranks have the same place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
-    /// 0 is the file's name, 1 that of its folder, and so on.
+    /// 0 for the file name, 1 for its folder, and so on.
     above: usize,
-    /// The words before it, back to the number before, in small letters with `_` between them.
+    /// The words between the previous number and this one, in lower case with `_` between them.
     before: String,
-    /// How many numbers behind the same words stand before it in the same name.
+    /// The number of earlier numbers in the same name that follow the same words.
     nth: usize,
 }
 
 impl Place {
-    /// As what follows "ranks by".
+    /// A description; completes "ranks by".
     pub(super) fn in_words(&self) -> String {
         let where_ = match self.above {
             0 => "in the names of the files".to_owned(),
             1 => "in the names of their folders".to_owned(),
-            n => format!("in the names of the folders {n} above them"),
+            n => format!("in the names of the folders {n} levels above them"),
         };
         match self.before.as_str() {
             "" => format!("the number {where_}"),
-            word => format!("the number behind \"{word}\" {where_}"),
+            word => format!("the number after \"{word}\" {where_}"),
         }
     }
 
-    /// Numbers there are those of a host.
+    /// Whether numbers at this place count from 0 on each host.
     pub(super) fn is_local(&self) -> bool {
         self.meaning() == Meaning::OnHost
     }
@@ -43,7 +43,7 @@ impl Place {
     }
 }
 
-/// The numbers of a path, each with its place.
+/// The numbers in a path with their places.
 fn numbers(path: &str) -> Vec<(Place, u64)> {
     let mut found: Vec<(Place, u64)> = Vec::new();
     for (above, name) in path.rsplit('/').enumerate() {
@@ -68,26 +68,26 @@ fn words(text: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
-/// A file's name without what says how it is written: `.json.gz`.
+/// A file name without its format ending, as `.json.gz`.
 fn without_ending(name: &str) -> &str {
     name.split_once('.').map_or(name, |(stem, ending)| {
-        // `rank.3.pickle` has its number between dots.
+        // In `rank.3.pickle` the number is between dots.
         let end = ending.rfind(|c: char| c.is_ascii_digit()).map_or(stem.len(), |at| stem.len() + 2 + at);
         &name[..end]
     })
 }
 
-/// The numbers of the groups that a path names.
+/// The numbers of parallel groups in a path.
 pub(super) fn groups(path: &str) -> BTreeMap<String, u64> {
     let group = |(place, number): (Place, u64)| match place.meaning() {
         Meaning::Group(group) => Some((group.to_owned(), number)),
         _ => None,
     };
-    // What stands nearest to the file counts.
+    // The number closest to the file name is used.
     numbers(path).into_iter().rev().filter_map(group).collect()
 }
 
-/// The place that tells ranks best, and the number of each path there; `None` where there is none.
+/// The best place for ranks, and the number of each path at this place; `None` if there is none.
 pub(super) fn best<'p>(
     paths: impl ExactSizeIterator<Item = &'p str>,
     hosts: &[Option<String>],

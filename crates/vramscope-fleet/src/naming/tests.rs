@@ -19,7 +19,7 @@ fn numbers(names: &[&str]) -> (Vec<u64>, String) {
 
 #[test]
 fn ranks_are_found_as_people_write_them() {
-    let rank = "the number behind \"rank\" in the names of the files";
+    let rank = "the number after \"rank\" in the names of the files";
     let folder = "the number in the names of their folders";
     for (names, expected, rule) in [
         (["rank3.pickle", "rank11.pickle"], [3, 11], rank),
@@ -31,26 +31,26 @@ fn ranks_are_found_as_people_write_them() {
         (
             ["snapshot_3.pickle", "snapshot_4.pickle"],
             [3, 4],
-            "the number behind \"snapshot\" in the names of the files",
+            "the number after \"snapshot\" in the names of the files",
         ),
-        (["r3.pickle", "r4.pickle"], [3, 4], "the number behind \"r\" in the names of the files"),
+        (["r3.pickle", "r4.pickle"], [3, 4], "the number after \"r\" in the names of the files"),
         (["host-a/3/s.pickle", "host-b/4/s.pickle"], [3, 4], folder),
         (["0/memory.pickle", "1/memory.pickle"], [0, 1], folder),
-        // A date that is the same for all, a time and a process that are not, a step, a size.
+        // A common date, a differing time and process ID, a step, a size.
         (
             ["2024-01-02/a_0_1704190000.pickle", "2024-01-02/a_1_1704190007.pickle"],
             [0, 1],
-            "the number behind \"a\" in the names of the files",
+            "the number after \"a\" in the names of the files",
         ),
         (["rank0_step100.pickle", "rank1_step90.pickle"], [0, 1], rank),
         (
             ["run7-rank3-of-8.pickle", "run7-rank5-of-8.pickle"],
             [3, 5],
-            "the number behind \"rank\" in the names of the files",
+            "the number after \"rank\" in the names of the files",
         ),
-        // The number in a group is no rank.
+        // The number of a group is not a rank.
         (["tp_rank_1_rank_4.pickle", "tp_rank_0_rank_7.pickle"], [4, 7], rank),
-        // The host has a number, too.
+        // The host also has a number.
         (["host-03/rank_0017.pickle", "host-04/rank_0033.pickle"], [17, 33], rank),
     ] {
         assert_eq!(numbers(&names), (expected.to_vec(), rule.to_owned()), "{names:?}");
@@ -103,7 +103,7 @@ fn of_two_files_of_a_rank_the_newer_counts() {
     assert_eq!(found.files.iter().map(|(_, at)| *at).collect::<Vec<_>>(), [0, 2]);
     assert_eq!(
         found.notes,
-        ["rank 3 has two files: a/rank3.pickle counts, which is newer than b/rank3.pickle"]
+        ["rank 3 has two files: a/rank3.pickle is used, because it is newer than b/rank3.pickle"]
     );
 }
 
@@ -115,8 +115,8 @@ fn what_lies_beside_files_tells_ranks_before_their_names_do() {
     let found = ranks(&three, None).unwrap();
     let told: Vec<_> = found.files.iter().map(|(rank, at)| (rank.number, *at)).collect();
     assert_eq!(told, [(2, 1), (5, 0)]);
-    assert_eq!(found.rule, "the variables of their launcher, in the environment.json beside them");
-    assert_eq!(found.notes, ["1 file is left out, for it has no rank there: a/rank0.pickle"]);
+    assert_eq!(found.rule, "their launcher's variables in environment.json next to them");
+    assert_eq!(found.notes, ["1 file is left out, because it has no rank there: a/rank0.pickle"]);
     let pattern = Regex::new(r"dump_7_(\d)").unwrap();
     let found = ranks(&three, Some(&pattern)).unwrap();
     assert_eq!(found.files.iter().map(|(rank, at)| (rank.number, *at)).collect::<Vec<_>>(), [(1, 0), (2, 1)]);
@@ -125,22 +125,24 @@ fn what_lies_beside_files_tells_ranks_before_their_names_do() {
 #[test]
 fn what_has_no_rank_is_named() {
     let found = ranks(&files(&["rank0.pickle", "rank1.pickle", "baseline.pickle"]), None).unwrap();
-    assert_eq!(found.notes, ["1 file is left out, for it has no rank there: baseline.pickle"]);
+    assert_eq!(found.notes, ["1 file is left out, because it has no rank there: baseline.pickle"]);
     let none = ranks(&files(&["a.pickle", "b.pickle"]), None).unwrap_err().to_string();
     assert!(
-        none.starts_with("no rank in the names of 2 files, as a.pickle: looked for a number that differs"),
+        none.starts_with(
+            "no rank in the names of 2 files, for example a.pickle: expected a number that differs"
+        ),
         "{none}"
     );
-    assert_eq!(numbers(&["snapshot.pickle"]), (vec![0], "being the only one".to_owned()));
+    assert_eq!(numbers(&["snapshot.pickle"]), (vec![0], "being the only file".to_owned()));
     let pattern = Regex::new(r"gpu(\d+)").unwrap();
     let found = ranks(&files(&["gpu7-rank1.pickle", "x.pickle"]), Some(&pattern)).unwrap();
     assert_eq!((found.files[0].0.number, found.rule.as_str(), found.notes.len()), (7, r"--rank gpu(\d+)", 1));
     let none = ranks(&files(&["a.pickle"]), Some(&pattern)).unwrap_err().to_string();
-    assert_eq!(none, r"--rank gpu(\d+) finds no number in any of 1 file, as a.pickle");
+    assert_eq!(none, r"--rank gpu(\d+) matches no number in 1 file, for example a.pickle");
 }
 
 proptest! {
-    /// The same files have the same ranks, however they are listed.
+    /// Ranks do not depend on the order of files.
     #[test]
     fn the_order_of_names_makes_no_difference(
         names in prop::collection::btree_set("(host-[ab]/)?(rank|r|gpu|x|tp)?[_-]?[0-9]{1,2}(_pp[01])?[.]pickle", 1..20)

@@ -1,28 +1,28 @@
-//! What words in front of a number say of it.
+//! The meaning of words before a number.
 
 use std::cmp::Ordering;
 
-/// Parallel groups, by the words that people write.
+/// Names of parallel groups.
 pub(super) const GROUPS: [&str; 5] = ["tp", "pp", "dp", "ep", "cp"];
 
-/// What a number behind a word may be.
+/// The meaning of a number after a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Meaning {
     /// A rank, as in `rank3`.
     Rank,
-    /// A rank in short, as in `r3`.
+    /// A short form of rank, as in `r3`.
     ShortRank,
-    /// Perhaps a rank, if it differs, as in `snapshot_3`.
+    /// A rank if the number differs, as in `snapshot_3`.
     Number,
-    /// Counted on each host, as in `local_rank3` or `gpu3`.
+    /// A number that counts on each host, as in `local_rank3` or `gpu3`.
     OnHost,
-    /// The number in a group, as in `tp1`.
+    /// The number of a parallel group, as in `tp1`.
     Group(&'static str),
-    /// Something else, as in `step100`.
+    /// Another number, as in `step100`.
     Other,
 }
 
-/// What a number behind these words is: small letters, with `_` between them.
+/// The meaning of a number after these words, given in lower case with `_` between them.
 pub(super) fn meaning(before: &str) -> Meaning {
     let mut words = before.rsplit('_');
     let last = words.next().unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn meaning(before: &str) -> Meaning {
     }
 }
 
-/// The machine that a path names, as `host-03` or `node7`.
+/// The host in a path, as `host-03` or `node7`.
 pub(super) fn host(path: &str) -> Option<String> {
     path.split('/').find_map(|part| {
         let mut words = part.split(['_', '.']);
@@ -62,7 +62,7 @@ pub(super) fn host(path: &str) -> Option<String> {
     })
 }
 
-/// Texts in the order that people expect: numbers in them by their value.
+/// A sort key that compares numbers in texts by value.
 pub(super) fn natural(text: &str) -> impl Ord + use<> {
     let mut parts: Vec<Part> = Vec::new();
     for c in text.chars() {

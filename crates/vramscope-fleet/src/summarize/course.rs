@@ -4,7 +4,7 @@ use vramscope_analysis::History;
 
 use crate::summary::{self, CELLS, Course, Over};
 
-/// The highest values in equal parts of the run: of its time where `times` has that of each event, else of its events.
+/// The peaks in equal parts of the run: parts of its time if `times` has the time of each event, else of its events.
 pub(super) fn of(history: &History, times: Option<&[i64]>) -> Course {
     let events = history.device().events.len();
     let cell = |event: usize| match times {
@@ -27,7 +27,7 @@ pub(super) fn of(history: &History, times: Option<&[i64]>) -> Course {
     let mut now = (0, 0);
     for (moment, c) in history.walk() {
         let here = moment.event().map_or(0, cell);
-        // What was live goes on until something changes.
+        // Live allocations continue through the cells without events.
         (last + 1..=here).for_each(|cell| see(cell, now.0, now.1));
         now = (c.allocated, c.reserved);
         see(here, now.0, now.1);

@@ -1,4 +1,4 @@
-//! Who held the bytes at the peak, in a few groups and the rest.
+//! The holders at the peak: the largest groups and the rest.
 
 use vramscope_analysis::{Holder, HolderKey, Layer, Origin};
 use vramscope_report::Names;
@@ -6,15 +6,15 @@ use vramscope_trace::FrameId;
 
 use crate::summary::{Held, Holders};
 
-/// Lines and layers that are kept one by one.
+/// Limit on the individual lines and layers.
 const MOST: usize = 32;
 
-/// The bytes of a path that are kept: its end.
+/// Limit on the bytes of a path; longer paths lose their beginning.
 const LONGEST_PATH: usize = 256;
 
 pub(super) fn lines(names: &Names<'_>, holders: &[Holder]) -> Holders {
     of(holders.iter().map(|h| Held {
-        // Where a block was freed is not where it was allocated: the name says which of the two is known.
+        // A place of a free is not a place of an allocation: the name contains which of the two is known.
         name: names.wide_holder(h).into(),
         place: match h.key {
             HolderKey::Line(frame) if h.origin != Some(Origin::FreeOnly) => Some(place(names, frame)),
@@ -36,7 +36,7 @@ pub(super) fn categories(names: &Names<'_>, holders: &[Holder]) -> Holders {
     }))
 }
 
-/// What each module made without those inside it; of `allocated` bytes the rest was made by none.
+/// The allocations of each module, without inner modules; the rest of `allocated` bytes belongs to no module.
 pub(super) fn layers(layers: &[Layer], allocated: u64) -> Holders {
     if layers.is_empty() {
         return Holders::default();
@@ -56,7 +56,7 @@ pub(super) fn layers(layers: &[Layer], allocated: u64) -> Holders {
     of(held.into_iter())
 }
 
-/// What a module made itself: the modules inside it follow it.
+/// The allocations of a module without its inner modules, which follow it in the list.
 fn of_its_own(layer: &Layer, following: &[Layer]) -> Held {
     let inside =
         following.iter().take_while(|l| l.depth > layer.depth).filter(|l| l.depth == layer.depth + 1);
@@ -71,14 +71,14 @@ fn of_its_own(layer: &Layer, following: &[Layer]) -> Held {
     }
 }
 
-/// The first groups, and the others together.
+/// The first groups, and the rest together.
 fn of(mut held: impl Iterator<Item = Held>) -> Holders {
     let top = held.by_ref().take(MOST).collect();
     let (rest_bytes, rest_groups) = held.fold((0, 0), |(bytes, groups), h| (bytes + h.bytes, groups + 1));
     Holders { top, rest_bytes, rest_groups }
 }
 
-/// A line as recordings of other hosts have it, too.
+/// An identifier of a line that is the same in recordings of other hosts.
 pub(super) fn place(names: &Names<'_>, frame: FrameId) -> String {
     let trace = names.trace;
     let line = trace.frames.get(frame);

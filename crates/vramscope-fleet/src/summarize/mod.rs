@@ -1,4 +1,4 @@
-//! From a recording to its summary, by the analysis and in the words of the report.
+//! Summarizes a recording with the analysis and the sentences of the report.
 
 mod course;
 mod holders;
@@ -16,13 +16,13 @@ use vramscope_trace::{AllocatorSettings, DeviceTrace, Trace};
 
 use crate::summary::{Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
 
-/// Lines with leaks that are kept one by one.
+/// Limit on the individual leaking lines.
 const MOST_LEAKS: usize = 8;
 
-/// The summary of a recording. `advice` is how its reader does what it advises.
+/// The summary of a recording. `advice` names how the reader follows its advice.
 ///
 /// # Errors
-/// Where nothing was recorded on any device, in words.
+/// A message if nothing was recorded on any device.
 pub fn summarize(recording: &Recording, advice: &Advice) -> Result<RankSummary, String> {
     let trace = &recording.trace;
     let used = (0..trace.devices.len()).filter(|&position| trace.devices[position].was_used());
@@ -38,7 +38,7 @@ pub fn summarize(recording: &Recording, advice: &Advice) -> Result<RankSummary, 
     Ok(Made { recording, history: &history, names, answers: &answers, advice }.summary())
 }
 
-/// The history of the device with the highest peak of allocated bytes, the first of several.
+/// The history of the device with the highest peak of allocated bytes; the first of several.
 fn highest(trace: &Arc<Trace>, first: usize, others: &[usize]) -> History {
     let mut highest = History::replayed(trace, first);
     for &position in others {
@@ -50,7 +50,7 @@ fn highest(trace: &Arc<Trace>, first: usize, others: &[usize]) -> History {
     highest
 }
 
-/// What a summary is made of.
+/// The inputs of a summary.
 struct Made<'r> {
     recording: &'r Recording,
     history: &'r History,
@@ -161,7 +161,7 @@ impl Made<'_> {
     }
 }
 
-/// What is kept of the steps.
+/// The summary of the steps.
 fn steps(steps: &Steps, device: &DeviceTrace) -> Option<StepsTold> {
     let typical = &steps.steps[steps.typical()?];
     let time = |moment: Moment| device.events.time(moment.index().min(device.events.len().checked_sub(1)?));

@@ -1,4 +1,4 @@
-//! Which program a recording is of: its own lines, in a sketch by which those of many recordings are compared.
+//! Identifies the program of a recording by a sketch of its user lines, so that many recordings can be compared.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,10 +9,10 @@ use vramscope_report::Names;
 
 use crate::summary::Program;
 
-/// Hashes in a sketch. Of two programs that share a tenth of their lines, three are expected to be the same.
+/// Hashes in a sketch. Two programs that share a tenth of their lines share about three hashes.
 const HASHES: usize = 32;
 
-/// Files that are named.
+/// Limit on the listed files.
 const FILES: usize = 3;
 
 pub(super) fn of(names: &Names<'_>) -> Program {
@@ -37,7 +37,7 @@ pub(super) fn of(names: &Names<'_>) -> Program {
     }
 }
 
-/// The same on every machine and in every version.
+/// A hash that is the same on every machine and in every version of vramscope.
 fn hash(texts: &[&str]) -> u64 {
     let mut hash = Sha256::new();
     for text in texts {

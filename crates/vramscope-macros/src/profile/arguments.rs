@@ -1,4 +1,4 @@
-//! What stands in the attribute's brackets.
+//! Parser of the attribute's arguments.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -8,11 +8,11 @@ use syn::{Expr, Ident, LitStr, Path, Token, ext::IdentExt};
 /// `name = "...", with = ..., crate = ...`, in any order, each at most once.
 #[derive(Default)]
 pub(super) struct Arguments {
-    /// The name under which calls are recorded: something that is a `str`.
+    /// Name under which calls are recorded: an expression that implements `AsRef<str>`.
     pub(super) name: Option<Expr>,
-    /// The profiler; else the program's own.
+    /// The profiler. Default: the global profiler.
     pub(super) with: Option<Expr>,
-    /// The crate `vramscope`, where it has another name.
+    /// Path of the crate `vramscope`, if it has another name.
     root: Option<Path>,
 }
 
@@ -29,13 +29,13 @@ impl Parse for Arguments {
         while !input.is_empty() {
             if input.peek(LitStr) {
                 let text: LitStr = input.parse()?;
-                let message = format!("say what the text is: `name = {:?}`", text.value());
+                let message = format!("expected a named argument: `name = {:?}`", text.value());
                 return Err(syn::Error::new(text.span(), message));
             }
             let key = Ident::parse_any(input)?;
             let known = ["name", "with", "crate"];
             if !known.iter().any(|known| key == known) {
-                let message = format!("there is no argument `{key}`; there are `name`, `with` and `crate`");
+                let message = format!("unknown argument `{key}`; expected `name`, `with` or `crate`");
                 return Err(syn::Error::new(key.span(), message));
             }
             input.parse::<Token![=]>()?;
@@ -47,7 +47,7 @@ impl Parse for Arguments {
                 arguments.root.replace(input.call(Path::parse_mod_style)?).is_some()
             };
             if twice {
-                return Err(syn::Error::new(key.span(), format!("`{key}` is given twice")));
+                return Err(syn::Error::new(key.span(), format!("duplicate argument `{key}`")));
             }
             if !input.is_empty() {
                 input.parse::<Token![,]>()?;

@@ -1,13 +1,13 @@
-//! What cannot be measured, and why.
+//! Items that `#[profile]` rejects, and the errors.
 
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{Error, Item, ItemFn, TraitItem};
 
-/// The function that `item` is.
+/// Parses `item` as a function.
 ///
 /// # Errors
-/// Where it is none, or one that cannot be measured.
+/// If the item is not a function, or is a function that cannot be measured.
 pub(super) fn function(item: TokenStream) -> syn::Result<ItemFn> {
     let Ok(function) = syn::parse2::<ItemFn>(item.clone()) else {
         let (span, message) = no_function(item);
@@ -15,30 +15,29 @@ pub(super) fn function(item: TokenStream) -> syn::Result<ItemFn> {
     };
     let signature = &function.sig;
     if let Some(token) = &signature.constness {
-        let message = "a `const fn` may run while the program is compiled, where nothing can be measured: remove \
-                       `const`, or measure its calls with `profile_function`";
+        let message = "a `const fn` may run at compile time, where the profiler cannot measure it: remove `const`, or \
+                       measure its calls with `profile_function`";
         return Err(Error::new(token.span(), message));
     }
     if let Some(variadic) = &signature.variadic {
-        let message = "a function with variable arguments cannot be measured: measure its calls with \
-                       `profile_function`";
+        let message =
+            "`#[profile]` does not support variadic functions: measure their calls with `profile_function`";
         return Err(Error::new(variadic.span(), message));
     }
     if let Some(attribute) = function.attrs.iter().find(|attribute| attribute.path().is_ident("track_caller"))
     {
-        let message = "the body of a measured function is called by the profiler, so that it cannot know its caller: \
+        let message = "the profiler calls the body of a measured function, so the body cannot know its caller: \
                        remove `#[track_caller]`, or measure its calls with `profile_function`";
         return Err(Error::new(attribute.path().span(), message));
     }
     Ok(function)
 }
 
-/// Where an item that is no function says what it is, and what to do.
+/// The span and the message of the error for an item that is not a function.
 fn no_function(item: TokenStream) -> (Span, &'static str) {
-    const EACH: &str = "`#[profile]` measures a function: put it on each one inside that is to be measured";
-    const NONE: &str = "`#[profile]` measures a function, and this is none";
-    let without_body = "`#[profile]` measures the body of a function, and this has none: put it where the function is \
-                        implemented";
+    const EACH: &str = "`#[profile]` applies to functions: add it to each function inside";
+    const NONE: &str = "`#[profile]` applies to functions only";
+    let without_body = "`#[profile]` needs a function body: add it where the function is implemented";
     if let Ok(TraitItem::Fn(function)) = syn::parse2(item.clone()) {
         return (function.sig.ident.span(), without_body);
     }

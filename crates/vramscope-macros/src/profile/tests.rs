@@ -1,5 +1,5 @@
-//! What is refused, and at which words. What the attribute makes of a function is tested where it can run, in
-//! `vramscope/tests/profile.rs`.
+//! Rejected attributes and items, and the source text that each error points at. `vramscope/tests/profile.rs` tests profiled functions,
+//! because they can run there.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -7,13 +7,13 @@ use syn::parse::Parser;
 
 use super::{Arguments, expand, refused};
 
-/// The error of an attribute before an item: what it points at, and what it says.
+/// The source text that the attribute's error points at, and the message.
 fn refused(arguments: &str, item: &str) -> (String, String) {
     let item: TokenStream = item.parse().unwrap();
     let arguments: TokenStream = arguments.parse().unwrap();
     let expanded = expand(arguments.clone(), item.clone()).to_string();
     assert!(expanded.contains("compile_error"), "{expanded}");
-    assert!(expanded.ends_with(&item.to_string()), "the item is left as it was: {expanded}");
+    assert!(expanded.ends_with(&item.to_string()), "the item is unchanged: {expanded}");
     let error = match refused::function(item) {
         Err(error) => error,
         Ok(_) => syn::parse2::<Arguments>(arguments).err().unwrap(),
@@ -25,20 +25,20 @@ fn refused(arguments: &str, item: &str) -> (String, String) {
 fn an_argument_that_there_is_not_is_refused_at_its_name() {
     let (at, message) = refused("nmae = \"step\"", "fn step() {}");
     assert_eq!(at, "nmae");
-    assert_eq!(message, "there is no argument `nmae`; there are `name`, `with` and `crate`");
+    assert_eq!(message, "unknown argument `nmae`; expected `name`, `with` or `crate`");
 }
 
 #[test]
 fn an_argument_that_is_given_twice_is_refused_at_the_second() {
     let (at, message) = refused("name = \"a\", name = \"b\"", "fn step() {}");
-    assert_eq!((at.as_str(), message.as_str()), ("name", "`name` is given twice"));
+    assert_eq!((at.as_str(), message.as_str()), ("name", "duplicate argument `name`"));
 }
 
 #[test]
 fn a_text_alone_is_refused_with_what_was_meant() {
     let (at, message) = refused("\"forward\"", "fn step() {}");
     assert_eq!(at, "\"forward\"");
-    assert_eq!(message, "say what the text is: `name = \"forward\"`");
+    assert_eq!(message, "expected a named argument: `name = \"forward\"`");
 }
 
 #[test]
@@ -54,16 +54,16 @@ fn an_argument_without_a_value_is_refused() {
 #[test]
 fn what_cannot_be_measured_is_refused_at_the_words_that_say_it() {
     for (item, words, reason) in [
-        ("pub const fn size() -> u64 { 4 }", "const", "while the program is compiled"),
+        ("pub const fn size() -> u64 { 4 }", "const", "at compile time"),
         ("#[track_caller] fn f() {}", "track_caller", "cannot know its caller"),
-        ("unsafe extern \"C\" fn f(n: i32, ...) {}", "...", "variable arguments"),
-        ("fn forward(&self);", "forward", "put it where the function is implemented"),
-        ("impl Model { fn forward(&self) {} }", "impl", "put it on each one inside"),
-        ("trait Layer { fn forward(&self) {} }", "trait", "put it on each one inside"),
-        ("mod layers { pub fn forward() {} }", "mod", "put it on each one inside"),
-        ("struct Model;", "struct", "and this is none"),
-        ("enum Model {}", "enum", "and this is none"),
-        ("static STEP: u64 = 4;", "static STEP: u64 = 4;", "and this is none"),
+        ("unsafe extern \"C\" fn f(n: i32, ...) {}", "...", "variadic functions"),
+        ("fn forward(&self);", "forward", "add it where the function is implemented"),
+        ("impl Model { fn forward(&self) {} }", "impl", "add it to each function inside"),
+        ("trait Layer { fn forward(&self) {} }", "trait", "add it to each function inside"),
+        ("mod layers { pub fn forward() {} }", "mod", "add it to each function inside"),
+        ("struct Model;", "struct", "applies to functions only"),
+        ("enum Model {}", "enum", "applies to functions only"),
+        ("static STEP: u64 = 4;", "static STEP: u64 = 4;", "applies to functions only"),
     ] {
         let (at, message) = refused("", item);
         assert_eq!(at, words, "{item}");

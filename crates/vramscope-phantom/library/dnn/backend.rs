@@ -1,4 +1,4 @@
-//! Descriptors of cuDNN's backend: what PyTorch describes convolutions and attention with.
+//! Descriptors of cuDNN's backend, with which PyTorch describes convolutions and attention.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -7,22 +7,23 @@ use crate::handles::Objects;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
-/// The engines that a heuristic proposes, as descriptors of the caller's: one.
+/// `CUDNN_ATTR_ENGINEHEUR_RESULTS`: the engines that a heuristic proposes, as the caller's descriptors. The phantom proposes
+/// one.
 const HEURISTIC_RESULTS: c_int = 202;
 
-/// What is asked of a plan and an engine without having been set: numbers, all 0.
+/// Attributes of plans and engines that callers read without setting them: numbers, all 0.
 const NUMBERS: [c_int; 6] = [303, 304, 402, 501, 802, 1301];
 
-/// `CUDNN_ATTR_ENGINECFG_ENGINE`: a configuration that a heuristic proposed has an engine.
+/// `CUDNN_ATTR_ENGINECFG_ENGINE`: the engine of a proposed configuration.
 const ENGINE_OF_CONFIGURATION: c_int = 300;
 
-/// A value that was set: how many elements, and their bytes.
+/// A set value: the number of elements, and their bytes.
 type Value = (i64, Vec<u8>);
 
 /// The attributes of each descriptor.
 static DESCRIPTORS: Objects<HashMap<c_int, Value>> = Objects::new();
 
-/// Bytes of an element, by `cudnnBackendAttributeType_t`.
+/// Bytes per element, by `cudnnBackendAttributeType_t`.
 fn element_size(kind: c_int) -> usize {
     match kind {
         // Handles, 64-bit integers, doubles, pointers, descriptors.
@@ -41,7 +42,7 @@ pub(crate) fn create(_kind: c_int, descriptor: Out<usize>) -> Answer {
 }
 
 pub(crate) fn destroy(descriptor: usize) -> Answer {
-    // Descriptors that the phantom did not make are none of its business.
+    // Ignore descriptors that the phantom did not create.
     DESCRIPTORS.remove(descriptor).ok();
     Ok(())
 }
@@ -53,7 +54,7 @@ pub(crate) fn set(descriptor: usize, name: c_int, kind: c_int, count: i64, eleme
     }
     let mut bytes = vec![0; length];
     if length > 0 {
-        // SAFETY: the caller has so many elements of this kind there.
+        // SAFETY: the caller passes `count` elements of this kind.
         unsafe { std::ptr::copy_nonoverlapping(elements, bytes.as_mut_ptr(), length) };
     }
     DESCRIPTORS.with(descriptor, |attributes| attributes.insert(name, (count, bytes))).map(drop)
@@ -73,7 +74,7 @@ pub(crate) fn get(
         None => None,
     };
     let Some((length, bytes)) = value else {
-        // Descriptors that the caller made for the answer stay as they are.
+        // The descriptors that the caller prepared for the result stay unchanged.
         let proposed = matches!(name, HEURISTIC_RESULTS | ENGINE_OF_CONFIGURATION);
         count.set_if_wanted(proposed.into());
         return Ok(());

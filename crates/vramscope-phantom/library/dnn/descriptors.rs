@@ -6,10 +6,10 @@ use crate::handles::Objects;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
-/// Most dimensions that cuDNN knows.
+/// Maximum number of dimensions in cuDNN.
 const MOST_DIMENSIONS: usize = 8;
 
-/// A tensor or a filter: the type of its elements, a filter's format, sizes and strides.
+/// A tensor or a filter: element type, format (filters only), sizes and strides.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tensor {
     pub(super) kind: c_int,
@@ -18,7 +18,7 @@ pub(super) struct Tensor {
     pub(super) strides: Vec<c_int>,
 }
 
-/// What descriptors say.
+/// The contents of the caller's descriptors.
 pub(super) static TENSORS: Objects<Tensor> = Objects::new();
 
 fn numbers(at: *const c_int, count: c_int) -> Result<Vec<c_int>, Refusal> {
@@ -26,14 +26,14 @@ fn numbers(at: *const c_int, count: c_int) -> Result<Vec<c_int>, Refusal> {
     if at.is_null() {
         return Err(Refusal::InvalidValue);
     }
-    // SAFETY: the caller has so many numbers there.
+    // SAFETY: the caller passes `count` numbers.
     Ok((0..count).map(|i| unsafe { at.add(i).read_unaligned() }).collect())
 }
 
 fn write(at: *mut c_int, numbers: &[c_int], wanted: c_int) {
     if !at.is_null() {
         for (i, &number) in numbers.iter().take(wanted.max(0) as usize).enumerate() {
-            // SAFETY: the caller has room for `wanted` numbers there.
+            // SAFETY: the caller has room for `wanted` numbers .
             unsafe { at.add(i).write_unaligned(number) };
         }
     }

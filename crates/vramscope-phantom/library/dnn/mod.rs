@@ -1,7 +1,6 @@
-//! cuDNN: descriptors say what they were told, one algorithm does everything, and none needs a workspace.
+//! cuDNN: descriptors return the values that were set, one algorithm does everything, and no call needs a workspace.
 //!
-//! Which algorithm cuDNN takes, and how much workspace that wants, differs from GPU to GPU and is not published: workspaces
-//! count 0 bytes.
+//! cuDNN's choice of algorithm and its workspace size differ between GPUs and are not published, so workspaces count 0 bytes.
 
 pub(crate) mod backend;
 pub(crate) mod descriptors;
@@ -27,17 +26,17 @@ pub(crate) fn property(which: c_int, value: Out<c_int>) -> Answer {
     }
 }
 
-/// Which stream a handle works on makes no difference.
+/// Reports the default stream: the phantom treats all streams alike.
 pub(crate) fn stream(_handle: usize, stream: Out<usize>) -> Answer {
     stream.set(0)
 }
 
 pub(crate) fn last_error(message: Out<u8>, length: usize) {
-    // Who has no room for a message gets none.
+    // A caller without a buffer gets no message.
     let _ = message.set_text("refused by the phantom GPU", length);
 }
 
-/// The states of random numbers: 48 bytes for each thread that the device holds.
+/// Bytes for random number states: 48 for each thread that the device can hold.
 pub(crate) fn dropout_states(_handle: usize, size: Out<usize>) -> Answer {
     let device = current_device()?;
     let threads = machine().fact(device, Fact::Multiprocessors)
@@ -57,8 +56,8 @@ pub(crate) struct Algorithm {
     reserved: [c_int; 3],
 }
 
-/// `cudnnGetConvolution*Algorithm_v7`: algorithm 1, which every convolution has.
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+/// `cudnnGetConvolution*Algorithm_v7`: returns algorithm 1, which every convolution supports.
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 pub(crate) fn algorithm(
     _handle: usize,
     _a: usize,
@@ -83,8 +82,8 @@ pub(crate) fn algorithm(
     found.set(wanted.min(1))
 }
 
-/// `cudnnFindConvolution*AlgorithmEx`: the same, after trying.
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+/// `cudnnFindConvolution*AlgorithmEx`: the same result as [`algorithm`]; the phantom measures nothing.
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 pub(crate) fn found_algorithm(
     handle: usize,
     a: usize,

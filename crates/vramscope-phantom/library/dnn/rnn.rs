@@ -1,4 +1,4 @@
-//! Recurrent networks: how large their weights are, and where each lies.
+//! Recurrent networks: the size of their weights, and the address of each matrix.
 
 use std::ffi::c_int;
 
@@ -7,29 +7,29 @@ use crate::handles::Objects;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
-/// What `cudnnSetRNNDescriptor_v8` said.
+/// The arguments of `cudnnSetRNNDescriptor_v8`.
 #[derive(Debug, Clone, Copy)]
 struct Rnn {
-    /// Matrices of a layer: of a plain cell 2, of an LSTM 8, of a GRU 6; and one for a projection.
+    /// Matrices per layer: 2 for a plain cell, 8 for an LSTM, 6 for a GRU; one more with a projection.
     matrices: usize,
     /// Each matrix has a bias.
     has_bias: bool,
     directions: usize,
     input_size: usize,
     hidden_size: usize,
-    /// 0 for none.
+    /// 0 without a projection.
     projection: usize,
     layers: usize,
     kind: c_int,
 }
 
-/// Length of sequences, and how many.
+/// Sequence length and batch size.
 type Data = (usize, usize);
 
 static RNNS: Objects<Rnn> = Objects::new();
 static DATA: Objects<Data> = Objects::new();
 
-/// Bytes of an element, by `cudnnDataType_t`.
+/// Bytes per element, by `cudnnDataType_t`.
 fn element_size(kind: c_int) -> usize {
     match kind {
         // Half precision and bfloat16.
@@ -45,12 +45,13 @@ impl Rnn {
         RNNS.with(descriptor, |rnn| *rnn)
     }
 
-    /// What a cell hands on.
+    /// Elements of a cell's output.
     fn output_size(&self) -> usize {
         if self.projection > 0 { self.projection } else { self.hidden_size }
     }
 
-    /// Rows and columns of matrix `which` of a pseudo layer: the first half takes the input, the second what was handed on.
+    /// Rows and columns of matrix `which` of a pseudo layer. The first half of the matrices takes the input, the second the
+    /// hidden state.
     fn shape(&self, layer: usize, which: usize) -> (usize, usize) {
         let first = layer < self.directions;
         let gates = self.gate_matrices();
@@ -87,7 +88,7 @@ impl Rnn {
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 pub(crate) fn set(
     descriptor: usize,
     _algorithm: c_int,
@@ -105,7 +106,7 @@ pub(crate) fn set(
 ) -> Answer {
     let size = |n: c_int| usize::try_from(n).map_err(|_| Refusal::InvalidValue);
     let (hidden_size, projection) = (size(hidden_size)?, size(projection)?);
-    // cuDNN gives the hidden size where there is no projection.
+    // Without a projection, cuDNN passes the hidden size.
     let projection = if projection == hidden_size { 0 } else { projection };
     let gates = match cell {
         2 => 8,
@@ -142,7 +143,7 @@ pub(crate) fn weight_size(_handle: usize, descriptor: usize, size: Out<usize>) -
     size.set(Rnn::of(descriptor)?.bytes())
 }
 
-/// A model: what training keeps is every gate's value at every step, and the work is as large for one layer.
+/// A model: training keeps the value of every gate at every step; the work space has the size of one layer.
 pub(crate) fn temporary_sizes(
     _handle: usize,
     descriptor: usize,
@@ -161,8 +162,8 @@ pub(crate) fn temporary_sizes(
     Ok(())
 }
 
-/// Where a matrix and its bias lie in the space of weights: the matrices of all layers first, then all biases.
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+/// Returns the addresses of a matrix and its bias in the weight space: the matrices of all layers first, then all biases.
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 pub(crate) fn weights(
     _handle: usize,
     descriptor: usize,

@@ -1,7 +1,7 @@
-//! Memory pools of `cudaMallocAsync`: one a device, which is its default pool.
+//! Memory pools of `cudaMallocAsync`: each device has one, its default pool.
 //!
-//! A model: the pool takes whole pieces from the device, and keeps them for its next requests up to its release threshold.
-//! Where in a piece a request lies is not modelled, so that fragmentation inside the driver's pool is not seen.
+//! This is a model. A pool takes whole pieces from the device, and keeps them for its next requests up to its release
+//! threshold. It does not model positions within a piece, so it shows no fragmentation inside the driver's pool.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -16,24 +16,24 @@ use crate::state::{DEVICES, Purpose};
 use crate::status::{Answer, Refusal};
 use crate::threads::use_current_device;
 
-/// Requests are rounded up to so many bytes.
+/// Requests are rounded up to a multiple of this number of bytes.
 const UNIT: u64 = 512;
 
 #[derive(Debug, Default)]
 struct Pool {
-    /// Bytes that it keeps when they are freed; the rest goes back to the device when a stream is waited for.
+    /// Bytes that the pool keeps when they are freed. A stream synchronization returns the rest to the device.
     release_threshold: u64,
-    /// Bytes in use, and the most that there were.
+    /// Bytes in use, and their peak.
     used: u64,
     used_high: u64,
-    /// Bytes taken from the device, and the most that there were.
+    /// Bytes reserved from the device, and their peak.
     reserved: u64,
     reserved_high: u64,
 }
 
 struct Pools {
     pools: Vec<Pool>,
-    /// Allocations: address to the bytes of addresses, and the bytes that count.
+    /// Allocations: address to the size of the address range and the counted size, both in bytes.
     allocations: BTreeMap<u64, (u64, u64)>,
 }
 
@@ -42,7 +42,7 @@ static POOLS: LazyLock<Mutex<Pools>> = LazyLock::new(|| {
 });
 
 impl Pool {
-    /// Gives pieces back to the device that are not in use, down to `keep` bytes.
+    /// Returns unused pieces to the device, down to `keep` bytes.
     fn trim(&mut self, device: usize, keep: u64) {
         let needed = self.used.max(keep).next_multiple_of(PIECE);
         if self.reserved > needed {
@@ -57,7 +57,7 @@ pub(crate) fn owns(address: u64) -> bool {
     lock(&POOLS).allocations.contains_key(&address)
 }
 
-/// The last allocation that begins at an address or before, and its bytes.
+/// The allocation with the highest address up to `address`: its address and its bytes.
 pub(super) fn nearest(address: u64) -> Option<(u64, u64)> {
     lock(&POOLS).allocations.range(..=address).next_back().map(|(&at, &(size, _))| (at, size))
 }
@@ -111,7 +111,7 @@ pub(crate) fn free(address: u64, _stream: usize) -> Answer {
     Ok(())
 }
 
-/// A stream or the device was waited for: what pools keep beyond their threshold goes back.
+/// Called after a synchronization: pools return unused bytes beyond their threshold.
 pub(crate) fn at_synchronization() {
     let mut pools = lock(&POOLS);
     for (device, pool) in pools.pools.iter_mut().enumerate().filter(|(_, pool)| pool.reserved > 0) {
@@ -160,9 +160,9 @@ pub(crate) fn set_attribute(pool: usize, which: c_int, value: *const u64) -> Ans
     let pool = &mut pools.pools[device];
     match which {
         attribute::REUSE_FIRST..=attribute::REUSE_LAST => {}
-        // SAFETY: these attributes are of 64 bits, and the pointer is not null.
+        // SAFETY: these attributes have 64 bits, and the pointer is not null.
         attribute::RELEASE_THRESHOLD => pool.release_threshold = unsafe { value.read_unaligned() },
-        // High watermarks can be set back.
+        // Setting a high watermark resets it.
         attribute::RESERVED_HIGH => pool.reserved_high = pool.reserved,
         attribute::USED_HIGH => pool.used_high = pool.used,
         _ => return Err(Refusal::InvalidValue),

@@ -1,8 +1,8 @@
-//! Copies between the host and devices, and `memset`. They are done at once: nothing waits for a stream.
+//! Copies between the host and devices, and `memset`. All complete immediately.
 //!
-//! A copy from a device gives what a copy to the same bytes put there, and zeros otherwise: kernels compute nothing, and what
-//! lies where a kernel would have written is left from something else. A single value is given back only while no kernel was
-//! launched since. What other ranks say through NCCL, and pages of files that the program mapped, are looked up when they are first read.
+//! A copy from a device returns bytes that an earlier copy wrote to exactly this range, and zeros otherwise. Kernels compute
+//! nothing, so other bytes would be stale. A single value is returned only if no kernel was launched since. Data from other
+//! ranks (NCCL) and from mapped files is loaded when it is first read.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -17,18 +17,18 @@ use crate::machine::{lock, machine};
 use crate::state::{KEPT_BYTES, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
 
-/// Bytes that another rank says, once it has come to it, or that lie in a file.
+/// Bytes that become available later: from another rank once it sends them, or from a file.
 pub(crate) type Later = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
 
-/// What the host put into device memory, here or on another rank.
+/// Bytes in device memory that came from the host, on this or another rank.
 #[derive(Clone)]
 struct Content {
     size: u64,
-    /// Launches of this process until then.
+    /// This process's launches at that time.
     launches: u64,
-    /// It came from another rank.
+    /// Whether it came from another rank.
     is_message: bool,
-    /// It was not looked up yet.
+    /// Loads the bytes. `None` once they are loaded.
     later: Option<Later>,
 }
 
@@ -38,10 +38,10 @@ impl Content {
     }
 }
 
-/// By address. None overlaps another.
+/// By address. Entries never overlap.
 static CONTENTS: Mutex<BTreeMap<u64, Content>> = Mutex::new(BTreeMap::new());
 
-/// All contents that lie in these bytes, in part or in whole, the last one first.
+/// All contents that overlap this range, last one first.
 fn within(
     contents: &BTreeMap<u64, Content>,
     address: u64,
@@ -51,26 +51,26 @@ fn within(
     before_end.take_while(move |(at, content)| at + content.size > address)
 }
 
-/// Forgets what lies in these bytes, in part or in whole.
+/// Removes all contents that overlap this range.
 pub(crate) fn forget(address: u64, size: u64) {
     let mut contents = lock(&CONTENTS);
     let gone: Vec<u64> = within(&contents, address, size).map(|(at, _)| at).collect();
     gone.iter().for_each(|at| drop(contents.remove(at)));
 }
 
-/// From now on `size` bytes at `address` are what another rank says, if it says as many.
+/// Registers another rank's data as the content of `size` bytes at `address`, provided that its size matches.
 pub(crate) fn expect(address: u64, size: u64, later: Later) {
     forget(address, size);
     lock(&CONTENTS).insert(address, Content { is_message: true, later: Some(later), ..Content::new(size) });
 }
 
-/// Looks up what other ranks said of these bytes.
+/// Loads the data of other ranks and of files in this range.
 fn look_up(address: u64, size: u64) {
     let waiting: Vec<(u64, u64, Later)> = within(&lock(&CONTENTS), address, size)
         .filter_map(|(at, content)| Some((at, content.size, Arc::clone(content.later.as_ref()?))))
         .collect();
     for (at, size, later) in waiting {
-        // Nobody holds a lock meanwhile: this may take as long as the other rank does.
+        // Hold no lock here: this may wait for the other rank.
         let said = later().filter(|said| said.len() as u64 == size);
         let mut contents = lock(&CONTENTS);
         let is_same = |content: &Content| content.later.as_ref().is_some_and(|l| Arc::ptr_eq(l, &later));
@@ -83,7 +83,7 @@ fn look_up(address: u64, size: u64) {
     }
 }
 
-/// What was put into exactly these bytes, and still is there; or into more bytes, for a single value.
+/// The content of exactly these bytes, if it is still there. A single value may also be part of larger content.
 fn content(address: u64, size: u64) -> Option<Content> {
     let contents = lock(&CONTENTS);
     let (&at, content) = contents.range(..=address).next_back()?;
@@ -95,7 +95,7 @@ fn content(address: u64, size: u64) -> Option<Content> {
     is_all_there.then(|| content.clone())
 }
 
-/// The same, for a copy on the device: it may be looked up later there, too, if it is copied as a whole.
+/// Like [`content`], for a copy on the device. Unloaded content stays unloaded if it is copied as a whole.
 fn content_to_copy(address: u64, size: u64) -> Option<Content> {
     let found = content(address, size)?;
     if found.size == size || found.later.is_none() {
@@ -105,7 +105,7 @@ fn content_to_copy(address: u64, size: u64) -> Option<Content> {
     content(address, size)
 }
 
-/// These bytes, where the host or another rank put anything there; zeros stand for the rest.
+/// The known bytes of this range, with zeros for the rest. `None` if nothing in it is known.
 pub(crate) fn known(address: u64, size: u64) -> Option<Vec<u8>> {
     overlaid(address, size, |_| true)
 }
@@ -118,13 +118,13 @@ fn overlaid(address: u64, size: u64, wanted: impl Fn(&Content) -> bool) -> Optio
         let (from, to) = (at.max(address), (at + content.size).min(address + size));
         let bytes = bytes.get_or_insert_with(|| vec![0u8; size as usize]);
         let place = bytes[(from - address) as usize..].as_mut_ptr();
-        // SAFETY: bytes of a device, which can all be read, into as many that begin there.
+        // SAFETY: device memory is always readable, and `place` has room for these bytes.
         unsafe { std::ptr::copy_nonoverlapping(pointer(from).cast::<u8>(), place, (to - from) as usize) };
     }
     bytes
 }
 
-/// Copies `size` bytes. Where either end is says its address.
+/// Copies `size` bytes. The addresses tell whether each end is on the host or on a device.
 fn copy(to: u64, from: u64, size: u64) -> Answer {
     if size == 0 {
         return Ok(());
@@ -171,13 +171,13 @@ fn copy_to_device(to: u64, from: u64, size: u64) -> Answer {
     Ok(())
 }
 
-/// Writes bytes to a device. Whole pages of zeros are left to the operating system, where they take nothing.
+/// Writes bytes to a device. Skips whole pages of zeros, which cost the operating system no memory.
 fn store(to: u64, from: u64, size: u64) {
     let (first, end) = (to.next_multiple_of(PAGE), (to + size) / PAGE * PAGE);
     if size < KEPT_BYTES || first >= end {
         return move_bytes(to, from, size);
     }
-    // What is written may be part of what is read only where both ends are on the device; pages that were given back read as zeros.
+    // Source and destination can overlap only on a device. Returned pages read as zeros, so move the bytes instead.
     if from < to + size && to < from + size {
         return move_bytes(to, from, size);
     }
@@ -185,7 +185,7 @@ fn store(to: u64, from: u64, size: u64) {
     move_bytes(to, from, first - to);
     for at in (first..end).step_by(PAGE as usize) {
         let source = from + (at - to);
-        // SAFETY: the caller of a copy hands in as many bytes, of which this is one page; it need not be aligned.
+        // SAFETY: the caller of a copy passes `size` bytes, and this page lies within them; it need not be aligned.
         let page =
             unsafe { std::slice::from_raw_parts(pointer(source).cast::<[u8; 8]>(), PAGE as usize / 8) };
         if page.iter().fold(0, |all, word| all | u64::from_ne_bytes(*word)) != 0 {
@@ -201,7 +201,7 @@ fn copy_to_host(to: u64, from: u64, size: u64) -> Answer {
     if content(from, size).is_some() {
         move_bytes(to, from, size);
     } else if let Some(bytes) = overlaid(from, size, |content| content.is_message && !is_value) {
-        // SAFETY: the caller of a copy hands in as many bytes.
+        // SAFETY: the caller of a copy passes a buffer of this size.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer(to).cast::<u8>(), bytes.len()) };
     } else {
         reads::notice(is_value);
@@ -214,8 +214,8 @@ fn copy_to_host(to: u64, from: u64, size: u64) -> Answer {
 }
 
 fn move_bytes(to: u64, from: u64, size: u64) {
-    // SAFETY: the caller of a copy hands in as many bytes at both ends; a device's addresses can all be read and written.
-    // The ends may overlap.
+    // SAFETY: the caller of a copy passes `size` bytes at both ends, and device memory is always readable and writable. The
+    // ends may overlap.
     unsafe { std::ptr::copy(pointer(from).cast::<u8>(), pointer(to).cast::<u8>(), size as usize) };
 }
 
@@ -224,9 +224,9 @@ fn write_zeros(address: u64, size: u64) {
     unsafe { std::ptr::write_bytes(pointer(address).cast::<u8>(), 0, size as usize) };
 }
 
-/// Fills what a program reads with numbers that look like values of the type that such a size suggests: 8 bytes are an
-/// integer between 1 and 100, 4 bytes a number between 0 and 1 in single precision, 2 bytes one in half precision, and 1
-/// byte is 0 or 1. Larger copies are taken as single precision.
+/// Fills the caller's bytes with random values of the type that the size suggests. 8 bytes: an integer from 1 to 100. 4 bytes:
+/// a single-precision number from 0 to 1. 2 bytes: a half-precision number from 0.5 to 1. 1 byte: 0 or 1. Larger copies count
+/// as single precision.
 fn randomize(address: u64, size: u64, seed: u64) {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let draw = || {
@@ -244,7 +244,7 @@ fn randomize(address: u64, size: u64, seed: u64) {
     };
     match size {
         1 => write(address, &[(draw() & 1) as u8]),
-        // Between 0.5 and 1, in the format of 5 bits of exponent; in that of 8 bits it is between 2^-15 and 2^-14.
+        // Between 0.5 and 1 in the format with 5 exponent bits; between 2^-15 and 2^-14 in the format with 8.
         2 => write(address, &(0x3800u16 | (draw() & 0x3ff) as u16).to_le_bytes()),
         8 => write(address, &(draw() % 100 + 1).to_le_bytes()),
         _ => {
@@ -285,7 +285,7 @@ pub(crate) fn memcpy_peer_async(
     copy(to, from, size as u64)
 }
 
-#[allow(clippy::too_many_arguments, reason = "cudaMemcpy2DAsync's own")]
+#[allow(clippy::too_many_arguments, reason = "cudaMemcpy2DAsync's signature")]
 pub(crate) fn memcpy_2d_async(
     to: u64,
     to_pitch: usize,
@@ -328,7 +328,7 @@ pub(crate) fn memset_d32_async(address: u64, value: u32, count: usize, stream: u
     memset_d32(address, value, count)
 }
 
-/// Device memory reads as zeros from then on, whatever it is filled with: that would cost as much memory as a GPU has.
+/// Makes device memory read as zeros, whatever the pattern: storing a pattern would cost as much host memory as a GPU has.
 fn fill(address: u64, pattern: &[u8], size: u64) -> Answer {
     if size == 0 {
         return Ok(());
@@ -342,7 +342,7 @@ fn fill(address: u64, pattern: &[u8], size: u64) -> Answer {
         return Ok(());
     }
     for (i, at) in (address..address + size).enumerate() {
-        // SAFETY: within the bytes that the caller hands in.
+        // SAFETY: within the caller's bytes.
         unsafe { pointer(at).cast::<u8>().write(pattern[i % pattern.len()]) };
     }
     Ok(())

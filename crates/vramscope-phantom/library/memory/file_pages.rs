@@ -1,7 +1,8 @@
-//! Host memory that is a file's, mapped and not changed: a copy of it to a device needs no memory, for the file still has it.
+//! Unmodified host memory that is mapped from a file. Copying it to a device needs no memory, because the file still has the
+//! bytes.
 //!
-//! So a model that a program maps from its file (safetensors, `torch.load(mmap=True)`) and copies to a device takes no more of the host
-//! than the pages that the operating system keeps of the file anyway.
+//! A program may map a model from its file (safetensors, `torch.load(mmap=True)`) and copy it to a device. The copy takes no
+//! host memory beyond the operating system's page cache of the file.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -10,21 +11,21 @@ use std::sync::Arc;
 use super::copies::Later;
 use super::space::PAGE;
 
-/// Smaller copies are not worth the look-up: it reads `/proc/self/maps`.
+/// Smaller copies do not justify the cost of reading `/proc/self/maps`.
 const LEAST: u64 = 1 << 20;
 
-/// A part of a file: as much of it as a copy had.
+/// The part of a file that a copy covered.
 struct Part {
     path: String,
     inode: u64,
     offset: u64,
     size: u64,
-    /// The file's last change, in nanoseconds, at the time of the copy.
+    /// The file's modification time at the copy, in nanoseconds since the Unix epoch.
     changed: i128,
 }
 
 impl Part {
-    /// The bytes; `None` where the file is gone or was changed.
+    /// Reads the bytes. `None` if the file is gone or was changed.
     fn read(&self) -> Option<Vec<u8>> {
         let file = File::open(&self.path).ok()?;
         if self.changed != last_change(&file)? || self.inode != file.metadata().ok()?.ino() {
@@ -41,7 +42,7 @@ fn last_change(file: &File) -> Option<i128> {
     Some(i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()))
 }
 
-/// How to read `size` bytes of the host at `address` later, where they are those of a file.
+/// A function that reads `size` host bytes at `address` later, if they are mapped from a file.
 pub(super) fn holder(address: u64, size: u64) -> Option<Later> {
     if size < LEAST {
         return None;
@@ -56,7 +57,8 @@ pub(super) fn holder(address: u64, size: u64) -> Option<Later> {
     Some(Arc::new(move || part.read()))
 }
 
-/// The part of a file that a line of `/proc/self/maps` has at these addresses: `start-end permissions offset device inode path`.
+/// The part of a file that a line of `/proc/self/maps` maps to these addresses: `start-end permissions offset device inode
+/// path`.
 fn part_of(line: &str, address: u64, size: u64) -> Option<Part> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
@@ -78,8 +80,8 @@ fn part_of(line: &str, address: u64, size: u64) -> Option<Part> {
     })
 }
 
-/// Whether the process wrote to any of these pages: then they are its own. Linux says so in `/proc/self/pagemap`: bit 63 that a page is
-/// there, 62 that it is swapped out, 61 that it is a file's.
+/// Whether the process wrote to any of these pages, which makes them private. Uses `/proc/self/pagemap`: bit 63 is set for a
+/// present page, bit 62 for a swapped-out page, bit 61 for a page of a file.
 fn is_changed(address: u64, size: u64) -> Option<bool> {
     const PAGES: usize = 1 << 16;
     let (first, last) = (address / PAGE, (address + size - 1) / PAGE);

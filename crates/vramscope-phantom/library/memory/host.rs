@@ -1,4 +1,4 @@
-//! Memory of the host that a device can reach: page-locked on a machine with a GPU, ordinary here.
+//! Host memory that a device can access: page-locked with a real GPU, ordinary memory here.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use crate::machine::lock;
 use crate::out::Out;
 use crate::status::{Answer, Refusal};
 
-/// What was allocated here, and what the program registered: address to bytes.
+/// Memory allocated here, and memory registered by the program: address to bytes.
 struct HostMemory {
     allocated: BTreeMap<u64, usize>,
     registered: BTreeMap<u64, usize>,
@@ -43,7 +43,7 @@ pub(crate) fn free(address: u64) -> Answer {
         return Ok(());
     }
     let size = lock(&HOST).allocated.remove(&address).ok_or(Refusal::InvalidValue)?;
-    // SAFETY: allocated above with this layout, and taken out of the list by this thread alone.
+    // SAFETY: allocated above with this layout, and only this thread removed it from the list.
     unsafe { std::alloc::dealloc(pointer(address).cast(), layout(size)?) };
     Ok(())
 }
@@ -60,12 +60,12 @@ pub(crate) fn unregister(address: u64) -> Answer {
     lock(&HOST).registered.remove(&address).map(drop).ok_or(Refusal::InvalidValue)
 }
 
-/// The device sees host memory at the host's own address.
+/// The device address of host memory, which is the host address.
 pub(crate) fn device_pointer(device: Out<u64>, host: u64, _flags: u32) -> Answer {
     device.set(host)
 }
 
-/// Whether a device can reach an address of the host.
+/// Whether a device can access a host address.
 pub(crate) fn is_reachable(address: u64) -> bool {
     let host = lock(&HOST);
     [&host.allocated, &host.registered].into_iter().any(|memory| {

@@ -1,7 +1,7 @@
-//! Device memory: addresses, and the bytes that they stand for.
+//! Device memory: addresses, and the bytes that they count for.
 //!
-//! Every device has a range of the process's addresses that nothing else uses. Its pages are the operating system's: they read
-//! as zeros and cost nothing before they are written, so that copies from and to the host work as they do on a GPU.
+//! Every device has its own range of the process's address space. The operating system backs its pages: they read as zeros and
+//! cost nothing until they are written. So copies from and to the host work as on a real GPU.
 
 pub(crate) mod async_pool;
 pub(crate) mod copies;
@@ -22,16 +22,16 @@ use crate::status::{Answer, Refusal};
 use crate::threads::use_current_device;
 use space::Space;
 
-/// Device memory comes in pieces of so many bytes.
+/// Allocation granularity of device memory, in bytes.
 pub(crate) const PIECE: u64 = 2 << 20;
 
-/// Addresses of each device, and the allocations of `cudaMalloc` and `cuMemAlloc` in them: address to bytes.
+/// A device's address space, and its allocations by `cudaMalloc` and `cuMemAlloc`: address to bytes.
 pub(crate) struct DeviceMemory {
     pub(crate) space: Space,
     allocations: BTreeMap<u64, u64>,
 }
 
-/// The memory of a device that there is.
+/// The memory of an existing device.
 pub(crate) fn of(device: usize) -> &'static Mutex<DeviceMemory> {
     static ALL: LazyLock<Vec<Mutex<DeviceMemory>>> = LazyLock::new(|| {
         let new = |device| DeviceMemory { space: Space::of_device(device), allocations: BTreeMap::new() };
@@ -40,12 +40,12 @@ pub(crate) fn of(device: usize) -> &'static Mutex<DeviceMemory> {
     &ALL[device]
 }
 
-/// Bytes rounded up to whole pieces; at least one.
+/// Rounds bytes up to whole pieces; at least one piece.
 pub(crate) fn whole_pieces(size: u64) -> Result<u64, Refusal> {
     size.max(1).checked_next_multiple_of(PIECE).ok_or(Refusal::OutOfMemory)
 }
 
-/// Takes memory of a device.
+/// Allocates device memory.
 pub(super) fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
     let size = whole_pieces(size)?;
     let machine = machine();
@@ -63,7 +63,7 @@ pub(super) fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
     }
 }
 
-/// Gives memory back. The null pointer is no memory.
+/// Frees device memory. Does nothing for a null pointer.
 pub(super) fn release(address: u64) -> Answer {
     if address == 0 {
         return Ok(());
@@ -85,12 +85,12 @@ pub(crate) fn malloc(address: Out<u64>, size: usize) -> Answer {
     address.set(allocate(use_current_device()?, size as u64)?)
 }
 
-/// `cuMemAlloc`: other than the runtime's, it refuses 0 bytes.
+/// `cuMemAlloc`. Unlike the runtime's function, it refuses 0 bytes.
 pub(crate) fn driver_malloc(address: Out<u64>, size: usize) -> Answer {
     if size == 0 { Err(Refusal::InvalidValue) } else { malloc(address, size) }
 }
 
-/// `cudaMallocManaged`: counted on the current device.
+/// `cudaMallocManaged`: counts on the current device.
 pub(crate) fn malloc_managed(address: Out<u64>, size: usize, _flags: u32) -> Answer {
     malloc(address, size)
 }
@@ -102,7 +102,7 @@ pub(crate) fn free(address: u64) -> Answer {
     release(address)
 }
 
-/// `cuMemGetAddressRange`: the allocation that an address is in, or what is mapped there.
+/// `cuMemGetAddressRange`: the allocation or mapping that contains an address.
 pub(crate) fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> Answer {
     let device = space::device_of(address).ok_or(Refusal::NotFound)?;
     let allocated = lock(of(device)).allocations.range(..=address).next_back().map(|(&at, &size)| (at, size));

@@ -1,10 +1,10 @@
-//! What programs read from a device that a kernel would have computed: it is counted, with the line of the program.
+//! Counts a program's reads of device memory that a kernel would have computed, with the program's line.
 
 use crate::machine::machine;
 use crate::python;
 use crate::state::{Counter, Noticed};
 
-/// A program reads what a kernel would have computed.
+/// Counts one read. `is_value` distinguishes single values from larger results.
 pub(super) fn notice(is_value: bool) {
     machine().count(if is_value { Counter::ValuesRead } else { Counter::ResultsRead });
     if let Some(line) = python::calling_line() {

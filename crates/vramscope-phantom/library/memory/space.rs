@@ -1,4 +1,4 @@
-//! A device's addresses.
+//! The address space of the devices.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -7,16 +7,16 @@ use std::sync::OnceLock;
 use crate::state::DEVICES;
 use crate::sys;
 
-/// Where the first device's addresses begin, if nothing else is there: so runs are alike.
+/// Start of the first device's addresses, if they are free. A fixed start makes runs reproducible.
 const FIRST: u64 = 16 << 40;
 
-/// Addresses of each device: with expandable segments PyTorch reserves more than a whole GPU for each stream.
+/// Addresses per device. With expandable segments, PyTorch reserves more than a whole GPU for each stream.
 const PER_DEVICE: u64 = 4 << 40;
 
-/// Bytes of a page of the operating system.
+/// Page size of the operating system, in bytes.
 pub(crate) const PAGE: u64 = 4096;
 
-/// Where the addresses of all devices begin; 0 where the system gave none.
+/// Start of all device addresses; 0 if the system refused the reservation.
 fn first() -> u64 {
     static FIRST_ADDRESS: OnceLock<u64> = OnceLock::new();
     *FIRST_ADDRESS.get_or_init(|| {
@@ -24,7 +24,7 @@ fn first() -> u64 {
         let map = |at: u64, flag| {
             let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE | flag;
             let at = std::ptr::without_provenance_mut(at as usize);
-            // SAFETY: a new mapping, where no other is; nobody else's memory changes.
+            // SAFETY: a new mapping that replaces no other.
             unsafe { sys::mmap(at, length, sys::PROT_READ | sys::PROT_WRITE, flags, -1, 0) }
         };
         let mut at = map(FIRST, sys::MAP_FIXED_NOREPLACE);
@@ -33,11 +33,11 @@ fn first() -> u64 {
         }
         if at.addr() == usize::MAX {
             crate::machine::say(
-                "the system gives no addresses for device memory: is there a limit (`ulimit -v`)?",
+                "cannot reserve addresses for device memory; check the address space limit (`ulimit -v`)",
             );
             return 0;
         }
-        // SAFETY: the mapping made above. A core file without it is small enough to be written.
+        // SAFETY: the mapping made above. Core files leave it out, so they stay small.
         unsafe { sys::madvise(at, length, sys::MADV_DONTDUMP) };
         at.expose_provenance() as u64
     })
@@ -49,24 +49,24 @@ pub(crate) fn device_of(address: u64) -> Option<usize> {
     (first() != 0 && device < DEVICES as u64).then_some(device as usize)
 }
 
-/// The address as a pointer.
+/// Converts an address to a pointer.
 pub(crate) fn pointer(address: u64) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-/// Lets the operating system take back what was written to whole pages of device memory; they read as zeros again.
+/// Returns whole pages of device memory to the operating system. They read as zeros again.
 pub(crate) fn give_pages_back(address: u64, size: u64) {
     let from = address.next_multiple_of(PAGE);
     let to = (address + size) / PAGE * PAGE;
     if from < to && device_of(address).is_some() {
-        // SAFETY: whole pages of a device's own mapping, which the caller has been given.
+        // SAFETY: whole pages of the device mapping, which the caller owns.
         unsafe { sys::madvise(pointer(from), (to - from) as usize, sys::MADV_DONTNEED) };
     }
 }
 
-/// Free addresses, lowest first.
+/// Free addresses; the lowest are used first.
 pub(crate) struct Space {
-    /// Runs of free addresses: where each begins, and its bytes.
+    /// Ranges of free addresses: start to bytes.
     free: BTreeMap<u64, u64>,
 }
 
@@ -78,7 +78,7 @@ impl Space {
         Self { free: all.into_iter().collect() }
     }
 
-    /// Takes `size` bytes of addresses at a multiple of `alignment`: the lowest that there are.
+    /// Takes `size` bytes of addresses at a multiple of `alignment`, at the lowest possible address.
     pub(crate) fn take(&mut self, size: u64, alignment: u64) -> Option<u64> {
         let fits = |(&start, &length): (&u64, &u64)| {
             let address = start.checked_next_multiple_of(alignment)?;
@@ -99,7 +99,7 @@ impl Space {
         Some(address)
     }
 
-    /// Gives addresses back that were taken.
+    /// Returns addresses that were taken.
     pub(crate) fn give_back(&mut self, mut address: u64, mut size: u64) {
         if let Some(after) = self.free.remove(&(address + size)) {
             size += after;

@@ -1,5 +1,5 @@
-//! Virtual memory management, as expandable segments use it: addresses are reserved, memory is created, and the one is mapped
-//! to the other.
+//! Virtual memory management for expandable segments: programs reserve addresses, create memory, and map the memory to the
+//! addresses.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -41,12 +41,12 @@ struct Created {
     properties: AllocationProperties,
     device: usize,
     size: u64,
-    /// The handle and every mapping hold it.
+    /// References: the handle, and every mapping.
     holders: u32,
 }
 
 struct VirtualMemory {
-    /// Reserved addresses: where each range begins, and its bytes.
+    /// Reserved address ranges: start to bytes.
     reserved: BTreeMap<u64, u64>,
     created: BTreeMap<usize, Created>,
     /// Mappings: address to bytes and handle.
@@ -60,7 +60,7 @@ static VIRTUAL: Mutex<VirtualMemory> = Mutex::new(VirtualMemory {
 });
 
 impl VirtualMemory {
-    /// One holder of a handle's memory is gone; with the last one the memory goes back to its device.
+    /// Drops one reference to a handle's memory. Dropping the last one returns the memory to its device.
     fn let_go(&mut self, handle: usize) -> Answer {
         let created = self.created.get_mut(&handle).ok_or(Refusal::InvalidValue)?;
         created.holders -= 1;
@@ -76,7 +76,7 @@ fn properties_at(properties: *const AllocationProperties) -> Result<AllocationPr
     if properties.is_null() {
         return Err(Refusal::InvalidValue);
     }
-    // SAFETY: the caller hands in a pointer to such a structure.
+    // SAFETY: the caller passes a pointer to this structure.
     Ok(unsafe { properties.read_unaligned() })
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn unmap(address: u64, size: usize) -> Answer {
     Ok(())
 }
 
-/// The last mapping that begins at an address or before, and its bytes.
+/// The mapping with the highest address up to `address`: its address and its bytes.
 pub(super) fn nearest(address: u64) -> Option<(u64, u64)> {
     lock(&VIRTUAL).mapped.range(..=address).next_back().map(|(&at, &(size, _))| (at, size))
 }
@@ -176,7 +176,7 @@ pub(crate) fn set_access(_address: u64, _size: usize, _descriptors: usize, _coun
     Ok(())
 }
 
-/// The handle of what is mapped at an address; it must be released, too.
+/// Returns the handle of the mapping at an address, with a reference that the caller must release.
 pub(crate) fn retain_handle(handle: Out<usize>, address: u64) -> Answer {
     let mut all = lock(&VIRTUAL);
     let (&start, &(size, found)) = all.mapped.range(..=address).next_back().ok_or(Refusal::InvalidValue)?;

@@ -1,5 +1,5 @@
-//! Barriers: PyTorch makes them of a reduction of one element, after which a rank waits for its device. Such a reduction is over
-//! when all ranks have come to it.
+//! Barriers. PyTorch implements a barrier as a reduction of one element, after which a rank waits for its device. Such a
+//! reduction completes when all ranks reached it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,16 +12,16 @@ pub(crate) struct Barrier {
     mailbox: Arc<Mailbox>,
     number: u64,
     stream: usize,
-    /// An event was recorded behind it.
+    /// Whether an event was recorded after it.
     has_event: AtomicBool,
     is_over: AtomicBool,
 }
 
-/// Those that nobody waited for yet, and how many they are.
+/// Barriers that the process did not wait for yet, and their number.
 static OUTSTANDING: Mutex<Vec<Arc<Barrier>>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes an operation of all ranks on a stream. Pretended ones are there at once.
+/// Records an operation of all ranks on a stream. Pretended ranks reach it at once, so it needs no record.
 pub(super) fn remember(mailbox: &Arc<Mailbox>, number: u64, stream: usize) {
     if !mailbox.is_pretended() {
         let new = Barrier {
@@ -37,7 +37,7 @@ pub(super) fn remember(mailbox: &Arc<Mailbox>, number: u64, stream: usize) {
     }
 }
 
-/// Waits until all ranks have come to every barrier, or will not.
+/// Waits at every outstanding barrier until all ranks reached it or cannot reach it.
 pub(crate) fn wait_for_barriers() {
     if COUNT.load(Ordering::Acquire) == 0 {
         return;
@@ -50,7 +50,7 @@ pub(crate) fn wait_for_barriers() {
     }
 }
 
-/// The barrier that the first event behind it tells the end of.
+/// The last barrier on a stream, for the first event that is recorded after it.
 pub(crate) fn barrier_before_event(stream: usize) -> Option<Arc<Barrier>> {
     if COUNT.load(Ordering::Acquire) == 0 {
         return None;

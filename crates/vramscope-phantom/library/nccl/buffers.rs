@@ -1,11 +1,11 @@
-//! What a communicator takes of a device, by a model: NCCL's own rule for the buffers of a connection, times how many connections
-//! it makes.
+//! Device memory of a communicator, by a model: NCCL's own rule for the buffers of a connection, times the number of
+//! connections.
 //!
-//! A connection to another rank has a buffer for each protocol, of which the receiver holds all, and the sender none; between
-//! GPUs of compute capability 8.0 the sender holds the one of the simple protocol. Every channel has its connections: to the
-//! next rank and from the previous one for rings; for trees the same two both ways. They are made when the first collective
-//! needs them, and those to a single other rank when something is first sent there or received from there.
-//! NCCL 2.28.9: src/transport/p2p.cc, src/init.cc, src/transport/nvls.cc.
+//! A connection to another rank has one buffer per protocol, all held by the receiver. Between GPUs of compute capability 8.0,
+//! the sender holds the buffer of the simple protocol. Every channel has its own connections: for rings to the next rank and
+//! from the previous one, and for trees both ways. They are made when the first collective needs them. Connections between two
+//! ranks are made when the first message passes between them. NCCL 2.28.9: src/transport/p2p.cc, src/init.cc,
+//! src/transport/nvls.cc.
 
 use std::collections::HashSet;
 
@@ -14,11 +14,11 @@ use crate::memory::whole_pieces;
 use crate::state::{Fact, Purpose};
 use crate::status::{Answer, Refusal};
 
-/// What no buffer of a connection explains of the 544 and 688 MiB that communicators of 2 and 4 ranks were measured to take on
-/// A100 (NVIDIA/nccl, issue 964): the same in both.
+/// A constant that connection buffers do not explain. Communicators of 2 and 4 ranks took 544 and 688 MiB on A100 (NVIDIA/nccl,
+/// issue 964); the remainder is the same in both.
 const BESIDE: u64 = 256 << 20;
 
-/// What connections are needed for.
+/// The purpose of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Use {
     Collective,
@@ -36,7 +36,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Takes what a communicator begins with.
+    /// Takes the initial memory of a communicator.
     pub(super) fn new(device: usize, ranks: usize, rank: usize) -> Result<Self, Refusal> {
         let mut new = Self { device, ranks, rank, made: HashSet::new(), bytes: 0 };
         if ranks > 1 {
@@ -45,7 +45,7 @@ impl Buffers {
         Ok(new)
     }
 
-    /// Makes the connections that something needs, where they are not there yet.
+    /// Makes the connections for a purpose, unless they exist already.
     pub(super) fn connect(&mut self, what: Use) -> Answer {
         if self.ranks > 1 && !self.made.contains(&what) {
             let model = Model::of(self.device);
@@ -65,22 +65,22 @@ impl Buffers {
         Ok(())
     }
 
-    /// Gives back what the communicator took.
+    /// Returns the communicator's memory.
     pub(super) fn give_back(self) {
         machine().give_back(self.device, Purpose::Communication, self.bytes);
     }
 }
 
-/// Bytes of a connection, and how many there are.
+/// Bytes and number of connections.
 #[derive(Debug, PartialEq, Eq)]
 struct Model {
-    /// Channels of collectives, and those between two ranks that send to each other.
+    /// Channels of collectives, and channels between two ranks that send to each other.
     channels: u64,
     channels_to_a_rank: u64,
-    /// What a connection takes where it is received, and where it is sent from.
+    /// Bytes of a connection at the receiver, and at the sender.
     receiver: u64,
     sender: u64,
-    /// What reductions in the switch take for each rank.
+    /// Bytes per rank for reductions in the switch.
     in_switch: u64,
 }
 
@@ -92,7 +92,7 @@ impl Model {
     }
 
     fn new(capability: u64, bus_bits: u64, setting: impl Fn(&str) -> Option<u64>) -> Self {
-        // Cards with memory that is stacked are taken to be joined by NVLink, and others by PCIe.
+        // Cards with stacked memory are assumed to use NVLink, others PCIe.
         let by_nvlink = bus_bits >= 2048;
         let (channels, channels_to_a_rank) = match capability {
             _ if !by_nvlink => (2, 2),
@@ -103,12 +103,12 @@ impl Model {
         let fewest = ["NCCL_MIN_NCHANNELS", "NCCL_MIN_CTAS"].iter().filter_map(|name| setting(name)).max();
         let limit = |channels: u64| channels.min(most.unwrap_or(32).max(1)).max(fewest.unwrap_or(0).min(32));
         let or = |name: &str, default: u64| setting(name).unwrap_or(default);
-        // Eight steps of 512 threads by 8 lines of 16 bytes; of 640 threads by 120 words of 8 bytes.
+        // Eight steps each: of 512 threads with 8 lines of 16 bytes, and of 640 threads with 120 words of 8 bytes.
         let (ll, ll128) = (or("NCCL_LL_BUFFSIZE", 512 << 10), or("NCCL_LL128_BUFFSIZE", 4_915_200));
         let simple = or("NCCL_BUFFSIZE", 4 << 20);
         let at_sender = by_nvlink && capability == 80;
         let (receiver, sender) = if at_sender { (ll + ll128, simple) } else { (ll + ll128 + simple, 0) };
-        // Each end has a page or two of flags as well.
+        // Each end also has a page or two of flags.
         let whole = |bytes: u64| whole_pieces(bytes + 4096).unwrap_or(bytes);
         let has_switch = by_nvlink && capability >= 90 && setting("NCCL_NVLS_ENABLE") != Some(0);
         let channels_of_switch = if capability >= 100 { 24 } else { 16 };
@@ -117,7 +117,7 @@ impl Model {
             channels_to_a_rank: limit(channels_to_a_rank),
             receiver: whole(receiver),
             sender: whole(sender),
-            // To the switch and from it, in eight steps.
+            // To and from the switch, in eight steps.
             in_switch: if has_switch {
                 limit(channels_of_switch) * 2 * 8 * or("NCCL_NVLS_CHUNKSIZE", 128 << 10)
             } else {
@@ -126,7 +126,7 @@ impl Model {
         }
     }
 
-    /// Connections of rings and trees; the first rank of a chain has nobody before it, and the last one nobody behind it.
+    /// Connections of rings and trees. In a chain, the first rank has no predecessor and the last rank no successor.
     fn of_collectives(&self, ranks: usize, rank: usize) -> u64 {
         let (received, sent) = match ranks {
             2 => (1, 1),
@@ -151,7 +151,7 @@ mod tests {
         Model::new(capability, bus_bits, find)
     }
 
-    /// The figures of NVIDIA/nccl's issue 964: 544 MiB among 2 ranks, and 688 MiB on the first of 4.
+    /// Measurements in NVIDIA/nccl's issue 964: 544 MiB for 2 ranks, and 688 MiB on the first of 4.
     #[test]
     fn measured_communicators_take_what_was_measured() {
         let model = model(A100, &[]);
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(BESIDE + model.of_collectives(4, 0), 688 << 20);
     }
 
-    /// The sizes of buffers of NVIDIA/nccl's issue 1685: 10,485,760 and 2,097,152 bytes, on 32 channels to each rank.
+    /// Buffer sizes in NVIDIA/nccl's issue 1685: 10,485,760 and 2,097,152 bytes, on 32 channels to each rank.
     #[test]
     fn connections_of_newer_cards_are_all_the_receivers() {
         let model = model(H100, &[]);

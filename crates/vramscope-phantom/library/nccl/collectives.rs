@@ -1,4 +1,4 @@
-//! The operations of communicators: who tells whom what, and where it is to be.
+//! The operations of communicators: which bytes each rank sends, and the address at which the result arrives.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use crate::memory::copies::{Later, expect, forget, known};
 use crate::state::Counter;
 use crate::status::{Answer, Refusal};
 
-/// Numbers of more bytes are values, which nobody knows here anyway. Bytes are pickled objects, and may be as many as they are.
+/// Larger numeric data is model data, whose values the phantom does not know. Byte data is pickled objects of any size.
 const MOST_NUMBERS: u64 = 1 << 20;
 
-/// Reductions of more bytes are of gradients.
+/// Larger reductions are of gradients, which the phantom does not compute.
 const MOST_REDUCED: u64 = 4 << 10;
 
 /// An operation under way.
@@ -25,7 +25,7 @@ struct Call {
     mailbox: Arc<Mailbox>,
     /// Bytes of `count` elements.
     size: u64,
-    /// Whether its bytes travel at all; all ranks come to the same answer.
+    /// Whether the bytes are transferred. All ranks compute the same result.
     travels: bool,
 }
 
@@ -46,7 +46,8 @@ impl Call {
         Some(number(rank)?).filter(|&rank| rank < self.mailbox.ranks).ok_or(Refusal::InvalidValue)
     }
 
-    /// Begins an operation of all ranks: this one says what is known of `size` bytes at `send`. Its number, and what was said.
+    /// Starts an operation of all ranks and posts the known part of `size` bytes at `send`. Returns the operation's number and
+    /// the posted bytes.
     fn say(&self, send: Option<u64>, size: u64) -> (u64, Option<Vec<u8>>) {
         let own = send.filter(|_| self.travels).and_then(|send| known(send, size));
         let number = self.mailbox.next();
@@ -54,8 +55,8 @@ impl Call {
         (number, own)
     }
 
-    /// What a rank says in an operation, `at` bytes behind the start of it and `size` of them. Pretended ranks say what
-    /// this one said.
+    /// The message of `rank` in an operation, from offset `at`, as long as this call's data. Pretended ranks repeat this rank's
+    /// message.
     fn later(&self, rank: usize, (number, own): &(u64, Option<Vec<u8>>), at: u64) -> Later {
         let part = {
             let size = self.size;
@@ -69,7 +70,7 @@ impl Call {
         Arc::new(move || mailbox.read(rank, number).and_then(part))
     }
 
-    /// The ranks' parts come to lie one behind the other.
+    /// Expects the parts of all ranks at `receive`, one after the other.
     fn expect_all(&self, receive: u64, said: &(u64, Option<Vec<u8>>), at: u64) {
         let ranks = self.mailbox.ranks;
         if !self.travels {
@@ -80,7 +81,7 @@ impl Call {
         }
     }
 
-    /// The part of one rank comes to lie at `receive`.
+    /// Expects the part of one rank at `receive`.
     fn expect_one(&self, receive: u64, rank: usize, said: &(u64, Option<Vec<u8>>), at: u64) {
         if self.travels {
             expect(receive, self.size, self.later(rank, said, at));
@@ -120,7 +121,7 @@ pub(crate) fn broadcast(
     let call = Call::new(communicator, count, kind)?;
     let root = call.rank(root)?;
     let is_own = root == call.mailbox.rank;
-    // A pretended root says what this rank would.
+    // A pretended root sends this rank's data.
     let says = is_own || call.mailbox.is_pretended();
     let said = call.say(Some(send).filter(|_| says), call.size);
     if !(says && send == receive) {
@@ -155,7 +156,7 @@ pub(crate) fn all_reduce(
     reduce_to(Some(receive), send, count, kind, operation, communicator, stream)
 }
 
-#[allow(clippy::too_many_arguments, reason = "ncclReduce's own")]
+#[allow(clippy::too_many_arguments, reason = "ncclReduce's signature")]
 pub(crate) fn reduce_to_root(
     send: u64,
     receive: u64,
@@ -170,7 +171,7 @@ pub(crate) fn reduce_to_root(
     reduce_to(Some(receive).filter(|_| is_root), send, count, kind, operation, communicator, stream)
 }
 
-/// A reduction of all ranks, which comes to lie at `receive` where this rank wants it.
+/// Reduces over all ranks. The result arrives at `receive`, if this rank wants it.
 fn reduce_to(
     receive: Option<u64>,
     send: u64,
@@ -198,7 +199,7 @@ fn reduce_to(
     Ok(())
 }
 
-/// What is reduced here is gradients.
+/// Reduces gradients in practice, so no values are transferred.
 pub(crate) fn reduce_scatter(
     _send: u64,
     receive: u64,
@@ -276,7 +277,7 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Pretended ranks send nothing that is known.
+/// Messages from pretended ranks are unknown.
 pub(crate) fn receive(
     receive: u64,
     count: usize,
@@ -298,7 +299,7 @@ pub(crate) fn receive(
     Ok(())
 }
 
-/// What ranks write into one another's memory is nothing that the host said.
+/// One-sided operations: data that ranks write into each other's memory does not come from the host.
 pub(crate) fn signal() -> Answer {
     machine().count(Counter::Collectives);
     Ok(())

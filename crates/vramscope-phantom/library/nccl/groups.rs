@@ -1,5 +1,5 @@
-//! Groups of operations. PyTorch 2.15 gathers by a group of broadcasts, one from each rank: pretended ranks broadcast in it what
-//! this one does.
+//! Groups of operations. PyTorch 2.15 gathers with a group of broadcasts, one from each rank. In it, pretended ranks broadcast
+//! this rank's data.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub(super) struct Broadcast {
     pub(super) communicator: usize,
     pub(super) receive: u64,
     pub(super) size: u64,
-    /// What is known of it, where this rank is its root.
+    /// Its known bytes, if this rank is the root.
     pub(super) own: Option<Vec<u8>>,
     pub(super) is_own: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) fn start() -> Answer {
     Ok(())
 }
 
-/// Notes a broadcast in a world whose other ranks are pretended.
+/// Records a broadcast in a world with pretended ranks.
 pub(super) fn note(broadcast: Broadcast) {
     GROUP.with_borrow_mut(|group| {
         if group.depth > 0 {

@@ -1,8 +1,8 @@
-//! What ranks tell one another: bytes of the host, through files in the run's folder.
+//! Messages between ranks: host bytes, transferred through files in the run's folder.
 //!
-//! Every rank counts the operations of a communicator alike, so that a rank, a number and the number of an operation name a
-//! message. Who posts nothing still counts, and so nobody waits for what does not come. Nobody waits before a program reads
-//! what it was told, or synchronizes after what barriers are made of.
+//! All ranks number the operations of a communicator alike, so the sending rank, the receiver and the operation number identify
+//! a message. An operation without a message still counts, so no rank waits for a missing message. Ranks wait only when the
+//! program reads a message, or synchronizes after an operation that may be a barrier.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use crate::machine::{is_running, machine, map_words, no_follow, say, state_path};
 use crate::signals;
 
-/// So long PyTorch waits for a collective of NCCL, too, unless a program says otherwise.
+/// PyTorch's default timeout for NCCL collectives.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Between two looks.
+/// The shortest and the longest pause between two checks.
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(5);
 
-/// Whom a message is for.
+/// The receiver of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum For {
     Everyone,
@@ -30,16 +30,16 @@ pub(super) enum For {
 
 /// A rank's view of a communicator.
 pub(super) struct Mailbox {
-    /// What all its ranks call it, and nobody else.
+    /// The communicator's name, unique and the same on all ranks.
     pub(super) name: String,
     pub(super) ranks: usize,
     pub(super) rank: usize,
-    /// Shared by the ranks: the process of each, how many messages each posted for everyone, and for each other one. `None`
-    /// where nothing can be shared, and where the other ranks are pretended.
+    /// Memory shared by the ranks: each rank's process id, its number of messages to everyone, and its number of messages to
+    /// each other rank. `None` if sharing fails or if the other ranks are pretended.
     shared: Option<(PathBuf, &'static [AtomicU64])>,
-    /// Operations of all ranks until now.
+    /// The number of operations of all ranks so far.
     operations: AtomicU64,
-    /// Messages from each rank to this one that were asked for.
+    /// The number of messages requested from each rank.
     received: Vec<AtomicU64>,
 }
 
@@ -56,7 +56,7 @@ impl Mailbox {
     fn share(name: &str, ranks: usize) -> Option<(PathBuf, &'static [AtomicU64])> {
         let folder = Path::new(&state_path()?).parent()?.join("nccl");
         match fs::DirBuilder::new().mode(0o700).create(&folder) {
-            // Another rank has made it. Links are no folder of this run's.
+            // Another rank created it. Links are not accepted.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
                 fs::symlink_metadata(&folder).ok().filter(fs::Metadata::is_dir)?;
             }
@@ -69,7 +69,7 @@ impl Mailbox {
         Some((path, map_words(&file, words)?))
     }
 
-    /// The other ranks are pretended: each would say what this one says.
+    /// Whether the other ranks are pretended: each repeats this rank's messages.
     pub(super) fn is_pretended(&self) -> bool {
         machine().state.is_pretended()
     }
@@ -96,7 +96,7 @@ impl Mailbox {
         Some(path.into())
     }
 
-    /// Posts what this rank says in operation `number` of all ranks; often nothing.
+    /// Posts this rank's message in operation `number` of all ranks. Most operations have none.
     pub(super) fn post(&self, number: u64, message: Option<&[u8]>) {
         self.post_to(For::Everyone, number, message);
     }
@@ -120,12 +120,12 @@ impl Mailbox {
                 .open(&path)
                 .and_then(|mut file| file.write_all(message))
         {
-            say(&format!("{}: {why}: the other ranks read zeros", path.display()));
+            say(&format!("{}: {why}; the other ranks read zeros", path.display()));
         }
         posted.fetch_max(number + 1, Ordering::Release);
     }
 
-    /// What a rank says in operation `number` of all ranks, once it has come to it.
+    /// A rank's message in operation `number` of all ranks. Waits until the rank reaches it.
     pub(super) fn read(&self, rank: usize, number: u64) -> Option<Vec<u8>> {
         self.read_from(rank, For::Everyone, number)
     }
@@ -135,7 +135,7 @@ impl Mailbox {
         self.received[rank].fetch_add(1, Ordering::Relaxed)
     }
 
-    /// What another rank sent to this one.
+    /// A message from another rank to this one. Waits for it.
     pub(super) fn receive(&self, rank: usize, number: u64) -> Option<Vec<u8>> {
         self.read_from(rank, For::Rank(self.rank), number)
     }
@@ -150,20 +150,20 @@ impl Mailbox {
         Some(message)
     }
 
-    /// Whether all ranks have come to an operation.
+    /// Whether all ranks reached an operation.
     pub(super) fn have_all_come(&self, number: u64) -> bool {
         let has_come = |posted: &AtomicU64| posted.load(Ordering::Acquire) > number;
         (0..self.ranks).all(|rank| self.posted(rank, For::Everyone).is_none_or(has_come))
     }
 
-    /// Waits until all ranks have come to an operation, or will not.
+    /// Waits until all ranks reached an operation or cannot reach it.
     pub(super) fn wait_for_all(&self, number: u64) {
         for rank in 0..self.ranks {
             self.wait(rank, For::Everyone, number);
         }
     }
 
-    /// Waits until a rank has posted a message. False where it does not come.
+    /// Waits until a rank posted a message. False if it does not arrive.
     fn wait(&self, rank: usize, to: For, number: u64) -> bool {
         let Some(posted) = self.posted(rank, to) else { return false };
         let process = self.shared.as_ref().map(|(_, words)| &words[rank]);
@@ -171,7 +171,7 @@ impl Mailbox {
         let (began, mut pause) = (Instant::now(), SHORTEST);
         while !has_come() {
             let id = process.map_or(0, |process| process.load(Ordering::Acquire));
-            // A process that is gone may have posted just before.
+            // A process that ended may have posted just before.
             if id != 0 && pause == LONGEST && !is_running(id) {
                 return has_come();
             }
@@ -179,7 +179,9 @@ impl Mailbox {
                 return false;
             }
             if began.elapsed() > PATIENCE {
-                say(&format!("rank {rank} did not come to a collective in 10 minutes: it reads as zeros"));
+                say(&format!(
+                    "rank {rank} did not reach a collective within 10 minutes; its data reads as zeros"
+                ));
                 return false;
             }
             std::thread::sleep(pause);
@@ -188,8 +190,8 @@ impl Mailbox {
         true
     }
 
-    /// Tells all ranks something and waits for what they say; the number of this operation, and the messages by rank.
-    /// Ranks that do not come say nothing; pretended ones say the same.
+    /// Sends `own` to all ranks and waits for their messages. Returns the operation's number and the messages by rank: empty
+    /// for missing ranks, and `own` for pretended ranks.
     pub(super) fn tell_all(&self, own: &[u8]) -> (u64, Vec<Vec<u8>>) {
         let number = self.next();
         if self.is_pretended() {

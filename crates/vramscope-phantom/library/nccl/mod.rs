@@ -1,8 +1,8 @@
-//! NCCL: communicators, and what their operations mean for the memory of a rank.
+//! NCCL: communicators, and the effect of their operations on a rank's memory.
 //!
-//! Operations return at once and compute nothing. But what programs tell one another through them must arrive: numbers of
-//! parameters, shapes, pickled objects. So bytes that the host put into device memory travel (`messages.rs`), where an
-//! operation takes them (`collectives.rs`); whatever a kernel would have computed reads as zeros, as everywhere.
+//! Operations return at once and compute nothing. But messages between programs must arrive: numbers of parameters, shapes,
+//! pickled objects. So bytes that came from the host are transferred (`messages.rs`) as each operation demands
+//! (`collectives.rs`). Results of kernels read as zeros, as everywhere.
 
 mod barriers;
 mod buffers;
@@ -25,7 +25,7 @@ use crate::threads::use_current_device;
 use buffers::{Buffers, Use};
 use messages::Mailbox;
 
-/// `ncclUniqueId`, which is handed in by value.
+/// `ncclUniqueId`, passed by value.
 #[repr(C)]
 pub(crate) struct UniqueId([u8; 128]);
 
@@ -41,7 +41,7 @@ pub(crate) fn version(version: Out<c_int>) -> Answer {
     version.set(crate::version::nccl())
 }
 
-/// An id that no other communicator of the run has.
+/// An id that is unique among the communicators of the run.
 pub(crate) fn unique_id(id: Out<[u8; 128]>) -> Answer {
     let mut bytes = [0; 128];
     bytes[..8].copy_from_slice(&(new_handle() as u64).to_le_bytes());
@@ -77,7 +77,7 @@ pub(crate) fn init_with(
     init(communicator, ranks, id, rank)
 }
 
-/// Several ids speed up what a large communicator begins with; the first one names it.
+/// Several ids speed up the setup of a large communicator. The first one names it.
 pub(crate) fn init_scalable(
     communicator: Out<usize>,
     ranks: c_int,
@@ -89,11 +89,11 @@ pub(crate) fn init_scalable(
     if ids.is_null() {
         return Err(Refusal::InvalidValue);
     }
-    // SAFETY: the caller hands in at least one id.
+    // SAFETY: the caller passes at least one id.
     init(communicator, ranks, unsafe { ids.read_unaligned() }, rank)
 }
 
-/// A part of a communicator: the ranks that say the same color, in the order of their keys.
+/// Splits a communicator: ranks with the same color form a part, in the order of their keys.
 pub(crate) fn split(
     communicator: usize,
     color: c_int,
@@ -101,7 +101,7 @@ pub(crate) fn split(
     new: Out<usize>,
     _configuration: usize,
 ) -> Answer {
-    /// `NCCL_SPLIT_NOCOLOR`: this rank is in no part.
+    /// `NCCL_SPLIT_NOCOLOR`: this rank joins no part.
     const NONE: c_int = -1;
     let whole = mailbox(communicator)?;
     let own = [color.to_le_bytes(), key.to_le_bytes()].concat();
@@ -128,7 +128,7 @@ fn mailbox(communicator: usize) -> Result<Arc<Mailbox>, Refusal> {
     COMMUNICATORS.with(communicator, |c| Arc::clone(&c.mailbox))
 }
 
-/// The same, for something that needs connections.
+/// The mailbox, after making the connections for a purpose.
 fn connected(communicator: usize, what: Use) -> Result<Arc<Mailbox>, Refusal> {
     COMMUNICATORS.with(communicator, |c| c.buffers.connect(what))??;
     mailbox(communicator)

@@ -1,4 +1,4 @@
-//! Reductions of the few numbers that programs agree on with them, such as how many tokens there were, or whether to go on.
+//! Reductions of the few numbers that programs agree on, such as a token count or a stop flag.
 
 use std::ffi::c_int;
 
@@ -13,7 +13,7 @@ pub(super) enum Operation {
 }
 
 impl Operation {
-    /// By its number; operations that programs make themselves are not known.
+    /// The operation with a number. `None` for operations that programs define themselves.
     pub(super) fn of(number: c_int) -> Option<Self> {
         [Self::Sum, Self::Product, Self::Max, Self::Min, Self::Average]
             .get(usize::try_from(number).ok()?)
@@ -21,10 +21,10 @@ impl Operation {
     }
 }
 
-/// Bytes of an element of `ncclDataType_t`.
+/// Bytes per element of a `ncclDataType_t`.
 pub(super) fn size_of_type(kind: c_int) -> Option<u64> {
     Some(match kind {
-        // Integers of 8 bits, and floating-point numbers of 8 bits.
+        // 8-bit integers and 8-bit floating-point numbers.
         0 | 1 | 10 | 11 => 1,
         // Half precision, in both formats.
         6 | 9 => 2,
@@ -34,7 +34,7 @@ pub(super) fn size_of_type(kind: c_int) -> Option<u64> {
     })
 }
 
-/// Reduces vectors of numbers, one a rank. `None` for types that are not computed with here.
+/// Reduces vectors of numbers, one per rank. `None` for types that the phantom does not compute.
 pub(super) fn reduce(kind: c_int, operation: Operation, all: &[Vec<u8>]) -> Option<Vec<u8>> {
     macro_rules! integers {
         ($type:ty) => {
@@ -94,7 +94,7 @@ pub(super) fn reduce(kind: c_int, operation: Operation, all: &[Vec<u8>]) -> Opti
     }
 }
 
-/// Combines vectors element by element, and then finishes each element.
+/// Combines vectors element by element, then finishes each element.
 fn fold<const SIZE: usize>(
     all: &[Vec<u8>],
     combine: impl Fn([u8; SIZE], [u8; SIZE]) -> [u8; SIZE],

@@ -73,9 +73,10 @@ fn put_version(_handle: usize, version: Out<c_int>) -> Answer {
     version.set(version::cublas() as c_int)
 }
 
-/// One algorithm, that needs no workspace: without any PyTorch takes another path. `cublasLtMatmulHeuristicResult_t` is 64
-/// bytes for the algorithm, 8 for its workspace, its status (0), a number of waves, and 16 to spare.
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+/// Returns one algorithm without a workspace; without an algorithm, PyTorch takes another code path.
+/// `cublasLtMatmulHeuristicResult_t` has 64 bytes for the algorithm, 8 for its workspace size, its status (0), a wave count,
+/// and 16 reserved bytes.
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 fn heuristic(
     _handle: usize,
     _operation: usize,
@@ -94,8 +95,8 @@ fn heuristic(
     found.set(wanted.min(1))
 }
 
-/// `cublasLtMatmul`, whose stream is its last argument.
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+/// `cublasLtMatmul` takes the stream as its last argument.
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 fn multiply(
     _handle: usize,
     _operation: usize,
@@ -118,8 +119,8 @@ fn multiply(
     Ok(())
 }
 
-/// Every algorithm does, and needs no workspace.
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+/// Accepts every algorithm, without a workspace.
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 fn check(
     _handle: usize,
     _operation: usize,
@@ -133,7 +134,7 @@ fn check(
     result.set([0; 96])
 }
 
-/// An algorithm's settings are all 0. Who has no room asks for their size.
+/// Every attribute of an algorithm is 0. A call with size 0 queries the size.
 fn attribute(_algorithm: usize, _which: c_int, value: Out<u8>, size: usize, written: Out<usize>) -> Answer {
     written.set_if_wanted(size);
     if size == 0 { Ok(()) } else { value.set_bytes(&vec![0; size]) }

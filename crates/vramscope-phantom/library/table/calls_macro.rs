@@ -1,6 +1,6 @@
-//! The macro that makes the functions of a table and its rows.
+//! The macro that creates the functions of a table, and its rows.
 
-/// See the module above for what the sections say. They come in this order, and each may be left out.
+/// The module `table` documents the sections. They come in this order, and each is optional.
 macro_rules! calls {
     ($library:ident;
      $(answer { $($answer:ident($($a:ident: $at:ty),* $(,)?) = $do:path;)* })?
@@ -48,8 +48,8 @@ macro_rules! row {
     };
 }
 
-/// A function that writes 0 to where one of its arguments points, or a pair of them. Arguments before are numbers or
-/// pointers.
+/// A function that writes 0 through one of its pointer arguments, or through a pair of them. The arguments before it are
+/// numbers or pointers.
 macro_rules! zero_call {
     ($name:ident[0: $type:ty]) => { zero_call!($name($type; )); };
     ($name:ident[1: $type:ty]) => { zero_call!($name($type; a0)); };

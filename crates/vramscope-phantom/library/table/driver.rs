@@ -1,5 +1,5 @@
-//! The CUDA driver. Programs mostly look its functions up by name, without the number of their revision.
-//! PyTorch 2.6 does so with `dlsym`, which finds what has exactly that name.
+//! The CUDA driver. Most programs look up its functions by name, without the revision suffix. PyTorch 2.6 uses `dlsym`, which
+//! finds only exact names.
 
 use std::ffi::{c_char, c_int, c_void};
 

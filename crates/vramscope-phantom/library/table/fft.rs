@@ -29,7 +29,7 @@ fn new_plan(plan: Out<c_int>) -> Answer {
     plan.set(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-#[allow(clippy::too_many_arguments, reason = "the library's own")]
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
 fn make_plan(
     _plan: c_int,
     _rank: c_int,

@@ -1,4 +1,4 @@
-//! cuFile, which copies between files and device memory. There is no such path to a GPU that is not there.
+//! cuFile, which copies between files and device memory. The phantom refuses it.
 
 calls! {
     Cufile;
@@ -22,7 +22,7 @@ fn no_write() -> isize {
     refuse("cuFileWrite")
 }
 
-/// Bytes that were copied: a negative number is an error, which the header of cuFile numbers.
+/// The negative error code of cuFile's header, in place of the number of copied bytes.
 fn refuse(name: &'static str) -> isize {
     -(crate::calls::refused(LIBRARY, name) as isize)
 }

@@ -1,15 +1,14 @@
-//! Every call that the phantom answers, one file for each library. What a row says is all there is to a call: `calls!`
-//! makes the exported function and the entry that lookups by name find.
+//! Every call that the phantom implements, in one file per library. A row fully defines a call: `calls!` creates the exported
+//! function and the entry for lookups by name.
 //!
-//! - `answer`: a function of this library answers, and its refusal becomes the library's number.
-//! - `value`: the same for calls that return something else than a status.
-//! - `create`: writes a new handle to where the first argument points.
-//! - `zero`: writes 0 to where the argument of that number points, counted from 0 among those that are no floating-point
-//!   numbers.
-//! - `zeros`: the same for that argument and the next, which are sizes.
-//! - `launch`: work of a library for the device, which is counted and not done.
-//! - `succeed`: nothing is done, and that went well.
-//! - `refuse`: the caller is told that it is not supported, and the user is told by name.
+//! - `answer`: a Rust function implements the call. Its refusal becomes the library's status code.
+//! - `value`: like `answer`, for calls that return a value instead of a status.
+//! - `create`: writes a new handle through the first argument.
+//! - `zero`: writes 0 through the argument with this index, counted from 0 and without floating-point arguments.
+//! - `zeros`: writes 0 through that argument and the next one; both are sizes.
+//! - `launch`: counts a launch of device work, which is not executed.
+//! - `succeed`: does nothing and reports success.
+//! - `refuse`: returns "not supported", and reports the call's name to the user.
 
 #[macro_use]
 mod calls_macro;
@@ -40,7 +39,7 @@ pub(crate) struct Row {
     function: *const (),
 }
 
-// SAFETY: a pointer to a function may be used on any thread.
+// SAFETY: any thread may use a function pointer.
 unsafe impl Sync for Row {}
 // SAFETY: as above.
 unsafe impl Send for Row {}
@@ -52,7 +51,7 @@ impl Row {
     }
 }
 
-/// Every row.
+/// All rows.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     let tables = [
         driver::ROWS,
@@ -71,7 +70,7 @@ pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
     tables.into_iter().flatten()
 }
 
-/// The row of a name.
+/// The row with a name.
 pub(crate) fn find(name: &str) -> Option<&'static Row> {
     static BY_NAME: OnceLock<HashMap<&str, &Row>> = OnceLock::new();
     BY_NAME.get_or_init(|| rows().map(|row| (row.name, row)).collect()).get(name).copied()

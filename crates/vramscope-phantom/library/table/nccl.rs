@@ -1,4 +1,4 @@
-//! NCCL: operations return at once; what the host said travels.
+//! NCCL: operations return at once; data from the host is transferred.
 
 use std::ffi::{c_char, c_int};
 

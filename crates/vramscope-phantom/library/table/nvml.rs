@@ -1,4 +1,4 @@
-//! NVML, as PyTorch, monitors and `vramscope top` use it.
+//! NVML, for PyTorch, monitors and `vramscope top`.
 
 use std::ffi::{c_char, c_int};
 

@@ -1,4 +1,4 @@
-//! NVSHMEM, memory that GPUs share: it cannot be set up, and what else there is of it is never used.
+//! NVSHMEM: memory shared between GPUs. Its initialization is refused, so programs use nothing else of it.
 
 calls! {
     Nvshmem;
@@ -19,7 +19,7 @@ calls! {
     }
 }
 
-/// No address, and no state of having been set up.
+/// Null: no address, and not initialized.
 fn nothing() -> usize {
     0
 }

@@ -1,6 +1,6 @@
-//! CUPTI, with which PyTorch's profiler watches a GPU. Its own library asks the driver to prove itself, and one release of
-//! PyTorch's profiler falls into an endless recursion where that fails. Here it says that it is not supported, and a profile
-//! has all but what happens on the GPU.
+//! CUPTI, through which PyTorch's profiler observes a GPU. NVIDIA's own library verifies the driver, and one release of
+//! PyTorch's profiler recurses endlessly if that fails. The phantom returns "not supported", so a profile only lacks the GPU's
+//! activity.
 
 use std::ffi::{c_char, c_int};
 

@@ -1,5 +1,5 @@
-//! The CUDA runtime, as PyTorch links it. Where CUDA 12 and 13 differ in a signature, they differ in the name too, but for
-//! `cudaStreamGetCaptureInfo` and the layout of `cudaDeviceProp`.
+//! The CUDA runtime, as PyTorch links it. Functions with different signatures in CUDA 12 and 13 have different names. The
+//! exceptions are `cudaStreamGetCaptureInfo` and the layout of `cudaDeviceProp`.
 
 use std::ffi::{c_char, c_int, c_void};
 

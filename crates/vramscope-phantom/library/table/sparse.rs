@@ -60,7 +60,7 @@ calls! {
     }
 }
 
-/// A sparse matrix has no elements: values are zeros.
+/// Reports a sparse matrix without elements, because all values are zero.
 fn no_elements(_matrix: usize, rows: Out<i64>, columns: Out<i64>, values: Out<i64>) -> Answer {
     rows.set_if_wanted(0);
     columns.set_if_wanted(0);

@@ -1,9 +1,9 @@
-"""What programs do with PyTorch, on a phantom GPU: each case asserts what it can know without values.
+"""Features of PyTorch that programs use, on a phantom GPU. Each case asserts facts that hold without computed values.
 
     vramscope phantom run --once -- python features [SUBJECT ...]
 
-Without a subject it runs all but `limits`, whose cases run out of memory on purpose, and `values`, whose cases need
-`--values random=SEED`. Ends with 1 where a case failed.
+Without a subject it runs all but two: the cases of `limits` run out of memory on purpose, and those of `values` need
+`--values random=SEED`. Exits with 1 if a case fails.
 """
 
 import sys

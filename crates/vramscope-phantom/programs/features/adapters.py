@@ -1,4 +1,4 @@
-"""PEFT: adapters of low rank beside weights that stay as they are."""
+"""PEFT: low-rank adapters on frozen weights."""
 
 import torch
 
@@ -20,7 +20,7 @@ def lora_trains_its_adapters_alone():
         optimizer.step()
         optimizer.zero_grad()
     del ids
-    # What stays of two steps are the two moments of each adapter.
+    # Two steps retain the two moments of each adapter.
     assert held.more() == 2 * bytes_of(adapters), held.more()
     assert bytes_of(adapters) < 0.1 * bytes_of(model.parameters())
 

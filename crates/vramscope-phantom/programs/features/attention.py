@@ -1,4 +1,4 @@
-"""Attention, by each way that PyTorch has."""
+"""Attention with each of PyTorch's backends."""
 
 import torch
 from torch import nn
@@ -8,12 +8,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from cases import case
 
 BATCH, HEADS, LENGTH, WIDTH = 2, 4, 512, 64
-# Bytes of the scores of all positions by all, which a fused way never makes.
+# Bytes of the full score matrix, which fused backends never allocate.
 SCORES = BATCH * HEADS * LENGTH * LENGTH * 2
 
 
 def peak(way):
-    """The most bytes that a forward and a backward pass had allocated more than their inputs."""
+    """The peak of allocated bytes in a forward and a backward pass, without their inputs."""
     query, key, value = (
         torch.randn(BATCH, HEADS, LENGTH, WIDTH, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)
     )
@@ -55,7 +55,7 @@ def layers_of_torch_nn():
     x = torch.randn(2, 16, 64, device="cuda")
     model(x).sum().backward()
     assert all(weight.grad is not None for weight in model.parameters())
-    # Another way is taken for inference, one for all of a layer.
+    # For inference, PyTorch uses a single fused kernel for the whole layer.
     with torch.no_grad():
         assert model.eval()(x).shape == x.shape
 

@@ -1,4 +1,4 @@
-"""What all cases have in common: how they are listed and run, and how bytes are counted."""
+"""The list of cases, how they run, and helpers that count bytes."""
 
 import faulthandler
 import gc
@@ -8,14 +8,14 @@ import traceback
 
 import torch
 
-# After so many seconds a case hangs: the program says where, and ends.
+# Seconds after which a case counts as hanging: the program prints its stack and exits.
 PATIENCE = 300
 
 CASES = []
 
 
 def case(function=None, *, needs=()):
-    """Lists a function as a case; it fails when it raises. `needs` are modules without which it is passed over."""
+    """Registers a function as a case, which fails if it raises. The case is skipped if a module in `needs` is missing."""
     if function is None:
         return lambda function: case(function, needs=needs)
     CASES.append((function, needs))
@@ -23,7 +23,7 @@ def case(function=None, *, needs=()):
 
 
 def run(subjects):
-    """Runs the cases of modules with these names; how many failed."""
+    """Runs the cases of the modules with these names; returns the number of failures."""
     passed, failed, skipped = 0, 0, 0
     for function, needs in CASES:
         name = f"{function.__module__}.{function.__name__}"
@@ -50,7 +50,7 @@ def run(subjects):
 
 
 def clean():
-    """Gives back what the case before held, so that a case counts its own bytes alone."""
+    """Frees the memory of the previous case, so that each case counts only its own bytes."""
     torch.compiler.reset()
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()
@@ -59,12 +59,12 @@ def clean():
 
 
 def bytes_of(tensors):
-    """Bytes that these tensors ask the allocator for."""
+    """Bytes that these tensors request from the allocator."""
     return sum(tensor.untyped_storage().nbytes() for tensor in tensors)
 
 
 class Held:
-    """Counts what is held more than when it was made, in bytes that were asked for: workspaces of cuBLAS aside."""
+    """Counts the requested bytes since its creation, without cuBLAS workspaces."""
 
     def __init__(self):
         self.before = requested()
@@ -82,5 +82,5 @@ def main(subjects):
     known = sorted({function.__module__ for function, _ in CASES})
     wrong = set(subjects) - set(known)
     if wrong:
-        sys.exit(f"there are no cases of {', '.join(sorted(wrong))}, only of {', '.join(known)}")
+        sys.exit(f"no cases for {', '.join(sorted(wrong))}; subjects: {', '.join(known)}")
     sys.exit(run(subjects) > 0)

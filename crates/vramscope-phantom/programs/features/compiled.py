@@ -29,7 +29,7 @@ def backends_without_kernels():
 
 @case(needs=["triton"])
 def inductor():
-    """Triton compiles its kernels for the GPU's architecture, and they are loaded like any other."""
+    """Triton compiles its kernels for the GPU's architecture; they load like any other."""
     trains("inductor")
 
 
@@ -40,7 +40,7 @@ def inductor_with_graphs():
 
 @case(needs=["triton"])
 def one_kernel_in_place_of_many():
-    """The steps between are never made: less is allocated than without the compiler."""
+    """A fused kernel needs no intermediate results, so it allocates less than the eager function."""
 
     def chain(x):
         return ((x * 2 + 1).relu().exp() * x).sum(-1)

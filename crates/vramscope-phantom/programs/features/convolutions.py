@@ -1,4 +1,4 @@
-"""Convolutions by cuDNN."""
+"""Convolutions with cuDNN."""
 
 import sys
 from pathlib import Path
@@ -29,13 +29,13 @@ def resnet50_trains_with_cudnn():
         optimizer.step()
         optimizer.zero_grad()
     del scores
-    # What stays of two steps is the momentum of each weight.
+    # Two steps retain the momentum of each weight.
     assert held.more() == 2 * bytes_of(weights) + bytes_of(model.buffers()), held.more()
 
 
 @case
 def cudnn_takes_less_than_the_path_without_it():
-    """Without cuDNN a convolution unfolds its input into a buffer."""
+    """Without cuDNN, a convolution unfolds its input into a buffer."""
     peaks = []
     for enabled in (True, False):
         torch.backends.cudnn.enabled = enabled

@@ -1,4 +1,4 @@
-"""transformers: models of random weights, generation with a cache of keys and values, and the Trainer."""
+"""transformers: models with random weights, generation with a key-value cache, and the Trainer."""
 
 import torch
 
@@ -38,7 +38,7 @@ def generate_goes_to_its_longest():
         for options in ({"do_sample": False}, {"do_sample": True, "top_k": 5}):
             ids = model.generate(prompt(), max_new_tokens=24, **options)
             assert ids.shape == (2, 40), (options, ids.shape)
-            # A second call begins anew.
+            # A second call starts with a new cache.
             assert model.generate(prompt(), max_new_tokens=8, **options).shape == (2, 24)
 
 
@@ -55,7 +55,7 @@ def a_cache_takes_what_its_keys_and_values_are():
     held = Held()
     out = model.generate(prompt(), max_new_tokens=33, do_sample=False, return_dict_in_generate=True)
     cache = [tensor for layer in out.past_key_values.layers for tensor in (layer.keys, layer.values)]
-    # The last token was never put in; half the heads have keys and values of their own; 2 bytes a number.
+    # The last token is never an input. Half of the heads have their own keys and values. A number takes 2 bytes.
     assert len(cache) == 2 * LAYERS
     assert all(tensor.shape == (2, HEADS // 2, 16 + 32, WIDTH // HEADS) for tensor in cache), cache[0].shape
     assert held.more() >= sum(tensor.nbytes for tensor in cache) == 2 * LAYERS * 2 * WIDTH // 2 * 48 * 2
@@ -84,7 +84,7 @@ def a_pipeline_streams():
 
     streamer = Count()
     gpt2().cuda().generate(prompt()[:1], max_new_tokens=8, do_sample=False, streamer=streamer)
-    # The prompt, and each new token.
+    # The prompt and each new token are one call each.
     assert streamer.count == 9, streamer.count
 
 

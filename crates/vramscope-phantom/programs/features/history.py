@@ -1,4 +1,4 @@
-"""Programs that record a history by themselves: it is as if nobody else recorded one."""
+"""Programs that record their own history: they see no effect of another recorder."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ def allocate(count, size=MIB):
 
 
 def of(count, size=MIB):
-    """What so many tensors of this size, one after the other, are in a history."""
+    """The history of `count` tensors of this size, allocated and freed one after the other."""
     return [(action, size) for action in ("alloc", "free_requested", "free_completed")] * count
 
 
@@ -42,7 +42,7 @@ def a_history_begins_and_ends_where_the_program_says():
         with open(os.path.join(folder, "own.pickle"), "rb") as file:
             snapshot = pickle.load(file)
     assert recorded(snapshot) == of(2), recorded(snapshot)
-    # A program that asks for frames of C++ gets them.
+    # A program that requests C++ frames gets them.
     frames = snapshot["device_traces"][0][0]["frames"]
     assert any(frame["filename"] == "??" or "::" in frame["name"] for frame in frames), frames[:5]
     assert any(frame["filename"] == __file__ for frame in frames)

@@ -1,4 +1,4 @@
-"""A kernel in Triton's language: it must stand in a file, where Triton reads its source."""
+"""A Triton kernel. It must be in a file, because Triton reads its source."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Cases that run out of memory on purpose: a run of them does not fit."""
+"""Cases that run out of memory on purpose: their run does not fit."""
 
 import torch
 
@@ -15,7 +15,7 @@ def out_of_memory_is_pytorchs_own_error():
     except torch.OutOfMemoryError as error:
         assert f"GPU 0 has a total capacity of {total / 2**30:.2f} GiB" in str(error), error
     else:
-        raise AssertionError("twice the memory of the device was there")
+        raise AssertionError("an allocation of twice the device's memory succeeded")
     assert torch.cuda.memory_stats()["num_ooms"] == 1
 
 
@@ -30,7 +30,7 @@ def a_fraction_of_the_device():
         except torch.OutOfMemoryError as error:
             assert "0.25" in str(error) or "25.00%" in str(error) or "allowed" in str(error), error
         else:
-            raise AssertionError("more than its fraction was there")
+            raise AssertionError("an allocation beyond the fraction succeeded")
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert kept.is_cuda
@@ -38,7 +38,7 @@ def a_fraction_of_the_device():
 
 @case
 def it_goes_on_after_that():
-    """A program that catches the error may try again with less."""
+    """A program that catches the error can retry with a smaller size."""
     total = torch.cuda.get_device_properties(0).total_memory
     size = 2 * total
     while True:
@@ -55,7 +55,7 @@ def out_of_memory_while_a_checkpoint_is_computed_again():
     def too_large(x):
         if torch._C._current_graph_task_id() < 0:
             return x * x
-        # The first tensor is freed while the exception of the second unwinds.
+        # The first tensor is freed while the second allocation's exception unwinds.
         return pair(torch.empty(1024, device="cuda"), torch.empty(1 << 50, device="cuda"))
 
     def pair(first, second):

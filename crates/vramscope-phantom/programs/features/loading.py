@@ -42,7 +42,7 @@ def workers_that_are_spawned():
 
 @case
 def a_fork_cannot_use_the_gpu():
-    """PyTorch itself refuses that, on any GPU."""
+    """PyTorch itself refuses this, on any GPU."""
     torch.zeros(3, device="cuda")
     context = torch.multiprocessing.get_context("fork")
     answers = context.SimpleQueue()

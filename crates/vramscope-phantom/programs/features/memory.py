@@ -27,7 +27,7 @@ def checkpoints_keep_less():
     plain = kept(lambda layer, x: layer(x))
     for reentrant in (False, True):
         less = kept(lambda layer, x: checkpoint(layer, x, use_reentrant=reentrant))
-        # Of each layer only its output stays.
+        # Only each layer's output stays.
         assert less == 4 * 1024 * 512 * 4, less
     assert plain == less + 2 * 4 * 1024 * 2048 * 4, plain
 
@@ -77,7 +77,7 @@ def an_exception_in_a_backward_pass_is_the_programs():
     except IndexError:
         pass
     else:
-        raise AssertionError("there was no IndexError")
+        raise AssertionError("no IndexError was raised")
 
 
 @case
@@ -165,7 +165,7 @@ def saved_and_loaded():
 
 @case
 def what_was_copied_comes_back():
-    """Through slices, other shapes and other devices, as long as no kernel had a hand in it."""
+    """Also through slices, other shapes and other devices, as long as no kernel changed the bytes."""
     x = torch.arange(4096, dtype=torch.int64)
     y = x.cuda()
     assert torch.equal(y.cpu(), x) and torch.equal(y.view(64, 64).cpu(), x.view(64, 64))

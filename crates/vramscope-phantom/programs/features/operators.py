@@ -1,4 +1,4 @@
-"""Operators of every kind, among them those whose shape depends on values."""
+"""Operators of every kind, including operators whose output shape depends on values."""
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ def sorting_and_searching():
 
 @case
 def shapes_that_values_decide():
-    """All values are zeros: nothing is found, and nothing is distinct."""
+    """All values are zero, so nothing is found, and nothing is distinct."""
     x = torch.randn(1000, device="cuda")
     assert x.nonzero().shape[1] == 1
     assert x[x > 0].ndim == 1
@@ -83,7 +83,7 @@ def scripted():
     traced = torch.jit.trace(nn.Linear(8, 4).cuda(), torch.randn(2, 8, device="cuda"), check_trace=False)
     for _ in range(3):
         assert traced(torch.randn(2, 8, device="cuda")).shape == (2, 4)
-    # The fuser makes kernels of its own after two runs.
+    # After two runs, the fuser generates its own kernels.
     fused = torch.jit.script(lambda_of_two)
     for _ in range(4):
         assert fused(torch.randn(64, device="cuda"), torch.randn(64, device="cuda")).shape == (64,)
@@ -95,7 +95,7 @@ def lambda_of_two(a, b):
 
 @case
 def compiled_at_run_time():
-    """Some operators bring their source along, and NVRTC compiles it."""
+    """Some operators contain CUDA source, which NVRTC compiles at run time."""
     x = torch.randn(100, device="cuda", dtype=torch.complex64)
     assert torch.special.bessel_j0(x.real).shape == (100,)
     assert x.prod().shape == () and (x.sigmoid() + x.tan()).shape == (100,)

@@ -1,4 +1,4 @@
-"""Every optimizer of torch.optim, in each of its ways."""
+"""Every optimizer of torch.optim, with each of its implementations."""
 
 import torch
 from torch import nn
@@ -24,7 +24,7 @@ def adam_in_every_way():
         held = Held()
         model, optimizer = step(lambda weights: torch.optim.AdamW(weights, **way))
         states = [value for state in optimizer.state.values() for value in state.values() if value.is_cuda]
-        # Two moments of each weight; on the GPU the count of steps is there too where the way needs it.
+        # Two moments per weight. Some implementations also keep the step count on the GPU.
         assert len(states) == (6 if way.get("fused") or way.get("capturable") else 4), way
         assert held.more() == bytes_of([*model.parameters(), *states]), way
         del model, optimizer, states

@@ -27,7 +27,7 @@ def autocast_and_grad_scaler():
     assert len(moments) == 4
     scale = [scaler._scale, scaler._growth_tracker]
     del y, loss
-    # Nothing stays but weights, moments and the scaler's two numbers.
+    # Only weights, moments and the scaler's two numbers stay.
     assert held.more() == bytes_of([*model.parameters(), *moments, *scale]), held.more()
 
 

@@ -1,4 +1,4 @@
-"""bitsandbytes: optimizers and layers of 8 and 4 bits. Its library brings its own kernels, and NVIDIA's runtime beside them."""
+"""bitsandbytes: 8-bit and 4-bit optimizers and layers. Its library contains its own kernels, and NVIDIA's runtime."""
 
 import torch
 from torch import nn
@@ -17,7 +17,7 @@ def an_optimizer_of_8_bits():
     optimizer.step()
     weight = optimizer.state[model.weight]
     assert weight["state1"].dtype == weight["state2"].dtype == torch.uint8
-    # A byte a moment and a number a block of 256; the bias is small, and has moments of 32 bits.
+    # Each moment takes one byte, plus one number per block of 256. The bias is small, so its moments have 32 bits.
     states = {tensor.data_ptr(): tensor for state in optimizer.state.values() for tensor in state.values() if torch.is_tensor(tensor)}
     tables = {tensor.data_ptr(): tensor for tensor in optimizer.name2qmap.values()}
     assert held.more() == bytes_of({**states, **tables}.values()), held.more()
@@ -34,7 +34,7 @@ def layers_of_8_and_4_bits():
     ]:
         held = Held()
         layer = layer.cuda()
-        # Bytes a weight, with the numbers that scale them.
+        # Bytes per weight, including the scaling factors.
         assert 0.5 * 1024**2 <= held.more() <= most * 1024**2, held.more()
         y = layer(torch.randn(8, 1024, device="cuda", dtype=torch.half, requires_grad=True))
         assert y.shape == (8, 1024) and y.dtype == torch.half

@@ -1,4 +1,4 @@
-"""Recurrent networks, and the loss that goes with them."""
+"""Recurrent networks, and CTC loss."""
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ def every_kind():
 
 @case
 def weights_lie_in_one_block():
-    """cuDNN wants a model's weights in a row; PyTorch moves them there."""
+    """cuDNN needs a model's weights in one contiguous block, so PyTorch moves them."""
     held = Held()
     model = nn.LSTM(32, 64, 2).cuda()
     storages = {weight.untyped_storage().data_ptr() for weight in model.parameters()}

@@ -1,4 +1,4 @@
-"""What programs ask PyTorch about the GPU, and how they watch it."""
+"""PyTorch's queries about the GPU, and its profiling tools."""
 
 import torch
 from torch import nn
@@ -56,7 +56,7 @@ def what_nvml_says():
     assert f"process {os.getpid():>10d}" in torch.cuda.list_gpu_processes()
     assert 0 <= torch.cuda.utilization() <= 100
     assert torch.cuda.device_memory_used() >= x.numel() * 4
-    # It has no sensors, and says so.
+    # A phantom GPU has no sensors, and reports that.
     for sensor in (torch.cuda.temperature, torch.cuda.power_draw):
         try:
             sensor()

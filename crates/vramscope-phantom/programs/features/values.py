@@ -1,4 +1,4 @@
-"""Programs that wait for values or divide by them: they need `--values random=SEED`."""
+"""Programs that wait for values or divide by them. They need `--values random=SEED`."""
 
 import torch
 

@@ -1,4 +1,4 @@
-//! Bundles that do not come from an out of memory of the pool: of other errors, and on demand.
+//! Bundles for other errors than the pool's out of memory, and bundles on demand.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,17 +10,17 @@ use serde::Serialize;
 
 use super::{FlightRecorder, FlightRecorderError};
 
-/// What the program was doing, in its own words, for `metadata.json` of a bundle.
+/// The program's description of its activity, for a bundle's `metadata.json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BundleContext {
     /// A short name, such as `validation`.
     pub context: String,
-    /// Facts by name, such as the number of a batch or the name of a model.
+    /// Facts by name, such as the batch number or the model's name.
     pub metadata: BTreeMap<String, String>,
 }
 
 impl BundleContext {
-    /// A context without metadata.
+    /// Creates a context without metadata.
     pub fn new(context: impl Into<String>) -> Self {
         Self { context: context.into(), metadata: BTreeMap::new() }
     }
@@ -33,20 +33,20 @@ impl BundleContext {
     }
 }
 
-/// `metadata.json`: gpumemprof's keys, where they mean something here.
+/// The contents of `metadata.json`: gpumemprof's keys, as far as they apply.
 #[derive(Debug, Serialize)]
 pub(super) struct Metadata {
-    /// The words of the error that showed it to be an out of memory; of a bundle on demand, the caller's reason.
+    /// The text in the error that indicates an out of memory; for a bundle on demand, the caller's reason.
     pub(super) reason: String,
     pub(super) exception_message: Option<String>,
     /// The name of the innermost context.
     pub(super) context: Option<String>,
-    /// The metadata of all open contexts. Where several have the same name, the innermost context's value is taken.
+    /// The metadata of all open contexts. For equal names, the innermost context's value applies.
     pub(super) custom_metadata: BTreeMap<String, String>,
 }
 
-/// Words in the message of an error that show an out of memory, in small letters: gpumemprof's, those of CUDA's libraries and
-/// those of Rust and C++.
+/// Texts in lower case that indicate an out of memory in an error message: gpumemprof's, those of CUDA's libraries, and those of Rust and
+/// C++.
 const WORDS: [&str; 9] = [
     "out of memory",
     "out_of_memory",
@@ -59,8 +59,8 @@ const WORDS: [&str; 9] = [
     "bad_alloc",
 ];
 
-/// The words in the message of an error that show an out of memory, in small letters; `None` where there are none. It is a
-/// guess, because messages have no common form.
+/// Returns the text, in lower case, by which an error message indicates an out of memory; `None` if there is none. This is a heuristic,
+/// because messages have no common format.
 ///
 /// ```
 /// use vramscope_profiler::out_of_memory_words;
@@ -93,7 +93,7 @@ impl Drop for CaptureGuard {
     }
 }
 
-/// The name of the innermost context of a recorder that is open on this thread, and the metadata of all of them.
+/// Returns the name of the recorder's innermost context on this thread, and the metadata of all its contexts on this thread.
 pub(super) fn context_here(recorder: usize) -> (Option<String>, BTreeMap<String, String>) {
     let (mut context, mut metadata) = (None, BTreeMap::new());
     OPEN.try_with(|open| {
@@ -107,9 +107,9 @@ pub(super) fn context_here(recorder: usize) -> (Option<String>, BTreeMap<String,
 }
 
 impl FlightRecorder {
-    /// Calls `f`, and writes a bundle where it returns an error or panics with a message that shows an out of memory
-    /// ([`out_of_memory_words`]), as a library's error may. For an error of the pool itself only the pool's own bundle is
-    /// written, with this context. The error or the panic is passed on to the caller (gpumemprof's `capture_oom`).
+    /// Calls `f`, and writes a bundle if it returns an error or panics with a message that indicates an out of memory
+    /// ([`out_of_memory_words`]), such as an error of a library. For an error of the pool, only the pool's bundle is written, with this
+    /// context. The error or the panic is passed on to the caller (gpumemprof's `capture_oom`).
     ///
     /// ```
     /// use vramscope_allocator::{MemoryPool, Policy};
@@ -126,7 +126,7 @@ impl FlightRecorder {
     /// ```
     ///
     /// # Errors
-    /// Those of `f`. Where a bundle could not be written, [`last_error`](Self::last_error) has the reason.
+    /// The error of `f`. If the bundle was not written, [`last_error`](Self::last_error) returns the reason.
     pub fn capture_oom<T, E: Display>(
         &self,
         context: BundleContext,
@@ -148,10 +148,10 @@ impl FlightRecorder {
         }
     }
 
-    /// Writes a bundle for an error that the program caught, where its message shows an out of memory
-    /// ([`out_of_memory_words`]), with the contexts that are open on this thread (gpumemprof's `handle_exception`). Returns the
-    /// folder of the bundle. `None` where the message does not show it, where it is the pool's own error, for which there is a
-    /// bundle already, where `min_interval` has not passed since the last bundle, or where the bundle could not be written.
+    /// Writes a bundle for an error that the program caught, if its message indicates an out of memory ([`out_of_memory_words`]), with the
+    /// contexts that are open on this thread (gpumemprof's `handle_exception`). Returns the bundle's folder. Returns `None` if the message
+    /// does not indicate it, if it is the pool's error, which already has a bundle, if `min_interval` has not passed since the last bundle,
+    /// or if the bundle was not written.
     pub fn handle_error(&self, error: &impl Display) -> Option<PathBuf> {
         let message = error.to_string();
         let words = out_of_memory_words(&message)?;
@@ -161,10 +161,10 @@ impl FlightRecorder {
         self.shared.external_error(&message, words)
     }
 
-    /// Writes a bundle now, even if `min_interval` has not passed since the last one. Returns its folder.
+    /// Writes a bundle now, even if `min_interval` has not passed since the last bundle. Returns its folder.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The bundle cannot be written, or the pool was dropped.
     pub fn dump(&self, reason: &str, context: BundleContext) -> Result<PathBuf, FlightRecorderError> {
         let open = OpenCapture { recorder: self.shared.id(), context };
         OPEN.try_with(|all| all.borrow_mut().push(open)).ok();

@@ -1,4 +1,4 @@
-//! What a bundle holds.
+//! The contents of a bundle.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,11 +15,11 @@ use super::{FlightRecorderOptions, SNAPSHOT};
 use crate::source::ProcessMemory;
 use crate::tracker::LogFormat;
 
-/// The files of a bundle, made before anything is written; an error in place of a file that could not be made.
+/// The files of a bundle, generated before the first write; an error replaces a file that could not be generated.
 pub(super) struct Contents {
     /// The small files by name, the most important first.
     pub(super) texts: Vec<(&'static str, io::Result<Vec<u8>>)>,
-    /// The pool and its last events, and the number of bytes that they take as a pickle.
+    /// The pool and its last events, and their size as a pickle, in bytes.
     pub(super) snapshot: io::Result<(Recording, u64)>,
 }
 
@@ -59,10 +59,10 @@ impl Contents {
     }
 }
 
-/// The report's advice names options of the command, because the snapshot lies in the same folder as the report.
+/// The report's advice names options of the command, because the snapshot is in the same folder as the report.
 const ADVICE: Advice = Advice { any_moment: "`--at EVENT`", replay: "`vramscope replay`", ..Advice::LIBRARY };
 
-/// Writes what `vramscope report` says of a snapshot.
+/// Writes the text of `vramscope report` for a snapshot.
 fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
     let trace = &recording.trace;
     let frames = Frames::of(trace);
@@ -77,7 +77,7 @@ fn write_report(recording: &Recording, out: &mut dyn Write) -> io::Result<()> {
         advice: ADVICE,
     };
     let text = report(&answers, TextOptions { width: 120, top: 10, full_stacks: false });
-    // A file gets no colours.
+    // A file has no colors.
     write!(out, "{}", anstream::adapter::strip_str(&text))
 }
 
@@ -110,7 +110,7 @@ pub(super) fn too_large() -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, "the bundle would be larger than max_total_bytes")
 }
 
-/// A writer that fails once `room` bytes are written.
+/// A writer that fails after `room` bytes.
 pub(super) struct Bounded<W> {
     pub(super) out: W,
     pub(super) room: u64,
@@ -140,7 +140,7 @@ struct Environment {
     architecture: &'static str,
     cpu_bytes: Option<u64>,
     devices: Vec<DeviceFacts>,
-    /// Environment variables, as far as [`VARIABLES`] names them.
+    /// The environment variables in [`VARIABLES`] that are set.
     variables: BTreeMap<&'static str, String>,
 }
 
@@ -151,7 +151,7 @@ struct DeviceFacts {
     total_bytes: Option<u64>,
 }
 
-/// Environment variables that change how memory is allocated, and those in which launchers put the rank of a process.
+/// Environment variables that change how memory is allocated, and those in which launchers store the rank of a process.
 const VARIABLES: [&str; 14] = [
     "CUDA_VISIBLE_DEVICES",
     "CUPY_GPU_MEMORY_LIMIT",

@@ -1,4 +1,4 @@
-//! The bundles in a folder: which are there, which were abandoned, and which are removed first.
+//! The bundles in a folder: existing bundles, abandoned bundles, and the order of their removal.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -9,12 +9,10 @@ use vramscope_files::Dir;
 
 use super::{MANIFEST, MANIFEST_ROOM, Manifest};
 
-/// An unfinished bundle that was not changed for this long counts as abandoned, even if a process of its writer's number
-/// runs.
+/// An unfinished bundle counts as abandoned after this time without a change, even if a process with its writer's id runs.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
-/// A bundle that may be removed. In their order, those without a time come first: they were abandoned unfinished, and are
-/// removed in any case.
+/// A bundle that may be removed. Bundles without a time sort first: they are unfinished and abandoned, and are always removed.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RemovableBundle {
     pub(super) time_us: Option<i64>,
@@ -22,8 +20,8 @@ pub(super) struct RemovableBundle {
     pub(super) bytes: u64,
 }
 
-/// Removes the oldest bundles until there are at most `most.0` of them, of at most `most.1` bytes together. A bundle that
-/// cannot be removed is named in `removal_error` and counts as removed, so that no younger one is removed in its place.
+/// Removes the oldest bundles until at most `most.0` bundles with at most `most.1` bytes in total are left. If a bundle cannot be removed,
+/// `removal_error` names it, and it counts as removed, so that no younger bundle is removed instead.
 pub(super) fn remove_oldest(
     bundles: Vec<RemovableBundle>,
     most: (usize, u64),
@@ -49,7 +47,7 @@ pub(super) fn remove_oldest(
     }
 }
 
-/// Removes a bundle, its manifest last. Where that ends early, what is left is still known as a bundle.
+/// Removes a bundle, its manifest last. If removal stops early, the rest is still recognized as a bundle.
 fn remove(bundle: &Path) -> io::Result<()> {
     let dir = Dir::open_no_follow(bundle)?;
     for name in dir.names()? {
@@ -60,13 +58,13 @@ fn remove(bundle: &Path) -> io::Result<()> {
     fs::remove_dir_all(bundle)
 }
 
-/// The manifest of a folder; `None` where the folder is no bundle.
+/// Reads the manifest of a folder; `None` if the folder is not a bundle.
 pub(super) fn read_manifest(folder: &Path) -> Option<Manifest> {
     let bytes = Dir::open_no_follow(folder).ok()?.read_file(MANIFEST.as_ref(), MANIFEST_ROOM).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The number of the process that writes the unfinished bundle of this name; `None` where the name is not that of one.
+/// Returns the id of the process that writes the unfinished bundle of this name; `None` if the name is not that of an unfinished bundle.
 pub(super) fn writer_of(name: &str) -> Option<u32> {
     let mut parts = name.strip_prefix(".oom-")?.strip_suffix(".part")?.split('-');
     let (_time, pid, number) = (parts.next()?, parts.next()?, parts.next()?);
@@ -74,8 +72,8 @@ pub(super) fn writer_of(name: &str) -> Option<u32> {
     pid.parse().ok().filter(|_| parts.next().is_none())
 }
 
-/// Whether nobody writes an unfinished bundle any more: it is not locked, and the process of its writer is gone or has not
-/// changed it for [`ABANDONED`].
+/// Whether an unfinished bundle has no writer: it is not locked, and its writer's process has ended or has not changed it for
+/// [`ABANDONED`].
 pub(super) fn is_abandoned(part: &Path, pid: u32) -> bool {
     let locked = File::open(part).is_ok_and(|part| matches!(part.try_lock(), Err(TryLockError::WouldBlock)));
     let is_gone = || Path::new("/proc/self").exists() && !Path::new("/proc").join(pid.to_string()).exists();
@@ -86,7 +84,7 @@ pub(super) fn is_abandoned(part: &Path, pid: u32) -> bool {
     !locked && (is_gone() || is_old())
 }
 
-/// Bytes of a folder's files.
+/// Returns the total size of a folder's files, in bytes.
 pub(super) fn size(folder: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(folder) else { return 0 };
     entries.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len())).sum()

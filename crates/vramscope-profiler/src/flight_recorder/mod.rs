@@ -1,4 +1,4 @@
-//! Bundles for a run that was out of memory: a folder each, with the last events, the report and the environment.
+//! Bundles for runs that are out of memory: folders with the last events, the report and the environment.
 
 mod capture;
 mod contents;
@@ -28,52 +28,52 @@ use contents::{Bounded, Contents, too_large};
 use folder::{RemovableBundle, is_abandoned, read_manifest, remove_oldest, size, writer_of};
 use vramscope_basics::lock;
 
-/// Writes a bundle when a request to a pool fails because it is out of memory (gpumemprof's OOM flight recorder), when
-/// something else is [out of memory](Self::capture_oom), or [on demand](Self::dump).
+/// Writes a bundle when a request to a pool is out of memory (gpumemprof's OOM flight recorder), when another operation is [out of
+/// memory](Self::capture_oom), or [on demand](Self::dump).
 ///
 /// A bundle is a folder `oom-20261121T184211Z-PID-N`:
 ///
-/// | file | what it is |
+/// | file | contents |
 /// |---|---|
 /// | `snapshot.pickle` | the pool and its last events: `vramscope report`, `vramscope view`, memory_viz |
-/// | `report.txt` | what `vramscope report` says of it |
+/// | `report.txt` | the output of `vramscope report` |
 /// | `log.jsonl` | events and samples of the [tracker](FlightRecorderOptions::tracker) |
-/// | `metadata.json` | why it was written, the error, and what the program was doing, in its own words |
-/// | `environment.json` | the process and the settings it ran under |
-/// | `manifest.json` | what failed, what was written, and what was left out and why |
+/// | `metadata.json` | the reason, the error, and the program's description of its activity |
+/// | `environment.json` | the process and its settings |
+/// | `manifest.json` | the failed request, the written files, and the files left out with their reasons |
 ///
-/// It is written before the request returns, under a temporary name until it is complete. The most important files are written
-/// first: where a bundle would be too large, the snapshot is left out and the report is still there.
+/// The bundle is written before the request returns, under a temporary name until it is complete. The most important files are written
+/// first: if a bundle would be too large, the snapshot is left out and the report is still written.
 ///
-/// Several programs may use the same folder. Once a bundle is written, the oldest are removed until no more than `max_bundles`
-/// are left. Room is made before a file is begun, so that all bundles together, and those being written, never exceed
-/// `max_total_bytes`; only while two writers begin files at the same instant they may. Unfinished bundles of killed programs are
-/// removed together with the next bundle. Where a bundle cannot be created, no old one is removed. An old bundle that cannot
-/// be removed is named in [`last_error`](FlightRecorder::last_error) and no longer counts; the new one is written all the same.
-/// Only folders that are bundles are ever removed. Dropping the recorder ends it.
+/// Several programs may use the same folder. After a bundle is written, the oldest bundles are removed until at most `max_bundles` are
+/// left. Room is made before each file is created, so the total size of finished and unfinished bundles stays within `max_total_bytes`.
+/// Only two writers that create files at the same instant may exceed it. Unfinished bundles of killed programs are removed together with
+/// the next bundle. If a bundle cannot be created, no old bundle is removed. If an old bundle cannot be removed,
+/// [`last_error`](FlightRecorder::last_error) names it, it no longer counts, and the new bundle is written anyway. Folders that are not
+/// bundles are never removed. Dropping the recorder stops it.
 pub struct FlightRecorder {
     shared: Arc<RecorderShared>,
 }
 
-/// How many bundles are kept, how large they may be, and what is recorded for them.
+/// The number and size of kept bundles, and the recording for them.
 #[derive(Clone)]
 pub struct FlightRecorderOptions {
-    /// Begins to record the pool's history, with at most this many events. A history that is already being recorded is left as it
-    /// is. Recording goes on when the recorder is dropped. `None` leaves recording to the program: without a history, a bundle
-    /// has the live blocks, and no events.
+    /// Starts recording the pool's history, with at most this many events. A running recording is not changed. Recording continues after
+    /// the recorder is dropped. With `None` the program starts recording itself: without a history, a bundle has the live blocks, but no
+    /// events.
     pub max_entries: Option<usize>,
-    /// How many bundles are kept, at least one.
+    /// Number of bundles to keep, at least 1.
     pub max_bundles: usize,
-    /// The most bytes of all bundles together, at least [`LEAST_TOTAL_BYTES`](Self::LEAST_TOTAL_BYTES).
+    /// Maximum size of all bundles together, in bytes, at least [`LEAST_TOTAL_BYTES`](Self::LEAST_TOTAL_BYTES).
     pub max_total_bytes: u64,
-    /// The least time between two bundles, for programs that catch the error and fail often.
+    /// Minimum time between two bundles, for programs that catch the error and fail often.
     pub min_interval: Duration,
-    /// A tracker whose events and samples go into the bundle.
+    /// A tracker whose events and samples are included in the bundle.
     pub tracker: Option<Arc<MemoryTracker>>,
 }
 
 impl FlightRecorderOptions {
-    /// The least of [`max_total_bytes`](Self::max_total_bytes): a bundle without its snapshot.
+    /// The minimum of [`max_total_bytes`](Self::max_total_bytes): a bundle without its snapshot.
     pub const LEAST_TOTAL_BYTES: u64 = 32 << 10;
 }
 
@@ -90,7 +90,7 @@ impl Default for FlightRecorderOptions {
     }
 }
 
-/// Why there is no recorder.
+/// The reason why a recorder or a bundle was not created.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FlightRecorderError {
@@ -100,18 +100,18 @@ pub enum FlightRecorderError {
         least = FlightRecorderOptions::LEAST_TOTAL_BYTES
     )]
     NoRoom,
-    /// The folder could not be made.
+    /// The folder or a bundle cannot be created.
     #[error("{folder}: {why}", folder = folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: io::Error,
     },
-    /// The pool is gone, because no handle of it is left.
-    #[error("the pool is gone, so there is nothing to write a bundle of")]
+    /// The pool was dropped.
+    #[error("the pool was dropped, so no bundle can be written")]
     NoPool,
-    /// The history could not be recorded.
+    /// The history cannot be recorded.
     #[error(transparent)]
     History(#[from] HistoryError),
 }
@@ -121,23 +121,22 @@ struct RecorderShared {
     /// Weak, so that a recorder does not keep its pool alive.
     pool: WeakPool,
     options: FlightRecorderOptions,
-    /// Locked while a bundle is written: one at a time.
+    /// Locked while a bundle is written, so that only one is written at a time.
     writer: Mutex<()>,
     state: Mutex<RecorderState>,
 }
 
 #[derive(Default)]
 struct RecorderState {
-    /// When the last bundle was begun.
+    /// When the last bundle was started.
     last: Option<Instant>,
-    /// Errors since the last bundle for which none was written.
+    /// Errors without a bundle since the last bundle.
     skipped: u64,
-    /// The messages of the pool's last errors, the oldest first.
+    /// The messages of the pool's last errors, oldest first.
     pool_errors: VecDeque<String>,
-    /// The last `max_bundles` bundles that were written, each with its time in microseconds since the Unix epoch. Older ones
-    /// were removed.
+    /// The last `max_bundles` written bundles, each with its time in microseconds since the Unix epoch. Older bundles were removed.
     bundles: Vec<(i64, PathBuf)>,
-    /// What went wrong with the last bundle.
+    /// The error of the last bundle.
     error: Option<String>,
 }
 
@@ -146,37 +145,37 @@ struct RecorderState {
 struct Manifest {
     /// The version of the bundle's format.
     version: u32,
-    /// When it was written, in microseconds since the Unix epoch.
+    /// The time of the bundle, in microseconds since the Unix epoch.
     time_us: i64,
     #[serde(default)]
     reason: String,
-    /// The message of the error; `None` for a bundle on demand.
+    /// The error message; `None` for a bundle on demand.
     error: Option<String>,
-    /// This field and those up to `device_free_bytes` are known only for errors of the pool.
+    /// Known only for errors of the pool, like the following fields up to `device_free_bytes`.
     device: Option<i32>,
     requested_bytes: Option<u64>,
     rounded_bytes: Option<u64>,
     reserved_bytes: Option<u64>,
     limit_bytes: Option<u64>,
     device_free_bytes: Option<u64>,
-    /// Errors since the bundle before for which none was written.
+    /// Errors without a bundle since the previous bundle.
     skipped_failures: u64,
     files: Vec<String>,
-    /// What could not be written, and why.
+    /// The files that were left out, each with its reason.
     left_out: BTreeMap<String, String>,
 }
 
-/// How many messages of the pool's errors are kept, by which an error that reaches a caller is recognised as the pool's. It is
-/// more than there are threads that fail at once.
+/// Number of kept messages of the pool's errors, which identify an error that reaches a caller as the pool's. It exceeds the number of
+/// threads that fail at the same time.
 const MOST_POOL_ERRORS: usize = 64;
 
 const SNAPSHOT: &str = "snapshot.pickle";
 const MANIFEST: &str = "manifest.json";
 
-/// The most bytes of a manifest. A larger file is not read as one.
+/// Maximum size of a manifest in bytes. A larger file is not read as a manifest.
 const MANIFEST_ROOM: u64 = 8 << 10;
 
-/// The first 500 bytes of a text: they fit into a manifest even if JSON escapes every one of them.
+/// Returns the first 500 bytes of a text, which fit into a manifest even if JSON escapes every byte.
 fn shortened(text: &str) -> String {
     const MOST_BYTES: usize = 500;
     match text.char_indices().find(|(at, c)| at + c.len_utf8() > MOST_BYTES) {
@@ -189,7 +188,7 @@ impl FlightRecorder {
     /// Writes bundles of `pool` into `folder` from now on.
     ///
     /// # Errors
-    /// Where no bundle has room, the folder cannot be made, or the history cannot be recorded.
+    /// The options leave no room for a bundle, the folder cannot be created, or the history cannot be recorded.
     pub fn attach(
         pool: &MemoryPool,
         folder: impl Into<PathBuf>,
@@ -216,25 +215,25 @@ impl FlightRecorder {
         Ok(Self { shared })
     }
 
-    /// Bundles written by this recorder that are still kept, oldest first.
+    /// Returns the bundles of this recorder that still exist, oldest first.
     pub fn bundles(&self) -> Vec<PathBuf> {
         let bundles = lock(&self.shared.state).bundles.clone();
         bundles.into_iter().map(|(_, bundle)| bundle).filter(|bundle| bundle.is_dir()).collect()
     }
 
-    /// What went wrong with the last bundle, or with the removal of older ones for it.
+    /// Returns the error of the last bundle, or of removing older bundles for it.
     pub fn last_error(&self) -> Option<String> {
         lock(&self.shared.state).error.clone()
     }
 }
 
 impl RecorderShared {
-    /// Names this recorder among the captures of a thread. No other has the number while this one lives.
+    /// Identifies this recorder among the captures of a thread. The value is unique while the recorder is alive.
     fn id(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Notes an error of the pool, and writes a bundle for it where it is time for one.
+    /// Stores an error of the pool, and writes a bundle if one is due.
     fn request_failed(&self, pool: &MemoryPool, error: &OutOfMemory) {
         let message = error.to_string();
         {
@@ -255,16 +254,16 @@ impl RecorderShared {
             skipped_failures,
             ..Manifest::default()
         };
-        // An error is kept for `last_error`.
+        // `last_error` keeps an error.
         self.bundle(pool, manifest, "out of memory", Some(&message)).ok();
     }
 
-    /// Whether the message contains that of an error which the pool has raised.
+    /// Whether the message contains the message of a recent error of the pool.
     fn is_pool_error(&self, message: &str) -> bool {
         lock(&self.state).pool_errors.iter().any(|pool_errors| message.contains(pool_errors))
     }
 
-    /// Writes a bundle for an error that is not the pool's.
+    /// Writes a bundle for an error that does not come from the pool.
     fn external_error(&self, message: &str, words: &str) -> Option<PathBuf> {
         let skipped_failures = self.is_time()?;
         let manifest = Manifest { skipped_failures, ..Manifest::default() };
@@ -280,8 +279,8 @@ impl RecorderShared {
             .map_err(|why| FlightRecorderError::Folder { folder: self.folder.clone(), why })
     }
 
-    /// Where it is time for another bundle, the number of errors since the last one for which none was written. `None` where it
-    /// is not, and this error is counted among them.
+    /// If a bundle is due, returns the number of errors without a bundle since the last one. Otherwise counts this error among them and
+    /// returns `None`.
     fn is_time(&self) -> Option<u64> {
         let mut state = lock(&self.state);
         if state.last.is_some_and(|last| last.elapsed() < self.options.min_interval) {
@@ -292,7 +291,7 @@ impl RecorderShared {
         Some(std::mem::take(&mut state.skipped))
     }
 
-    /// Makes the contents of a bundle, writes it, and notes how that went.
+    /// Generates and writes a bundle, and stores the result.
     fn bundle(
         &self,
         pool: &MemoryPool,
@@ -336,7 +335,7 @@ impl RecorderShared {
         written
     }
 
-    /// Writes a bundle and removes those it takes the place of. `left_behind` is what could not be removed.
+    /// Writes a bundle and removes the bundles that it replaces. `removal_error` receives the error of a removal.
     fn write(
         &self,
         now: Timestamp,
@@ -344,10 +343,9 @@ impl RecorderShared {
         mut manifest: Manifest,
         removal_error: &mut Option<String>,
     ) -> io::Result<PathBuf> {
-        /// Of all recorders of the process: they may share a folder.
+        /// Shared by all recorders of the process, because they may use the same folder.
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        // Another process may have taken the name, because containers that share the folder may have processes of the same
-        // number.
+        // Another process may have taken the name: processes in containers that share the folder may have the same id.
         let next = || {
             let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
             format!("oom-{}-{}-{number}", now.strftime("%Y%m%dT%H%M%SZ"), std::process::id())
@@ -361,7 +359,7 @@ impl RecorderShared {
             }
         };
         let beside = self.folder.join(&name);
-        // The lock tells other processes that this is being written, on file systems that have locks.
+        // On file systems with locks, the lock tells other processes that the bundle is being written.
         let mark = File::open(&beside).ok();
         let _marked = mark.as_ref().map(File::try_lock);
         let whole = self.fill(&dir, &beside, contents, &mut manifest, removal_error).and_then(|()| {
@@ -375,7 +373,7 @@ impl RecorderShared {
             }
         });
         match &whole {
-            // Other processes may have written bundles meanwhile; the last one to finish restores the bounds.
+            // Other processes may have written bundles in the meantime; the last one to finish restores the limits.
             Ok(_) => {
                 let (bundles, _) = self.survey(None, removal_error);
                 let most = (self.options.max_bundles, self.options.max_total_bytes);
@@ -388,7 +386,7 @@ impl RecorderShared {
         whole
     }
 
-    /// Writes the files of a bundle, whose folder `dir` is found at `folder`. A file that fails is left out and named in the manifest.
+    /// Writes the files of a bundle into `dir`, whose path is `folder`. A file that fails is left out and named in the manifest.
     fn fill(
         &self,
         dir: &Dir,
@@ -397,13 +395,13 @@ impl RecorderShared {
         manifest: &mut Manifest,
         removal_error: &mut Option<String>,
     ) -> io::Result<()> {
-        // Room is reserved for the manifest from the beginning; its contents are written last.
+        // Room for the manifest is reserved at the start; its contents are written last.
         let mut place = dir.create_new(MANIFEST.as_ref(), 0o644)?;
         self.make_room(folder, MANIFEST_ROOM, removal_error)?;
         place.set_len(MANIFEST_ROOM)?;
         let mut add = |name: &str, bytes: u64, write: &dyn Fn(&mut dyn Write) -> io::Result<()>| {
-            // The file is made before older bundles are removed for it, and at its full size, so that other processes see how
-            // much it will take.
+            // The file is created at its full size, before older bundles are removed for it, so that other processes see how much space it
+            // will take.
             let file = dir.create_new(name.as_ref(), 0o644)?;
             let written = self.make_room(folder, bytes, removal_error).and_then(|()| {
                 file.set_len(bytes)?;
@@ -440,7 +438,7 @@ impl RecorderShared {
         place.sync_all()
     }
 
-    /// Removes the oldest bundles until `bytes` more have room. Removes none where even that would not suffice.
+    /// Removes the oldest bundles until `bytes` more fit. Removes none if even that is not enough.
     fn make_room(&self, own: &Path, bytes: u64, removal_error: &mut Option<String>) -> io::Result<()> {
         let (bundles, being_written) = self.survey(Some(own), removal_error);
         let room = self.options.max_total_bytes;
@@ -448,16 +446,15 @@ impl RecorderShared {
             return Err(too_large());
         }
         let Some(room) = room.checked_sub(being_written + bytes) else {
-            let why =
-                "other bundles are being written, and there is no room beside them within max_total_bytes";
+            let why = "other bundles are being written, and max_total_bytes leaves no room for this one";
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
         };
         remove_oldest(bundles, (usize::MAX, room), removal_error);
         Ok(())
     }
 
-    /// The bundles in the folder and those that were abandoned unfinished, in the order in which they are removed, and the bytes
-    /// of bundles that are being written, among them `own`.
+    /// Returns the finished and abandoned bundles in the folder, in the order of removal, and the bytes of bundles that are being written,
+    /// including `own`.
     fn survey(&self, own: Option<&Path>, trouble: &mut Option<String>) -> (Vec<RemovableBundle>, u64) {
         let (mut bundles, mut being_written) = (Vec::new(), 0);
         let entries = match fs::read_dir(&self.folder) {

@@ -1,4 +1,4 @@
-//! Results as JSON, with gpumemprof's keys: what it writes is read, and what reads its files reads ours.
+//! Results as JSON with gpumemprof's keys: each tool can read the other's files.
 
 mod result;
 mod snapshot;
@@ -13,8 +13,8 @@ use thiserror::Error;
 use crate::profiler::{GpuMemoryProfiler, ProfileResult, ProfileSummary};
 use crate::snapshot::MemorySnapshot;
 
-/// What a profiler knows, as gpumemprof's `save_results` writes it: one object with the keys `summary`, `results` and
-/// `snapshots`. Keys that are not known are passed over.
+/// A profiler's results, as gpumemprof's `save_results` writes them: one object with the keys `summary`, `results` and `snapshots`. Unknown
+/// keys are ignored.
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -33,7 +33,7 @@ use crate::snapshot::MemorySnapshot;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedResults {
-    /// The summary of all calls. `None` where gpumemprof had profiled nothing, and wrote a message in its place.
+    /// The summary of all calls. `None` if gpumemprof had profiled nothing, and wrote a message instead.
     #[serde(with = "summary::or_message")]
     pub summary: Option<ProfileSummary>,
     /// The result of each call.
@@ -44,7 +44,7 @@ pub struct SavedResults {
 }
 
 impl GpuMemoryProfiler {
-    /// The summary, the results and the snapshots of monitoring, as gpumemprof's `save_results` writes them.
+    /// Returns the summary, the results and the monitoring snapshots, as gpumemprof's `save_results` writes them.
     pub fn saved_results(&self) -> SavedResults {
         SavedResults {
             summary: Some(self.get_summary()),
@@ -54,16 +54,16 @@ impl GpuMemoryProfiler {
     }
 }
 
-/// Why JSON was not read.
+/// The reason why JSON was not read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum JsonError {
-    /// A value is missing, or is not of the expected kind.
+    /// A value is missing or has the wrong type.
     #[error("{path}: {why}")]
     Value {
-        /// Where, as `results[3].memory_before.allocated_memory`; `.` is the whole.
+        /// The path, such as `results[3].memory_before.allocated_memory`; `.` is the whole value.
         path: String,
-        /// What was expected, with line and column.
+        /// The expected value, with line and column.
         why: String,
     },
     /// The reader failed.
@@ -72,25 +72,24 @@ pub enum JsonError {
 }
 
 impl SavedResults {
-    /// Reads what [`write`](Self::write) or gpumemprof's `save_results` has written.
+    /// Reads the output of [`write`](Self::write) or of gpumemprof's `save_results`.
     ///
     /// # Errors
-    /// See [`JsonError`]: the path of the first value that is wrong, and what was expected.
+    /// See [`JsonError`]: the path of the first wrong value, and the expected value.
     pub fn read(json: impl Read) -> Result<Self, JsonError> {
         from_json(json)
     }
 
-    /// Writes it as one JSON object.
+    /// Writes the results as one JSON object.
     ///
     /// # Errors
-    /// Where `out` fails.
+    /// Writing to `out` fails.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         vramscope_report::write_json(out, self)
     }
 }
 
-/// Reads one value from JSON, such as a [`ProfileResult`] or a [`MemorySnapshot`]. An error names the path of the value that is
-/// wrong.
+/// Reads one value from JSON, such as a [`ProfileResult`] or a [`MemorySnapshot`]. An error names the path of the wrong value.
 ///
 /// ```
 /// use vramscope_profiler::{MemorySnapshot, from_json};
@@ -119,14 +118,14 @@ pub fn from_json<T: DeserializeOwned>(json: impl Read) -> Result<T, JsonError> {
     Ok(value)
 }
 
-/// Microseconds as seconds, the unit in which gpumemprof writes times. An `f64` holds whole microseconds exactly for 285 years.
+/// Converts microseconds to seconds, gpumemprof's unit of time. An `f64` is exact to the microsecond for 285 years.
 fn seconds(us: i64) -> f64 {
     us as f64 / 1e6
 }
 
-/// Seconds as whole microseconds; `None` where an `f64` of that size no longer holds them exactly.
+/// Converts seconds to whole microseconds; `None` if an `f64` of that size is not exact.
 fn microseconds(seconds: f64) -> Option<i64> {
     let us = (seconds * 1e6).round();
-    // Above 2^53, an `f64` cannot hold every whole number.
+    // Above 2^53, an `f64` cannot represent every integer.
     (us.abs() < 9e15).then_some(us as i64)
 }

@@ -20,7 +20,7 @@ struct ResultKeys<'r> {
     memory_peak: Cow<'r, MemorySnapshot>,
     memory_allocated: Option<u64>,
     memory_freed: Option<u64>,
-    /// This key and the next are computed from the snapshots.
+    /// Computed from the snapshots, like the next key.
     memory_diff: Option<i64>,
     peak_memory_usage: Option<u64>,
     tensors_created: Option<u64>,
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for ProfileResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = ResultKeys::deserialize(deserializer)?;
         let no_time =
-            |_| D::Error::custom(format_args!("no time: execution_time is {} s", read.execution_time));
+            |_| D::Error::custom(format_args!("execution_time is out of range: {} s", read.execution_time));
         let execution_time = Duration::try_from_secs_f64(read.execution_time).map_err(no_time)?;
         let error = read.error.unwrap_or_default().into_owned();
         Ok(Self {

@@ -24,7 +24,7 @@ struct SnapshotKeys {
     cpu_memory: Option<u64>,
     device_id: Option<i32>,
     operation: Option<String>,
-    /// As Python writes it, outermost frame first.
+    /// In Python's format, outermost frame first.
     stack_trace: Option<String>,
     requested_memory: Option<u64>,
     device_used_memory: Option<u64>,
@@ -71,7 +71,7 @@ impl Serialize for MemorySnapshot {
 impl<'de> Deserialize<'de> for MemorySnapshot {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = SnapshotKeys::deserialize(deserializer)?;
-        let no_time = || D::Error::custom(format_args!("no time: timestamp is {} s", read.timestamp));
+        let no_time = || D::Error::custom(format_args!("timestamp is out of range: {} s", read.timestamp));
         let frames = read
             .stack_frames
             .map(|frames| frames.iter().map(|f| SourceFrame::new(&f.filename, f.line, &f.name)).collect());
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for MemorySnapshot {
 impl FromStr for Operation {
     type Err = Infallible;
 
-    /// Reads what [`Display`](std::fmt::Display) writes; any other text is [`Operation::Other`].
+    /// Parses the output of [`Display`](std::fmt::Display); any other text is [`Operation::Other`].
     fn from_str(words: &str) -> Result<Self, Infallible> {
         let of = |prefix: &str| words.strip_prefix(prefix).map(Arc::from);
         Ok(match words {
@@ -113,13 +113,13 @@ impl FromStr for Operation {
     }
 }
 
-/// The lines of Python's `traceback.format_stack()`, without source lines.
+/// Formats frames as Python's `traceback.format_stack()`, without source lines.
 fn as_python_writes(frames: &[SourceFrame]) -> String {
     let line = |f: &SourceFrame| format!("  File \"{}\", line {}, in {}\n", f.filename, f.line, f.name);
     frames.iter().rev().map(line).collect()
 }
 
-/// The frames in the lines of Python's `traceback.format_stack()`. Source lines between them are skipped.
+/// Parses the frames in the output of Python's `traceback.format_stack()`. Source lines between them are skipped.
 fn from_python(text: &str) -> Arc<[SourceFrame]> {
     let frame = |line: &str| {
         let (filename, rest) = line.trim_start().strip_prefix("File \"")?.rsplit_once("\", line ")?;

@@ -1,6 +1,6 @@
-//! A summary as JSON. Its fields have gpumemprof's names already.
+//! A summary as JSON. Its fields have gpumemprof's names.
 
-/// A summary, or gpumemprof's message where nothing was profiled.
+/// A summary, or gpumemprof's message if nothing was profiled.
 pub(super) mod or_message {
     use serde::de::Error as _;
     use serde::ser::SerializeMap as _;
@@ -36,7 +36,7 @@ pub(super) mod or_message {
         if message.is_some() && summary.is_empty() {
             return Ok(None);
         }
-        // A value that is read from a tree has a key, and no line in the file.
+        // A value that is read from a tree has a key, but no line in the file.
         serde_path_to_error::deserialize(serde_json::Value::Object(summary)).map(Some).map_err(|error| {
             let path = error.path().to_string();
             let why = error.into_inner();

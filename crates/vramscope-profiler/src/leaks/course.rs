@@ -1,38 +1,38 @@
-//! The number of live blocks after each call, kept as steps.
+//! The number of live blocks after each call, stored as steps.
 
 use std::collections::BTreeMap;
 
-/// The number of points of a floor is at most this.
+/// Maximum number of points of a floor.
 const MOST_POINTS: u64 = 64;
 
-/// Two steps that begin `age` calls ago are joined where together they last at most `age / FINENESS` calls. A point of a floor
-/// over all calls is twice as wide.
+/// Two steps that begin `age` calls ago are joined if together they last at most `age / FINENESS` calls. A point of a floor over all calls
+/// is twice as wide.
 const FINENESS: u64 = 2 * MOST_POINTS;
 
-/// How many steps there are before any are joined.
+/// Number of steps below which none are joined.
 const FEWEST_STEPS: usize = 256;
 
-/// From call `from` on (the first call is 0) to the next step there were at least `lowest` blocks after each call, and exactly so
-/// many until steps are joined.
+/// From call `from` (the first call is 0) to the next step, every call ended with at least `lowest` blocks. Until steps are joined, the
+/// count is exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Step {
     from: u64,
     lowest: u64,
 }
 
-/// The number of blocks after each call. Recent calls are exact. Of older ones neighbouring steps are joined to the lower one, so
-/// that memory grows with the logarithm of the number of calls.
+/// The number of blocks after each call. Recent calls are exact. Neighboring older steps are joined to the lower one, so memory grows with
+/// the logarithm of the number of calls.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Course {
     steps: Vec<Step>,
-    /// The number of calls that the steps cover.
+    /// Number of calls that the steps cover.
     calls: u64,
-    /// The number of steps at which steps are joined.
+    /// Number of steps above which steps are joined.
     most: usize,
 }
 
 impl Course {
-    /// From the last call that was added until `calls` calls have ended, there were `blocks` blocks after each.
+    /// Records `blocks` blocks after each call, from the last recorded call until `calls` calls have ended.
     pub(super) fn push_until(&mut self, calls: u64, blocks: u64) {
         if calls <= self.calls {
             return;
@@ -47,7 +47,7 @@ impl Course {
         }
     }
 
-    /// There never was a block after a call.
+    /// Whether no call ever ended with a block.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -67,19 +67,19 @@ impl Course {
     }
 }
 
-/// The lowest number of blocks at each time or later, from the first call since which there always was one.
+/// The lowest number of blocks at each call or later, starting at the first call from which there always was a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Floor {
-    /// One value for each `calls_per_point` calls.
+    /// One value per `calls_per_point` calls.
     pub(super) points: Vec<u64>,
     pub(super) calls_per_point: u64,
-    /// The number of calls that the points cover.
+    /// Number of calls that the points cover.
     pub(super) calls: u64,
 }
 
 impl Floor {
-    /// The floor of the sum of several courses that all reach up to the same call, and of `now` blocks afterwards. `None` where
-    /// there is no block now, or none that outlived a call.
+    /// Returns the floor of the sum of several courses that all end at the same call, followed by `now` blocks. `None` if there is no block
+    /// now, or no block that outlived a call.
     pub(super) fn of<'c>(courses: impl Iterator<Item = &'c Course>, now: u64) -> Option<Self> {
         let mut changes: BTreeMap<u64, i64> = BTreeMap::new();
         let mut calls = 0;
@@ -129,7 +129,7 @@ mod tests {
         assert!(keeps_growing(&floor.points), "{floor:?}");
     }
 
-    /// One line of which each copy in an unrolled loop makes every fourth block.
+    /// A line in a loop unrolled four times: each copy allocates every fourth block.
     #[test]
     fn parts_that_take_turns_have_the_floor_of_the_whole() {
         for calls in [3, 10, 64, 1_000, 50_000u64] {
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A list that keeps its newest three, filled by eight copies of one line.
+    /// A list that keeps its newest three blocks, filled by eight copies of one line.
     #[test]
     fn parts_of_a_bounded_list_are_no_leak() {
         let mut parts: [Course; 8] = Default::default();
@@ -169,7 +169,7 @@ mod tests {
         assert!(!keeps_growing(&floor.points), "{floor:?}");
     }
 
-    /// Added late and together, as one by one.
+    /// Adding calls late and together gives the same steps as adding them one by one.
     #[test]
     fn a_course_does_not_depend_on_when_it_is_added_to() {
         let (mut one_by_one, mut together) = (Course::default(), Course::default());

@@ -1,23 +1,22 @@
 //! Finds blocks that accumulate across calls of the same function or step.
 //!
-//! Blocks that a call leaves live are not always a leak: it may have returned them, or filled a cache. So many calls are
-//! compared. After each call, the blocks are counted that calls of that name allocated and that are still live. The *floor*
-//! after a call is the lowest count then or at any later time, now included:
+//! Live blocks after a call are not always a leak: the call may have returned them, or filled a cache. So the detector compares many calls.
+//! After each call, it counts the live blocks that calls of that name allocated. The *floor* after a call is the lowest count then or at
+//! any later time, including now:
 //!
 //! ```text
 //!   call            1   2   3   4   5   now
-//!   a result        1   1   1   1   1   0     dropped by whoever called: floor 0
+//!   a result        1   1   1   1   1   0     dropped by the caller: floor 0
 //!   a cache         4   6   6   6   6   6     floor 4 6 6 6 6: levels off
 //!   a growing list  1   2   3   4   5   5     floor 1 2 3 4 5: a leak
 //! ```
 //!
-//! A leak is a floor that [keeps growing](vramscope_analysis::keeps_growing): the rule by which recordings are searched for
-//! leaks, with calls in place of windows.
+//! A leak is a floor that [keeps growing](vramscope_analysis::keeps_growing). Recordings are searched for leaks by the same rule, with
+//! windows in place of calls.
 //!
-//! While the program runs, blocks are counted by captured stack, that is by return addresses. A compiler that optimises gives one
-//! line several of these: it unrolls loops and inlines functions. So the stacks are looked up when suspects are asked for, and
-//! those of the same lines are added up. What then does not grow is added up once more by its innermost line, which several
-//! callers may call in turn.
+//! At run time, blocks are counted by captured stack, that is by return addresses. Optimizing compilers unroll loops and inline functions,
+//! so one line may have several return addresses. When suspects are requested, the stacks are resolved, and stacks with the same lines are
+//! added up. Blocks that still do not grow are added up once more by their innermost line, because several callers may call it in turn.
 
 mod course;
 
@@ -39,7 +38,7 @@ use crate::source::{AllocationObserver, BlockEvent, MemorySource, Observation};
 use course::{Course, Floor};
 use vramscope_basics::lock;
 
-/// How many calls of a name must have ended before a leak is reported.
+/// Minimum number of ended calls of a name before a leak is reported.
 const FEWEST_CALLS: u64 = 3;
 
 /// Finds blocks that accumulate across calls.
@@ -61,8 +60,8 @@ const FEWEST_CALLS: u64 = 3;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Only what a call's own thread allocates counts. A malloc inside a call takes about a microsecond longer. The detector's memory
-/// grows with the number of live blocks, stacks and names, and with the logarithm of the number of calls; so names should be few.
+/// Only allocations of a call's own thread count. A malloc inside a call takes about a microsecond longer. The detector's memory grows with
+/// the number of live blocks, stacks and names, and with the logarithm of the number of calls, so use few names.
 pub struct LeakDetector {
     shared: Arc<LeakObserver>,
     _observation: Observation,
@@ -71,49 +70,48 @@ pub struct LeakDetector {
 /// A line whose blocks accumulate across calls, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LeakSuspect {
-    /// The name under which the calls were made.
+    /// The name of the calls.
     pub function_name: Arc<str>,
     /// The line: the innermost frame, as `file:line function`.
     pub line: String,
-    /// The stack, innermost frame first, each as `file:line function`. Where several stacks end in the line, the one that holds
-    /// most bytes.
+    /// The stack, innermost frame first, each as `file:line function`. If several stacks end in the line, the stack with the most bytes.
     pub stack: Vec<String>,
-    /// The number of calls that ended.
+    /// Number of ended calls.
     pub calls: u64,
-    /// The number of blocks that these calls left and that were not freed later, after each `calls_per_point` calls. Where that is
-    /// more than 1, it may be lower than the exact number.
+    /// Number of blocks from these calls that were not freed later, after each `calls_per_point` calls. If `calls_per_point` is more than
+    /// 1, it may be lower than the exact number.
     pub floor: Vec<u64>,
-    /// How many calls each point of the floor stands for.
+    /// Number of calls per point of the floor.
     pub calls_per_point: u64,
-    /// How many times the floor rose from one point to the next.
+    /// Number of times the floor rises from one point to the next.
     pub rises: usize,
-    /// The number of blocks that are live now.
+    /// Number of live blocks.
     pub kept_blocks: u64,
-    /// The bytes of those blocks.
+    /// Bytes of the live blocks.
     pub kept_bytes: u64,
-    /// The bytes that a call leaves, on average.
+    /// Average bytes that a call retains.
     pub bytes_per_call: f64,
 }
 
 impl fmt::Display for LeakSuspect {
-    /// The line and the evidence: `step: 3 blocks of 9.00 MiB kept by train.rs:92 train, 3.00 MiB a call; after each call: 1
-    /// 2 3`. Where the line is not known, it says how to build the program.
+    /// Formats the line and the evidence: `step: 3 blocks of 9.00 MiB retained by train.rs:92 train, 3.00 MiB per call; retained blocks
+    /// after every call: 1 2 3`. If the line is unknown, explains how to build the program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function_name, line, kept_blocks, kept_bytes, floor, .. } = self;
         let (kept, a_call) = (bytes(*kept_bytes), bytes(self.bytes_per_call as u64));
-        write!(f, "{function_name}: {kept_blocks} blocks of {kept} kept by {line}, {a_call} a call")?;
+        write!(f, "{function_name}: {kept_blocks} blocks of {kept} retained by {line}, {a_call} per call")?;
         let after = if self.calls_per_point == 1 { "call" } else { "few calls" };
-        write!(f, "; never fewer again after each {after}:")?;
+        write!(f, "; retained blocks after every {after}:")?;
         floor.iter().try_for_each(|n| write!(f, " {n}"))?;
         if self.has_line() { Ok(()) } else { write!(f, "; {NO_LINES}") }
     }
 }
 
-/// What a detector is told of and has counted.
+/// The observer and the counts of a detector.
 struct LeakObserver {
-    /// Tells this detector's calls from those of others on the same thread.
+    /// Distinguishes this detector's calls from those of other detectors on the same thread.
     id: u64,
-    /// Whose detector it is: in a forked process, its lock may never be given back.
+    /// The process of the detector: in a forked process, its lock may never be released.
     process: Process,
     stacks: StackRecorder,
     state: Mutex<LeakState>,
@@ -121,9 +119,9 @@ struct LeakObserver {
 
 #[derive(Default)]
 struct LeakState {
-    /// The names of functions, by their number.
+    /// The names of functions, by index.
     names: Vec<Arc<str>>,
-    /// The number of each name.
+    /// The index of each name.
     numbers: BTreeMap<Arc<str>, usize>,
     functions: Vec<FunctionBlocks>,
     /// Live blocks that were allocated in calls.
@@ -133,7 +131,7 @@ struct LeakState {
 struct LiveBlock {
     size: u64,
     stack: Option<CapturedStack>,
-    /// The numbers of the names of the calls it was allocated in.
+    /// The name indices of the calls in which it was allocated.
     within: Arc<[usize]>,
 }
 
@@ -149,24 +147,24 @@ struct FunctionBlocks {
 struct KeptBlocks {
     blocks: u64,
     bytes: u64,
-    /// The number of blocks after each call. The last calls, in which it did not change, are not yet added.
+    /// The number of blocks after each call. The last calls, which did not change it, are added later.
     course: Course,
 }
 
 impl KeptBlocks {
-    /// Adds the calls that have ended, of which there are `calls`, because the number of blocks is about to change.
+    /// Adds the ended calls up to number `calls`, because the number of blocks is about to change.
     fn catch_up(&mut self, calls: u64) {
         self.course.push_until(calls, self.blocks);
     }
 }
 
 thread_local! {
-    /// The calls that are open on this thread: the number of the detector, of the call and of the function.
+    /// The open calls of this thread: the detector's id, the call's key and the function's index.
     static OPEN: RefCell<Vec<(u64, u64, usize)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call, from [`LeakDetector::call`] until it is dropped. It stays on its thread. In a process that is forked while it is
-/// open, dropping it does nothing.
+/// A call from [`LeakDetector::call`], which ends when it is dropped. It stays on its thread. Dropping it in a process that was forked
+/// during the call does nothing.
 #[must_use = "the call ends when the guard is dropped"]
 pub struct LeakCall<'d> {
     task: LeakTask<'d>,
@@ -174,28 +172,28 @@ pub struct LeakCall<'d> {
     not_send: PhantomData<*const ()>,
 }
 
-/// A call, until it is dropped, that is open on a thread only between [`enter`](Self::enter) and [`leave`](Self::leave).
-/// What the thread allocates in between belongs to it.
+/// A call that ends when it is dropped, and is open on a thread only between [`enter`](Self::enter) and [`leave`](Self::leave). The
+/// thread's allocations in between belong to it.
 pub(crate) struct LeakTask<'d> {
     detector: &'d LeakDetector,
     key: u64,
-    /// The position of its name among the detector's functions.
+    /// The index of its name among the detector's functions.
     function: usize,
 }
 
-/// A number for a call, which no other has.
+/// Returns a unique key for a call.
 fn next_key() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl LeakDetector {
-    /// Begins to watch the allocations of `source`; `None` where it does not see allocations.
+    /// Observes the allocations of `source`; `None` if the source does not report allocations.
     pub fn new(source: &dyn MemorySource) -> Option<Self> {
         Self::with_stacks(source, StackRecorder::new())
     }
 
-    /// As [`new`](Self::new), with stacks captured by `stacks`, which may be those of another language.
+    /// Like [`new`](Self::new), with stacks captured by `stacks`, which may come from another language.
     pub fn with_stacks(source: &dyn MemorySource, stacks: StackRecorder) -> Option<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -204,20 +202,20 @@ impl LeakDetector {
         Some(Self { shared, _observation: observation })
     }
 
-    /// Begins a call of the function or step `name`, which ends when the guard is dropped. Calls may nest: a block counts for the
-    /// name of every call it was allocated in.
+    /// Starts a call of the function or step `name`, which ends when the guard is dropped. Calls may nest: a block counts for the name of
+    /// every call around its allocation.
     pub fn call(&self, name: &str) -> LeakCall<'_> {
         let task = self.task(name);
         task.enter();
         LeakCall { task, not_send: PhantomData }
     }
 
-    /// Begins a call that is open on a thread only while it is entered, for futures.
+    /// Starts a call that is open on a thread only while it is entered, for futures.
     pub(crate) fn task(&self, name: &str) -> LeakTask<'_> {
         LeakTask { detector: self, key: next_key(), function: lock(&self.shared.state).number(name) }
     }
 
-    /// The lines whose blocks accumulate, most bytes first. Symbols are looked up now, which may take seconds the first time.
+    /// Returns the lines whose blocks accumulate, most bytes first. Resolves symbols, which may take seconds the first time.
     pub fn suspects(&self) -> Vec<LeakSuspect> {
         let functions: Vec<(Arc<str>, u64, Vec<_>)> = {
             let state = lock(&self.shared.state);
@@ -234,7 +232,7 @@ impl LeakDetector {
         suspects
     }
 
-    /// Forgets all calls and blocks. Calls that are open now count from here on.
+    /// Removes all calls and blocks. Open calls count from now on.
     pub fn clear(&self) {
         let mut state = lock(&self.shared.state);
         state.functions.fill_with(FunctionBlocks::default);
@@ -243,13 +241,13 @@ impl LeakDetector {
 }
 
 impl LeakTask<'_> {
-    /// From here on, what this thread allocates belongs to this call.
+    /// From now on, this thread's allocations belong to this call.
     pub(crate) fn enter(&self) {
         let opened = (self.detector.shared.id, self.key, self.function);
         OPEN.try_with(|open| open.borrow_mut().push(opened)).ok();
     }
 
-    /// From here on, what this thread allocates no longer belongs to this call.
+    /// From now on, this thread's allocations no longer belong to this call.
     pub(crate) fn leave(&self) {
         OPEN.try_with(|open| open.borrow_mut().retain(|&(_, open, _)| open != self.key)).ok();
     }
@@ -263,7 +261,7 @@ impl Drop for LeakCall<'_> {
 
 impl Drop for LeakTask<'_> {
     fn drop(&mut self) {
-        // In a forked process, another thread of the parent may have held the lock at the fork.
+        // In a forked process, another thread of the parent may have held the lock during the fork.
         if self.detector.shared.process.is_this() {
             lock(&self.detector.shared.state).functions[self.function].calls += 1;
         }
@@ -284,7 +282,7 @@ impl LeakState {
 }
 
 impl FunctionBlocks {
-    /// What each stack has left after any call, up to the last call that has ended.
+    /// Returns the retained blocks of each stack, up to the last ended call.
     fn kept(&self) -> Vec<(Option<CapturedStack>, KeptBlocks)> {
         let caught_up = self.by_stack.iter().map(|(&stack, kept)| {
             let mut kept = kept.clone();
@@ -297,10 +295,10 @@ impl FunctionBlocks {
     }
 }
 
-/// A stack, innermost frame first, and what it keeps.
+/// A stack, innermost frame first, and its retained blocks.
 type Part = (Vec<String>, KeptBlocks);
 
-/// The suspects among what the stacks of a function keep after `calls` calls. `in_words` looks up the frames of a stack.
+/// Returns the suspects among a function's retained blocks after `calls` calls. `in_words` resolves the frames of a stack.
 fn suspects_of(
     name: &Arc<str>,
     calls: u64,
@@ -314,7 +312,7 @@ fn suspects_of(
     suspects
 }
 
-/// Adds up the parts with the same key, and returns what keeps growing, and all other parts.
+/// Adds up the parts with the same key, and returns the suspects that keep growing, and all other parts.
 fn growing(
     name: &Arc<str>,
     calls: u64,
@@ -336,12 +334,12 @@ fn growing(
 }
 
 impl LeakSuspect {
-    /// The number of the line is known. It is not in a program that was built without debug information.
+    /// Whether the line number is known. Programs built without debug information have none.
     pub fn has_line(&self) -> bool {
         !self.stack.is_empty() && !self.line.starts_with("??:0 ")
     }
 
-    /// The suspect whose blocks these are; `None` where they do not keep growing.
+    /// Returns the suspect of these blocks; `None` if they do not keep growing.
     fn of(name: &Arc<str>, calls: u64, parts: &[Part]) -> Option<Self> {
         let kept_blocks: u64 = parts.iter().map(|(_, kept)| kept.blocks).sum();
         let kept_bytes: u64 = parts.iter().map(|(_, kept)| kept.bytes).sum();
@@ -371,7 +369,7 @@ impl AllocationObserver for LeakObserver {
             let open = open.borrow();
             let mut within: Vec<usize> =
                 open.iter().filter(|(id, ..)| *id == self.id).map(|&(_, _, f)| f).collect();
-            // Where a function calls itself, the block counts once for its name.
+            // If a function calls itself, the block counts once for its name.
             within.sort_unstable();
             within.dedup();
             within

@@ -1,4 +1,4 @@
-//! The client of a live server: connections, the remote source, and the search for sockets.
+//! The client of a live server: connections, the remote source, and discovery of sockets.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Write as _};
@@ -15,7 +15,7 @@ use super::{LiveError, folder, socket};
 use crate::source::{MemorySource, Reading, SourceError, SourceInfo, Tick, Ticker};
 use vramscope_basics::lock;
 
-/// How long an answer is waited for.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A connection to a program that serves its source.
@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Connection {
     lines: Lines,
     hello: Hello,
-    /// Whether an answer did not come in time and is still to be received.
+    /// Whether a response timed out and is still to be received.
     due: bool,
-    /// An answer that came late, whose highest values nobody has seen yet.
+    /// A late response, whose peaks were not returned yet.
     late: Option<Look>,
 }
 
@@ -33,7 +33,7 @@ impl Connection {
     /// Connects to the socket `path`.
     ///
     /// # Errors
-    /// [`SourceError::Gone`] where nobody listens there; others where what answers is not understood.
+    /// [`SourceError::Gone`] if no process listens there; another error if the response is invalid.
     pub fn open(path: &Path) -> Result<Self, SourceError> {
         let name = path.display().to_string();
         let stream = socket::connect(path, PATIENCE).map_err(|e| trouble(&name, &e))?;
@@ -41,24 +41,25 @@ impl Connection {
         lines.send(Question::Hello)?;
         let hello: Hello = parse(&lines.receive()?, &lines.name)?;
         if hello.protocol != PROTOCOL {
-            let why = format!("speaks version {} of the protocol; known is {PROTOCOL}", hello.protocol);
+            let why =
+                format!("uses protocol version {}; this program supports version {PROTOCOL}", hello.protocol);
             return Err(SourceError::Answer { source_name: lines.name, why });
         }
         lines.name = format!("{} (process {})", Shown::of(&hello.title), hello.pid);
         Ok(Self { lines, hello, due: false, late: None })
     }
 
-    /// The server's description of itself.
+    /// Returns the server's description of itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
 
-    /// Asks what is in use now. The highest values are those since this connection asked last, or since it was opened. `holders`
-    /// is how many stacks are wanted, most bytes first; at most 100 are sent, and fewer where their texts are very long.
+    /// Requests the current memory use. The peaks cover the time since this connection's previous request, or since it was opened.
+    /// `holders` is the number of requested stacks, most bytes first. At most 100 are sent, and fewer if their texts are very long.
     ///
     /// # Errors
-    /// [`SourceError::Gone`] where the program has ended. After any other error the call may be repeated: the highest values of
-    /// an answer that came too late are part of the next one.
+    /// [`SourceError::Gone`] if the program has ended. After any other error the call may be repeated: the next response includes the peaks
+    /// of a late response.
     pub fn look(&mut self, holders: usize) -> Result<Look, SourceError> {
         if self.due {
             let late = self.answer()?;
@@ -83,14 +84,14 @@ struct Lines {
     stream: UnixStream,
     /// The server's name, for errors.
     name: String,
-    /// Bytes that were received and not yet returned as a line.
+    /// Received bytes that were not returned as a line yet.
     received: Vec<u8>,
 }
 
 impl Lines {
     fn send(&mut self, question: Question) -> Result<(), SourceError> {
         match self.stream.write_all(&line(&question)) {
-            // The connection is closed; but a refusal that says why may have been received before, and is read next.
+            // The connection is closed, but a refusal with the reason may have been received before, and is read next.
             Err(e) if matches!(trouble("", &e), SourceError::Gone(_)) => Ok(()),
             sent => sent.map_err(|e| trouble(&self.name, &e)),
         }
@@ -106,9 +107,9 @@ impl Lines {
             }
             searched = self.received.len();
             if searched > MOST_ANSWERED {
-                // Where the next answer begins can no longer be told, so the connection is of no use.
+                // The start of the next response is unknown, so the connection is unusable.
                 self.stream.shutdown(std::net::Shutdown::Both).ok();
-                let why = "its answer is larger than 1 MiB".to_owned();
+                let why = "its response is larger than 1 MiB".to_owned();
                 return Err(SourceError::Answer { source_name: self.name.clone(), why });
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -125,21 +126,21 @@ impl Lines {
     }
 }
 
-/// Parses a line that the server `name` answered.
+/// Parses a response line of the server `name`.
 fn parse<T: DeserializeOwned>(line: &[u8], name: &str) -> Result<T, SourceError> {
     let source_name = name.to_owned();
     match serde_json::from_slice(line) {
         Ok(Refusal { gone: true, .. }) => Err(SourceError::Gone(source_name)),
         Ok(Refusal { error, .. }) => Err(SourceError::Answer { source_name, why: Shown::of(&error).into() }),
         Err(_) => serde_json::from_slice(line).map_err(|e| {
-            // The parser's message repeats part of the answer, which must be made fit to print.
-            let why = Shown::of(&format!("its answer makes no sense: {e}")).into();
+            // The parser's message quotes part of the response, which must be made printable.
+            let why = Shown::of(&format!("invalid response: {e}")).into();
             SourceError::Answer { source_name, why }
         }),
     }
 }
 
-/// `look` with the highest values of an earlier answer that nobody has seen.
+/// Returns `look` including the peaks of an earlier response that were not returned yet.
 fn later(before: Option<Look>, mut look: Look) -> Look {
     if let Some(Look { tick: Tick { high, high_is_exact, .. }, .. }) = before {
         look.tick.high = high.max(look.tick.high);
@@ -148,7 +149,7 @@ fn later(before: Option<Look>, mut look: Look) -> Look {
     look
 }
 
-/// The source error for an error of the socket.
+/// Converts an error of the socket to a source error.
 fn trouble(name: &str, error: &io::Error) -> SourceError {
     use io::ErrorKind::{
         BrokenPipe, ConnectionRefused, ConnectionReset, NotConnected, NotFound, TimedOut, WouldBlock,
@@ -157,16 +158,16 @@ fn trouble(name: &str, error: &io::Error) -> SourceError {
         BrokenPipe | ConnectionRefused | ConnectionReset | NotConnected | NotFound => {
             return SourceError::Gone(name.to_owned());
         }
-        TimedOut | WouldBlock => format!("gives no answer within {} s", PATIENCE.as_secs()),
+        TimedOut | WouldBlock => format!("no response within {} s", PATIENCE.as_secs()),
         _ => error.to_string(),
     };
     SourceError::Answer { source_name: name.to_owned(), why }
 }
 
-/// The source of another program, which [serves](super::LiveServer) it.
+/// The source of another program that [serves](super::LiveServer) it.
 ///
-/// Each ticker has a connection of its own, and so highest values of its own; they are exact where those of the served source
-/// are. Where the program has ended, the error is [`SourceError::Gone`].
+/// Each ticker has its own connection, and so its own peaks. They are exact if those of the served source are. If the program has ended,
+/// the error is [`SourceError::Gone`].
 pub struct RemoteSource {
     path: PathBuf,
     hello: Hello,
@@ -178,18 +179,18 @@ impl RemoteSource {
     /// Connects to the socket `path`.
     ///
     /// # Errors
-    /// As [`Connection::open`].
+    /// Like [`Connection::open`].
     pub fn connect(path: impl AsRef<Path>) -> Result<Arc<Self>, SourceError> {
         let connection = Connection::open(path.as_ref())?;
         let hello = connection.hello().clone();
-        // The name goes into logs, errors and metrics. `Shown` bounds its length, whatever the program calls itself.
+        // The name appears in logs, errors and metrics. `Shown` limits its length, whatever title the program sets.
         let [title, source] = [&hello.title, &hello.source_name].map(|name| Shown::of(name));
         let name = format!("{title} (process {}): {source}", hello.pid);
         let info = SourceInfo { name, device_id: hello.device_id };
         Ok(Arc::new(Self { path: path.as_ref().to_owned(), hello, info, connection: Mutex::new(connection) }))
     }
 
-    /// The server's description of itself.
+    /// Returns the server's description of itself.
     pub fn hello(&self) -> &Hello {
         &self.hello
     }
@@ -234,26 +235,25 @@ impl Ticker for RemoteTicker {
             Err(_) => {
                 self.connection = Connection::open(&self.path);
                 let tick = self.connection.as_mut().map_err(|e| e.clone())?.look(0)?.tick;
-                // What happened before this connection was opened, nobody saw.
+                // Peaks from before this connection are unknown.
                 Ok(Tick { high_is_exact: false, ..tick })
             }
         }
     }
 }
 
-/// The sockets of this user's programs that answer, each with a connection to it. Sockets left behind by programs that were
-/// killed are removed.
+/// Connects to the sockets of this user's programs, and returns those that respond. Removes the sockets of killed programs.
 ///
 /// # Errors
-/// Where the folder of the sockets belongs to another user, or is open to others.
+/// The folder of the sockets belongs to another user, or is open to other users.
 pub fn discover() -> Result<Vec<(PathBuf, Connection)>, LiveError> {
     discover_except(&BTreeSet::new())
 }
 
-/// As [`discover`], without the sockets in `known`, which are neither asked nor removed.
+/// Like [`discover`], without the sockets in `known`, which are neither contacted nor removed.
 ///
 /// # Errors
-/// As [`discover`].
+/// Like [`discover`].
 pub fn discover_except(known: &BTreeSet<PathBuf>) -> Result<Vec<(PathBuf, Connection)>, LiveError> {
     let answer = |path: PathBuf| match Connection::open(&path) {
         Ok(connection) => Some((path, connection)),

@@ -1,4 +1,4 @@
-//! Where the sockets of a user's programs are.
+//! The folders of a user's sockets.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,11 +9,11 @@ use vramscope_files::Dir;
 
 use super::LiveError;
 
-/// The folder of this user's sockets, made where it is not there: `$XDG_RUNTIME_DIR/vramscope`, else `vramscope-UID` in the system's
-/// folder for temporary files. Where another user has taken that name, it is `vramscope-UID-` and 16 hexadecimal digits.
+/// Returns the folder of this user's sockets, and creates it if needed: `$XDG_RUNTIME_DIR/vramscope`, or `vramscope-UID` in the system's
+/// temporary folder. If another user has taken that name, it is `vramscope-UID-` with 16 hexadecimal digits.
 ///
 /// # Errors
-/// Where it cannot be made, or is open to others.
+/// The folder cannot be created, or is open to other users.
 pub fn directory() -> Result<PathBuf, LiveError> {
     let [path, ..] = candidates();
     match DirBuilder::new().mode(0o700).create(&path) {
@@ -26,11 +26,11 @@ pub fn directory() -> Result<PathBuf, LiveError> {
     }
 }
 
-/// The sockets of this user's programs, of which some may have ended. Programs with and without `XDG_RUNTIME_DIR` in their
-/// environment are both found. Folders of other users are passed over, whatever their names.
+/// Returns the sockets of this user's programs, including sockets of ended programs. Finds programs with and without `XDG_RUNTIME_DIR` in
+/// their environment. Skips folders of other users.
 ///
 /// # Errors
-/// Where the folder is open to others.
+/// The folder is open to other users.
 pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
     let [first, second] = candidates();
     let mut found = match list(&first) {
@@ -42,18 +42,18 @@ pub fn sockets() -> Result<Vec<PathBuf>, LiveError> {
         others.push(second);
     }
     for other in others {
-        // This process puts nothing into these folders, so it does not matter where one cannot be used.
+        // This process creates nothing in these folders, so skip a folder that cannot be used.
         found.extend(list(&other).unwrap_or_default());
     }
     Ok(found)
 }
 
-/// Whether the name is taken by what another user may have put there.
+/// Whether another user may have taken the name.
 fn is_of_another_user(why: &LiveError) -> bool {
     matches!(why, LiveError::OthersFolder { .. } | LiveError::NotAFolder(_))
 }
 
-/// A folder whose name nobody could have taken before, in place of `taken`: one that is there, or a new one.
+/// Returns a folder with an unpredictable name in place of `taken`: an existing one, or a new one.
 fn own_name(taken: &Path) -> Result<PathBuf, LiveError> {
     if let Some(folder) = own_names(taken).into_iter().next() {
         return Ok(folder);
@@ -68,7 +68,7 @@ fn own_name(taken: &Path) -> Result<PathBuf, LiveError> {
     made.map(|name| parent.join(name)).map_err(failed)
 }
 
-/// This user's folders beside `taken` that programs made because the name was taken, in the order of their names.
+/// Returns this user's folders beside `taken` that programs created because the name was taken, sorted by name.
 fn own_names(taken: &Path) -> Vec<PathBuf> {
     let (Some(parent), Some(name)) = (taken.parent(), taken.file_name()) else { return Vec::new() };
     let prefix = format!("{}-", name.to_string_lossy());
@@ -79,12 +79,12 @@ fn own_names(taken: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Where this program puts its socket, and where others may have.
+/// Returns the folder of this program's sockets, and the folder that other programs may use.
 fn candidates() -> [PathBuf; 2] {
     let temporary = std::env::temp_dir().join(format!("vramscope-{}", user()));
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    // By its specification, a path that is not absolute is ignored. The folder must be this user's own: after `su`, the
-    // variable may name another user's.
+    // By the specification, a relative path is ignored. The folder must belong to this user: after `su`, the variable may name another
+    // user's folder.
     let own = |path: &PathBuf| path.metadata().is_ok_and(|m| m.is_dir() && m.uid() == user());
     let runtime = runtime.filter(|path| path.is_absolute() && own(path));
     [runtime.map_or_else(|| temporary.clone(), |path| path.join("vramscope")), temporary]
@@ -95,7 +95,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, LiveError> {
         Err(LiveError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         checked => checked?,
     }
-    // Links are followed first, so that each socket is found under one path.
+    // Follow links first, so that each socket has one path.
     let entries = fs::canonicalize(folder).and_then(fs::read_dir).map_err(LiveError::io(folder))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let mut sockets: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == "sock")).collect();
@@ -103,7 +103,7 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, LiveError> {
     Ok(sockets)
 }
 
-/// Whether the folder is this user's and nobody else may enter it.
+/// Checks that the folder belongs to this user and that no other user may enter it.
 fn check(path: &Path) -> Result<(), LiveError> {
     let metadata = fs::symlink_metadata(path).map_err(LiveError::io(path))?;
     let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
@@ -135,7 +135,7 @@ mod tests {
         let said = check(&path).unwrap_err().to_string();
         let shown = path.display();
         assert_eq!(said, format!("{shown}: is open to other users (mode 750); run `chmod 700 {shown}`"));
-        // The root folder belongs to root; a link may lead anywhere.
+        // The root folder belongs to root; a link may point anywhere.
         if user() != 0 {
             assert!(matches!(check(Path::new("/")), Err(LiveError::OthersFolder { owner: 0, .. })));
         }
@@ -154,7 +154,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let taken = folder.path().join("vramscope-1");
         fs::write(&taken, "").unwrap();
-        // As a folder of another user's would be refused, so is one that others may enter.
+        // A folder that other users may enter is refused, like another user's folder.
         let fake = folder.path().join("vramscope-1-0000");
         DirBuilder::new().mode(0o755).create(&fake).unwrap();
         fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,4 +1,4 @@
-//! Serves a program's source to other processes on a local socket. No program does so unless it starts a [`LiveServer`].
+//! Serves a program's source to other processes on a local socket. A program serves only if it starts a [`LiveServer`].
 //!
 //! ```
 //! use vramscope_allocator::{MemoryPool, Policy};
@@ -20,8 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Only processes of the same user are answered: the folder of the sockets and each socket are theirs alone. The
-//! bytes are described in `docs/live.md`.
+//! Only processes of the same user get a response: only that user may enter the sockets' folder and open a socket. `docs/live.md` describes
+//! the protocol.
 
 mod client;
 mod folder;
@@ -40,16 +40,16 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a source is not served, or sockets are not looked for.
+/// The reason why a source is not served, or sockets are not found.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// The folder belongs to another user, who could answer in a program's place.
-    #[error("{}: belongs to user {owner}; sockets are safe in a folder of your own alone", path.display())]
+    /// The folder belongs to another user, who could respond in a program's place.
+    #[error("{}: belongs to user {owner}; sockets must be in a folder that you own", path.display())]
     OthersFolder {
         /// The folder.
         path: PathBuf,
-        /// The number of the user.
+        /// The owner's user id.
         owner: u32,
     },
     /// Other users may enter the folder, and could reach the sockets.
@@ -64,22 +64,22 @@ pub enum LiveError {
         /// Its permission bits.
         mode: u32,
     },
-    /// The path is that of a file or a link.
-    #[error("{}: is not a folder; sockets of programs go there", .0.display())]
+    /// The path names a file or a link.
+    #[error("{}: is not a folder; programs create their sockets there", .0.display())]
     NotAFolder(PathBuf),
-    /// Another program serves on that path, or something that is no socket lies there.
-    #[error("{}: is taken; name another path, or remove what lies there", .0.display())]
+    /// Another program serves on that path, or the path names something other than a socket.
+    #[error("{}: already exists; choose another path, or remove it", .0.display())]
     Taken(PathBuf),
-    /// The system's own error.
+    /// The system's error.
     #[error("{}: {error}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The system gave no thread.
-    #[error("no thread to serve on: {0}")]
+    /// The system cannot start a thread.
+    #[error("cannot start the server's thread: {0}")]
     Thread(#[source] io::Error),
 }
 

@@ -1,4 +1,4 @@
-//! Looks up the symbols of stacks on a thread of its own, because that may take seconds the first time.
+//! Resolves the symbols of stacks on a separate thread, because that may take seconds the first time.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -12,13 +12,13 @@ use super::protocol::{Holder, MOST_ANSWERED};
 use crate::holders::{LiveStacks, in_words};
 use vramscope_basics::lock;
 
-/// How long an answer waits for the symbols of its stacks.
+/// How long a response waits for the symbols of its stacks.
 const PROMPT: Duration = Duration::from_millis(100);
 
-/// The most bytes of all texts of stacks in one answer.
+/// Maximum bytes of all stack texts in one response.
 const MOST_TEXT: usize = MOST_ANSWERED / 2;
 
-/// The stacks that hold most of a source's live bytes, with symbols.
+/// The stacks with the most live bytes of a source, with symbols.
 pub(super) struct StackNames {
     live: LiveStacks,
     known: Arc<ResolvedStacks>,
@@ -27,7 +27,7 @@ pub(super) struct StackNames {
 
 #[derive(Default)]
 struct ResolvedStacks {
-    /// The frames of each stack as texts; `None` while they are being looked up.
+    /// The frames of each stack as texts; `None` while they are being resolved.
     stacks: Mutex<HashMap<CapturedStack, Option<Vec<String>>>>,
     more: Condvar,
 }
@@ -39,7 +39,7 @@ impl StackNames {
         let (stacks, told) = (live.stacks(), Arc::downgrade(&known));
         std::thread::Builder::new().name("vramscope-names".to_owned()).spawn(move || {
             for stack in asked {
-                // The server may have ended, and nobody wants the symbols any more.
+                // The server may have ended, so the symbols are no longer needed.
                 let Some(told) = told.upgrade() else { return };
                 let words = in_words(&stacks, stack);
                 lock(&told.stacks).insert(stack, Some(words));
@@ -49,14 +49,14 @@ impl StackNames {
         Ok(Self { live, known, wanted })
     }
 
-    /// The stacks that hold most bytes, at most `top` of them, and only as many as there is room for in an answer. Symbols that
-    /// are not known after [`PROMPT`] are left out.
+    /// Returns at most `top` stacks with the most bytes, as far as they fit into a response. Symbols that are not resolved after [`PROMPT`]
+    /// are left out.
     pub(super) fn holders(&self, top: usize) -> Vec<Holder> {
         let held = self.live.held(top);
         let mut stacks = lock(&self.known.stacks);
         for &stack in held.iter().filter_map(|(stack, _)| stack.as_ref()) {
             stacks.entry(stack).or_insert_with(|| {
-                // The send cannot fail: the thread runs as long as this end of the channel is there.
+                // The send cannot fail: the thread runs as long as this end of the channel exists.
                 self.wanted.send(stack).ok();
                 None
             });

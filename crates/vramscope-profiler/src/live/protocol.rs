@@ -1,4 +1,4 @@
-//! Questions and answers, a line of JSON each. `docs/live.md` describes them.
+//! Requests and responses, each a line of JSON. `docs/live.md` describes them.
 
 use std::fmt::Display;
 
@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use crate::holders::StackTotal;
 use crate::source::{Counts, LiveHolder, Reading, Tick};
 
-/// The version of the protocol. It is not raised for new keys.
+/// The protocol version. New keys do not raise it.
 pub const PROTOCOL: u32 = 1;
 
-/// The most bytes of a question.
+/// Maximum bytes of a request.
 pub(super) const MOST_ASKED: usize = 4 << 10;
-/// The most bytes of an answer.
+/// Maximum bytes of a response.
 pub(super) const MOST_ANSWERED: usize = 1 << 20;
-/// The most stacks in an answer.
+/// Maximum number of stacks in a response.
 pub(super) const MOST_HOLDERS: usize = 100;
 
-/// A question to a live server.
+/// A request to a live server.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(super) enum Question {
@@ -28,38 +28,37 @@ pub(super) enum Question {
     },
 }
 
-/// A live server's description of itself and of the program it belongs to.
+/// A live server's description of itself and its program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The version of the protocol that is spoken: [`PROTOCOL`].
+    /// The protocol version: [`PROTOCOL`].
     #[serde(rename = "vramscope_live")]
     pub protocol: u32,
-    /// The number of the process, as it sees itself: in a container, this is not the number outside.
+    /// The process id as seen by the process: in a container, this is not the id outside.
     pub pid: u32,
-    /// The name that the program gives itself.
+    /// The program's title.
     pub title: String,
-    /// Its source, as `pool on device 0`.
+    /// The name of its source, such as `pool on device 0`.
     pub source_name: String,
-    /// The device's number, where there is a device.
+    /// The device id, if there is a device.
     pub device_id: Option<i32>,
-    /// Whether it counts the stacks that hold what is live.
+    /// Whether it counts the stacks of live blocks.
     pub collects_holders: bool,
 }
 
-/// What a live server answers about the memory of its source.
+/// A live server's response about the memory of its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "LookKeys", into = "LookKeys")]
 pub struct Look {
-    /// When, in microseconds since the Unix epoch.
+    /// The time, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// What is in use, and the highest values since the same connection asked before.
+    /// The current values, and the peaks since the same connection's previous request.
     pub tick: Tick,
-    /// Bytes of free blocks in segments of which another part is in use (`inactive_split_bytes` of PyTorch).
+    /// Bytes of free blocks in segments with a live block (`inactive_split_bytes` of PyTorch).
     pub inactive_split_bytes: Option<u64>,
-    /// Bytes that emptying the cache would give back.
+    /// Bytes that emptying the cache would release.
     pub releasable_bytes: Option<u64>,
-    /// The stacks that hold most of what was allocated since the program began to serve and is live; `None` where it does not
-    /// count them.
+    /// The stacks with the most live bytes, allocated since the program began to serve; `None` if it does not count them.
     pub holders: Option<Vec<Holder>>,
 }
 
@@ -68,10 +67,10 @@ pub struct Look {
 pub struct Holder {
     /// Bytes of the blocks.
     pub bytes: u64,
-    /// How many there are.
+    /// Number of blocks.
     pub count: u64,
-    /// The stack, innermost first, as `file:line function`, empty where it is not known; `None` while it is being
-    /// looked up, which may take seconds the first time: a later look has it.
+    /// The stack, innermost first, as `file:line function`; empty if unknown. `None` while it is being resolved, which may take seconds the
+    /// first time: a later response has it.
     pub stack: Option<Vec<String>>,
 }
 
@@ -134,11 +133,11 @@ impl From<LookKeys> for Look {
     }
 }
 
-/// An answer that says why a question is not answered.
+/// A response with the reason for refusing a request.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Refusal {
     pub(super) error: String,
-    /// Whether the source is gone, so that no later question will be answered either.
+    /// Whether the source has ended, so that later requests fail too.
     #[serde(default)]
     pub(super) gone: bool,
 }
@@ -151,7 +150,7 @@ impl Refusal {
 
 /// A line of JSON.
 pub(super) fn line(value: &impl Serialize) -> Vec<u8> {
-    // Numbers, texts and lists of them can always be written as JSON.
+    // Numbers, texts and lists of them always serialize to JSON.
     let mut line = serde_json::to_vec(value).unwrap_or_default();
     line.push(b'\n');
     line

@@ -23,44 +23,43 @@ use crate::holders::LiveStacks;
 use crate::snapshot::now_us;
 use crate::source::{MemorySource, SourceError, Ticker};
 
-/// The most connections at a time.
+/// Maximum number of connections at a time.
 const MOST_CONNECTIONS: usize = 16;
-/// Where all places are taken, a new connection takes the place of one that has asked nothing for this long. A connection that
-/// has never asked anything loses its place first.
+/// When all connections are in use, a new connection replaces one without a request for this long. A connection that never sent a request
+/// is replaced first.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a client may take to read an answer.
+/// How long a client may take to read a response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait before the next connection is accepted, after the system refused one.
+/// How long to wait before accepting the next connection after the system refused one.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long dropping the server waits for its thread to end.
 const FAREWELL: Duration = Duration::from_millis(100);
-/// The most sockets of one process in the user's folder.
+/// Maximum number of sockets of one process in the user's folder.
 const MOST_SOCKETS: u32 = 1000;
-/// The most characters of a title.
+/// Maximum number of characters of a title.
 const MOST_TITLE: usize = 200;
 
-/// Where a server's socket is, and what it serves.
+/// The socket of a server, and the served data.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LiveOptions {
-    /// The path of the socket. `None` is `PID.sock` in [`directory`](super::directory), or `PID-2.sock` and so on where that is
-    /// taken.
+    /// The path of the socket. `None` is `PID.sock` in [`directory`](super::directory), or `PID-2.sock` and so on if that exists.
     pub path: Option<PathBuf>,
-    /// Tells the stacks that hold what is live: those that the source [knows](MemorySource::live_holders), or, where it sees
-    /// allocations, those that are counted from now on. A malloc then takes about a microsecond longer.
+    /// Reports the stacks of live blocks: those that the source [knows](MemorySource::live_holders), or, if it reports allocations, those
+    /// counted from now on. A malloc then takes about a microsecond longer.
     pub collect_holders: bool,
-    /// The program's name for people; `None` is the name of its file.
+    /// The program's title; `None` is the name of its file.
     pub title: Option<String>,
 }
 
 /// Serves a source on a local socket until it is dropped.
 ///
-/// One thread answers all connections, and another looks up the symbols of stacks. The program waits for neither, except for
-/// the locks that reading its source takes.
+/// One thread responds to all connections, and another resolves the symbols of stacks. The program waits for neither, except for the locks
+/// that reading its source takes.
 #[must_use = "the server ends when this is dropped"]
 pub struct LiveServer {
     path: PathBuf,
-    /// The device and inode of the socket, and the number of the process that made it. In a process forked from that one, this
-    /// is a copy and not the server.
+    /// The device and inode of the socket, and the id of the process that created it. In a process forked from that one, this is a copy and
+    /// not the server.
     made: (u64, u64, u32),
     /// Shut down to stop the thread.
     running: UnixStream,
@@ -68,10 +67,10 @@ pub struct LiveServer {
 }
 
 impl LiveServer {
-    /// Begins to serve `source`.
+    /// Starts serving `source`.
     ///
     /// # Errors
-    /// Where the socket cannot be made: [`LiveError`] says why and what to do.
+    /// The socket cannot be created: [`LiveError`] has the reason and the remedy.
     pub fn start(source: Arc<dyn MemorySource>, options: LiveOptions) -> Result<Self, LiveError> {
         let (listener, path) = match options.path {
             Some(path) => (socket::listen(&path)?, path),
@@ -113,7 +112,7 @@ impl LiveServer {
         }
     }
 
-    /// Where the socket is.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -129,12 +128,12 @@ impl Drop for LiveServer {
             fs::remove_file(&self.path).ok();
         }
         self.running.shutdown(std::net::Shutdown::Both).ok();
-        // The server's thread may be making an answer, and may need a lock that this thread holds; so the wait is bounded.
+        // The server's thread may be preparing a response, and may need a lock that this thread holds, so the wait is limited.
         self.ended.recv_timeout(FAREWELL).ok();
     }
 }
 
-/// A socket in the user's folder.
+/// Listens on a socket in the user's folder.
 fn listen_anywhere() -> Result<(UnixListener, PathBuf), LiveError> {
     let (folder, pid) = (folder::directory()?, process::id());
     let first = folder.join(format!("{pid}.sock"));
@@ -148,18 +147,18 @@ fn listen_anywhere() -> Result<(UnixListener, PathBuf), LiveError> {
     Err(LiveError::Taken(first))
 }
 
-/// The program's name: the one given, else the name of its file, cut to [`MOST_TITLE`] characters.
+/// Returns the program's title, or else the name of its file, cut to [`MOST_TITLE`] characters.
 fn title(given: Option<String>) -> String {
     let of_program = || Some(std::env::current_exe().ok()?.file_name()?.to_string_lossy().into_owned());
     let title = given.or_else(of_program).unwrap_or_else(|| "a program".to_owned());
     title.chars().take(MOST_TITLE).collect()
 }
 
-/// What the server's thread works with.
+/// The state of the server's thread.
 struct Server {
     answers: Answers,
     listener: UnixListener,
-    /// Readable once the server is dropped.
+    /// Readable after the server is dropped.
     stop: UnixStream,
 }
 
@@ -171,7 +170,7 @@ impl Server {
             let now = Instant::now();
             accepts_from = accepts_from.filter(|&from| from > now);
             let deadlines = clients.iter().filter_map(|c| c.until).chain(accepts_from);
-            // A millisecond is added, so that the deadline has passed when `poll` returns.
+            // Add a millisecond, so that the deadline has passed when `poll` returns.
             let until = deadlines.min().map(|d| d.saturating_duration_since(now) + Duration::from_millis(1));
             let timeout = until.and_then(|until| Timespec::try_from(until).ok());
             let accepting = if accepts_from.is_none() { PollFlags::IN } else { PollFlags::empty() };
@@ -202,7 +201,7 @@ impl Server {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
         let mut stream = match self.listener.accept() {
             Ok((stream, _)) => stream,
-            // The client has gone already.
+            // The client has already disconnected.
             Err(e) if matches!(e.kind(), ConnectionAborted | Interrupted | WouldBlock) => return Ok(()),
             Err(e) => return Err(e),
         };
@@ -211,7 +210,7 @@ impl Server {
             let now = Instant::now();
             let is_idle =
                 |c: &Client| c.heard.is_none_or(|heard| now.saturating_duration_since(heard) > IDLE);
-            // A client that has never asked has no time, which is lower than any; among those, the first one is taken.
+            // A client that never sent a request has no time, which sorts first; among those, the first is taken.
             let idle = clients.iter().enumerate().filter(|(_, c)| is_idle(c)).min_by_key(|(_, c)| c.heard);
             if let Some((longest, _)) = idle {
                 clients.remove(longest);
@@ -219,7 +218,7 @@ impl Server {
         }
         if clients.len() < MOST_CONNECTIONS {
             let ticker = catch_unwind(AssertUnwindSafe(|| Arc::clone(&self.answers.source).ticker()));
-            // Where the source panics, the connection is closed.
+            // If the source panics, the connection is closed.
             clients.extend(ticker.ok().map(|ticker| Client::new(stream, ticker)));
         } else {
             let refusal = Refusal::new(format_args!("{MOST_CONNECTIONS} connections are open; close one"));
@@ -230,7 +229,7 @@ impl Server {
     }
 }
 
-/// What the answers are made of.
+/// The sources of the responses.
 struct Answers {
     hello: Hello,
     source: Arc<dyn MemorySource>,
@@ -246,13 +245,13 @@ impl Answers {
                 line(&Refusal { gone, ..Refusal::new(e) })
             }),
             Err(e) => line(&Refusal::new(format_args!(
-                r#"not understood: {e}; ask {{"ask":"hello"}} or {{"ask":"tick","holders":10}}"#
+                r#"invalid request: {e}; send {{"ask":"hello"}} or {{"ask":"tick","holders":10}}"#
             ))),
         }
     }
 
     fn look(&self, ticker: &mut dyn Ticker, holders: usize) -> Result<Vec<u8>, SourceError> {
-        // A panic of the source must not end this thread: the next answer may succeed.
+        // A panic of the source must not end this thread: the next response may succeed.
         let top = holders.min(MOST_HOLDERS);
         let looked = catch_unwind(AssertUnwindSafe(|| {
             let tick = ticker.tick()?;
@@ -284,19 +283,19 @@ impl Answers {
     }
 }
 
-/// A connection to a client. The next question is read only after the answer to the one before was sent.
+/// A connection to a client. The next request is read only after the previous response was sent.
 struct Client {
     stream: UnixStream,
     ticker: Box<dyn Ticker>,
-    /// Bytes that were read and not yet answered.
+    /// Received bytes without a response yet.
     asked: Vec<u8>,
-    /// Bytes of the answer that are not yet sent.
+    /// Bytes of the response that are not sent yet.
     answer: Vec<u8>,
-    /// When the answer must have been sent; `None` where nothing is to be sent.
+    /// The deadline for sending the response; `None` if there is nothing to send.
     until: Option<Instant>,
-    /// Whether the connection is to be closed after the answer, so that no more is read.
+    /// Whether to close the connection after the response, so that no more is read.
     closing: bool,
-    /// When it last asked something that could be answered.
+    /// When it last sent a valid request.
     heard: Option<Instant>,
 }
 
@@ -317,10 +316,10 @@ impl Client {
         if self.answer.is_empty() { PollFlags::IN } else { PollFlags::OUT }
     }
 
-    /// Sends, answers and reads as far as possible without waiting.
+    /// Sends, responds and reads as far as possible without waiting.
     ///
     /// # Errors
-    /// Where the connection is over.
+    /// The connection has ended.
     fn advance(&mut self, answers: &Answers) -> io::Result<()> {
         let mut has_read = false;
         loop {
@@ -341,7 +340,7 @@ impl Client {
                     self.answer(answer);
                 }
                 None if self.asked.len() <= MOST_ASKED => {
-                    // It reads once only, so that other clients have their turn.
+                    // Read only once, so that other clients get their turn.
                     if has_read || !self.receive()? {
                         return Ok(());
                     }
@@ -349,7 +348,7 @@ impl Client {
                 }
                 _ => {
                     self.closing = true;
-                    let refusal = Refusal::new(format_args!("a question has at most {MOST_ASKED} bytes"));
+                    let refusal = Refusal::new(format_args!("a request has at most {MOST_ASKED} bytes"));
                     self.answer(line(&refusal));
                 }
             }
@@ -361,7 +360,7 @@ impl Client {
         self.until = Some(Instant::now() + PATIENCE);
     }
 
-    /// Sends what the client takes without waiting. Returns whether all is sent.
+    /// Sends as much as the client accepts without waiting. Returns whether everything is sent.
     fn send(&mut self) -> io::Result<bool> {
         while !self.answer.is_empty() {
             match self.stream.write(&self.answer) {

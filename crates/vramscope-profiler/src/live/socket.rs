@@ -1,4 +1,4 @@
-//! Local sockets that only their own user may connect to, and that never wait for ever.
+//! Local sockets that only their user may connect to, and that never wait forever.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -12,13 +12,13 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketType};
 
 use super::LiveError;
 
-/// The most connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const WAITING: i32 = 16;
 
-/// Listens at `path`, for its own user alone.
+/// Listens at `path`, for its own user only.
 pub(super) fn listen(path: &Path) -> Result<UnixListener, LiveError> {
     match bind(path) {
-        // The socket was left behind by a program that was killed.
+        // The socket was left by a killed program.
         Err(e) if e.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
             fs::remove_file(path).map_err(LiveError::io(path))?;
             bind(path)
@@ -35,7 +35,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
     let socket = new()?;
     net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     let listen = || {
-        // The permissions are set before the socket listens, so that nobody else can connect before.
+        // Set the permissions before the socket listens, so that no other user can connect before.
         fs::set_permissions(path, Permissions::from_mode(0o600))?;
         net::listen(&socket, WAITING)?;
         let listener = UnixListener::from(socket);
@@ -43,29 +43,29 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         Ok(listener)
     };
     listen().inspect_err(|_| {
-        // The file is this call's own: nobody else could connect to it yet.
+        // This call created the file, and no process can have connected yet.
         fs::remove_file(path).ok();
     })
 }
 
-/// Connects to `path`, and gives up after `within`; so do reads and writes.
+/// Connects to `path` with the timeout `within`, which also applies to reads and writes.
 pub(super) fn connect(path: &Path, within: Duration) -> io::Result<UnixStream> {
     let stream = UnixStream::from(new()?);
     stream.set_read_timeout(Some(within))?;
-    // On Unix sockets this bounds the time to connect too, to a program that accepts nobody.
+    // On Unix sockets this also limits the time to connect to a program that accepts no connection.
     stream.set_write_timeout(Some(within))?;
     net::connect(&stream, &SocketAddrUnix::new(path)?)?;
     Ok(stream)
 }
 
-/// A new socket, which is not inherited by programs that another thread starts at this moment.
+/// Creates a socket that programs started by another thread at this moment do not inherit.
 #[cfg(not(target_vendor = "apple"))]
 fn new() -> io::Result<OwnedFd> {
     let flags = net::SocketFlags::CLOEXEC;
     Ok(net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?)
 }
 
-/// A new socket, made not to be inherited in a second step: Apple's systems have no way to do both at once.
+/// Creates a socket and disables its inheritance in a second step: Apple's systems cannot do both at once.
 #[cfg(target_vendor = "apple")]
 fn new() -> io::Result<OwnedFd> {
     let socket = net::socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
@@ -73,8 +73,7 @@ fn new() -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether the path is that of a socket on which nobody listens any more. A socket that was just made may not listen yet, so
-/// this connects twice, 10 ms apart.
+/// Whether the path names a socket without a listener. A new socket may not listen yet, so this connects twice, 10 ms apart.
 pub(super) fn is_dead(path: &Path) -> bool {
     let refuses = || {
         connect(path, Duration::from_millis(100)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)

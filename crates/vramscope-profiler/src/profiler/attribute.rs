@@ -1,11 +1,11 @@
-//! What the attribute `#[profile]` calls. Its names may change with any release: nobody else should use them.
+//! Functions that the attribute `#[profile]` calls. Do not use them directly: their names may change in any release.
 
 use std::fmt::Display;
 use std::future::Future;
 
 use super::GpuMemoryProfiler;
 
-/// Calls `call`, profiled where there is a profiler.
+/// Calls `call`, and profiles it if there is a profiler.
 pub fn call<R>(
     profiler: Option<&GpuMemoryProfiler>,
     name: &str,
@@ -18,7 +18,7 @@ pub fn call<R>(
     }
 }
 
-/// As [`call`], for a future.
+/// Like [`call`], for a future.
 pub async fn future<F: Future>(
     profiler: Option<&GpuMemoryProfiler>,
     name: &str,
@@ -31,14 +31,13 @@ pub async fn future<F: Future>(
     }
 }
 
-/// What a function returned, of any type. The attribute calls `error` on it, and the compiler chooses one of the traits below by
-/// how many references it has to take off: first for an error that implements `Display`, then for any other error, then for a
-/// type that is not a `Result`.
+/// A return value of any type. The attribute calls `error` on it, and the compiler selects one of the traits below by the number of
+/// dereferences: first for an error that implements `Display`, then for any other error, then for a type that is not a `Result`.
 pub struct Returned<'r, R>(pub &'r R);
 
-/// Of a `Result` whose error implements `Display`.
+/// For a `Result` whose error implements `Display`.
 pub trait ErrorInWords {
-    /// The error's message; `None` where there is no error.
+    /// Returns the error's message; `None` if there is no error.
     fn error(&self) -> Option<String>;
 }
 
@@ -48,21 +47,21 @@ impl<T, E: Display> ErrorInWords for &&Returned<'_, Result<T, E>> {
     }
 }
 
-/// Of a `Result` whose error does not implement `Display`.
+/// For a `Result` whose error does not implement `Display`.
 pub trait ErrorWithoutWords {
-    /// A message with the error's type; `None` where there is no error.
+    /// Returns a message with the error's type; `None` if there is no error.
     fn error(&self) -> Option<String>;
 }
 
 impl<T, E> ErrorWithoutWords for &Returned<'_, Result<T, E>> {
     fn error(&self) -> Option<String> {
-        self.0.is_err().then(|| format!("an error without words ({})", std::any::type_name::<E>()))
+        self.0.is_err().then(|| format!("an error without a message ({})", std::any::type_name::<E>()))
     }
 }
 
-/// Of a type that is not a `Result`.
+/// For a type that is not a `Result`.
 pub trait NoError {
-    /// Always `None`.
+    /// Returns `None`.
     fn error(&self) -> Option<String> {
         None
     }

@@ -14,20 +14,19 @@ use super::{GpuMemoryProfiler, error_in_words, message};
 use crate::leaks::LeakTask;
 
 impl GpuMemoryProfiler {
-    /// As [`profile_function`](Self::profile_function), for a future: measured from its first poll until it is ready.
+    /// Like [`profile_function`](Self::profile_function), for a future: measured from its first poll until it is ready.
     ///
-    /// The numbers of the device (peak, bytes allocated and freed) cover all that time, with whatever other tasks and threads
-    /// do meanwhile. [`ProfileResult::thread`] is only what the future itself did while it was polled, on whichever thread.
-    /// [`ProfileResult::execution_time`] includes the time it waited. A future that is dropped before it is ready counts as
-    /// failed.
+    /// The device's numbers (peak, bytes allocated and freed) cover that whole time, including other tasks and threads.
+    /// [`ProfileResult::thread`] counts only the future's polls, on any thread. [`ProfileResult::execution_time`] includes the time it
+    /// waited. A future that is dropped before it is ready counts as failed.
     pub async fn profile_future<F: Future>(&self, name: &str, future: F) -> (F::Output, ProfileResult) {
         self.future_judged(name.into(), future, |_| None).await
     }
 
-    /// As [`profile_future`](Self::profile_future), for one that may fail.
+    /// Like [`profile_future`](Self::profile_future), for a future that may fail.
     ///
     /// # Errors
-    /// Those of the future. The result, with the error in it, is then the last of [`results`](Self::results).
+    /// The error of the future. The result, which contains the error, is then the last of [`results`](Self::results).
     pub async fn try_profile_future<T, E: Display>(
         &self,
         name: &str,
@@ -73,9 +72,9 @@ impl GpuMemoryProfiler {
 struct Task<'p> {
     profiler: &'p GpuMemoryProfiler,
     call: Call<LeakTask<'p>>,
-    /// Whether it was polled before.
+    /// Whether the future was polled before.
     entered: bool,
-    /// What it did in the polls so far; `None` once that was not known.
+    /// The thread use in the polls so far; `None` once it is unknown.
     used: Option<ThreadUse>,
 }
 
@@ -86,7 +85,7 @@ impl<'p> Task<'p> {
         Self { profiler, call, entered: false, used: Some(ThreadUse::default()) }
     }
 
-    /// A poll begins on this thread.
+    /// Starts a poll on this thread.
     fn enter(&mut self) {
         let call = &mut self.call;
         if let Some(leaks) = &call.leaks {
@@ -98,7 +97,7 @@ impl<'p> Task<'p> {
         }
     }
 
-    /// The poll has ended.
+    /// Ends the poll.
     fn leave(&mut self) {
         self.used = threads::close(self.call.key).filter(|_| self.used.is_some());
         if let Some(leaks) = &self.call.leaks {
@@ -116,7 +115,7 @@ impl Drop for Task<'_> {
     fn drop(&mut self) {
         if !self.call.has_ended() {
             let used = self.used;
-            let dropped = Outcome::Failed("the future was dropped before it was done".to_owned());
+            let dropped = Outcome::Failed("the future was dropped before it completed".to_owned());
             self.call.end_in_own_process(self.profiler, dropped, |_| used);
         }
     }

@@ -6,22 +6,22 @@ use super::GpuMemoryProfiler;
 
 static GLOBAL: RwLock<Option<Arc<GpuMemoryProfiler>>> = RwLock::new(None);
 
-/// Makes `profiler` the one that the attribute `#[profile]` measures with (gpumemprof's `set_global_profiler`), and
-/// returns the one before. Calls that are open stay with theirs.
+/// Sets the profiler of the attribute `#[profile]` (gpumemprof's `set_global_profiler`), and returns the previous one. Open calls stay with
+/// their profiler.
 ///
-/// It is not dropped when the program ends; [`take_global_profiler`] takes it back.
+/// The profiler is not dropped when the program ends; [`take_global_profiler`] removes it.
 pub fn set_global_profiler(profiler: impl Into<Arc<GpuMemoryProfiler>>) -> Option<Arc<GpuMemoryProfiler>> {
     let profiler = profiler.into();
     GLOBAL.write().unwrap_or_else(PoisonError::into_inner).replace(profiler)
 }
 
-/// The profiler that was set (gpumemprof's `get_global_profiler`). `None` where none was set: gpumemprof then makes one of the
-/// current device, but in a process with several pools no pool is the current one.
+/// Returns the global profiler (gpumemprof's `get_global_profiler`). `None` if none is set: gpumemprof then creates one for the current
+/// device, but a process with several pools has no current pool.
 pub fn global_profiler() -> Option<Arc<GpuMemoryProfiler>> {
     GLOBAL.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Takes the profiler back, and returns it. Functions with `#[profile]` are not profiled from here on.
+/// Removes and returns the global profiler. Functions with `#[profile]` are not profiled from now on.
 pub fn take_global_profiler() -> Option<Arc<GpuMemoryProfiler>> {
     GLOBAL.write().unwrap_or_else(PoisonError::into_inner).take()
 }

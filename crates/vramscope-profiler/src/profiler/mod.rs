@@ -1,4 +1,4 @@
-//! [`GpuMemoryProfiler`]: the memory of functions and blocks.
+//! [`GpuMemoryProfiler`]: the memory of functions and code blocks.
 
 pub mod attribute;
 mod future;
@@ -41,8 +41,7 @@ use summary::Totals;
 use threads::ThreadTally;
 use vramscope_basics::lock;
 
-/// Profiles functions and blocks, and monitors in between: gpumemprof's `GPUMemoryProfiler`, over any
-/// [`MemorySource`].
+/// Profiles functions and code blocks, and monitors in between: gpumemprof's `GPUMemoryProfiler`, over any [`MemorySource`].
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -66,44 +65,43 @@ use vramscope_basics::lock;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What differs from gpumemprof
-/// - Every call has its own true peak, however calls nest and whatever runs on other threads, and the program's own peaks are
-///   not reset. gpumemprof resets the device's peak for each call, which loses the outer call's.
+/// # Differences from gpumemprof
+/// - Every call has its own exact peak, with nested calls and with other threads, and the program's peaks are not reset. gpumemprof resets
+///   the device's peak for each call, which loses the outer call's peak.
 /// - A call that fails or panics has its true peak and its error.
-/// - What a function returns is passed to the caller.
-/// - Bytes allocated and freed are the sums of all allocations and of all frees. Numbers that the source does not know are
-///   `None`.
-/// - The device is not synchronised, and the garbage collector is not searched for tensors: counts are those of the pool.
-/// - `cpu_memory` is the resident memory of this process; gpumemprof's is that of the whole machine.
-/// - The number of results and of snapshots is bounded, and the oldest are dropped first. The summary still counts all calls.
+/// - The function's return value is passed to the caller.
+/// - Bytes allocated and freed are the sums of all allocations and of all frees. Numbers that the source does not know are `None`.
+/// - The device is not synchronized, and the garbage collector is not searched for tensors: counts come from the pool.
+/// - `cpu_memory` is the resident memory of this process; in gpumemprof it is the memory of the whole machine.
+/// - The number of results and of snapshots is limited, and the oldest are dropped first. The summary still counts all calls.
 ///
-/// It may be used from any thread. The summary has a row for every name, so names should be few: `step`, not `step 4711`.
+/// Any thread may use it. The summary has a row per name, so use few names: `step`, not `step 4711`.
 pub struct GpuMemoryProfiler {
     shared: Arc<ProfilerShared>,
     leaks: Option<LeakDetector>,
     monitor: Mutex<Option<Monitor>>,
     tally: Option<Observation>,
-    /// Observes allocations to capture the stacks of peaks, where stacks are collected.
+    /// Captures the stacks of peaks, if stacks are collected.
     _at_peaks: Option<Observation>,
 }
 
-/// What a profiler measures and how much it keeps: gpumemprof's arguments, and bounds.
+/// Options of a profiler: gpumemprof's arguments, and limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfilerOptions {
-    /// Counts the blocks that are allocated and freed, and what each call's own thread does (gpumemprof's `track_tensors`, which
-    /// asks the garbage collector). A malloc or a free takes some 40 ns longer.
+    /// Counts allocated and freed blocks, and each call's thread use (gpumemprof's `track_tensors`, which asks the garbage collector). A
+    /// malloc or a free takes about 40 ns longer.
     pub track_allocations: bool,
     /// Reads this process's host memory too.
     pub track_cpu_memory: bool,
-    /// Keeps stacks: with the snapshots before and after a call, the stack of the call; with its peak, the stack of the allocation
-    /// that reached it. Symbols are looked up when a call begins or ends, which may take seconds the first time.
+    /// Records stacks: in the snapshots before and after a call, the call's stack; in its peak, the stack of the allocation that reached
+    /// it. Symbols are resolved when a call begins or ends, which may take seconds the first time.
     pub collect_stack_traces: bool,
-    /// Looks for leaks across calls of the same name; see [`GpuMemoryProfiler::leaks`]. A malloc inside a call takes about a
-    /// microsecond longer.
+    /// Detects leaks across calls of the same name; see [`GpuMemoryProfiler::leaks`]. A malloc inside a call takes about a microsecond
+    /// longer.
     pub find_leaks: bool,
-    /// How many snapshots are kept, at least one.
+    /// Maximum number of kept snapshots, at least 1.
     pub max_snapshots: usize,
-    /// How many results are kept, at least one.
+    /// Maximum number of kept results, at least 1.
     pub max_results: usize,
 }
 
@@ -121,29 +119,29 @@ impl Default for ProfilerOptions {
     }
 }
 
-/// Why a profiler was not made.
+/// The reason why a profiler was not created.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ProfilerError {
     /// There is no such device.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// The source does not answer.
+    /// The source cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// A bound is 0, so that nothing would be kept.
-    #[error("{0} is 0, so that none would be kept; name 1 or more")]
+    /// A limit is 0, so nothing would be kept.
+    #[error("{0} is 0, so none would be kept; set it to 1 or more")]
     NothingKept(&'static str),
-    /// Leaks are to be found in a source that does not see allocations.
-    #[error("{0} does not see allocations, so leaks cannot be found in it; profile a pool")]
+    /// Leak detection needs a source that reports allocations.
+    #[error("{0} does not report allocations, so leaks cannot be detected; profile a pool")]
     NoAllocations(String),
 }
 
-/// What a profiler shares with its monitor's thread.
+/// The state that a profiler shares with its monitor's thread.
 struct ProfilerShared {
-    /// Tells this profiler's calls from those of others on the same thread.
+    /// Distinguishes this profiler's calls from those of other profilers on the same thread.
     id: u64,
-    /// Whose profiler it is: in a forked process, its locks may never be given back.
+    /// The process of the profiler: in a forked process, its locks may never be released.
     process: Process,
     source_reader: SourceReader,
     options: ProfilerOptions,
@@ -157,16 +155,15 @@ struct ProfilerState {
     snapshots: VecDeque<MemorySnapshot>,
     totals: Totals,
     baseline: MemorySnapshot,
-    /// The highest values since the baseline. It is shared so that it can be read with nothing locked, because that may run code
-    /// of the source.
+    /// The peaks since the baseline. Shared, so that they can be read without a lock, because that may run code of the source.
     peak: Arc<Peak>,
 }
 
 impl GpuMemoryProfiler {
-    /// Profiles one device of a pool: its number, `"cuda:0"`, or [`DeviceSpec::Current`].
+    /// Profiles one device of a pool: its id, `"cuda:0"`, or [`DeviceSpec::Current`].
     ///
     /// # Errors
-    /// Where the pool has no such device.
+    /// The pool has no such device.
     pub fn on_pool<D>(pool: &MemoryPool, device: D) -> Result<Self, ProfilerError>
     where
         D: TryInto<DeviceSpec, Error: Into<SelectError>>,
@@ -174,18 +171,18 @@ impl GpuMemoryProfiler {
         Self::new(PoolSource::new(pool, device)?)
     }
 
-    /// Profiles what `source` knows.
+    /// Profiles `source`.
     ///
     /// # Errors
-    /// Where the source does not answer.
+    /// The source cannot be read.
     pub fn new(source: Arc<dyn MemorySource>) -> Result<Self, ProfilerError> {
         Self::with_options(source, ProfilerOptions::default())
     }
 
-    /// As [`new`](Self::new), with options.
+    /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// Where the source does not answer, leaks are to be found in a source that does not see allocations, or a bound is 0.
+    /// The source cannot be read, leak detection is on for a source that does not report allocations, or a limit is 0.
     pub fn with_options(
         source: Arc<dyn MemorySource>,
         options: ProfilerOptions,
@@ -227,20 +224,20 @@ impl GpuMemoryProfiler {
         Ok(Self { shared: Arc::new(shared), leaks, monitor: Mutex::default(), tally, _at_peaks: at_peaks })
     }
 
-    /// The name and the device of the source.
+    /// Returns the name and the device of the source.
     pub fn source(&self) -> &SourceInfo {
         self.shared.source_reader.source.info()
     }
 
     // ---- calls ----
 
-    /// Calls `f`, and returns what it returned together with what it did to memory. If it panics, the panic is passed on, and the
-    /// result is the last of [`results`](Self::results).
+    /// Calls `f`, and returns its value together with its memory use. If it panics, the panic is passed on, and the result is the last of
+    /// [`results`](Self::results).
     pub fn profile_function<R>(&self, name: &str, f: impl FnOnce() -> R) -> (R, ProfileResult) {
         self.profile_judged(name.into(), f, |_| None)
     }
 
-    /// As [`profile_function`](Self::profile_function); `error` returns the message where what `f` returned is an error.
+    /// Like [`profile_function`](Self::profile_function). `error` returns the message if the value of `f` is an error.
     fn profile_judged<R>(
         &self,
         name: Arc<str>,
@@ -261,10 +258,10 @@ impl GpuMemoryProfiler {
         }
     }
 
-    /// As [`profile_function`](Self::profile_function), for a function that may fail.
+    /// Like [`profile_function`](Self::profile_function), for a function that may fail.
     ///
     /// # Errors
-    /// Those of `f`. The result, with the error in it, is then the last of [`results`](Self::results).
+    /// The error of `f`. The result, which contains the error, is then the last of [`results`](Self::results).
     pub fn try_profile_function<T, E: Display>(
         &self,
         name: &str,
@@ -274,8 +271,8 @@ impl GpuMemoryProfiler {
         returned.map(|value| (value, result))
     }
 
-    /// Returns a function that calls `f` and profiles every call (gpumemprof's decorator). It may be called by several threads at a
-    /// time where `f` may, and may call itself. Several arguments are passed as a tuple, and none as `()`.
+    /// Returns a function that calls `f` and profiles every call (gpumemprof's decorator). Several threads may call it at the same time if
+    /// they may call `f` so, and it may call itself. Pass several arguments as a tuple, and none as `()`.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
@@ -292,15 +289,14 @@ impl GpuMemoryProfiler {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// What is borrowed for an argument stays borrowed as long as the returned function lives. The attribute `#[profile]` of the
-    /// crate `vramscope` profiles a function with any arguments. A closure that changes what it captures is called through
-    /// [`profile_function`](Self::profile_function).
+    /// A borrow in an argument lasts as long as the returned function. The attribute `#[profile]` of the crate `vramscope` profiles a
+    /// function with any arguments. Call a closure that changes its captures through [`profile_function`](Self::profile_function).
     pub fn wrap<'p, A, R, F: Fn(A) -> R>(&'p self, name: &str, f: F) -> impl Fn(A) -> R + use<'p, A, R, F> {
         let name: Arc<str> = name.into();
         move |argument| self.profile_judged(Arc::clone(&name), || f(argument), |_| None).0
     }
 
-    /// As [`wrap`](Self::wrap), for a function that may fail. The result of a call that fails has the error.
+    /// Like [`wrap`](Self::wrap), for a function that may fail. The result of a failed call contains the error.
     pub fn try_wrap<'p, A, T, E: Display, F: Fn(A) -> Result<T, E>>(
         &'p self,
         name: &str,
@@ -310,19 +306,19 @@ impl GpuMemoryProfiler {
         move |argument| self.profile_judged(Arc::clone(&name), || f(argument), error_in_words).0
     }
 
-    /// Profiles what happens until the guard is dropped. It stays on its thread.
+    /// Profiles the code until the guard is dropped. The guard stays on its thread.
     pub fn profile_context(&self, name: &str) -> ProfileContext<'_> {
         ProfileContext::begin(self, name.into())
     }
 
     // ---- monitoring ----
 
-    /// Takes a snapshot every `interval`, on a thread of its own, the first at once. On a pool, each has the exact highest values
-    /// since the one before, so that no peak between two snapshots is missed.
+    /// Takes a snapshot every `interval`, on a separate thread, the first immediately. On a pool, each has the exact peaks since the
+    /// previous one, so no peak between two snapshots is missed.
     ///
     /// # Errors
-    /// Where monitoring runs already (gpumemprof ignores a second start and its interval), the interval is shorter than a
-    /// microsecond, or the system gives no thread.
+    /// Monitoring is already running (gpumemprof ignores a second start and its interval), the interval is shorter than a microsecond, or
+    /// the system cannot start a thread.
     pub fn start_monitoring(&self, interval: Duration) -> Result<(), MonitorError> {
         let running = |monitor: &Option<Monitor>| {
             let running = monitor.as_ref().filter(|m| m.is_running())?;
@@ -333,7 +329,7 @@ impl GpuMemoryProfiler {
         }
         let shared = Arc::clone(&self.shared);
         let source = Arc::clone(&self.shared.source_reader.source);
-        // With nothing locked, because the source's own code runs.
+        // Without a lock, because the source's code runs.
         let started = Monitor::start(source, interval, move |sample| {
             if let Ok(sample) = sample {
                 let now = shared.source_reader.seen(sample.tick.now, MONITOR_HOLDS);
@@ -342,7 +338,7 @@ impl GpuMemoryProfiler {
             }
         })?;
         let mut monitor = lock(&self.monitor);
-        // Another thread may have started monitoring meanwhile.
+        // Another thread may have started monitoring in the meantime.
         match running(&monitor) {
             Some(error) => {
                 drop(monitor);
@@ -357,15 +353,15 @@ impl GpuMemoryProfiler {
         }
     }
 
-    /// Takes a last snapshot and ends monitoring. Does nothing where it does not run.
+    /// Takes a last snapshot and stops monitoring. Does nothing if it is not running.
     pub fn stop_monitoring(&self) {
         let monitor = lock(&self.monitor).take();
         drop(monitor);
     }
 
-    // ---- what is known ----
+    // ---- results ----
 
-    /// What is in use now, with the highest values since the baseline.
+    /// Returns the current memory use, with the peaks since the baseline.
     pub fn snapshot(&self) -> MemorySnapshot {
         let now = self.shared.source_reader.read();
         let peak = Arc::clone(&lock(&self.shared.state).peak);
@@ -373,33 +369,33 @@ impl GpuMemoryProfiler {
         self.shared.snapshot(Operation::Now, now_us(), &now, &peak.max(now))
     }
 
-    /// The results of calls, in the order in which they ended: a call that was made inside another precedes it.
+    /// Returns the results of calls in the order in which they ended: a nested call precedes the call around it.
     pub fn results(&self) -> Vec<ProfileResult> {
         lock(&self.shared.state).results.iter().cloned().collect()
     }
 
-    /// The result of the call that ended last.
+    /// Returns the result of the call that ended last.
     pub fn last_result(&self) -> Option<ProfileResult> {
         lock(&self.shared.state).results.back().cloned()
     }
 
-    /// The snapshots of monitoring, oldest first.
+    /// Returns the snapshots of monitoring, oldest first.
     pub fn snapshots(&self) -> Vec<MemorySnapshot> {
         lock(&self.shared.state).snapshots.iter().cloned().collect()
     }
 
-    /// The snapshot that later ones are compared with, taken when the profiler was made or its results were cleared last.
+    /// Returns the snapshot for comparisons, taken when the profiler was created or its results were last cleared.
     pub fn baseline(&self) -> MemorySnapshot {
         lock(&self.shared.state).baseline.clone()
     }
 
-    /// The lines whose blocks accumulate across calls of the same name. It is empty unless
-    /// [`find_leaks`](ProfilerOptions::find_leaks) is set.
+    /// Returns the lines whose blocks accumulate across calls of the same name. Empty unless [`find_leaks`](ProfilerOptions::find_leaks) is
+    /// set.
     pub fn leaks(&self) -> Vec<LeakSuspect> {
         self.leaks.as_ref().map(LeakDetector::suspects).unwrap_or_default()
     }
 
-    /// The summary of all calls (gpumemprof's `get_summary`).
+    /// Returns the summary of all calls (gpumemprof's `get_summary`).
     pub fn get_summary(&self) -> ProfileSummary {
         let now = self.shared.source_reader.read();
         let peak = Arc::clone(&lock(&self.shared.state).peak);
@@ -430,8 +426,8 @@ impl GpuMemoryProfiler {
         }
     }
 
-    /// Drops all results, snapshots, sums and what was counted of leaks, and takes a new baseline. Monitoring goes on, and calls that
-    /// are open are counted when they end.
+    /// Drops all results, snapshots, sums and leak counts, and takes a new baseline. Monitoring continues, and open calls are counted when
+    /// they end.
     pub fn clear_results(&self) {
         let peak = Arc::new(self.shared.source_reader.watch());
         let now = self.shared.source_reader.read();
@@ -447,7 +443,7 @@ impl GpuMemoryProfiler {
         state.baseline = baseline;
         let before = std::mem::replace(&mut state.peak, peak);
         drop(state);
-        // With nothing locked, because dropping it may run the source's own code.
+        // Without a lock, because dropping it may run the source's code.
         drop(before);
     }
 }
@@ -472,12 +468,12 @@ impl ProfilerShared {
         push_bounded(&mut lock(&self.state).snapshots, snapshot, self.options.max_snapshots);
     }
 
-    /// Counts a call that has begun, when the source had these counts.
+    /// Counts a started call, with the source's counts at its start.
     fn begin(&self, counts: Option<Counts>) {
         lock(&self.state).totals.begin(counts);
     }
 
-    /// Counts and keeps a call that has ended, when the source had these counts.
+    /// Counts and keeps an ended call, with the source's counts at its end.
     fn end(&self, result: ProfileResult, counts: Option<Counts>) {
         let mut state = lock(&self.state);
         state.totals.end(&result, counts);
@@ -485,7 +481,7 @@ impl ProfilerShared {
     }
 }
 
-/// Appends an item, and drops the oldest ones where there are more than `most`.
+/// Appends an item, and drops the oldest items beyond `most`.
 fn push_bounded<T>(items: &mut VecDeque<T>, item: T, most: usize) {
     items.push_back(item);
     while items.len() > most {
@@ -497,12 +493,12 @@ fn baseline(source_reader: &SourceReader, now: &Reading) -> MemorySnapshot {
     MemorySnapshot::new(Operation::Baseline, source_reader.source.info().device_id, now_us(), now, now)
 }
 
-/// The message of a returned error.
+/// Returns the message of a returned error.
 fn error_in_words<T, E: Display>(returned: &Result<T, E>) -> Option<String> {
     returned.as_ref().err().map(E::to_string)
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -16,8 +16,8 @@ use super::{
 use crate::snapshot::{MemorySnapshot, Operation};
 use crate::source::{DeviceSpec, PoolSource, SelectError};
 
-/// A [`GpuMemoryProfiler`] of one device of a pool. It derefs to one and has the same methods; but a pool knows all of its
-/// numbers, so that the results give them without an `Option`: see [`OfPool`].
+/// A [`GpuMemoryProfiler`] of one device of a pool. It derefs to one and has the same methods. A pool knows all of its numbers, so its
+/// results return them without an `Option`: see [`OfPool`].
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -42,18 +42,17 @@ pub struct PoolProfiler {
     profiler: Arc<GpuMemoryProfiler>,
 }
 
-/// A result, snapshot or summary of a [`PoolProfiler`]. It has a method for each field of `T`. In `T` a number is an `Option`,
-/// because other sources may not know it; a pool knows all of them, and the methods return plain numbers.
-/// [`as_inner`](Self::as_inner) is the `T` itself.
+/// A result, snapshot or summary of a [`PoolProfiler`], with a method for each field of `T`. In `T` a number is an `Option`, because other
+/// sources may not know it. A pool knows all numbers, so the methods return plain numbers. [`as_inner`](Self::as_inner) returns the `T`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct OfPool<T>(T);
 
 impl PoolProfiler {
-    /// Profiles the device of `pool` that `device` names: its number, `"cuda:0"`, or [`DeviceSpec::Current`].
+    /// Profiles one device of `pool`: its id, `"cuda:0"`, or [`DeviceSpec::Current`].
     ///
     /// # Errors
-    /// Where the pool has no such device.
+    /// The pool has no such device.
     pub fn new<D>(pool: &MemoryPool, device: D) -> Result<Self, ProfilerError>
     where
         D: TryInto<DeviceSpec, Error: Into<SelectError>>,
@@ -61,10 +60,10 @@ impl PoolProfiler {
         Self::with_options(pool, device, ProfilerOptions::default())
     }
 
-    /// As [`new`](Self::new), with options.
+    /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// Where the pool has no such device, or a bound is 0.
+    /// The pool has no such device, or a limit is 0.
     pub fn with_options<D>(
         pool: &MemoryPool,
         device: D,
@@ -77,16 +76,16 @@ impl PoolProfiler {
         Ok(Self { profiler: Arc::new(GpuMemoryProfiler::with_options(source, options)?) })
     }
 
-    /// As [`GpuMemoryProfiler::profile_function`].
+    /// See [`GpuMemoryProfiler::profile_function`].
     pub fn profile_function<R>(&self, name: &str, f: impl FnOnce() -> R) -> (R, OfPool<ProfileResult>) {
         let (value, result) = self.profiler.profile_function(name, f);
         (value, OfPool(result))
     }
 
-    /// As [`GpuMemoryProfiler::try_profile_function`].
+    /// See [`GpuMemoryProfiler::try_profile_function`].
     ///
     /// # Errors
-    /// Those of `f`.
+    /// The error of `f`.
     pub fn try_profile_function<T, E: Display>(
         &self,
         name: &str,
@@ -95,7 +94,7 @@ impl PoolProfiler {
         self.profiler.try_profile_function(name, f).map(|(value, result)| (value, OfPool(result)))
     }
 
-    /// As [`GpuMemoryProfiler::profile_future`].
+    /// See [`GpuMemoryProfiler::profile_future`].
     pub async fn profile_future<F: Future>(
         &self,
         name: &str,
@@ -105,10 +104,10 @@ impl PoolProfiler {
         (value, OfPool(result))
     }
 
-    /// As [`GpuMemoryProfiler::try_profile_future`].
+    /// See [`GpuMemoryProfiler::try_profile_future`].
     ///
     /// # Errors
-    /// Those of the future.
+    /// The error of the future.
     pub async fn try_profile_future<T, E: Display>(
         &self,
         name: &str,
@@ -118,37 +117,37 @@ impl PoolProfiler {
         Ok((value, OfPool(result)))
     }
 
-    /// As [`GpuMemoryProfiler::profile_context`].
+    /// See [`GpuMemoryProfiler::profile_context`].
     pub fn profile_context(&self, name: &str) -> OfPool<ProfileContext<'_>> {
         OfPool(self.profiler.profile_context(name))
     }
 
-    /// As [`GpuMemoryProfiler::results`].
+    /// See [`GpuMemoryProfiler::results`].
     pub fn results(&self) -> Vec<OfPool<ProfileResult>> {
         self.profiler.results().into_iter().map(OfPool).collect()
     }
 
-    /// As [`GpuMemoryProfiler::last_result`].
+    /// See [`GpuMemoryProfiler::last_result`].
     pub fn last_result(&self) -> Option<OfPool<ProfileResult>> {
         self.profiler.last_result().map(OfPool)
     }
 
-    /// As [`GpuMemoryProfiler::snapshot`].
+    /// See [`GpuMemoryProfiler::snapshot`].
     pub fn snapshot(&self) -> OfPool<MemorySnapshot> {
         OfPool(self.profiler.snapshot())
     }
 
-    /// As [`GpuMemoryProfiler::snapshots`].
+    /// See [`GpuMemoryProfiler::snapshots`].
     pub fn snapshots(&self) -> Vec<OfPool<MemorySnapshot>> {
         self.profiler.snapshots().into_iter().map(OfPool).collect()
     }
 
-    /// As [`GpuMemoryProfiler::baseline`].
+    /// See [`GpuMemoryProfiler::baseline`].
     pub fn baseline(&self) -> OfPool<MemorySnapshot> {
         OfPool(self.profiler.baseline())
     }
 
-    /// As [`GpuMemoryProfiler::get_summary`].
+    /// See [`GpuMemoryProfiler::get_summary`].
     pub fn get_summary(&self) -> OfPool<ProfileSummary> {
         OfPool(self.profiler.get_summary())
     }
@@ -169,12 +168,12 @@ impl From<PoolProfiler> for Arc<GpuMemoryProfiler> {
 }
 
 impl<T> OfPool<T> {
-    /// The `T` whose numbers are options.
+    /// Returns the `T` with optional numbers.
     pub fn as_inner(&self) -> &T {
         &self.0
     }
 
-    /// The `T` whose numbers are options.
+    /// Returns the `T` with optional numbers.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -186,284 +185,283 @@ impl<T: Display> Display for OfPool<T> {
     }
 }
 
-/// A number of a pool. It is always known, because [`PoolSource`] reads its numbers from the pool's own counters: it
-/// never fails, and leaves none of those that [`OfPool`] gives out. The type is shared with sources that may not know it,
-/// and so it is checked here, in one place.
+/// Unwraps a number of a pool. It is always present: [`PoolSource`] reads the pool's counters, never fails, and fills every number that
+/// [`OfPool`] returns. The type is shared with sources that may not know it, so this is the only place that checks it.
 fn known<N>(number: Option<N>) -> N {
     let Some(number) = number else { unreachable!("a pool knows all of its numbers") };
     number
 }
 
 impl OfPool<ProfileContext<'_>> {
-    /// As [`ProfileContext::finish`].
+    /// See [`ProfileContext::finish`].
     pub fn finish(self) -> OfPool<ProfileResult> {
         OfPool(self.0.finish())
     }
 
-    /// As [`ProfileContext::fail`].
+    /// See [`ProfileContext::fail`].
     pub fn fail(self, error: impl Display) -> OfPool<ProfileResult> {
         OfPool(self.0.fail(error))
     }
 }
 
 impl OfPool<ProfileResult> {
-    /// The name of the function or block.
+    /// Returns the name of the function or code block.
     pub fn function_name(&self) -> &str {
         &self.0.function_name
     }
 
-    /// How long the call took.
+    /// Returns the duration of the call.
     pub fn execution_time(&self) -> Duration {
         self.0.execution_time
     }
 
-    /// How the call ended.
+    /// Returns how the call ended.
     pub fn outcome(&self) -> &Outcome {
         &self.0.outcome
     }
 
-    /// The message of the call's error or panic, where there was one.
+    /// Returns the message of the call's error or panic, if any.
     pub fn error(&self) -> Option<&str> {
         self.0.error()
     }
 
-    /// How many calls of the same profiler on the same thread it was inside of; 0 is outermost.
+    /// Returns the number of calls of the same profiler around it on the same thread; 0 is outermost.
     pub fn depth(&self) -> usize {
         self.0.depth
     }
 
-    /// The number of blocks that were allocated while the call ran; `None` where allocations are not tracked.
+    /// Returns the number of blocks allocated during the call; `None` if allocations are not tracked.
     pub fn allocations_created(&self) -> Option<u64> {
         self.0.allocations_created
     }
 
-    /// The number of blocks that were freed while the call ran; `None` where allocations are not tracked.
+    /// Returns the number of blocks freed during the call; `None` if allocations are not tracked.
     pub fn allocations_freed(&self) -> Option<u64> {
         self.0.allocations_freed
     }
 
-    /// What the call's own thread did; `None` where allocations are not tracked.
+    /// Returns the thread use of the call; `None` if allocations are not tracked.
     pub fn thread(&self) -> Option<ThreadUse> {
         self.0.thread
     }
 
-    /// What was in use when the call began.
+    /// Returns the memory use at the start of the call.
     pub fn memory_before(&self) -> OfPool<&MemorySnapshot> {
         OfPool(&self.0.memory_before)
     }
 
-    /// What was in use when the call had ended.
+    /// Returns the memory use at the end of the call.
     pub fn memory_after(&self) -> OfPool<&MemorySnapshot> {
         OfPool(&self.0.memory_after)
     }
 
-    /// The highest values while the call ran, each at its own moment.
+    /// Returns the peaks during the call, each at its own moment.
     pub fn memory_peak(&self) -> OfPool<&MemorySnapshot> {
         OfPool(&self.0.memory_peak)
     }
 
-    /// Bytes that were allocated on the device while the call ran, freed or not.
+    /// Returns the bytes allocated on the device during the call, freed or not.
     pub fn memory_allocated(&self) -> u64 {
         known(self.0.memory_allocated)
     }
 
-    /// Bytes that were freed on the device while the call ran.
+    /// Returns the bytes freed on the device during the call.
     pub fn memory_freed(&self) -> u64 {
         known(self.0.memory_freed)
     }
 
-    /// Allocated bytes after the call, minus those before.
+    /// Returns the allocated bytes after the call, minus those before.
     pub fn memory_diff(&self) -> i64 {
         known(self.0.memory_diff())
     }
 
-    /// The highest allocated bytes while the call ran, with what was live before.
+    /// Returns the peak of allocated bytes during the call, including bytes that were live before.
     pub fn peak_memory_usage(&self) -> u64 {
         known(self.0.peak_memory_usage())
     }
 
-    /// How many bytes that peak is above what was allocated when the call began.
+    /// Returns the bytes by which that peak exceeds the allocated bytes at the start of the call.
     pub fn peak_above_start(&self) -> u64 {
         known(self.0.peak_above_start())
     }
 }
 
 impl<S: Borrow<MemorySnapshot>> OfPool<S> {
-    /// When it was taken, in microseconds since the Unix epoch.
+    /// Returns the time of the snapshot, in microseconds since the Unix epoch.
     pub fn timestamp_us(&self) -> i64 {
         self.0.borrow().timestamp_us
     }
 
-    /// Why it was taken.
+    /// Returns the reason for the snapshot.
     pub fn operation(&self) -> &Operation {
         &self.0.borrow().operation
     }
 
-    /// The number of the pool's device.
+    /// Returns the id of the pool's device.
     pub fn device_id(&self) -> i32 {
         known(self.0.borrow().device_id)
     }
 
-    /// The resident memory of this process on the host, as [`MemorySnapshot::cpu_memory`]; `None` where it is not tracked.
+    /// Returns the resident host memory of this process, as [`MemorySnapshot::cpu_memory`]; `None` if it is not tracked.
     pub fn cpu_memory(&self) -> Option<u64> {
         self.0.borrow().cpu_memory
     }
 
-    /// The stack, as [`MemorySnapshot::stack_trace`].
+    /// Returns the stack, as [`MemorySnapshot::stack_trace`].
     pub fn stack_trace(&self) -> Option<&[SourceFrame]> {
         self.0.borrow().stack_trace.as_deref()
     }
 
-    /// Bytes of blocks handed out.
+    /// Returns the bytes of allocated blocks.
     pub fn allocated_memory(&self) -> u64 {
         known(self.0.borrow().allocated_memory)
     }
 
-    /// Bytes taken from the device.
+    /// Returns the bytes allocated from the device.
     pub fn reserved_memory(&self) -> u64 {
         known(self.0.borrow().reserved_memory)
     }
 
-    /// Bytes allocated, and freed but still waiting for another stream.
+    /// Returns the allocated bytes, plus bytes that were freed but still wait for another stream.
     pub fn active_memory(&self) -> u64 {
         known(self.0.borrow().active_memory)
     }
 
-    /// Bytes cached: reserved and not active. In the snapshot of a peak, at the moment at which most was allocated.
+    /// Returns the cached bytes: reserved but not active. In the snapshot of a peak, at the moment of peak allocated bytes.
     pub fn inactive_memory(&self) -> u64 {
         known(self.0.borrow().inactive_memory)
     }
 
-    /// Bytes callers asked for.
+    /// Returns the bytes that callers requested.
     pub fn requested_memory(&self) -> u64 {
         known(self.0.borrow().requested_memory)
     }
 
-    /// Bytes in use on the device by anyone.
+    /// Returns the bytes used on the device by all processes.
     pub fn device_used_memory(&self) -> u64 {
         known(self.0.borrow().device_used_memory)
     }
 
-    /// The most bytes allocated, as [`MemorySnapshot::max_memory_allocated`].
+    /// Returns the peak of allocated bytes, as [`MemorySnapshot::max_memory_allocated`].
     pub fn max_memory_allocated(&self) -> u64 {
         known(self.0.borrow().max_memory_allocated)
     }
 
-    /// The most bytes reserved, as [`MemorySnapshot::max_memory_reserved`].
+    /// Returns the peak of reserved bytes, as [`MemorySnapshot::max_memory_reserved`].
     pub fn max_memory_reserved(&self) -> u64 {
         known(self.0.borrow().max_memory_reserved)
     }
 }
 
 impl OfPool<ProfileSummary> {
-    /// The device, as `cuda:0`.
+    /// Returns the device, such as `cuda:0`.
     pub fn device(&self) -> &str {
         &self.0.device
     }
 
-    /// The number of names that were profiled.
+    /// Returns the number of profiled names.
     pub fn total_functions_profiled(&self) -> usize {
         self.0.total_functions_profiled
     }
 
-    /// The number of calls that ended, with those inside others.
+    /// Returns the number of ended calls, including nested calls.
     pub fn total_function_calls(&self) -> u64 {
         self.0.total_function_calls
     }
 
-    /// Seconds spent in outermost calls that ended, summed over all threads.
+    /// Returns the seconds spent in ended outermost calls, summed over all threads.
     pub fn total_execution_time(&self) -> f64 {
         self.0.total_execution_time
     }
 
-    /// Whether monitoring runs.
+    /// Whether monitoring is running.
     pub fn monitoring_active(&self) -> bool {
         self.0.monitoring_active
     }
 
-    /// How many snapshots of monitoring are kept.
+    /// Returns the number of kept monitoring snapshots.
     pub fn snapshots_collected(&self) -> usize {
         self.0.snapshots_collected
     }
 
-    /// The summary of all calls of one name; `None` where there was none.
+    /// Returns the summary of all calls of one name; `None` if there was none.
     pub fn function(&self, name: &str) -> Option<OfPool<&FunctionSummary>> {
         self.0.function_summaries.get(name).map(OfPool)
     }
 
-    /// The names of all functions, sorted, each with the summary of its calls.
+    /// Returns the names of all functions, sorted, each with the summary of its calls.
     pub fn functions(&self) -> impl Iterator<Item = (&str, OfPool<&FunctionSummary>)> {
         self.0.function_summaries.iter().map(|(name, summary)| (&**name, OfPool(summary)))
     }
 
-    /// Bytes allocated on the device while any call was open.
+    /// Returns the bytes allocated on the device while any call was open.
     pub fn total_memory_allocated(&self) -> u64 {
         known(self.0.total_memory_allocated)
     }
 
-    /// Bytes freed on the device while any call was open.
+    /// Returns the bytes freed on the device while any call was open.
     pub fn total_memory_freed(&self) -> u64 {
         known(self.0.total_memory_freed)
     }
 
-    /// Bytes allocated minus bytes freed while any call was open.
+    /// Returns the bytes allocated minus the bytes freed while any call was open.
     pub fn net_memory_change(&self) -> i64 {
         known(self.0.net_memory_change)
     }
 
-    /// The highest allocated bytes since the baseline, inside calls or between them.
+    /// Returns the peak of allocated bytes since the baseline, inside or outside calls.
     pub fn peak_memory_usage(&self) -> u64 {
         known(self.0.peak_memory_usage)
     }
 
-    /// Bytes allocated now.
+    /// Returns the currently allocated bytes.
     pub fn current_memory_usage(&self) -> u64 {
         known(self.0.current_memory_usage)
     }
 
-    /// Bytes allocated at the baseline.
+    /// Returns the bytes allocated at the baseline.
     pub fn baseline_memory_usage(&self) -> u64 {
         known(self.0.baseline_memory_usage)
     }
 
-    /// Bytes allocated now, minus those at the baseline.
+    /// Returns the currently allocated bytes, minus those at the baseline.
     pub fn memory_change_from_baseline(&self) -> i64 {
         known(self.0.memory_change_from_baseline)
     }
 }
 
 impl OfPool<&FunctionSummary> {
-    /// The number of calls that ended.
+    /// Returns the number of ended calls.
     pub fn call_count(&self) -> u64 {
         self.0.call_count
     }
 
-    /// The number of calls that returned an error or panicked.
+    /// Returns the number of calls that returned an error or panicked.
     pub fn failed_calls(&self) -> u64 {
         self.0.failed_calls
     }
 
-    /// Seconds spent in all calls.
+    /// Returns the seconds spent in all calls.
     pub fn total_time(&self) -> f64 {
         self.0.total_time
     }
 
-    /// Seconds spent in a call, on average.
+    /// Returns the average seconds per call.
     pub fn avg_time(&self) -> f64 {
         self.0.avg_time
     }
 
-    /// Bytes allocated on the device during its calls.
+    /// Returns the bytes allocated on the device during its calls.
     pub fn total_memory_allocated(&self) -> u64 {
         known(self.0.total_memory_allocated)
     }
 
-    /// Bytes allocated during one of them, on average.
+    /// Returns the average bytes allocated on the device per call.
     pub fn avg_memory_allocated(&self) -> f64 {
         known(self.0.avg_memory_allocated)
     }
 
-    /// The highest peak of one of its calls, in bytes.
+    /// Returns the highest peak of its calls, in bytes.
     pub fn peak_memory(&self) -> u64 {
         known(self.0.peak_memory)
     }

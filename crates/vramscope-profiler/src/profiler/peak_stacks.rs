@@ -9,18 +9,18 @@ use super::source_reader::Peak;
 use crate::source::{AllocationObserver, BlockEvent};
 use vramscope_basics::lock;
 
-/// Observes every allocation, and captures the stack of each one that raises the peak of an open call. For any other
-/// allocation it only reads one number for each open call.
+/// Observes every allocation, and captures the stack of those that raise the peak of an open call. For other allocations it only reads one
+/// number per open call.
 pub(super) struct PeakStacks {
     recorder: Arc<StackRecorder>,
     open: RwLock<Vec<Weak<PeakStack>>>,
 }
 
-/// The stack at which one call's peak was reached.
+/// The stack that reached the peak of one call.
 pub(super) struct PeakStack {
-    /// The id of the block whose allocation reached the peak; the source changes it as the peak rises.
+    /// The id of the block whose allocation reached the peak; the source updates it as the peak rises.
     highest: Arc<AtomicU64>,
-    /// The last stack that was captured, and the id of the block whose allocation it is.
+    /// The last captured stack, and the id of its block.
     captured: Mutex<Option<(u64, CapturedStack)>>,
 }
 
@@ -29,7 +29,7 @@ impl PeakStacks {
         Arc::new(Self { recorder, open: RwLock::default() })
     }
 
-    /// Captures stacks for a peak from here on; `None` where the source does not know which block reaches it.
+    /// Captures stacks for a peak from now on; `None` if the source does not know which block reaches it.
     pub(super) fn watch(&self, peak: &Peak) -> Option<Arc<PeakStack>> {
         let stack = Arc::new(PeakStack { highest: peak.highest_block()?, captured: Mutex::default() });
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
@@ -49,7 +49,7 @@ impl AllocationObserver for PeakStacks {
             }
             here = here.or_else(|| self.recorder.capture());
             let mut captured = lock(&stack.captured);
-            // Another thread may have raised the peak meanwhile, and captured its stack first.
+            // Another thread may have raised the peak in the meantime, and captured its stack first.
             if stack.highest.load(Ordering::Relaxed) == block.id {
                 *captured = here.map(|stack| (block.id, stack));
             }
@@ -60,8 +60,8 @@ impl AllocationObserver for PeakStacks {
 }
 
 impl PeakStack {
-    /// The stack of the allocation that reached the peak. `None` where nothing rose above what was allocated at the beginning, or
-    /// where that allocation was not seen.
+    /// Returns the stack of the allocation that reached the peak. `None` if allocated bytes never exceeded their value at the start, or if
+    /// that allocation was not observed.
     pub(super) fn stack(&self) -> Option<CapturedStack> {
         let highest = self.highest.load(Ordering::Relaxed);
         lock(&self.captured).filter(|&(block, _)| block == highest).map(|(_, stack)| stack)

@@ -6,39 +6,38 @@ use std::time::Duration;
 use super::threads::ThreadUse;
 use crate::snapshot::MemorySnapshot;
 
-/// What one call of a function, or one block, did to memory: gpumemprof's `ProfileResult`. Memory is in bytes. A number that the
+/// The memory use of one call of a function, or of one code block: gpumemprof's `ProfileResult`. Memory is in bytes. A number that the
 /// source does not know is `None`.
 ///
-/// Serde writes and reads it in the form of gpumemprof's `to_dict()`, with `allocations_created` and `allocations_freed` under
-/// the keys `tensors_created` and `tensors_deleted`. It has these keys in addition: `peak_is_exact`, `thread`, `depth`, `outcome`
-/// and `error`.
+/// Serde reads and writes it in the format of gpumemprof's `to_dict()`, with `allocations_created` and `allocations_freed` under the keys
+/// `tensors_created` and `tensors_deleted`. The keys `peak_is_exact`, `thread`, `depth`, `outcome` and `error` are additional.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProfileResult {
-    /// The name of the function or block.
+    /// The name of the function or code block.
     pub function_name: Arc<str>,
-    /// How long the call took.
+    /// The duration of the call.
     pub execution_time: Duration,
-    /// What was in use when the call began.
+    /// The memory use at the start of the call.
     pub memory_before: MemorySnapshot,
-    /// What was in use when the call had ended, with what it returned.
+    /// The memory use at the end of the call, including its return value.
     pub memory_after: MemorySnapshot,
-    /// The highest values while the call ran, each at its own moment, with what was in use before.
+    /// The peaks during the call, each at its own moment, including memory that was in use before.
     pub memory_peak: MemorySnapshot,
-    /// Whether the peaks of what a pool counts are exact. Otherwise they are the highest of the readings that were taken, and the
-    /// true peaks are at least as high. The peak of host memory is always the highest reading.
+    /// Whether the peaks of the pool's numbers are exact. Otherwise they are the highest readings, and the true peaks are at least as high.
+    /// The peak of host memory is always the highest reading.
     pub peak_is_exact: bool,
-    /// Bytes that were allocated on the device while the call ran, freed or not.
+    /// Bytes allocated on the device during the call, freed or not.
     pub memory_allocated: Option<u64>,
-    /// Bytes that were freed on the device while the call ran.
+    /// Bytes freed on the device during the call.
     pub memory_freed: Option<u64>,
-    /// The number of blocks that were allocated on the device while the call ran, where allocations are tracked (gpumemprof's
-    /// `tensors_created`, which asks the garbage collector).
+    /// Number of blocks allocated on the device during the call, if allocations are tracked (gpumemprof's `tensors_created`, which asks the
+    /// garbage collector).
     pub allocations_created: Option<u64>,
-    /// The number of blocks that were freed meanwhile (gpumemprof's `tensors_deleted`).
+    /// Number of blocks freed on the device during the call (gpumemprof's `tensors_deleted`).
     pub allocations_freed: Option<u64>,
-    /// What the call's own thread did, where allocations are tracked.
+    /// The thread use of the call, if allocations are tracked.
     pub thread: Option<ThreadUse>,
-    /// How many calls of the same profiler on the same thread it was inside of; 0 is outermost.
+    /// Number of calls of the same profiler around it on the same thread; 0 is outermost.
     pub depth: usize,
     /// How the call ended.
     pub outcome: Outcome,
@@ -56,23 +55,23 @@ pub enum Outcome {
 }
 
 impl ProfileResult {
-    /// Allocated bytes after the call, minus those before.
+    /// Returns the allocated bytes after the call, minus those before.
     pub fn memory_diff(&self) -> Option<i64> {
         let (after, before) = (self.memory_after.allocated_memory?, self.memory_before.allocated_memory?);
         Some(after.cast_signed().wrapping_sub(before.cast_signed()))
     }
 
-    /// The highest allocated bytes while the call ran, with what was live before.
+    /// Returns the peak of allocated bytes during the call, including bytes that were live before.
     pub fn peak_memory_usage(&self) -> Option<u64> {
         self.memory_peak.allocated_memory
     }
 
-    /// How many bytes that peak is above what was allocated when the call began.
+    /// Returns the bytes by which that peak exceeds the allocated bytes at the start of the call.
     pub fn peak_above_start(&self) -> Option<u64> {
         Some(self.peak_memory_usage()?.saturating_sub(self.memory_before.allocated_memory?))
     }
 
-    /// The message of the call's error or panic, where there was one.
+    /// Returns the message of the call's error or panic, if any.
     pub fn error(&self) -> Option<&str> {
         match &self.outcome {
             Outcome::Returned => None,

@@ -1,4 +1,4 @@
-//! A profiled call, from its beginning to its end.
+//! A profiled call, from its start to its end.
 
 use std::fmt::Display;
 use std::marker::PhantomData;
@@ -15,11 +15,10 @@ use crate::leaks::LeakCall;
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{Counts, Reading};
 
-/// Profiles what happens until it is dropped or [finished](Self::finish) (gpumemprof's `ProfileContext`). Where a panic
-/// passes through, the result says so. One that is leaked (`mem::forget`) stays open, and later calls on its thread count
-/// as called inside it.
+/// Profiles the code until it is dropped or [finished](Self::finish) (gpumemprof's `ProfileContext`). The result records a panic that
+/// passes through. A leaked context (`mem::forget`) stays open, and later calls on its thread count as nested in it.
 ///
-/// In a process that is forked while it is open, dropping it does nothing, and records nothing.
+/// In a process that was forked while it is open, dropping it does nothing, and records nothing.
 #[must_use = "the block ends when the guard is dropped"]
 pub struct ProfileContext<'p> {
     profiler: &'p GpuMemoryProfiler,
@@ -30,17 +29,17 @@ pub struct ProfileContext<'p> {
     not_send: PhantomData<*const ()>,
 }
 
-/// A call from its beginning until it is [ended](Self::end). `L` is the same call as the leak detector sees it.
+/// A call from its start until it is [ended](Self::end). `L` is the leak detector's view of the call.
 pub(super) struct Call<L> {
     name: Arc<str>,
     pub(super) key: u64,
     pub(super) depth: usize,
     before: MemorySnapshot,
-    /// The source's counts when it began.
+    /// The source's counts at the start.
     counts: Option<Counts>,
     peak: Peak,
     peak_stack: Option<Arc<PeakStack>>,
-    /// `None` where leaks are not looked for, and once the call has ended.
+    /// `None` without leak detection, and after the call has ended.
     pub(super) leaks: Option<L>,
     start: Instant,
     has_ended: bool,
@@ -50,20 +49,19 @@ impl<'p> ProfileContext<'p> {
     pub(super) fn begin(profiler: &'p GpuMemoryProfiler, name: Arc<str>) -> Self {
         let leaks = profiler.leaks.as_ref().map(|leaks| leaks.call(&name));
         let mut call = Call::begin(profiler, name, leaks);
-        // Last, so that the profiler's own work does not count.
+        // Last, so that the profiler's work does not count.
         call.depth = threads::open(profiler.shared.id, call.key);
         call.start = Instant::now();
         let panicking = std::thread::panicking();
         Self { profiler, call, panicking, not_send: PhantomData }
     }
 
-    /// Ends the block, and returns its result.
+    /// Ends the code block, and returns its result.
     pub fn finish(self) -> ProfileResult {
         self.end(Outcome::Returned)
     }
 
-    /// Ends the block with an error. (A block that is left by `?` is dropped, does not see the error, and counts as
-    /// returned.)
+    /// Ends the code block with an error. (If `?` leaves the block, the context is dropped without the error, and counts as returned.)
     pub fn fail(self, error: impl Display) -> ProfileResult {
         self.end(Outcome::Failed(error.to_string()))
     }
@@ -89,7 +87,7 @@ impl Drop for ProfileContext<'_> {
 }
 
 impl<L> Call<L> {
-    /// Begins a call that is open on no thread yet.
+    /// Starts a call that is not open on a thread yet.
     pub(super) fn begin(profiler: &GpuMemoryProfiler, name: Arc<str>, leaks: Option<L>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let shared = &profiler.shared;
@@ -118,8 +116,8 @@ impl<L> Call<L> {
         self.has_ended
     }
 
-    /// As [`end`](Self::end), but takes no lock in a process that was forked while the call was open: another thread of the
-    /// parent may have held it at the fork. The call is then only closed on its thread.
+    /// Like [`end`](Self::end), but takes no lock in a process that was forked during the call, because another thread of the parent may
+    /// have held it. There, it only closes the call on its thread.
     pub(super) fn end_in_own_process(
         &mut self,
         profiler: &GpuMemoryProfiler,
@@ -133,7 +131,7 @@ impl<L> Call<L> {
         }
     }
 
-    /// Ends the call and makes its result. `close` closes it on its thread, and returns what that thread did meanwhile.
+    /// Ends the call and builds its result. `close` closes it on its thread, and returns the thread use.
     pub(super) fn end(
         &mut self,
         profiler: &GpuMemoryProfiler,
@@ -145,7 +143,7 @@ impl<L> Call<L> {
         let used = close(self.key);
         let shared = &profiler.shared;
         let now = shared.source_reader.read();
-        // Where the source knows no peak, the readings before and after the call count too.
+        // If the source has no peaks, the readings before and after the call count too.
         let peak = self.peak.so_far().max(Reading { cpu: self.before.cpu_memory.max(now.cpu), ..now });
         drop(self.leaks.take());
         let time_us = now_us();

@@ -1,4 +1,4 @@
-//! Reads a source for a profiler, and keeps peaks where the source has none.
+//! Reads a source for a profiler, and computes peaks if the source has none.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use crate::source::{MemorySource, ProcessMemory, Reading, Watch};
 use vramscope_allocator::symbol_table_bytes;
 use vramscope_basics::lock;
 
-/// A profiler's source, the host memory of this process, and the peaks that are kept where the source has none.
+/// A profiler's source, the host memory of this process, and the peaks computed from readings if the source has none.
 pub(super) struct SourceReader {
     pub(super) source: Arc<dyn MemorySource>,
     cpu: Option<CpuMemory>,
@@ -20,20 +20,20 @@ pub(super) struct SourceReader {
 
 impl SourceReader {
     pub(super) fn new(source: Arc<dyn MemorySource>, track_cpu_memory: bool) -> Self {
-        // The host memory of this process is not added to the numbers of another one.
+        // This process' host memory does not belong to the numbers of another process.
         let wanted = track_cpu_memory && source.is_of_this_process();
         let cpu = if wanted { CpuMemory::new().ok() } else { None };
         Self { source, cpu, sampled: Mutex::default() }
     }
 
-    /// What is in use now. Where the source fails or panics, all numbers are unknown: a call must be able to end even while a
-    /// panic passes through it.
+    /// Returns the current memory use. If the source fails or panics, all numbers are unknown: a call must be able to end even during a
+    /// panic.
     pub(super) fn read(&self) -> Reading {
         let read = catch_unwind(AssertUnwindSafe(|| self.source.read()));
         read.ok().and_then(Result::ok).map_or_else(Reading::default, |now| self.seen(now, HOLDS))
     }
 
-    /// Adds host memory that was read at most `holds` ago to a reading, and raises the open peaks to it.
+    /// Adds host memory that was read at most `holds` ago to a reading, and updates the open peaks.
     pub(super) fn seen(&self, mut now: Reading, holds: Duration) -> Reading {
         now.cpu = now.cpu.or_else(|| self.cpu.as_ref()?.resident(holds));
         for peak in lock(&self.sampled).iter().filter_map(Weak::upgrade) {
@@ -43,8 +43,7 @@ impl SourceReader {
         now
     }
 
-    /// Watches the highest values from here on: those of the source, or else the highest of all readings meanwhile, whoever takes
-    /// them.
+    /// Measures peaks from now on: those of the source, or else the highest of all readings, whoever takes them.
     pub(super) fn watch(&self) -> Peak {
         match self.source.watch() {
             Some(watch) => Peak::Exact(watch),
@@ -59,14 +58,14 @@ impl SourceReader {
     }
 }
 
-/// The highest values since it was made.
+/// The peaks since its creation.
 pub(super) enum Peak {
     Exact(Box<dyn Watch>),
     Sampled(Arc<Mutex<Reading>>),
 }
 
 impl Peak {
-    /// The highest values so far.
+    /// Returns the peaks so far.
     pub(super) fn so_far(&self) -> Reading {
         match self {
             Self::Exact(watch) => catch_unwind(AssertUnwindSafe(|| watch.peaks())).unwrap_or_default(),
@@ -74,7 +73,7 @@ impl Peak {
         }
     }
 
-    /// What was in use when most was allocated, where that is known.
+    /// Returns the state at the moment of peak allocated bytes, if known.
     pub(super) fn at_peak(&self) -> Option<Reading> {
         match self {
             Self::Exact(watch) => catch_unwind(AssertUnwindSafe(|| watch.at_peak())).unwrap_or_default(),
@@ -82,7 +81,7 @@ impl Peak {
         }
     }
 
-    /// The id of the block whose allocation reached the peak; it changes as the peak rises. `None` where it is not known.
+    /// Returns the id of the block whose allocation reached the peak; it changes as the peak rises. `None` if unknown.
     pub(super) fn highest_block(&self) -> Option<Arc<AtomicU64>> {
         match self {
             Self::Exact(watch) => {
@@ -97,24 +96,24 @@ impl Peak {
     }
 }
 
-/// The resident memory of this process, without what looking up symbols takes. Reading it takes about a microsecond, as long as everything else in a profiled call;
-/// so the last answer is used again for a while.
+/// The resident memory of this process, without the memory for symbols. Reading it takes about a microsecond, as long as the rest of a
+/// profiled call, so the last value is reused for a while.
 struct CpuMemory {
     process: ProcessMemory,
     start: Instant,
-    /// When it was read last, in nanoseconds since `start`.
+    /// The time of the last reading, in nanoseconds since `start`.
     asked: AtomicU64,
-    /// What was read then, in bytes.
+    /// The last reading, in bytes.
     resident: AtomicU64,
 }
 
-/// How long an answer is used again for calls.
+/// How long a reading is reused for calls.
 const HOLDS: Duration = Duration::from_micros(100);
 
-/// How long an answer is used again for monitoring, where reading it anew would take longer than the rest of a sample.
+/// How long a reading is reused for monitoring. A new reading takes longer than the rest of a sample.
 pub(super) const MONITOR_HOLDS: Duration = Duration::from_millis(100);
 
-/// The program would not have this memory without the profiler.
+/// Subtracts memory that the program would not use without the profiler.
 fn without_symbols(resident: u64) -> u64 {
     resident.saturating_sub(symbol_table_bytes())
 }

@@ -1,4 +1,4 @@
-//! The summary of all calls, added up as they end.
+//! The summary of all calls, updated as they end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 use super::result::ProfileResult;
 use crate::source::Counts;
 
-/// The summary of all calls, with the keys of gpumemprof's `get_summary()`. Memory is in bytes and time in seconds. A number that
-/// the source does not know is `None`.
+/// The summary of all calls, with the keys of gpumemprof's `get_summary()`. Memory is in bytes and time in seconds. A number that the
+/// source does not know is `None`.
 ///
-/// # What differs from gpumemprof
-/// - Totals count what happened while any call was open, so that nothing counts twice, however calls nest and on how many threads
-///   they run. The row of a function adds up its calls, each with all that happened on the device meanwhile.
-/// - Where nothing was profiled the numbers are 0, and what monitoring counted is still there; gpumemprof returns only a message.
+/// # Differences from gpumemprof
+/// - Totals count while any call is open, so nested and concurrent calls do not count twice. A function's row adds up its calls, each with
+///   everything that happened on the device during the call.
+/// - If nothing was profiled, the numbers are 0 and monitoring's counts are still present; gpumemprof returns only a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSummary {
-    /// The device, as `cuda:0`.
+    /// The device, such as `cuda:0`.
     pub device: String,
-    /// The number of names that were profiled.
+    /// Number of profiled names.
     pub total_functions_profiled: usize,
-    /// The number of calls that ended, with those inside others.
+    /// Number of ended calls, including nested calls.
     pub total_function_calls: u64,
-    /// Seconds spent in outermost calls that ended, summed over all threads.
+    /// Seconds spent in ended outermost calls, summed over all threads.
     pub total_execution_time: f64,
     /// Bytes allocated on the device while any call was open.
     pub total_memory_allocated: Option<u64>,
@@ -32,42 +32,41 @@ pub struct ProfileSummary {
     pub total_memory_freed: Option<u64>,
     /// Bytes allocated minus bytes freed while any call was open.
     pub net_memory_change: Option<i64>,
-    /// The highest allocated bytes since the baseline, inside calls or between them.
+    /// Peak of allocated bytes since the baseline, inside or outside calls.
     pub peak_memory_usage: Option<u64>,
-    /// Whether that peak is exact. Otherwise it is the highest of the readings that were taken, and the true peak is at least as
-    /// high.
+    /// Whether that peak is exact. Otherwise it is the highest reading, and the true peak is at least as high.
     #[serde(default)]
     pub peak_is_exact: bool,
-    /// Bytes allocated now.
+    /// Currently allocated bytes.
     pub current_memory_usage: Option<u64>,
     /// Bytes allocated at the baseline.
     pub baseline_memory_usage: Option<u64>,
-    /// Bytes allocated now, minus those at the baseline.
+    /// Currently allocated bytes, minus those at the baseline.
     pub memory_change_from_baseline: Option<i64>,
     /// The summary of each function, by name.
     pub function_summaries: BTreeMap<Arc<str>, FunctionSummary>,
-    /// Whether monitoring runs.
+    /// Whether monitoring is running.
     pub monitoring_active: bool,
-    /// How many snapshots of monitoring are kept.
+    /// Number of kept monitoring snapshots.
     pub snapshots_collected: usize,
 }
 
 /// All calls of one name.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionSummary {
-    /// The number of calls that ended.
+    /// Number of ended calls.
     pub call_count: u64,
     /// Seconds spent in all calls.
     pub total_time: f64,
-    /// Seconds spent in a call, on average.
+    /// Average seconds per call.
     pub avg_time: f64,
-    /// Bytes allocated on the device during the calls; `None` where that is not known for every call.
+    /// Bytes allocated on the device during the calls; `None` if unknown for any call.
     pub total_memory_allocated: Option<u64>,
-    /// Bytes allocated on the device during a call, on average over the calls for which it is known.
+    /// Average bytes allocated on the device per call, over the calls for which it is known.
     pub avg_memory_allocated: Option<f64>,
     /// The highest peak of a call, in bytes.
     pub peak_memory: Option<u64>,
-    /// The number of calls that returned an error or panicked.
+    /// Number of calls that returned an error or panicked.
     #[serde(default)]
     pub failed_calls: u64,
 }
@@ -75,15 +74,15 @@ pub struct FunctionSummary {
 /// Sums over calls.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
-    /// The time spent in outermost calls that ended.
+    /// The time spent in ended outermost calls.
     pub(super) time: Duration,
     pub(super) calls: u64,
     pub(super) functions: BTreeMap<Arc<str>, FunctionTotals>,
-    /// How many calls are open, on any thread.
+    /// Number of open calls on all threads.
     open: u64,
     /// The source's counts when the first of the open calls began.
     since: Option<Counts>,
-    /// Bytes allocated and freed while any call was open, up to when the last open call ended; `None` once that was not known.
+    /// Bytes allocated and freed while any call was open, until the last open call ended; `None` once unknown.
     used: Option<(u64, u64)>,
     /// The source's counts when the last open call ended.
     until: Counts,
@@ -95,7 +94,7 @@ pub(super) struct FunctionTotals {
     failed: u64,
     time: Duration,
     allocated: u64,
-    /// The number of calls for which it is known what they allocated.
+    /// Number of calls with known allocated bytes.
     known: u64,
     peak: Option<u64>,
 }
@@ -105,7 +104,7 @@ impl Totals {
         Self { used: Some((0, 0)), ..Self::default() }
     }
 
-    /// Clears all sums. Calls that are open count from `counts` on.
+    /// Clears all sums. Open calls count from `counts` on.
     pub(super) fn clear(&mut self, counts: Option<Counts>) {
         let since = self.since.and(counts);
         *self = Self { open: self.open, since, until: self.until, ..Self::new() };
@@ -113,7 +112,7 @@ impl Totals {
 
     pub(super) fn begin(&mut self, counts: Option<Counts>) {
         if self.open == 0 {
-            // Another thread's call may have ended after these counts were read, and what it covered must not count twice.
+            // Another thread's call may have ended after these counts were read. Its bytes must not count twice.
             self.since = counts.map(|counts| Counts {
                 allocated_bytes: counts.allocated_bytes.max(self.until.allocated_bytes),
                 freed_bytes: counts.freed_bytes.max(self.until.freed_bytes),
@@ -148,7 +147,7 @@ impl Totals {
         function.peak = function.peak.max(result.peak_memory_usage());
     }
 
-    /// Bytes allocated and freed while any call was open, up to the counts `now`.
+    /// Returns the bytes allocated and freed while any call was open, up to the counts `now`.
     pub(super) fn used(&self, now: Option<Counts>) -> Option<(u64, u64)> {
         let ((allocated, freed), now) = (self.used?, now?);
         let since = match self.since {

@@ -1,4 +1,4 @@
-//! Counts what each thread does while its own calls are open.
+//! Counts the allocations and frees of each thread during its calls.
 
 use std::cell::RefCell;
 
@@ -6,19 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::source::{AllocationObserver, BlockEvent};
 
-/// What a call's own thread did while the call ran, in bytes of blocks after rounding. What other threads allocate or free does
-/// not count.
+/// Allocations and frees of a call's thread during the call, in bytes of blocks after rounding. Other threads do not count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// Bytes that the thread allocated.
     pub allocated_bytes: u64,
-    /// Bytes that the thread freed, whichever thread had allocated them.
+    /// Bytes that the thread freed, whichever thread allocated them.
     pub freed_bytes: u64,
-    /// The number of blocks that the thread allocated.
+    /// Number of blocks that the thread allocated.
     pub num_allocations: u64,
-    /// The number of blocks that the thread freed.
+    /// Number of blocks that the thread freed.
     pub num_frees: u64,
-    /// The highest value of the bytes allocated minus the bytes freed, counted from the beginning of the call.
+    /// Peak of bytes allocated minus bytes freed since the start of the call.
     pub peak_above_start_bytes: u64,
 }
 
@@ -36,7 +35,7 @@ impl ThreadUse {
     }
 }
 
-/// A call that is open on this thread.
+/// An open call of this thread.
 struct OpenCall {
     profiler: u64,
     key: u64,
@@ -47,12 +46,12 @@ thread_local! {
     static OPEN: RefCell<Vec<OpenCall>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Opens a call of a profiler on this thread, and returns how many calls of the same profiler it is inside of.
+/// Opens a call of a profiler on this thread, and returns the number of calls of the same profiler around it.
 pub(super) fn open(profiler: u64, key: u64) -> usize {
     resume(profiler, key, ThreadUse::default())
 }
 
-/// Opens a call again that did `used` before it was closed, on this thread or another.
+/// Opens a call again whose thread use was `used` when it was closed, on this or another thread.
 pub(super) fn resume(profiler: u64, key: u64, used: ThreadUse) -> usize {
     with(|open| {
         let depth = open.iter().filter(|call| call.profiler == profiler).count();
@@ -62,18 +61,18 @@ pub(super) fn resume(profiler: u64, key: u64, used: ThreadUse) -> usize {
     .unwrap_or(0)
 }
 
-/// Closes a call, and returns what this thread did since it was opened.
+/// Closes a call, and returns its thread use.
 pub(super) fn close(key: u64) -> Option<ThreadUse> {
     // Guards may be dropped in any order.
     with(|open| open.iter().rposition(|call| call.key == key).map(|i| open.remove(i).used)).flatten()
 }
 
-/// Calls `f` with the open calls of this thread; `None` where the thread is ending.
+/// Calls `f` with the open calls of this thread; `None` if the thread is ending.
 fn with<R>(f: impl FnOnce(&mut Vec<OpenCall>) -> R) -> Option<R> {
     OPEN.try_with(|open| f(&mut open.borrow_mut())).ok()
 }
 
-/// Observes allocations, and adds them to the open calls of one profiler on the thread that makes them.
+/// Adds allocations to the open calls of one profiler on the allocating thread.
 pub(super) struct ThreadTally {
     pub(super) profiler: u64,
 }

@@ -6,18 +6,18 @@ use vramscope_basics::units::{bytes, signed_bytes};
 
 use super::{Outcome, ProfileResult, ProfileSummary};
 
-/// Bytes, where they are known.
+/// Formats bytes, or `unknown`.
 fn known(n: Option<u64>) -> String {
     n.map_or_else(|| "unknown".to_owned(), bytes)
 }
 
-/// A change in bytes with its sign, where it is known.
+/// Formats a change in bytes with its sign, or `unknown`.
 fn change(n: Option<i64>) -> String {
     n.map_or_else(|| "unknown".to_owned(), signed_bytes)
 }
 
 impl fmt::Display for ProfileResult {
-    /// One line: `step: peak 4.00 GiB (1.00 GiB above the start), +0 B after, 1.20 s`.
+    /// Formats one line: `step: peak 4.00 GiB (1.00 GiB above the start), +0 B after, 1.20 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at_least = if self.peak_is_exact { "" } else { "at least " };
         write!(f, "{}: peak {at_least}{}", self.function_name, known(self.peak_memory_usage()))?;
@@ -33,7 +33,7 @@ impl fmt::Display for ProfileResult {
 }
 
 impl fmt::Display for ProfileSummary {
-    /// A few lines, and a table of the functions: most memory first.
+    /// Formats a few lines, and a table of the functions, highest peak first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at_least = if self.peak_is_exact { "" } else { "at least " };
         writeln!(
@@ -53,7 +53,7 @@ impl fmt::Display for ProfileSummary {
             writeln!(
                 f,
                 "{:width$}  {:>7}  {:>12}  {:>18}  {:>10}",
-                "function", "calls", "peak", "allocated a call", "time"
+                "function", "calls", "peak", "allocated per call", "time"
             )?;
         }
         for (name, summary) in functions {

@@ -14,12 +14,12 @@ use prometheus_client::registry::{Registry, Unit};
 use super::scraped_source::Scraped;
 use crate::source::MemorySource;
 
-/// The content type of [`text`]: OpenMetrics, which every Prometheus since 2.5 reads.
+/// The content type of [`text`]: OpenMetrics, which Prometheus reads since version 2.5.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A metric. In the text, its full name is `vramscope_`, the name, the unit, and `_total` where it is a counter.
+/// A metric. Its full name in the text is `vramscope_`, the name, the unit, and `_total` for a counter.
 ///
-/// A counter and a gauge must not have the same name and unit, because OpenMetrics does not tell them apart.
+/// A counter and a gauge must not have the same name and unit, because OpenMetrics does not distinguish them.
 struct Metric {
     name: &'static str,
     help: &'static str,
@@ -27,11 +27,11 @@ struct Metric {
     value: Value,
 }
 
-/// How the value of a metric is read; `None` where the source does not know it.
+/// Reads the value of a metric; `None` if the source does not know it.
 enum Value {
-    /// A value that goes up and down.
+    /// A value that rises and falls.
     Gauge(fn(&Scraped) -> Option<u64>),
-    /// A count that only grows, kept by the source.
+    /// A count that only grows, maintained by the source.
     Counter(fn(&Scraped) -> Option<u64>),
 }
 use Value::{Counter, Gauge};
@@ -47,72 +47,68 @@ impl Metric {
 }
 
 static METRICS: [Metric; 20] = [
-    Metric::number("up", Gauge(|s| Some(s.up.into())), "Whether the source answered (1) or not (0)."),
-    Metric::bytes("requested", Gauge(|s| s.now.requested), "What callers asked for."),
-    Metric::bytes("allocated", Gauge(|s| s.now.allocated), "Blocks handed out, after rounding."),
+    Metric::number("up", Gauge(|s| Some(s.up.into())), "1 if the source responded, 0 otherwise."),
+    Metric::bytes("requested", Gauge(|s| s.now.requested), "Bytes that callers requested."),
+    Metric::bytes("allocated", Gauge(|s| s.now.allocated), "Bytes of allocated blocks, after rounding."),
     Metric::bytes(
         "active",
         Gauge(|s| s.now.active),
-        "Allocated, and freed but still waiting for another stream.",
+        "Allocated bytes, plus freed bytes that still wait for another stream.",
     ),
-    Metric::bytes("reserved", Gauge(|s| s.now.reserved), "Taken from the device by the pool."),
-    Metric::bytes(
-        "inactive_split",
-        Gauge(|s| s.inactive_split),
-        "Free in segments of which something is in use.",
-    ),
-    Metric::bytes("device_used", Gauge(|s| s.now.device_used), "In use on the device by anyone."),
-    Metric::bytes("device_total", Gauge(|s| s.now.device_total), "The whole device."),
+    Metric::bytes("reserved", Gauge(|s| s.now.reserved), "Bytes that the pool allocated from the device."),
+    Metric::bytes("inactive_split", Gauge(|s| s.inactive_split), "Free bytes in segments with a live block."),
+    Metric::bytes("device_used", Gauge(|s| s.now.device_used), "Bytes used on the device by all processes."),
+    Metric::bytes("device_total", Gauge(|s| s.now.device_total), "Size of the device."),
     Metric::bytes(
         "hidden",
         Gauge(|s| s.now.hidden()),
-        "In use on the device and not reserved by the pool; by anyone, where the source cannot tell processes apart.",
+        "Bytes used on the device but not reserved by the pool; by all processes if the source cannot distinguish them.",
     ),
     Metric::bytes(
         "process_used",
         Gauge(|s| s.now.process_used),
-        "What the process has on the device, as the driver counts it.",
+        "Bytes of the process on the device, as the driver counts them.",
     ),
     Metric::bytes("host_resident", Gauge(|s| s.now.cpu), "Resident memory of the process on the host."),
     Metric::bytes(
         "peak_allocated",
         Gauge(|s| s.peak.allocated),
-        "The most allocated since the endpoint began; see vramscope_peak_is_exact.",
+        "Peak of allocated bytes since the endpoint started; see vramscope_peak_is_exact.",
     ),
     Metric::bytes(
         "peak_reserved",
         Gauge(|s| s.peak.reserved),
-        "The most reserved since the endpoint began; see vramscope_peak_is_exact.",
+        "Peak of reserved bytes since the endpoint started; see vramscope_peak_is_exact.",
     ),
     Metric::number(
         "peak_is_exact",
         Gauge(|s| s.peak.allocated.or(s.peak.reserved).map(|_| s.peak_is_exact.into())),
-        "Whether the peaks saw everything (1) or are the highest of what was scraped (0).",
+        "1 if the peaks are exact, 0 if they are the highest scraped values.",
     ),
-    Metric::number("allocations", Counter(|s| Some(s.now.counts?.num_allocations)), "Blocks handed out."),
-    Metric::number("frees", Counter(|s| Some(s.now.counts?.num_frees)), "Blocks given back."),
+    Metric::number("allocations", Counter(|s| Some(s.now.counts?.num_allocations)), "Allocated blocks."),
+    Metric::number("frees", Counter(|s| Some(s.now.counts?.num_frees)), "Freed blocks."),
     Metric::bytes(
         "allocations",
         Counter(|s| Some(s.now.counts?.allocated_bytes)),
-        "Bytes of the blocks handed out.",
+        "Bytes of allocated blocks, in total.",
     ),
-    Metric::bytes("frees", Counter(|s| Some(s.now.counts?.freed_bytes)), "Bytes of the blocks given back."),
+    Metric::bytes("frees", Counter(|s| Some(s.now.counts?.freed_bytes)), "Bytes of freed blocks, in total."),
     Metric::number(
         "alloc_retries",
         Counter(|s| Some(s.now.counts?.num_alloc_retries)),
-        "Attempts after all cached blocks had been given back.",
+        "Allocation attempts after releasing all cached blocks.",
     ),
     Metric::number(
         "ooms",
         Counter(|s| Some(s.now.counts?.num_ooms)),
-        "Requests that failed for want of memory.",
+        "Requests that failed because memory ran out.",
     ),
 ];
 
-/// The labels of a source. No two sources of an endpoint have the same ones.
+/// The labels of a source, unique within an endpoint.
 pub(super) type Labels = [(&'static str, String); 2];
 
-/// The labels of each source: its name and device. Where a source before it has the same, a number is added to the name.
+/// Returns the labels of each source: its name and device. If an earlier source has the same, a number is appended to the name.
 pub(super) fn labels(sources: &[Arc<dyn MemorySource>]) -> Vec<Labels> {
     let mut taken = BTreeSet::new();
     let labels = sources.iter().map(|source| {
@@ -128,10 +124,10 @@ pub(super) fn labels(sources: &[Arc<dyn MemorySource>]) -> Vec<Labels> {
     labels.collect()
 }
 
-/// The text of a scrape.
+/// Formats the text of a scrape.
 ///
 /// # Errors
-/// None is known: writing to a string does not fail.
+/// No error is known: writing to a string does not fail.
 pub(super) fn text(seen: Vec<(Labels, Scraped)>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("vramscope");
     registry.register_collector(Box::new(SourceCollector(seen)));

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use crate::source::MemorySource;
 use server::Server;
 
-/// Serves the numbers of sources at `http://ADDRESS/metrics`, on a thread of its own, until it is dropped.
+/// Serves the numbers of sources at `http://ADDRESS/metrics`, on a separate thread, until it is dropped.
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -30,18 +30,18 @@ use server::Server;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Sources are read only when the address is scraped. What a source does not know is left out. Of a source that fails, or does
-/// not answer within five seconds, there is only `vramscope_up 0`. `docs/prometheus.md` lists the metrics.
+/// Sources are read only when the address is scraped. Unknown numbers are left out. A source that fails, or does not respond within five
+/// seconds, has only `vramscope_up 0`. `docs/prometheus.md` lists the metrics.
 pub struct PrometheusEndpoint {
     address: SocketAddr,
     /// Dropped to stop the thread.
     running: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
-    /// The process that has the thread. A process forked from it does not have it.
+    /// The process that runs the thread. A forked process does not have the thread.
     process: u32,
 }
 
-/// Where to listen: a port on 127.0.0.1, which only this machine reaches, or an IP address and a port.
+/// The address to listen on: a port on 127.0.0.1, which only this machine reaches, or an IP address and a port.
 ///
 /// ```
 /// use vramscope_profiler::ListenAddress;
@@ -83,33 +83,33 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Why there is no endpoint.
+/// The reason why an endpoint was not started.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PrometheusError {
     /// The text is neither a port nor an IP address with a port.
     #[error(
-        "`{0}` is no address to listen on: give a port, as 9464, or an IP address and a port, as 0.0.0.0:9464"
+        "`{0}` is not a listen address: use a port such as 9464, or an IP address and a port such as 0.0.0.0:9464"
     )]
     NotAnAddress(String),
-    /// The port is taken, or the address is not this machine's.
-    #[error("cannot listen on {address}: {why}; name another port, or 0 for any free one")]
+    /// The port is in use, or the address does not belong to this machine.
+    #[error("cannot listen on {address}: {why}; choose another port, or 0 for any free port")]
     Bind {
-        /// What was asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         why: io::Error,
     },
-    /// The system gave no thread.
-    #[error("no thread to serve Prometheus on: {0}")]
+    /// The system cannot start a thread.
+    #[error("cannot start the Prometheus endpoint's thread: {0}")]
     Thread(io::Error),
 }
 
 impl PrometheusEndpoint {
-    /// Listens at `address`: a port, which this machine alone reaches, or a [`SocketAddr`]. Peaks begin now.
+    /// Listens at `address`: a port, which only this machine reaches, or a [`SocketAddr`]. Peaks start now.
     ///
     /// # Errors
-    /// Where the port is taken, or there is no thread to be had.
+    /// The port is in use, or the system cannot start a thread.
     pub fn start(
         address: impl Into<ListenAddress>,
         sources: Vec<Arc<dyn MemorySource>>,
@@ -119,7 +119,7 @@ impl PrometheusEndpoint {
         let listener = TcpListener::bind(address).map_err(bind)?;
         listener.set_nonblocking(true).map_err(bind)?;
         let address = listener.local_addr().map_err(bind)?;
-        // There is a thread for each source, so that a source that hangs keeps no other waiting.
+        // One thread per source, so that a source that hangs does not delay the others.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(sources.len().max(1))
@@ -134,7 +134,7 @@ impl PrometheusEndpoint {
         let serve = move || {
             runtime.spawn(server.serve(listener));
             runtime.block_on(stopped).ok();
-            // Without waiting for a source that hangs.
+            // Do not wait for a source that hangs.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("vramscope-prometheus".to_owned());
@@ -142,17 +142,17 @@ impl PrometheusEndpoint {
         Ok(Self { address, running: Some(running), thread: Some(thread), process: std::process::id() })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
 impl Drop for PrometheusEndpoint {
-    /// Closes the port and all connections, at once.
+    /// Closes the port and all connections immediately.
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // There is no thread to stop in this process, and waking it would wake the parent's.
+            // This process has no thread to stop, and waking it would wake the parent's thread.
             std::mem::forget((self.running.take(), self.thread.take()));
             return;
         }

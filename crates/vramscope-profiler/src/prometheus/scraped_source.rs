@@ -1,26 +1,26 @@
-//! A source of an endpoint, and what is known of it from scrape to scrape.
+//! A source of an endpoint, and its state between scrapes.
 
 use std::sync::Arc;
 
 use crate::source::{MemorySource, Reading, Ticker};
 
-/// A source with the peaks that it has shown since the endpoint began.
+/// A source with its peaks since the endpoint started.
 pub(super) struct ScrapedSource {
     source: Arc<dyn MemorySource>,
     ticker: Box<dyn Ticker>,
-    /// The highest values so far, and whether they are exact.
+    /// The peaks so far, and whether they are exact.
     highest: Reading,
     is_exact: bool,
 }
 
-/// What is known of a source after a scrape. Of a source that failed, nothing is.
+/// The values of a source after a scrape; empty for a source that failed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Scraped {
     pub(super) up: bool,
     pub(super) now: Reading,
-    /// The highest values since the endpoint began.
+    /// The peaks since the endpoint started.
     pub(super) peak: Reading,
-    /// Whether the peaks are exact. Otherwise they are the highest of the values that were scraped.
+    /// Whether the peaks are exact. Otherwise they are the highest scraped values.
     pub(super) peak_is_exact: bool,
     pub(super) inactive_split: Option<u64>,
 }
@@ -31,7 +31,7 @@ impl ScrapedSource {
         Self { source, ticker, highest: Reading::default(), is_exact: true }
     }
 
-    /// Asks the source.
+    /// Reads the source.
     pub(super) fn scrape(&mut self) -> Scraped {
         let Ok(tick) = self.ticker.tick() else { return Scraped::default() };
         self.highest = self.highest.max(tick.high).max(tick.now);

@@ -1,4 +1,4 @@
-//! Serves the path `/metrics` over HTTP, with bounds on connections, sizes and times.
+//! Serves the path `/metrics` over HTTP, with limits on connections, sizes and times.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,8 +20,7 @@ use super::metrics::{self, Labels};
 use super::scraped_source::{Scraped, ScrapedSource};
 use crate::source::MemorySource;
 
-/// Prometheus itself waits ten seconds for an answer. A scrape always finds a place, because connections that have asked nothing
-/// lose theirs first.
+/// Prometheus waits ten seconds for a response. A scrape always gets a connection, because connections without a request are closed first.
 const LIMITS: Limits = Limits {
     connections: 64,
     head: Duration::from_secs(10),
@@ -30,7 +29,7 @@ const LIMITS: Limits = Limits {
     keep_alive: false,
 };
 
-/// How long a source may take.
+/// Timeout for reading a source.
 const LONGEST_SCRAPE: Duration = Duration::from_secs(5);
 
 pub(super) struct Server {
@@ -47,7 +46,7 @@ impl Server {
         Self { sources: labels.into_iter().zip(scraped_source).collect(), local }
     }
 
-    /// Answers until it is dropped.
+    /// Responds until it is dropped.
     pub(super) async fn serve(self: Arc<Self>, listener: TcpListener) {
         vramscope_http::serve(listener, LIMITS, |place| {
             let server = Arc::clone(&self);
@@ -64,13 +63,13 @@ impl Server {
 
     async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         if self.local && !Guard::Programs.admits(request.headers()) {
-            return says(StatusCode::FORBIDDEN, "ask for 127.0.0.1 or localhost");
+            return says(StatusCode::FORBIDDEN, "use the host 127.0.0.1 or localhost");
         }
         if request.uri().path() != "/metrics" {
-            return says(StatusCode::NOT_FOUND, "there is only /metrics");
+            return says(StatusCode::NOT_FOUND, "only /metrics exists");
         }
         if request.method() != Method::GET {
-            let mut response = says(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered");
+            let mut response = says(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported");
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
             return response;
         }
@@ -80,7 +79,7 @@ impl Server {
         }
     }
 
-    /// Asks all sources at once.
+    /// Reads all sources concurrently.
     async fn scrape(&self) -> Vec<(Labels, Scraped)> {
         let mut scrapes = JoinSet::new();
         for (i, (_, scraped_source)) in self.sources.iter().enumerate() {
@@ -97,10 +96,10 @@ impl Server {
     }
 }
 
-/// Asks a source off the thread that serves, one question at a time.
+/// Reads a source outside the server's thread, one request at a time.
 async fn scrape(scraped_source: Arc<Mutex<ScrapedSource>>) -> Scraped {
     let mut scraped_source = scraped_source.lock_owned().await;
-    // Where the source panics, it does not answer.
+    // A source that panics counts as failed.
     spawn_blocking(move || scraped_source.scrape()).await.unwrap_or_default()
 }
 

@@ -7,7 +7,7 @@ use super::{
     Ticker, Watch,
 };
 
-/// A source together with another that fills in what the first does not know, such as a pool and NVML's numbers of its process.
+/// A source, with a second source for the numbers that the first does not know, such as a pool with NVML's numbers of its process.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -25,15 +25,15 @@ use super::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Peaks, allocations and the cache are those of the first source. Where the second one fails, its numbers are unknown. Where
-/// either is gone, the combined source is.
+/// Peaks, allocations and the cache come from the first source. If the second source fails, its numbers are unknown. If either source has
+/// ended, so has the combined source.
 pub struct CombinedSource {
     first: Arc<dyn MemorySource>,
     other: Arc<dyn MemorySource>,
 }
 
 impl CombinedSource {
-    /// The numbers of `first`, and those of `other` that `first` does not know.
+    /// Combines the numbers of `first` with those of `other` that `first` does not know.
     pub fn new(first: Arc<dyn MemorySource>, other: Arc<dyn MemorySource>) -> Arc<Self> {
         Arc::new(Self { first, other })
     }

@@ -6,20 +6,20 @@ use vramscope_allocator::{CudaDevice, Device as _};
 
 use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
-/// The bytes of a GPU that are in use by anyone, as the driver counts them (`cudaMemGetInfo`).
+/// The bytes of a GPU used by all processes, as the driver counts them (`cudaMemGetInfo`).
 ///
-/// It makes the device's primary context, which takes some hundred MiB, unless the program has one already. `NvmlSource` needs
-/// no context.
+/// It creates the device's primary context, which takes some hundred MiB, unless the program already has one. `NvmlSource` needs no
+/// context.
 pub struct CudaSource {
     device: CudaDevice,
     info: SourceInfo,
 }
 
 impl CudaSource {
-    /// The device that `device` names.
+    /// Opens the device that `device` names.
     ///
     /// # Errors
-    /// Where there is no driver or no such device.
+    /// There is no driver or no such device.
     pub fn new<D>(device: D) -> Result<Arc<Self>, SelectError>
     where
         D: TryInto<DeviceSpec, Error: Into<SelectError>>,

@@ -1,10 +1,10 @@
-//! [`DeviceSpec`]: which device is meant.
+//! [`DeviceSpec`]: selects a device.
 
 use std::convert::Infallible;
 
 use thiserror::Error;
 
-/// Which device is meant, in the forms PyTorch takes: a number, `cuda:0`, `cuda`.
+/// Selects a device, in the forms that PyTorch accepts: a number, `cuda:0`, `cuda`.
 ///
 /// ```
 /// use vramscope_profiler::{DeviceSpec, SelectError};
@@ -16,10 +16,10 @@ use thiserror::Error;
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceSpec {
-    /// The current device, which here is the first.
+    /// The current device, which is the first device here.
     #[default]
     Current,
-    /// The device of this number.
+    /// The device with this id.
     Index(i32),
 }
 
@@ -48,11 +48,11 @@ impl TryFrom<&str> for DeviceSpec {
     }
 }
 
-/// Why there is no such device.
+/// The reason why a device was not found.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SelectError {
-    /// The text names no CUDA device.
+    /// The text does not name a CUDA device.
     #[error("`{0}` is not a CUDA device: name one as cuda:0, or by its number")]
     NotCuda(String),
     /// There are fewer devices.
@@ -61,12 +61,12 @@ pub enum SelectError {
         match count { 1 => "there is only cuda:0".to_owned(), n => format!("there are {n}, from cuda:0") }
     )]
     NoSuchDevice {
-        /// The number asked for.
+        /// The requested id.
         index: i32,
-        /// How many there are.
+        /// Number of devices.
         count: usize,
     },
-    /// There is no device at all.
+    /// There is no device.
     #[error("no CUDA device is available: {0}")]
     NoDevices(String),
 }
@@ -78,10 +78,10 @@ impl From<Infallible> for SelectError {
 }
 
 impl DeviceSpec {
-    /// The number of the device that is meant, where there are `count` devices.
+    /// Returns the selected device's id among `count` devices.
     ///
     /// # Errors
-    /// [`SelectError::NoSuchDevice`].
+    /// [`SelectError::NoSuchDevice`] if there is no such device.
     pub fn of(self, count: usize) -> Result<i32, SelectError> {
         let index = match self {
             Self::Current => 0,

@@ -1,4 +1,4 @@
-//! [`MemorySource`]: where numbers come from.
+//! [`MemorySource`]: a source of memory numbers.
 
 mod combined;
 #[cfg(feature = "cuda")]
@@ -25,106 +25,106 @@ pub use nvml::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use pool::PoolSource;
 pub use process::{HostSource, ProcessMemory};
 
-/// Something that knows how much memory is in use, such as a pool, a GPU or a process.
+/// A source of memory numbers, such as a pool, a GPU or a process.
 ///
-/// A source returns `None` for every number that it does not know, and no other part of the profiler guesses it.
+/// A source returns `None` for every number that it does not know, and the profiler never guesses it.
 ///
 /// | source | knows |
 /// |---|---|
-/// | [`PoolSource`] | everything, exactly: peaks and counts are the pool's own |
-/// | `CudaSource` | the bytes of a GPU in use by anyone, from the driver |
-/// | `NvmlSource` | the same, and the bytes of this process on it, without making a context |
+/// | [`PoolSource`] | everything, exactly: peaks and counts come from the pool |
+/// | `CudaSource` | the bytes of a GPU used by all processes, from the driver |
+/// | `NvmlSource` | the same, and the bytes of this process on the GPU, without creating a context |
 /// | [`HostSource`] | the resident memory of a process |
 /// | [`CombinedSource`] | the numbers of one source, and those of another that the first does not know |
 pub trait MemorySource: Send + Sync {
-    /// The name and the device of the source.
+    /// Returns the name and the device of the source.
     fn info(&self) -> &SourceInfo;
 
-    /// What is in use now.
+    /// Returns the current memory use.
     ///
     /// # Errors
-    /// Where the source cannot tell: see [`SourceError`].
+    /// The source cannot be read: see [`SourceError`].
     fn read(&self) -> Result<Reading, SourceError>;
 
-    /// Watches for the highest values from here on; `None` where the source cannot know them.
+    /// Measures peaks from now on; `None` if the source cannot.
     fn watch(&self) -> Option<Box<dyn Watch>> {
         None
     }
 
-    /// Bytes of free blocks in segments of which another part is in use (`inactive_split_bytes` of PyTorch). The time may grow with
-    /// the number of free blocks.
+    /// Returns the bytes of free blocks in segments with a live block (`inactive_split_bytes` of PyTorch). The time may grow with the
+    /// number of free blocks.
     fn inactive_split_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Bytes that [`free_cache`](Self::free_cache) would give back now. The time may grow with the number of free blocks.
+    /// Returns the bytes that [`free_cache`](Self::free_cache) would release now. The time may grow with the number of free blocks.
     fn releasable_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the source is of the calling process, so that this process's host memory may be reported together with it.
+    /// Whether the source belongs to the calling process, so that this process' host memory may be reported with it.
     fn is_of_this_process(&self) -> bool {
         true
     }
 
-    /// Calls `observer` for every allocation from here on, on all threads, until the returned value is dropped; `None` where the
-    /// source does not see allocations.
+    /// Calls `observer` for every allocation from now on, on all threads, until the returned value is dropped; `None` if the source does
+    /// not report allocations.
     fn observe(&self, observer: Arc<dyn AllocationObserver>) -> Option<Observation> {
         let _ = observer;
         None
     }
 
-    /// Who holds most of what is live, most bytes first, at most `top` stacks; `None` where the source does not know it by itself. One
-    /// that sees allocations need not: [`LiveStacks`](crate::LiveStacks) knows it of any.
+    /// Returns at most `top` stacks with the most live bytes, most bytes first; `None` if the source does not count them itself. A source
+    /// that reports allocations need not: [`LiveStacks`](crate::LiveStacks) counts for it.
     fn live_holders(&self, top: usize) -> Option<Vec<LiveHolder>> {
         let _ = top;
         None
     }
 
-    /// Gives cached memory back to the device.
+    /// Releases cached memory to the device.
     ///
     /// # Errors
-    /// Where the source has no cache, or the device refuses.
+    /// The source has no cache, or the device refuses.
     fn free_cache(&self) -> Result<(), SourceError> {
         Err(SourceError::NoCache(self.info().name.clone()))
     }
 
-    /// Begins to read the source at intervals: each ticker has highest values of its own.
+    /// Starts reading the source at intervals; each ticker has its own peaks.
     fn ticker(self: Arc<Self>) -> Box<dyn Ticker>;
 }
 
 /// The name and the device of a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SourceInfo {
-    /// For people: `pool on device 0`, `NVIDIA H200`.
+    /// The display name: `pool on device 0`, `NVIDIA H200`.
     pub name: String,
-    /// The device's number, where there is a device.
+    /// The device id, if there is a device.
     pub device_id: Option<i32>,
 }
 
 impl SourceInfo {
-    /// As PyTorch writes devices: `cuda:0`; `cpu` without one.
+    /// Returns the device in PyTorch's notation: `cuda:0`, or `cpu` without a device.
     pub fn device(&self) -> String {
         self.device_id.map_or_else(|| "cpu".to_owned(), |id| format!("cuda:{id}"))
     }
 }
 
-/// What is in use, in bytes. A number that the source does not know is `None`.
+/// The memory use, in bytes. A number that the source does not know is `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Bytes that callers asked for, of all active blocks.
+    /// Bytes that callers requested, over all active blocks.
     #[serde(rename = "requested_bytes")]
     pub requested: Option<u64>,
-    /// Bytes of blocks handed out, after rounding.
+    /// Bytes of allocated blocks, after rounding.
     #[serde(rename = "allocated_bytes")]
     pub allocated: Option<u64>,
-    /// Bytes of blocks handed out, and of blocks that were freed and wait for another stream.
+    /// Allocated bytes, plus bytes of freed blocks that wait for another stream.
     #[serde(rename = "active_bytes")]
     pub active: Option<u64>,
-    /// Bytes taken from the device.
+    /// Bytes allocated from the device.
     #[serde(rename = "reserved_bytes")]
     pub reserved: Option<u64>,
-    /// Bytes in use on the device by anyone.
+    /// Bytes used on the device by all processes.
     #[serde(rename = "device_used_bytes")]
     pub device_used: Option<u64>,
     /// The size of the device, in bytes.
@@ -133,44 +133,44 @@ pub struct Reading {
     /// Bytes of the process on the device, as the driver counts them.
     #[serde(rename = "process_used_bytes")]
     pub process_used: Option<u64>,
-    /// Bytes of the process resident in the host's memory.
+    /// Resident host memory of the process, in bytes.
     #[serde(rename = "cpu_bytes")]
     pub cpu: Option<u64>,
-    /// What was counted since the source began.
+    /// The counts since the source's start.
     #[serde(skip)]
     pub counts: Option<Counts>,
 }
 
-/// What a source has counted since it began.
+/// The counts of a source since its start.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// The number of blocks handed out.
+    /// Number of allocated blocks.
     pub num_allocations: u64,
-    /// The number of blocks given back.
+    /// Number of freed blocks.
     pub num_frees: u64,
-    /// Bytes of the blocks handed out.
+    /// Bytes of allocated blocks.
     pub allocated_bytes: u64,
-    /// Bytes of the blocks given back.
+    /// Bytes of freed blocks.
     pub freed_bytes: u64,
-    /// The number of attempts after all cached blocks had been given back (`num_alloc_retries` of PyTorch).
+    /// Number of allocation attempts after releasing all cached blocks (`num_alloc_retries` of PyTorch).
     pub num_alloc_retries: u64,
-    /// The number of requests that failed because there was no memory left (`num_ooms`).
+    /// Number of requests that failed because memory ran out (`num_ooms`).
     pub num_ooms: u64,
 }
 
 impl Reading {
-    /// Cached bytes: reserved and not active.
+    /// Returns the cached bytes: reserved but not active.
     pub fn inactive(&self) -> Option<u64> {
         Some(self.reserved?.saturating_sub(self.active?))
     }
 
-    /// Bytes in use on the device that the pool did not reserve, such as contexts and workspaces of libraries. Where the source
-    /// does not know the bytes of this process, those of other processes are among them.
+    /// Returns the bytes used on the device that the pool did not reserve, such as contexts and workspaces of libraries. If the source does
+    /// not know the bytes of this process, other processes are included.
     pub fn hidden(&self) -> Option<u64> {
         Some(self.process_used.or(self.device_used)?.saturating_sub(self.reserved?))
     }
 
-    /// Each number of this reading, or that of `other` where it is not known here.
+    /// Returns each number of this reading, or that of `other` if it is unknown here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -186,7 +186,7 @@ impl Reading {
         }
     }
 
-    /// The higher of each two numbers; the counts are those of `other`.
+    /// Returns the higher of each pair of numbers; the counts are those of `other`.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -208,25 +208,25 @@ impl Reading {
 pub struct LiveHolder {
     /// Bytes of the blocks.
     pub bytes: u64,
-    /// How many there are.
+    /// Number of blocks.
     pub count: u64,
-    /// The stack, innermost first, as `file:line function`; empty where it is not known.
+    /// The stack, innermost first, as `file:line function`; empty if unknown.
     pub stack: Vec<String>,
 }
 
-/// Watches the highest values of a source since it was made.
+/// Measures the peaks of a source since its creation.
 pub trait Watch: Send + Sync {
-    /// The highest values so far, each at its own moment. What was in use at the beginning counts.
+    /// Returns the peaks so far, each at its own moment. Memory in use at the start counts.
     fn peaks(&self) -> Reading;
 
-    /// What was in use at the one moment at which most was allocated; `None` where the source does not know.
+    /// Returns the memory use at the moment of peak allocated bytes; `None` if the source does not know it.
     fn at_peak(&self) -> Option<Reading> {
         None
     }
 
-    /// The [id](BlockEvent::id) of the block whose allocation reached the peak of allocated bytes so far; 0 where nothing rose
-    /// above what was allocated at the beginning. The number changes as the peak rises. `None` where the source does not know.
-    /// An [observer](MemorySource::observe) that is called for the block of this id runs on the thread that reaches the peak.
+    /// Returns the [id](BlockEvent::id) of the block whose allocation reached the peak of allocated bytes so far; 0 if allocated bytes
+    /// never exceeded their value at the start. The value changes as the peak rises. `None` if the source does not know it. An
+    /// [observer](MemorySource::observe) that is called for this block runs on the thread that reaches the peak.
     fn highest_block(&self) -> Option<Arc<AtomicU64>> {
         None
     }
@@ -234,25 +234,25 @@ pub trait Watch: Send + Sync {
 
 /// Reads a source at intervals.
 pub trait Ticker: Send {
-    /// What is in use now, and the highest values since this was called before.
+    /// Returns the current memory use, and the peaks since the previous call.
     ///
     /// # Errors
-    /// Where the source cannot tell. After [`SourceError::Gone`] every later call fails too.
+    /// The source cannot be read. After [`SourceError::Gone`] every later call fails too.
     fn tick(&mut self) -> Result<Tick, SourceError>;
 }
 
-/// What a [`Ticker`] reads.
+/// The result of a [`Ticker`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
-    /// What is in use now.
+    /// The current memory use.
     pub now: Reading,
-    /// The highest values since the tick before, each at its own moment.
+    /// The peaks since the previous tick, each at its own moment.
     pub high: Reading,
-    /// Whether the highest values of what a pool counts are exact. Otherwise they are the highest of the readings that were taken.
+    /// Whether the peaks of the pool's numbers are exact. Otherwise they are the highest readings.
     pub high_is_exact: bool,
 }
 
-/// The ticker of a source that only knows what is in use now: its highest values are the current ones.
+/// The ticker of a source that only knows current values: its peaks are the current values.
 pub(crate) struct PolledTicker<S: ?Sized>(pub(crate) Arc<S>);
 
 impl<S: MemorySource + ?Sized> Ticker for PolledTicker<S> {
@@ -262,8 +262,7 @@ impl<S: MemorySource + ?Sized> Ticker for PolledTicker<S> {
     }
 }
 
-/// Called for allocations, on the thread that makes them. No observer is called for what an observer itself allocates from the same
-/// source.
+/// Called for allocations, on the allocating thread. Allocations that an observer makes from the same source are not reported.
 pub trait AllocationObserver: Send + Sync {
     /// Called after a block was allocated.
     fn allocated(&self, block: BlockEvent);
@@ -274,50 +273,50 @@ pub trait AllocationObserver: Send + Sync {
 /// A block that was allocated or freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockEvent {
-    /// The id of the allocation, which no other allocation of the source has.
+    /// The allocation's id, unique within the source.
     pub id: u64,
     /// Bytes of the block, after rounding.
     pub size: u64,
 }
 
-/// The observer is called until this is dropped.
-#[must_use = "the observer is no longer called when this is dropped"]
+/// Dropping it stops the calls to the observer.
+#[must_use = "dropping the observation stops the calls to the observer"]
 pub struct Observation {
     _guard: Box<dyn Send + Sync>,
 }
 
 impl Observation {
-    /// An observation that ends when `guard` is dropped, which happens when this is.
+    /// Creates an observation that drops `guard` when it is dropped.
     pub fn new(guard: impl Send + Sync + 'static) -> Self {
         Self { _guard: Box::new(guard) }
     }
 }
 
-/// Why a source cannot tell what is in use.
+/// The reason why a source cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The device's own error.
+    /// The device's error.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// NVML's own error.
+    /// NVML's error.
     #[error("{0}")]
     Nvml(String),
-    /// The source itself panicked.
+    /// The source panicked.
     #[error("{0} panicked")]
     Panicked(String),
-    /// The source no longer exists: its process has ended, or its server has.
+    /// The source no longer exists: its process or its server has ended.
     #[error("{0} is gone")]
     Gone(String),
-    /// The source has no cache that could be given back.
-    #[error("{0} has no cache to give back")]
+    /// The source has no cache to release.
+    #[error("{0} has no cache to release")]
     NoCache(String),
-    /// The answer was not understood, or did not come in time.
+    /// The response was invalid, or did not arrive in time.
     #[error("{source_name}: {why}")]
     Answer {
         /// The name of the source.
         source_name: String,
-        /// What was wrong with the answer.
+        /// The fault of the response.
         why: String,
     },
 }

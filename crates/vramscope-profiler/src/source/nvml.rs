@@ -1,4 +1,4 @@
-//! GPUs and the processes on them through NVML, which needs no context.
+//! GPUs and their processes through NVML, which needs no context.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
-/// One GPU through NVML: the bytes in use by anyone, and those of one process.
+/// One GPU through NVML: the bytes used by all processes, and those of one process.
 ///
-/// NVML numbers devices by their place on the bus and ignores `CUDA_VISIBLE_DEVICES`. In a container it may not tell processes
-/// apart; the bytes of the process are then `None`.
+/// NVML numbers devices by their position on the bus and ignores `CUDA_VISIBLE_DEVICES`. In a container it may not distinguish processes;
+/// the bytes of the process are then `None`.
 pub struct NvmlSource {
     pid: u32,
     index: u32,
@@ -20,10 +20,10 @@ pub struct NvmlSource {
 }
 
 impl NvmlSource {
-    /// The device that `device` names, with the bytes of this process on it.
+    /// Opens the device that `device` names, with the bytes of this process.
     ///
     /// # Errors
-    /// Where there is no NVML or no such device.
+    /// There is no NVML or no such device.
     pub fn new<D>(device: D) -> Result<Arc<Self>, SelectError>
     where
         D: TryInto<DeviceSpec, Error: Into<SelectError>>,
@@ -31,10 +31,10 @@ impl NvmlSource {
         Self::of_process(device, std::process::id())
     }
 
-    /// The device that `device` names, with the bytes of the process `pid` on it.
+    /// Opens the device that `device` names, with the bytes of process `pid`.
     ///
     /// # Errors
-    /// Where there is no NVML or no such device.
+    /// There is no NVML or no such device.
     pub fn of_process<D>(device: D, pid: u32) -> Result<Arc<Self>, SelectError>
     where
         D: TryInto<DeviceSpec, Error: Into<SelectError>>,
@@ -74,29 +74,29 @@ impl MemorySource for NvmlSource {
     }
 }
 
-/// What NVML says of one GPU.
+/// NVML's data about one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NvmlDevice {
-    /// The device's number, by its place on the bus.
+    /// The device's number, by its position on the bus.
     pub index: u32,
     /// The device's name, such as `NVIDIA H200`.
     pub name: String,
-    /// Bytes in use by anyone.
+    /// Bytes used by all processes.
     #[serde(rename = "used_bytes")]
     pub used: u64,
     /// The size of the device, in bytes.
     #[serde(rename = "total_bytes")]
     pub total: u64,
-    /// The processes that compute or draw on the device.
+    /// The compute and graphics processes on the device.
     pub processes: Vec<GpuProcess>,
 }
 
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuProcess {
-    /// The process' number.
+    /// The process id.
     pub pid: u32,
-    /// Bytes of the process on the GPU; `None` where the driver does not say.
+    /// Bytes of the process on the GPU; `None` if the driver does not report them.
     #[serde(rename = "used_bytes")]
     pub used: Option<u64>,
 }
@@ -106,7 +106,7 @@ impl NvmlDevice {
         let failed = |e: NvmlError| SourceError::Nvml(e.to_string());
         let device = library().map_err(SourceError::Nvml)?.device_by_index(index).map_err(failed)?;
         let memory = device.memory_info().map_err(failed)?;
-        // A device that cannot compute, or cannot draw, answers with an error for that kind.
+        // A device without compute or without graphics returns an error for that kind.
         let computing = device.running_compute_processes().unwrap_or_default();
         let drawing = device.running_graphics_processes().unwrap_or_default();
         let mut processes: Vec<GpuProcess> = Vec::new();
@@ -125,16 +125,16 @@ impl NvmlDevice {
     }
 }
 
-/// All GPUs that NVML knows.
+/// Returns all GPUs that NVML lists.
 ///
 /// # Errors
-/// Where there is no NVML, which comes with the driver, or it does not answer.
+/// There is no NVML, which comes with the driver, or it fails.
 pub fn nvml_devices() -> Result<Vec<NvmlDevice>, SourceError> {
     let count = library().map_err(SourceError::Nvml)?.device_count();
     (0..count.map_err(|e| SourceError::Nvml(e.to_string()))?).map(NvmlDevice::read).collect()
 }
 
-/// The library, loaded once.
+/// Returns the library, which is loaded once.
 fn library() -> Result<&'static Nvml, String> {
     static LIBRARY: OnceLock<Result<Nvml, String>> = OnceLock::new();
     let library = LIBRARY.get_or_init(|| {

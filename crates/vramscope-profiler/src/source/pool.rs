@@ -1,4 +1,4 @@
-//! [`PoolSource`]: a pool of `vramscope-allocator`, which knows every number exactly and sees every allocation.
+//! [`PoolSource`]: a pool of `vramscope-allocator`, which knows every number exactly and reports every allocation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::{
 
 /// One device of a [`MemoryPool`].
 ///
-/// Peaks are the pool's own, so that none between two readings is missed. The source keeps the pool alive.
+/// Peaks come from the pool, so no peak between two readings is missed. The source keeps the pool alive.
 pub struct PoolSource {
     pool: MemoryPool,
     device_id: i32,
@@ -22,10 +22,10 @@ pub struct PoolSource {
 }
 
 impl PoolSource {
-    /// The device of `pool` that `device` names: its number, `"cuda:0"`, or [`DeviceSpec::Current`].
+    /// Selects a device of `pool`: its id, `"cuda:0"`, or [`DeviceSpec::Current`].
     ///
     /// # Errors
-    /// Where the pool has no such device.
+    /// The pool has no such device.
     pub fn new<D>(pool: &MemoryPool, device: D) -> Result<Arc<Self>, SelectError>
     where
         D: TryInto<DeviceSpec, Error: Into<SelectError>>,
@@ -36,7 +36,7 @@ impl PoolSource {
         Ok(Arc::new(Self { pool: pool.clone(), device_id, device_total, info }))
     }
 
-    /// The pool.
+    /// Returns the pool.
     pub fn pool(&self) -> &MemoryPool {
         &self.pool
     }
@@ -93,7 +93,7 @@ impl MemorySource for PoolSource {
         loop {
             let name = format!("AllocationObserver {}", NEXT.fetch_add(1, Ordering::Relaxed));
             let hook = ObserverHook { name, device_id: self.device_id, observer: Arc::clone(&observer) };
-            // Registering fails only where a hook of the program has taken this name; then the next one is tried.
+            // Registering fails only if a hook of the program has taken this name; then try the next name.
             if let Ok(guard) = self.pool.register_hook(Arc::new(hook)) {
                 return Some(Observation::new(guard));
             }
@@ -142,7 +142,7 @@ fn highest(peaks: &Peaks) -> Reading {
     }
 }
 
-/// Reads a pool at intervals; its peak scope begins anew with each interval.
+/// Reads a pool at intervals; its peak scope restarts with each interval.
 struct PoolTicker {
     source: Arc<PoolSource>,
     scope: PeakScope,

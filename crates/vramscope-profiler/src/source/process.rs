@@ -14,18 +14,18 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// This process.
+    /// Opens this process.
     ///
     /// # Errors
-    /// On systems other than Linux, or where `/proc` cannot be read.
+    /// The system is not Linux, or `/proc` cannot be read.
     pub fn of_this() -> io::Result<Self> {
         Self::open("/proc/self/statm")
     }
 
-    /// The process `pid`. This goes on meaning the same process, even when its number is used again after it has ended.
+    /// Opens process `pid`. The value keeps referring to this process, even if its id is reused after it ended.
     ///
     /// # Errors
-    /// Where there is no such process, or the system does not say.
+    /// There is no such process, or the system does not report its memory.
     pub fn of(pid: u32) -> io::Result<Self> {
         Self::open(&format!("/proc/{pid}/statm"))
     }
@@ -40,13 +40,13 @@ impl ProcessMemory {
 
     #[cfg(not(target_os = "linux"))]
     fn open(_: &str) -> io::Result<Self> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "host memory is known on Linux alone"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "host memory is available only on Linux"))
     }
 
-    /// Bytes resident in memory (`RssAnon` + `RssFile` + `RssShmem` of `/proc/PID/status`).
+    /// Returns the bytes resident in memory (`RssAnon` + `RssFile` + `RssShmem` of `/proc/PID/status`).
     ///
     /// # Errors
-    /// Where the process has ended.
+    /// The process has ended.
     #[cfg(target_os = "linux")]
     pub fn resident(&self) -> io::Result<u64> {
         use std::os::unix::fs::FileExt as _;
@@ -55,25 +55,25 @@ impl ProcessMemory {
         let n = self.statm.read_at(&mut buffer, 0)?;
         let text = std::str::from_utf8(&buffer[..n]).unwrap_or_default();
         let pages: Option<u64> = text.split_whitespace().nth(1).and_then(|field| field.parse().ok());
-        // A process that has ended and was not yet waited for has no memory left.
+        // A process that has ended but was not reaped has no memory left.
         match pages {
             Some(pages) if pages > 0 => Ok(pages.saturating_mul(self.page_size)),
             _ => Err(io::Error::new(io::ErrorKind::NotFound, "the process has ended")),
         }
     }
 
-    /// Bytes resident in memory, which are known on Linux alone.
+    /// Returns the bytes resident in memory, which are available only on Linux.
     ///
     /// # Errors
     /// Always.
     #[cfg(not(target_os = "linux"))]
     pub fn resident(&self) -> io::Result<u64> {
         let _ = (&self.statm, self.page_size);
-        Err(io::Error::new(io::ErrorKind::Unsupported, "host memory is known on Linux alone"))
+        Err(io::Error::new(io::ErrorKind::Unsupported, "host memory is available only on Linux"))
     }
 }
 
-/// `ESRCH`: what Linux says of a process that has ended while its file is open.
+/// `ESRCH`: Linux's error for a process that has ended while its file is open.
 const NO_SUCH_PROCESS: i32 = 3;
 
 /// The resident host memory of a process. It knows `cpu` and nothing else.
@@ -84,18 +84,18 @@ pub struct HostSource {
 }
 
 impl HostSource {
-    /// This process.
+    /// Reads this process.
     ///
     /// # Errors
-    /// Where the system does not say.
+    /// The system does not report its memory.
     pub fn of_this() -> io::Result<Arc<Self>> {
         Ok(Self::named(ProcessMemory::of_this()?, true, "host memory of this process".to_owned()))
     }
 
-    /// The process `pid`.
+    /// Reads process `pid`.
     ///
     /// # Errors
-    /// Where there is no such process, or the system does not say.
+    /// There is no such process, or the system does not report its memory.
     pub fn of(pid: u32) -> io::Result<Arc<Self>> {
         Ok(Self::named(ProcessMemory::of(pid)?, pid == std::process::id(), format!("process {pid}")))
     }

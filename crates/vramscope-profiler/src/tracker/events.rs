@@ -1,4 +1,4 @@
-//! Events of a tracker, and the rows in which events and samples are written to a log.
+//! Events of a tracker, and the rows of a log: events and samples.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,40 +14,40 @@ use super::thresholds::Alert;
 use crate::monitor::Sample;
 use crate::source::{Counts, Tick};
 
-/// Something that happened while a tracker ran.
+/// An event of a tracker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// When it happened, in microseconds since the Unix epoch.
+    /// The time of the event, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// What happened.
+    /// The kind of event.
     pub kind: EventKind,
 }
 
-/// The kinds of events of a tracker.
+/// The kinds of a tracker's events.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum EventKind {
-    /// Tracking began; the name of the source.
+    /// Tracking started; the name of the source.
     Start(String),
-    /// Tracking ended.
+    /// Tracking stopped.
     Stop,
-    /// The source no longer exists; the message of the error.
+    /// The source no longer exists; the error message.
     Gone(String),
-    /// The source could not be read; the message of the error. There is one such event until it can be read again.
+    /// The source cannot be read; the error message. There is one such event until it can be read again.
     Error(String),
     /// A threshold was crossed.
     Alert(Alert),
-    /// The alert of a threshold is over.
+    /// A threshold's alert ended.
     Cleared(Alert),
-    /// Requests failed because they were out of memory; how many since the sample before.
+    /// Requests failed because memory ran out; their number since the previous sample.
     OutOfMemory(u64),
-    /// The allocator gave its whole cache back to serve requests; how many times since the sample before.
+    /// The allocator released its whole cache to serve requests; the number of times since the previous sample.
     Retry(u64),
-    /// The watchdog gave back cached memory.
+    /// The watchdog released cached memory.
     Cleanup {
-        /// Bytes reserved before.
+        /// Reserved bytes before.
         before: u64,
-        /// Bytes reserved after.
+        /// Reserved bytes after.
         after: u64,
     },
     /// The program entered a phase.
@@ -59,13 +59,13 @@ pub enum EventKind {
 /// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A table with a header, values separated by commas.
+    /// Comma-separated values with a header.
     Csv,
-    /// One JSON object in each line. Keys without a value are left out.
+    /// One JSON object per line. Keys without a value are left out.
     JsonLines,
 }
 
-/// A row of a log: an event or a sample. A number that is not known is left out.
+/// A row of a log: an event or a sample. Unknown numbers are left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'r> {
     Event(&'r Event),
@@ -91,7 +91,7 @@ impl From<Option<u64>> for Cell {
 }
 
 impl Cell {
-    /// The value in a table. Texts may come from elsewhere, and are made harmless to terminals and to spreadsheets.
+    /// Formats the value for a table. Text may come from elsewhere, so it is made harmless to terminals and spreadsheets.
     fn of_table(&self) -> String {
         match self {
             Self::Nothing => String::new(),
@@ -104,7 +104,7 @@ impl Cell {
     }
 }
 
-/// The columns of a row by name; written as an object of those that have a value.
+/// The columns of a row by name; serialized as an object of the columns with a value.
 struct KnownColumns([(&'static str, Cell); COLUMNS]);
 
 impl Serialize for KnownColumns {
@@ -124,7 +124,7 @@ impl Row<'_> {
         }
     }
 
-    /// The columns of this row by name. This is the one place that decides the form of a log.
+    /// Returns the columns of this row by name. Only this function defines the format of a log.
     fn cells(&self) -> [(&'static str, Cell); COLUMNS] {
         let nothing = Sample { time_us: 0, tick: Tick::default(), missed: 0 };
         let (event, sample) = match self {
@@ -165,7 +165,7 @@ impl Row<'_> {
         ]
     }
 
-    /// The path of the phase that begins or ends; of a sample, the paths of the innermost phase of each thread.
+    /// Returns the path of the phase that begins or ends; for a sample, the paths of each thread's innermost phase.
     fn phase(&self) -> Cell {
         match self {
             Self::Event(_) => self.scope(|phase| Cell::Text(phase.to_string())),
@@ -177,7 +177,7 @@ impl Row<'_> {
         }
     }
 
-    /// A value of the phase that begins or ends; nothing in other rows.
+    /// Returns a value of the phase that begins or ends; nothing for other rows.
     fn scope(&self, of: impl Fn(&PhaseScope) -> Cell) -> Cell {
         match self {
             Self::Event(Event {
@@ -218,7 +218,7 @@ pub(super) fn write_header(format: LogFormat, out: &mut dyn Write) -> io::Result
     write_record(out, &Row::Event(&any).cells().map(|(name, _)| name))
 }
 
-/// Writes events and samples in the order of time.
+/// Writes events and samples in time order.
 pub(super) fn write_log(
     events: &VecDeque<Event>,
     samples: &VecDeque<PhasedSample>,
@@ -228,7 +228,7 @@ pub(super) fn write_log(
     write_header(format, out)?;
     let mut rows: Vec<Row<'_>> =
         samples.iter().map(Row::Sample).chain(events.iter().map(Row::Event)).collect();
-    // The sort is stable: an event comes after the sample of the same time, in which it was found.
+    // The sort is stable: an event follows the sample of the same time, in which it was found.
     rows.sort_by_key(Row::time_us);
     rows.iter().try_for_each(|row| row.write(format, out))?;
     out.flush()
@@ -244,7 +244,7 @@ impl Event {
 }
 
 impl EventKind {
-    /// The kind's name in logs, such as `start` or `alert`.
+    /// Returns the kind's name in logs, such as `start` or `alert`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Start(_) => "start",
@@ -263,21 +263,21 @@ impl EventKind {
 }
 
 impl fmt::Display for EventKind {
-    /// The message in logs; empty for `stop`.
+    /// Formats the message in logs; empty for `stop`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start(text) | Self::Gone(text) | Self::Error(text) => f.write_str(text),
             Self::PhaseEnter(phase) | Self::PhaseExit(phase) => phase.fmt(f),
             Self::Stop => Ok(()),
             Self::Alert(alert) => alert.fmt(f),
-            Self::Cleared(alert) => write!(f, "over: {alert}"),
-            Self::OutOfMemory(1) => f.write_str("a request failed for want of memory"),
-            Self::OutOfMemory(n) => write!(f, "{n} requests failed for want of memory"),
-            Self::Retry(1) => f.write_str("the allocator gave its cache back to serve a request"),
-            Self::Retry(n) => write!(f, "the allocator gave its cache back {n} times to serve requests"),
+            Self::Cleared(alert) => write!(f, "ended: {alert}"),
+            Self::OutOfMemory(1) => f.write_str("a request failed because memory ran out"),
+            Self::OutOfMemory(n) => write!(f, "{n} requests failed because memory ran out"),
+            Self::Retry(1) => f.write_str("the allocator released its cache to serve a request"),
+            Self::Retry(n) => write!(f, "the allocator released its cache {n} times to serve requests"),
             Self::Cleanup { before, after } => {
                 let freed = bytes(before.saturating_sub(*after));
-                write!(f, "the watchdog gave {freed} of cached memory back")
+                write!(f, "the watchdog released {freed} of cached memory")
             }
         }
     }

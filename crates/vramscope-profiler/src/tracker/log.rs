@@ -8,17 +8,17 @@ use vramscope_allocator::ExclusiveFile;
 use super::error::TrackerError;
 use super::events::{LogFormat, Row, write_header};
 
-/// A file to write a log to. While the tracker runs the file is locked, so that no other tracker writes to it.
+/// A log file. It is locked while the tracker runs, so that no other tracker writes to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFile {
-    /// Where it is. A file that is already there is replaced.
+    /// The path. An existing file is replaced.
     pub path: PathBuf,
     /// Its format.
     pub format: LogFormat,
 }
 
 impl LogFile {
-    /// A log at `path`: CSV where its name ends in `.csv`, else JSON Lines.
+    /// Creates a log at `path`: CSV if its name ends in `.csv`, otherwise JSON Lines.
     pub fn at(path: &Path) -> Self {
         let is_csv = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
         let format = if is_csv { LogFormat::Csv } else { LogFormat::JsonLines };
@@ -26,17 +26,17 @@ impl LogFile {
     }
 }
 
-/// A log file that is open.
+/// An open log file.
 pub(super) struct OpenLog {
     file: ExclusiveFile,
     format: LogFormat,
-    /// Bytes of rows that are not written yet: what the file did not take before, then the rows of this sample.
+    /// Bytes of rows that are not written yet: bytes that the file did not accept before, then the rows of this sample.
     waiting: Vec<u8>,
-    /// The last error of the file.
+    /// The last write error.
     failed: Option<io::ErrorKind>,
 }
 
-/// Bytes that may wait for a file that takes nothing, such as one on a full disk. Rows beyond are lost.
+/// Maximum bytes that wait for a file that accepts nothing, such as on a full disk. Further rows are lost.
 const MOST_WAITING: usize = 1 << 20;
 
 impl OpenLog {
@@ -51,12 +51,12 @@ impl OpenLog {
         Ok(Self { file, format: to.format, waiting, failed: None })
     }
 
-    /// The last error of the file.
+    /// Returns the last write error.
     pub(super) fn error(&self) -> Option<io::ErrorKind> {
         self.failed
     }
 
-    /// Adds a row to those that wait.
+    /// Adds a waiting row.
     pub(super) fn add(&mut self, row: Row<'_>) {
         if self.waiting.len() > MOST_WAITING {
             return;
@@ -66,8 +66,8 @@ impl OpenLog {
         }
     }
 
-    /// Writes the rows that wait, in one write where the file takes them all. What it does not take is written first the next
-    /// time, so that no row begins in the middle of another. A forked process writes nothing: the log is its parent's.
+    /// Writes the waiting rows, in one write if the file accepts them all. The rest is written first the next time, so no row begins in the
+    /// middle of another. A forked process writes nothing: the log belongs to its parent.
     pub(super) fn write_waiting(&mut self) {
         if !self.file.is_of_this_process() {
             return;

@@ -1,4 +1,4 @@
-//! [`MemoryTracker`]: watches a source all the time, with a log of events, alerts and a watchdog.
+//! [`MemoryTracker`]: tracks a source continuously, with an event log, alerts and a watchdog.
 
 mod error;
 mod events;
@@ -34,11 +34,11 @@ use sample_judge::SampleJudge;
 use shared::{RegisteredCallback, Thresholds, TrackerShared, TrackerState};
 use vramscope_basics::lock;
 
-/// Called when an alert is raised, on the tracker's thread. It should return soon, because no sample is taken meanwhile. A callback
-/// that owns the tracker keeps it alive for ever.
+/// Called when an alert is raised, on the tracker's thread. It should return quickly, because no sample is taken in the meantime. A
+/// callback that owns the tracker keeps it alive forever.
 pub type AlertCallback = Arc<dyn Fn(&Alert) + Send + Sync>;
 
-/// Watches a source, raises alerts, and keeps a log: gpumemprof's `MemoryTracker`.
+/// Tracks a source, raises alerts, and keeps a log: gpumemprof's `MemoryTracker`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -59,22 +59,22 @@ pub type AlertCallback = Arc<dyn Fn(&Alert) + Send + Sync>;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// # What differs from gpumemprof
-/// - One crossing of a threshold raises one alert. It is raised again only after the value has fallen to the threshold's lower
-///   mark. gpumemprof raises an alert with every sample.
-/// - On a pool, each sample has the exact highest values since the one before, and alerts are raised by those. Allocations are
-///   counted, and not guessed from samples that rose.
-/// - Growth counts only bytes that stay allocated, and not what was allocated at the start. Fragmentation is what emptying the
-///   cache would not give back. Memory outside of the pool is what the driver reports.
-/// - Events and samples are bounded apart, so that samples do not push events out.
-/// - It tracks any source, also one of another process.
+/// # Differences from gpumemprof
+/// - Crossing a threshold raises one alert. It is raised again only after the value has fallen to the threshold's lower mark. gpumemprof
+///   raises an alert with every sample.
+/// - On a pool, each sample has the exact peaks since the previous one, and these raise alerts. Allocations are counted, not guessed from
+///   rising samples.
+/// - Growth counts only bytes that stay allocated, without those from the start. Fragmentation is cache that emptying would not release.
+///   Memory outside the pool is what the driver reports.
+/// - Events and samples have separate limits, so samples do not displace events.
+/// - It tracks any source, including one of another process.
 pub struct MemoryTracker {
     shared: Arc<TrackerShared>,
     monitor: Mutex<Option<Monitor>>,
 }
 
 impl MemoryTracker {
-    /// Begins to track `source`, and takes a first sample.
+    /// Starts tracking `source`, and takes a first sample.
     ///
     /// # Errors
     /// See [`TrackerError`].
@@ -117,18 +117,18 @@ impl MemoryTracker {
         Ok(Self { shared, monitor: Mutex::new(Some(monitor)) })
     }
 
-    /// Takes a last sample and ends tracking. Events and samples are kept.
+    /// Takes a last sample and stops tracking. Events and samples are kept.
     pub fn stop(&self) {
         let monitor = lock(&self.monitor).take();
         self.end(monitor);
     }
 
-    /// Ends the monitor, if there still is one, and records that tracking ended.
+    /// Stops the monitor, if there still is one, and records the end of tracking.
     fn end(&self, monitor: Option<Monitor>) {
         let Some(monitor) = monitor else { return };
         let is_here = monitor.is_of_this_process();
         monitor.stop();
-        // In a forked process nothing has ended, and the log is the parent's.
+        // In a forked process nothing has stopped, and the log belongs to the parent.
         if is_here {
             self.shared.record_event(EventKind::Stop);
         }
@@ -139,15 +139,15 @@ impl MemoryTracker {
         lock(&self.monitor).as_ref().is_some_and(Monitor::is_running)
     }
 
-    /// Calls `callback` once for every alert. For alerts that were raised before and are kept, it is called now, on this thread. A
-    /// panic in it is counted and not passed on.
+    /// Calls `callback` once for every alert. Kept alerts from before are passed to it now, on this thread. A panic in it is counted and
+    /// not passed on.
     pub fn add_alert_callback(&self, callback: AlertCallback) {
         lock(&self.shared.callbacks).push(RegisteredCallback { callback, alerts: 0 });
         self.shared.call_alert_callbacks();
     }
 
-    /// No longer calls `callback`, which must be a clone of the `Arc` that was added. Returns false where it is not among the
-    /// callbacks. It may still be called for an alert that is being raised at this moment.
+    /// Removes `callback`, which must be a clone of the added `Arc`. Returns false if it was not added. It may still be called for an alert
+    /// that is being raised at this moment.
     pub fn remove_alert_callback(&self, callback: &AlertCallback) -> bool {
         let mut callbacks = lock(&self.shared.callbacks);
         let is_it = |told: &RegisteredCallback| {
@@ -155,15 +155,15 @@ impl MemoryTracker {
         };
         let removed = callbacks.iter().position(is_it).map(|i| callbacks.remove(i));
         drop(callbacks);
-        // With nothing locked, because dropping it may run code of the program.
+        // Without a lock, because dropping it may run code of the program.
         removed.is_some()
     }
 
-    /// Sets a threshold from the next sample on, in place of one of the same quantity and severity. Where its value has been
-    /// reached already, an alert is raised.
+    /// Sets a threshold from the next sample on, replacing one of the same quantity and severity. If its value has already been reached, an
+    /// alert is raised.
     ///
     /// # Errors
-    /// [`TrackerError::Threshold`] where it could never be crossed, or its alert could never be over.
+    /// [`TrackerError::Threshold`] if it could never be crossed, or its alert could never end.
     pub fn set_threshold(&self, threshold: Threshold) -> Result<(), TrackerError> {
         if !threshold.is_sensible() {
             return Err(TrackerError::Threshold(threshold));
@@ -177,7 +177,7 @@ impl MemoryTracker {
         Ok(())
     }
 
-    /// Removes a threshold from the next sample on. Returns false where there is none of this quantity and severity.
+    /// Removes a threshold from the next sample on. Returns false if there is none of this quantity and severity.
     pub fn remove_threshold(&self, quantity: Quantity, severity: Severity) -> bool {
         let mut thresholds = lock(&self.shared.thresholds);
         let before = thresholds.now.len();
@@ -187,69 +187,69 @@ impl MemoryTracker {
         removed
     }
 
-    /// The thresholds that hold from the next sample on.
+    /// Returns the thresholds that apply from the next sample on.
     pub fn thresholds(&self) -> Vec<Threshold> {
         lock(&self.shared.thresholds).now.clone()
     }
 
-    /// Names what the calling thread does until the guard is dropped. The log gets an event at the beginning and one at the end,
-    /// and samples that are taken meanwhile have the phase. Phases nest on each thread.
+    /// Starts a phase of the calling thread, which ends when the guard is dropped. The log records its start and its end, and samples in
+    /// between contain the phase. Phases nest on each thread.
     pub fn phase(&self, name: &str) -> Phase<'_> {
         Phase::enter(self, name, BTreeMap::new())
     }
 
-    /// As [`phase`](Self::phase), with facts by name, such as the number of a batch.
+    /// Like [`phase`](Self::phase), with facts by name, such as the batch number.
     pub fn phase_with(&self, name: &str, metadata: BTreeMap<String, String>) -> Phase<'_> {
         Phase::enter(self, name, metadata)
     }
 
-    /// The phases that are open, on all threads, in the order in which they were entered.
+    /// Returns the open phases of all threads, in the order in which they were entered.
     pub fn open_phases(&self) -> Arc<[Arc<PhaseScope>]> {
         lock(&self.shared.phases).open()
     }
 
-    /// The events that are kept, oldest first.
+    /// Returns the kept events, oldest first.
     pub fn events(&self) -> Vec<Event> {
         lock(&self.shared.state).events.iter().cloned().collect()
     }
 
-    /// The alerts that were raised and are kept, oldest first.
+    /// Returns the kept alerts, oldest first.
     pub fn alerts(&self) -> Vec<Alert> {
         lock(&self.shared.state).alerts.iter().cloned().collect()
     }
 
-    /// Thresholds whose value was never known so far, because the source does not know it, or because growth has not yet been
-    /// watched for long enough.
+    /// Returns the thresholds whose value was never known, because the source does not know it, or because growth was not measured for long
+    /// enough.
     pub fn never_measured(&self) -> Vec<Threshold> {
         lock(&self.shared.state).never_measured.clone()
     }
 
-    /// The samples that are kept, oldest first.
+    /// Returns the kept samples, oldest first.
     pub fn samples(&self) -> Vec<Sample> {
         lock(&self.shared.state).samples.iter().map(|seen| seen.sample).collect()
     }
 
-    /// The samples that are kept, each with the phases that were open when it was taken.
+    /// Returns the kept samples, each with the phases that were open at the time.
     pub fn samples_in_phases(&self) -> Vec<PhasedSample> {
         lock(&self.shared.state).samples.iter().cloned().collect()
     }
 
-    /// The samples that are kept, gathered by intervals that begin with the first of them: the last reading and the highest values
-    /// of each interval. Intervals without a sample are left out.
+    /// Groups the kept samples by intervals, starting with the first sample: the last reading and the peaks of each interval. Intervals
+    /// without a sample are left out.
     ///
     /// # Errors
-    /// Where the interval is shorter than a microsecond.
+    /// The interval is shorter than a microsecond.
     pub fn memory_timeline(&self, interval: Duration) -> Result<Vec<TimelinePoint>, MonitorError> {
         timeline::timeline(self.samples().iter(), interval)
     }
 
-    /// Classifies the device memory outside of the pool, from the samples that are kept.
+    /// Classifies the device memory outside the pool, from the kept samples.
     pub fn hidden_memory(&self, options: HiddenOptions) -> HiddenMemory {
         HiddenMemory::of(&self.samples(), options)
     }
 
-    /// Drops the events, alerts and samples that are kept, and begins the statistics anew. The log file keeps what was written,
-    /// phases stay open, and alerts that are raised stay raised.
+    /// Drops the kept events, alerts and samples, and resets the statistics. The log file keeps its rows, phases stay open, and raised
+    /// alerts stay raised.
     pub fn clear_events(&self) {
         let mut state = lock(&self.shared.state);
         state.events.clear();
@@ -258,21 +258,21 @@ impl MemoryTracker {
         state.statistics = TrackerStatistics { high_is_exact: true, ..TrackerStatistics::default() };
     }
 
-    /// Counts of all samples and events since the start or [`clear_events`](Self::clear_events), also of those no longer kept.
+    /// Returns counts of all samples and events since the start or [`clear_events`](Self::clear_events), including those no longer kept.
     pub fn statistics(&self) -> TrackerStatistics {
         lock(&self.shared.state).statistics
     }
 
-    /// The last error of the log file, such as a full disk. Rows that were not written are written together with the next sample, up
-    /// to 1 MiB of them; rows beyond are lost.
+    /// Returns the last write error of the log file, such as a full disk. Unwritten rows are written with the next sample, up to 1 MiB;
+    /// further rows are lost.
     pub fn log_error(&self) -> Option<io::ErrorKind> {
         lock(&self.shared.state).log.as_ref()?.error()
     }
 
-    /// Writes the events and samples that are kept, in the order of time.
+    /// Writes the kept events and samples in time order.
     ///
     /// # Errors
-    /// Where `out` fails.
+    /// Writing to `out` fails.
     pub fn export_events(&self, format: LogFormat, out: &mut dyn Write) -> io::Result<()> {
         let (events, samples) = {
             let state = lock(&self.shared.state);
@@ -284,7 +284,7 @@ impl MemoryTracker {
 
 impl Drop for MemoryTracker {
     fn drop(&mut self) {
-        // Without a lock: in a forked process, another thread of the parent may have held it at the fork.
+        // Without a lock: in a forked process, another thread of the parent may have held it during the fork.
         let monitor = self.monitor.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         self.end(monitor);
     }

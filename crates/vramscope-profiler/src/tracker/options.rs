@@ -6,28 +6,27 @@ use super::log::LogFile;
 use super::thresholds::{Quantity, Severity, Threshold};
 use crate::source::Reading;
 
-/// How a tracker watches its source, and what it keeps.
+/// Options of a tracker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrackerOptions {
     /// The time between two samples.
     pub interval: Duration,
-    /// The values from which on alerts are raised.
+    /// The thresholds that raise alerts.
     pub thresholds: Vec<Threshold>,
-    /// The time over which growth is measured; at least ten intervals are used. Growth is not known before nine tenths of it have
-    /// passed.
+    /// The time over which growth is measured, at least ten intervals. Growth is unknown before nine tenths of it have passed.
     pub growth_window: Duration,
-    /// Gives cached memory back when the device fills up.
+    /// Releases cached memory when the device fills up.
     pub watchdog: Option<Watchdog>,
-    /// A file to which every event and sample is written when it happens, so that a program that is killed leaves a complete log.
+    /// A file that receives every event and sample when it happens, so a killed program leaves a complete log.
     pub log: Option<LogFile>,
-    /// How many events are kept, and also how many alerts; at least one.
+    /// Maximum number of kept events, and of kept alerts; at least 1.
     pub max_events: usize,
-    /// How many samples are kept, at least one.
+    /// Maximum number of kept samples, at least 1.
     pub max_samples: usize,
 }
 
 impl Default for TrackerOptions {
-    /// Ten samples a second; a warning at 80 % of the device, a critical alert at 95 %, and a warning where 20 % of the device are
+    /// Ten samples per second; a warning at 80 % of the device, a critical alert at 95 %, and a warning if 20 % of the device are
     /// fragmented; 10,000 events and samples.
     fn default() -> Self {
         Self {
@@ -46,44 +45,44 @@ impl Default for TrackerOptions {
     }
 }
 
-/// Gives cached memory back when the device fills up (gpumemprof's `MemoryWatchdog`). It does nothing where emptying the cache
-/// would give nothing back.
+/// Releases cached memory when the device fills up (gpumemprof's `MemoryWatchdog`). Does nothing if emptying the cache would release
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watchdog {
-    /// The percentage of the device in use from which on it acts, from 0 to 100.
+    /// The percentage of used device memory from which it acts, from 0 to 100.
     pub above_percent: f64,
-    /// The least time between two cleanups.
+    /// Minimum time between two cleanups.
     pub min_interval: Duration,
 }
 
 impl Default for Watchdog {
-    /// From 90 %, every 30 seconds at most.
+    /// From 90 %, at most every 30 seconds.
     fn default() -> Self {
         Self { above_percent: 90.0, min_interval: Duration::from_secs(30) }
     }
 }
 
-/// Counts of what a tracker has seen so far.
+/// Counts of a tracker so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub struct TrackerStatistics {
-    /// The number of samples that were taken.
+    /// Number of samples.
     pub samples: u64,
-    /// The number of samples that were left out, because the one before took longer than the interval.
+    /// Number of skipped samples, because the previous one took longer than the interval.
     pub missed_ticks: u64,
-    /// How many times the source could not be read.
+    /// Number of failed readings of the source.
     pub errors: u64,
-    /// The highest values, each at its own moment.
+    /// The peaks, each at its own moment.
     pub high: Reading,
     /// Whether `high` is exact. Otherwise the true values are at least as high.
     pub high_is_exact: bool,
-    /// The number of alerts that were raised.
+    /// Number of raised alerts.
     pub alerts: u64,
-    /// How many times the watchdog gave memory back.
+    /// Number of times the watchdog released memory.
     pub cleanups: u64,
-    /// The number of requests that failed because they were out of memory.
+    /// Number of requests that failed because memory ran out.
     pub failed_requests: u64,
-    /// How many times the allocator gave its whole cache back to serve a request.
+    /// Number of times the allocator released its whole cache to serve a request.
     pub retries: u64,
-    /// How many times a callback panicked.
+    /// Number of panics in callbacks.
     pub callback_panics: u64,
 }

@@ -1,4 +1,4 @@
-//! The phases that a program is in, by the names that it gives them.
+//! The phases of a program, by name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,15 +12,15 @@ use crate::monitor::Sample;
 /// One entry of a program into a phase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PhaseScope {
-    /// The number of this entry in its tracker, from 1 in the order in which phases were entered.
+    /// The number of this entry in its tracker, from 1 in the order of entry.
     pub scope_id: u64,
-    /// The number of the entry that it is inside of on its thread; `None` for an outermost one.
+    /// The number of the surrounding entry on its thread; `None` for an outermost phase.
     pub parent_scope_id: Option<u64>,
-    /// The names of the phases that it is inside of, outermost first, and then its own.
+    /// The names of the phases around it, outermost first, followed by its name.
     pub path: Vec<Arc<str>>,
-    /// The name of the thread that entered it, or its number where it has none.
+    /// The name of the thread that entered it, or the thread's id if it has no name.
     pub thread: Arc<str>,
-    /// Facts by name that the program gave.
+    /// Facts by name from the program.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     #[serde(skip)]
@@ -28,28 +28,28 @@ pub struct PhaseScope {
 }
 
 impl PhaseScope {
-    /// Its own name.
+    /// Returns the phase's name.
     pub fn name(&self) -> &str {
         self.path.last().map_or("", |name| name)
     }
 
-    /// How many phases are open on its thread, up to and with this one: 1 is outermost.
+    /// Returns the number of open phases on its thread, up to and including this one: 1 is outermost.
     pub fn depth(&self) -> usize {
         self.path.len()
     }
 }
 
 impl fmt::Display for PhaseScope {
-    /// The path, such as `epoch / forward`.
+    /// Formats the path, such as `epoch / forward`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.path.join(" / "))
     }
 }
 
-/// Phases that are open, in the order in which they were entered.
+/// The open phases, in the order in which they were entered.
 pub(super) struct OpenPhases {
     entered: u64,
-    /// The list is replaced and never changed, because samples share it.
+    /// The list is replaced, never changed, because samples share it.
     open: Arc<[Arc<PhaseScope>]>,
 }
 
@@ -81,23 +81,23 @@ impl OpenPhases {
         self.open = self.open.iter().filter(|phase| phase.scope_id != scope_id).cloned().collect();
     }
 
-    /// Those that are open now.
+    /// Returns the open phases.
     pub(super) fn open(&self) -> Arc<[Arc<PhaseScope>]> {
         Arc::clone(&self.open)
     }
 }
 
-/// A sample, and the phases that the program was in.
+/// A sample, and the phases of the program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhasedSample {
     /// The sample.
     pub sample: Sample,
-    /// The phases that were open when the sample was taken, on all threads, in the order in which they were entered. Its highest
-    /// values may have been reached in phases that had ended by then.
+    /// The open phases of all threads at the time of the sample, in the order in which they were entered. The sample's peaks may be from
+    /// phases that had already ended.
     pub phases: Arc<[Arc<PhaseScope>]>,
 }
 
-/// The innermost phase of each thread, of phases in the order in which they were entered.
+/// Returns the innermost phase of each thread. `phases` are in the order in which they were entered.
 pub(super) fn innermost(phases: &[Arc<PhaseScope>]) -> impl Iterator<Item = &Arc<PhaseScope>> {
     phases.iter().enumerate().filter_map(|(i, phase)| {
         let is_inside = |later: &Arc<PhaseScope>| later.thread_id == phase.thread_id;
@@ -122,7 +122,7 @@ mod tests {
         let names =
             |phases: &OpenPhases| innermost(&phases.open()).map(|p| p.to_string()).collect::<Vec<_>>();
         assert_eq!(names(&phases), ["step / forward", "load"]);
-        // In any order.
+        // Phases may end in any order.
         phases.exit(step.scope_id);
         assert_eq!(names(&phases), ["step / forward", "load"]);
         phases.exit(forward.scope_id);

@@ -1,4 +1,4 @@
-//! [`Phase`]: the guard of a phase that the program is in.
+//! [`Phase`]: the guard of a phase.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use super::phase_scope::PhaseScope;
 use super::{EventKind, MemoryTracker};
 use vramscope_basics::lock;
 
-/// A phase of the program, from [`MemoryTracker::phase`] until it is dropped, on whichever thread. In a process that is
-/// forked while it is open, dropping it does nothing.
+/// A phase of the program from [`MemoryTracker::phase`], which ends when it is dropped, on any thread. Dropping it in a process that was
+/// forked during the phase does nothing.
 #[must_use = "the phase ends when the guard is dropped"]
 pub struct Phase<'t> {
     tracker: &'t MemoryTracker,
     scope: Arc<PhaseScope>,
-    /// Whose phase it is: in a forked process, the tracker's locks may never be given back.
+    /// The process of the phase: in a forked process, the tracker's locks may never be released.
     process: Process,
 }
 
@@ -26,7 +26,7 @@ impl<'t> Phase<'t> {
         Self { tracker, scope, process: Process::this() }
     }
 
-    /// Its name, its path, its thread and what the program said of it.
+    /// Returns the phase's name, path, thread and facts.
     pub fn scope(&self) -> &PhaseScope {
         &self.scope
     }

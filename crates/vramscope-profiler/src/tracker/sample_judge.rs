@@ -1,4 +1,4 @@
-//! Compares each sample of a tracker with its thresholds, and records the events that follow.
+//! Compares each sample of a tracker with its thresholds, and records the resulting events.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,26 +11,26 @@ use crate::snapshot::now_us;
 use crate::source::{Counts, MemorySource, Reading, SourceError};
 use vramscope_basics::lock;
 
-/// The least time between two measurements of fragmentation, which visit every free block.
+/// Minimum time between two measurements of fragmentation, which visit every free block.
 const BETWEEN_WALKS: Duration = Duration::from_secs(1);
 
-/// What the tracker's thread knows from sample to sample.
+/// The state of the tracker's thread.
 pub(super) struct SampleJudge {
     shared: Arc<TrackerShared>,
     thresholds: Vec<WatchedThreshold>,
-    /// The number of changes of the shared thresholds that `thresholds` already has.
+    /// The number of changes of the shared thresholds that are included in `thresholds`.
     changes: u64,
     growth: GrowthRate,
-    /// The watchdog, and when it last gave memory back, as the time since `start`.
+    /// The watchdog, and the time since `start` at which it last released memory.
     watchdog: Option<(Watchdog, Option<Duration>)>,
     interval: Duration,
-    /// The source's counts in the sample before.
+    /// The source's counts in the previous sample.
     counts: Option<Counts>,
-    /// Whether the source could not be read the last time.
+    /// Whether the last reading of the source failed.
     failing: bool,
-    /// When the tracker began. Times are measured from here, because the system's clock may be set.
+    /// When the tracker started. Times are relative to it, because the system clock may be set.
     start: Instant,
-    /// When fragmentation was measured last, as the time since `start`.
+    /// The time since `start` at which fragmentation was last measured.
     walked: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl SampleJudge {
         }
     }
 
-    /// Takes a sample, records it with the events that follow from it, and calls the alert callbacks.
+    /// Records a sample with the resulting events, and calls the alert callbacks.
     pub(super) fn handle(&mut self, sample: Result<Sample, SourceError>) {
         let phases = lock(&self.shared.phases).open();
         let changed = self.take_thresholds();
@@ -71,7 +71,7 @@ impl SampleJudge {
             for kind in events {
                 state.record_event(Event { time_us, kind }, self.shared.max_events);
             }
-            // The list is only made anew where it changed, which is rare.
+            // The list is rebuilt only if it changed, which is rare.
             let never = self.thresholds.iter().filter(|watched| !watched.measured);
             if changed || never.clone().count() != state.never_measured.len() {
                 state.never_measured = never.map(|watched| watched.threshold).collect();
@@ -81,8 +81,7 @@ impl SampleJudge {
         self.shared.call_alert_callbacks();
     }
 
-    /// Takes over thresholds that were changed since the last sample, and returns whether there were any. A threshold that is still
-    /// the same keeps its state.
+    /// Applies threshold changes since the last sample, and returns whether there were any. An unchanged threshold keeps its state.
     fn take_thresholds(&mut self) -> bool {
         let thresholds = lock(&self.shared.thresholds);
         let changed = std::mem::replace(&mut self.changes, thresholds.changes) != thresholds.changes;
@@ -97,7 +96,7 @@ impl SampleJudge {
         changed
     }
 
-    /// The events that follow from a sample.
+    /// Returns the events that result from a sample.
     fn judge(&mut self, sample: &Sample) -> Vec<EventKind> {
         let mut events = Vec::new();
         if let (Some(now), Some(before)) = (sample.tick.now.counts, self.counts) {
@@ -108,7 +107,7 @@ impl SampleJudge {
         self.counts = sample.tick.now.counts;
         let at = self.start.elapsed();
         let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.update(at, bytes));
-        // Fragmentation is measured only where a threshold needs it, and at most once a second.
+        // Fragmentation is measured only if a threshold needs it, and at most once a second.
         let wanted =
             |watched: &WatchedThreshold| watched.threshold.quantity == Quantity::ExternalFragmentationPercent;
         let is_time = self.interval >= BETWEEN_WALKS
@@ -141,7 +140,7 @@ impl SampleJudge {
         events
     }
 
-    /// Lets the watchdog give cached memory back, where the device is full enough and the last time is long enough ago.
+    /// Runs the watchdog if the device is full enough and enough time has passed since the last cleanup.
     fn clean_up(&mut self, sample: &Sample, at: Duration) -> Option<EventKind> {
         let (watchdog, last) = self.watchdog.as_mut()?;
         if percent_in_use(sample)? < watchdog.above_percent {
@@ -163,20 +162,19 @@ impl SampleJudge {
     }
 }
 
-/// Bytes that emptying the cache would give back. Where the source does not know, all cached bytes without those in split
-/// segments.
+/// Returns the bytes that emptying the cache would release. If the source does not know, all cached bytes except those in split segments.
 fn releasable(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
     let split = || Some(now.inactive()?.saturating_sub(source.inactive_split_bytes().unwrap_or(0)));
     source.releasable_bytes().or_else(split)
 }
 
-/// Cached bytes that emptying the cache would not give back, where the source knows.
+/// Returns the cached bytes that emptying the cache would not release, if the source knows.
 fn lost_between_blocks(source: &dyn MemorySource, now: &Reading) -> Option<u64> {
     let cached = |releasable| Some(now.inactive()?.saturating_sub(releasable));
     source.releasable_bytes().and_then(cached).or_else(|| source.inactive_split_bytes())
 }
 
-/// The highest percentage of the device in use since the sample before, which is at least what the pool had reserved.
+/// Returns the highest percentage of used device memory since the previous sample. It includes at least the pool's reserved bytes.
 fn percent_in_use(sample: &Sample) -> Option<f64> {
     let Reading { device_used, reserved, .. } = sample.tick.high;
     percent(device_used.max(reserved)?, sample.tick.now.device_total?)

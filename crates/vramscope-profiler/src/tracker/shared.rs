@@ -1,4 +1,4 @@
-//! What a tracker shares with its thread: events, samples, statistics, callbacks and thresholds.
+//! The state that a tracker shares with its thread: events, samples, statistics, callbacks and thresholds.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,13 +20,13 @@ pub(super) struct TrackerShared {
     pub(super) state: Mutex<TrackerState>,
     pub(super) callbacks: Mutex<Vec<RegisteredCallback>>,
     pub(super) phases: Mutex<OpenPhases>,
-    /// The thresholds that hold from the next sample on.
+    /// The thresholds that apply from the next sample on.
     pub(super) thresholds: Mutex<Thresholds>,
     pub(super) max_events: usize,
     pub(super) max_samples: usize,
 }
 
-/// Thresholds, and how many times they were changed.
+/// The thresholds, and the number of their changes.
 #[derive(Default)]
 pub(super) struct Thresholds {
     pub(super) now: Vec<Threshold>,
@@ -46,13 +46,13 @@ pub(super) struct TrackerState {
     pub(super) events: VecDeque<Event>,
     pub(super) samples: VecDeque<PhasedSample>,
     pub(super) statistics: TrackerStatistics,
-    /// The number of alerts that were ever raised.
+    /// Total number of raised alerts.
     pub(super) raised: u64,
     pub(super) log: Option<OpenLog>,
 }
 
 impl TrackerShared {
-    /// Calls each callback for the alerts for which it was not called yet.
+    /// Calls each callback for its outstanding alerts.
     pub(super) fn call_alert_callbacks(&self) {
         loop {
             let next = {
@@ -66,7 +66,7 @@ impl TrackerShared {
                     (Arc::clone(&told.callback), alerts.cloned().collect::<Vec<_>>())
                 })
             };
-            // With nothing locked, because a callback is code of the program and may use the tracker.
+            // Without a lock, because a callback is code of the program and may use the tracker.
             let Some((callback, alerts)) = next else { return };
             for alert in alerts {
                 if catch_unwind(AssertUnwindSafe(|| callback(&alert))).is_err() {

@@ -1,4 +1,4 @@
-//! Thresholds: when an alert is raised, and when it is over.
+//! Thresholds: when an alert is raised, and when it ends.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,45 +9,44 @@ use vramscope_basics::units::bytes;
 
 use crate::monitor::Sample;
 
-/// A value that is watched. An alert is raised once when it reaches `above`, and again only after the value has fallen to
-/// `until`.
+/// A monitored value. An alert is raised once when it reaches `above`, and again only after the value has fallen to `until`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold {
-    /// The value that is watched.
+    /// The monitored value.
     pub quantity: Quantity,
-    /// How severe an alert of this threshold is.
+    /// The severity of the threshold's alerts.
     pub severity: Severity,
-    /// The value from which on an alert is raised, in the quantity's unit.
+    /// The value from which an alert is raised, in the quantity's unit.
     pub above: f64,
-    /// The value down to which the alert lasts, in the quantity's unit; not higher than `above`.
+    /// The value at which the alert ends, in the quantity's unit; at most `above`.
     pub until: f64,
-    /// The least time between two alerts of this threshold. An alert that would be raised earlier is raised when the time has
-    /// passed, if the value is still reached then.
+    /// Minimum time between two alerts of this threshold. An earlier alert is delayed until the time has passed, and raised if the value is
+    /// still reached then.
     pub min_interval: Duration,
 }
 
-/// What can be watched.
+/// The monitored quantities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
-    /// The highest use of the device by anyone since the sample before, in percent of the device.
+    /// Peak use of the device by all processes since the previous sample, in percent of the device.
     DevicePercent,
-    /// Cached bytes that emptying the cache would not give back, because other blocks of their segments are in use, in percent
-    /// of the device. It is measured at most once a second.
+    /// Cached bytes that emptying the cache would not release, because their segments contain live blocks, in percent of the device.
+    /// Measured at most once a second.
     ExternalFragmentationPercent,
-    /// How fast allocated bytes grow, in bytes a minute: from the lowest value in the first half of the
-    /// [window](super::TrackerOptions::growth_window) to the lowest in the second half, so that what is allocated and freed in
-    /// every step does not count.
+    /// Growth of allocated bytes, in bytes per minute: from the lowest value in the first half of the
+    /// [window](super::TrackerOptions::growth_window) to the lowest in the second half. So memory that is allocated and freed in every step
+    /// does not count.
     GrowthPerMinute,
-    /// Bytes in use on the device that the pool did not reserve, such as contexts, workspaces of libraries and other processes.
+    /// Device bytes in use that the pool did not reserve, such as contexts, workspaces of libraries and other processes.
     Hidden,
 }
 
-/// How severe an alert is.
+/// The severity of an alert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Worth looking at.
+    /// Worth checking.
     Warning,
     /// The program may soon fail.
     Critical,
@@ -63,14 +62,14 @@ impl fmt::Display for Severity {
 }
 
 impl Threshold {
-    /// A threshold whose alert is raised at `above` and over at nine tenths of it, at most every ten seconds.
+    /// Creates a threshold with an alert that is raised at `above` and ends at nine tenths of it, at most every ten seconds.
     pub fn new(quantity: Quantity, severity: Severity, above: f64) -> Self {
         Self { quantity, severity, above, until: above * 0.9, min_interval: Duration::from_secs(10) }
     }
 
     pub(super) fn is_sensible(&self) -> bool {
         let most = match self.quantity {
-            // A percentage of the device cannot be higher.
+            // A percentage of the device is at most 100.
             Quantity::DevicePercent | Quantity::ExternalFragmentationPercent => 100.0,
             Quantity::GrowthPerMinute | Quantity::Hidden => f64::MAX,
         };
@@ -83,36 +82,36 @@ impl Threshold {
 }
 
 impl Quantity {
-    /// A value of this quantity as text, with its unit.
+    /// Formats a value of this quantity with its unit.
     fn in_words(self, value: f64) -> String {
         match self {
             Self::DevicePercent | Self::ExternalFragmentationPercent => format!("{value:.1} %"),
-            Self::GrowthPerMinute => format!("{} a minute", bytes(value.max(0.0) as u64)),
+            Self::GrowthPerMinute => format!("{} per minute", bytes(value.max(0.0) as u64)),
             Self::Hidden => bytes(value.max(0.0) as u64),
         }
     }
 
-    /// The quantity's name in messages, such as `device memory in use`.
+    /// Returns the quantity's name in messages, such as `device memory in use`.
     pub fn name(self) -> &'static str {
         match self {
             Self::DevicePercent => "device memory in use",
-            Self::ExternalFragmentationPercent => "free between blocks, of the device",
+            Self::ExternalFragmentationPercent => "fragmented device memory",
             Self::GrowthPerMinute => "growth of allocated memory",
-            Self::Hidden => "device memory outside of the pool",
+            Self::Hidden => "device memory outside the pool",
         }
     }
 }
 
-/// A threshold was crossed.
+/// An alert: a threshold was crossed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alert {
-    /// When the sample was taken, in microseconds since the Unix epoch.
+    /// The time of the sample, in microseconds since the Unix epoch.
     pub time_us: i64,
     /// The threshold that was crossed.
     pub threshold: Threshold,
-    /// The value that crossed it, in the quantity's unit.
+    /// The value, in the quantity's unit.
     pub value: f64,
-    /// The sample that has the value.
+    /// The sample with the value.
     pub sample: Sample,
 }
 
@@ -124,7 +123,7 @@ impl fmt::Display for Alert {
     }
 }
 
-/// How the alert of a threshold changed with a new value.
+/// The change of a threshold's alert with a new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Raised,
@@ -146,12 +145,12 @@ impl WatchedThreshold {
         Self { threshold, measured: false, raised: false, last: None }
     }
 
-    /// Takes a new value at the time `at` since the tracker began, and returns whether the alert was raised or cleared by it.
+    /// Applies a new value at the time `at` since the tracker's start, and returns whether it raised or cleared the alert.
     pub(super) fn update(&mut self, value: f64, at: Duration) -> Option<Change> {
         let Threshold { above, until, min_interval, .. } = self.threshold;
         self.measured = true;
         if self.raised {
-            // `above` and `until` may be the same value.
+            // `above` and `until` may be equal.
             self.raised = value > until || value >= above;
             return (!self.raised).then_some(Change::Cleared);
         }
@@ -164,15 +163,15 @@ impl WatchedThreshold {
     }
 }
 
-/// Measures how fast the lowest values of allocated bytes grow.
+/// Measures the growth of the lowest values of allocated bytes.
 #[derive(Debug)]
 pub(super) struct GrowthRate {
     window: Duration,
-    /// The lowest allocated bytes of each stretch of time, with its beginning as the time since the tracker began.
+    /// The lowest allocated bytes of each interval, with the interval's start as time since the tracker's start.
     seen: VecDeque<(Duration, u64)>,
 }
 
-/// How many values a window holds. Where there would be more, several samples are combined to one value, the lowest.
+/// Maximum number of values in a window. Beyond it, several samples are combined into the lowest value.
 const MOST_LOOKS: u32 = 1024;
 
 impl GrowthRate {
@@ -180,7 +179,7 @@ impl GrowthRate {
         Self { window, seen: VecDeque::new() }
     }
 
-    /// Takes a new value, and returns the growth in bytes a minute, once nine tenths of a window have passed.
+    /// Adds a value, and returns the growth in bytes per minute, after nine tenths of a window have passed.
     pub(super) fn update(&mut self, at: Duration, allocated: u64) -> Option<f64> {
         let apart = self.window / MOST_LOOKS;
         match self.seen.back_mut() {
@@ -192,7 +191,7 @@ impl GrowthRate {
         }
         let &(first, _) = self.seen.front()?;
         let span = at.saturating_sub(first);
-        // Nine tenths and not all of it, because samples do not fall exactly on the window's ends.
+        // Nine tenths rather than all, because samples do not fall exactly on the window's ends.
         if span < self.window / 10 * 9 {
             return None;
         }
@@ -218,7 +217,7 @@ mod tests {
         WatchedThreshold::new(threshold)
     }
 
-    /// The changes over values that come a second apart.
+    /// Returns the changes for values that are a second apart.
     fn changes(watched: &mut WatchedThreshold, values: &[f64]) -> Vec<(usize, Change)> {
         let seen = values.iter().enumerate();
         seen.filter_map(|(i, &v)| watched.update(v, Duration::from_secs(i as u64)).map(|c| (i, c))).collect()
@@ -257,7 +256,7 @@ mod tests {
         let mib = 1u64 << 20;
         // Steps of a second that use up to 100 MiB and leave nothing.
         assert_eq!(minute(&|i| 500 * mib + i % 10 * 10 * mib), Some(0.0));
-        // The same, leaving one MiB each.
+        // The same, but each step leaves 1 MiB.
         let left = minute(&|i| 500 * mib + i % 10 * 10 * mib + i / 10 * mib).unwrap();
         assert!((55.0..65.0).contains(&(left / mib as f64)), "{left}");
         // Half a window is not enough.

@@ -1,4 +1,4 @@
-//! Samples gathered by intervals.
+//! Samples grouped by intervals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use serde::Serialize;
 use crate::monitor::{MonitorError, Sample, check};
 use crate::source::Reading;
 
-/// What was in use over one interval of a [timeline](super::MemoryTracker::memory_timeline).
+/// The memory use over one interval of a [timeline](super::MemoryTracker::memory_timeline).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct TimelinePoint {
-    /// When the interval begins, in microseconds since the Unix epoch.
+    /// The start of the interval, in microseconds since the Unix epoch.
     pub time_us: i64,
-    /// The reading of the last sample in it.
+    /// The reading of its last sample.
     pub last: Reading,
-    /// The highest values since the last sample before the interval, each at its own moment.
+    /// The peaks since the last sample before the interval, each at its own moment.
     pub high: Reading,
-    /// The number of samples in it, at least one.
+    /// Number of samples in it, at least 1.
     pub samples: u64,
 }
 
-/// Gathers samples by intervals, of which the first begins with the first sample. Intervals without a sample are left out.
+/// Groups samples by intervals, starting with the first sample. Intervals without a sample are left out.
 pub(super) fn timeline<'s>(
     samples: impl Iterator<Item = &'s Sample>,
     interval: Duration,
@@ -32,7 +32,7 @@ pub(super) fn timeline<'s>(
     let mut points: BTreeMap<i64, TimelinePoint> = BTreeMap::new();
     for sample in samples {
         let start = *start.get_or_insert(sample.time_us);
-        // Where the system's clock was set back, a sample may lie before the start.
+        // If the system clock was set back, a sample may be earlier than the start.
         let number = sample.time_us.saturating_sub(start).div_euclid(interval_us);
         let time_us = start.saturating_add(number.saturating_mul(interval_us));
         let (last, high) = (sample.tick.now, sample.tick.high);
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(seen, [(1_000, 3, 9, 3), (2_000, 4, 4, 1), (9_000, 5, 6, 1)]);
         assert_eq!(timeline([].iter(), Duration::from_secs(1)).unwrap(), []);
         assert!(matches!(timeline(samples.iter(), Duration::ZERO), Err(MonitorError::NoInterval)));
-        // A clock that was set back, and intervals beyond all times.
+        // A clock that was set back, and intervals longer than all times.
         let back = [sample(i64::MAX, 1, 1), sample(0, 2, 2), sample(i64::MIN, 3, 3)];
         for interval in [Duration::from_micros(1), Duration::from_secs(1), Duration::MAX] {
             let points = timeline(back.iter(), interval).unwrap();

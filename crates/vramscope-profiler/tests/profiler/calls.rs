@@ -1,4 +1,4 @@
-//! What calls did to memory, on a pool of 24 GiB that has addresses alone.
+//! The memory use of calls, on a pool of 24 GiB of addresses without memory.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Barrier};
@@ -36,7 +36,7 @@ fn an_outer_block_keeps_its_peak_whatever_is_profiled_inside() {
     assert_eq!([outer.depth, inner.depth, after.depth], [0, 1, 1]);
     assert_eq!(outer.thread.unwrap().peak_above_start_bytes, 9 * GIB);
     assert_eq!(inner.thread.unwrap().peak_above_start_bytes, 2 * GIB);
-    // The program's own peak is as it was.
+    // The program's peak is unchanged.
     assert_eq!(pool.statistics().allocated.peak, 9 * GIB);
 }
 
@@ -83,7 +83,7 @@ fn a_panic_is_recorded_and_passed_on() {
     }
     assert_eq!(profiler.results()[0].error(), Some("no such layer"));
     assert_eq!(profiler.get_summary().function_summaries["block"].failed_calls, 1);
-    // The next call is not inside of those that failed.
+    // The next call is not nested in the failed calls.
     assert_eq!(profiler.profile_function("next", || ()).1.depth, 0);
 }
 
@@ -104,7 +104,7 @@ fn a_guard_dropped_by_a_panic_that_was_on_its_way_has_not_panicked() {
     assert_eq!(profiler.last_result().unwrap().outcome, Outcome::Returned);
 }
 
-/// Both threads are inside their calls at the same time.
+/// Both threads are in their calls at the same time.
 #[test]
 fn each_thread_has_its_own_use_and_the_device_has_one_peak() {
     let (pool, profiler) = profiled();
@@ -132,7 +132,7 @@ fn each_thread_has_its_own_use_and_the_device_has_one_peak() {
     }
 }
 
-/// What one thread frees for another counts where it is freed.
+/// A free counts on the thread that frees, not on the thread that allocated.
 #[test]
 fn a_free_counts_on_the_thread_that_frees() {
     let (pool, profiler) = profiled();
@@ -187,8 +187,8 @@ fn three_calls_returning_a_tensor_are_no_leak_and_a_growing_list_is() {
     assert!(leaks[0].line.contains(&format!("calls.rs:{line} ")), "{}", leaks[0].line);
     assert_eq!(leaks[0].floor, [1, 2, 3]);
     let said = leaks[0].to_string();
-    assert!(said.starts_with("grows: 3 blocks of 150.00 MiB kept by "), "{said}");
-    assert!(said.ends_with(", 50.00 MiB a call; never fewer again after each call: 1 2 3"), "{said}");
+    assert!(said.starts_with("grows: 3 blocks of 150.00 MiB retained by "), "{said}");
+    assert!(said.ends_with(", 50.00 MiB per call; retained blocks after every call: 1 2 3"), "{said}");
 }
 
 #[test]
@@ -237,8 +237,7 @@ fn clearing_takes_a_new_baseline_and_keeps_the_programs_peaks() {
     drop(live);
 }
 
-/// Peaks of several kinds are each of their own moment; what was cached at the peak is of the moment at which most was
-/// allocated.
+/// Each kind of bytes peaks at its own moment. Cached bytes at the peak are those at the moment of peak allocated bytes.
 #[test]
 fn a_peak_knows_what_was_cached_and_who_allocated() {
     let pool = pool();
@@ -254,19 +253,19 @@ fn a_peak_knows_what_was_cached_and_who_allocated() {
         let ((), inner) = profiler.profile_function("inner", || drop(low));
         (inner, outer.finish())
     };
-    // Of 4 GiB in the cache 3 were in use.
+    // 3 of the 4 reserved GiB were in use.
     assert_eq!(outer.memory_peak.inactive_memory, Some(GIB));
     assert_eq!(outer.memory_peak.reserved_memory, Some(4 * GIB));
     let stack = outer.memory_peak.stack_trace.unwrap();
     let here = stack.iter().find(|f| f.filename.ends_with("calls.rs")).unwrap();
     assert_eq!(here.line, line, "{stack:#?}");
-    // The peak of what only frees is where it began: nobody allocated.
+    // A call that only frees has its peak at the start, without an allocation.
     assert_eq!(inner.memory_peak.allocated_memory, Some(GIB));
     assert_eq!(inner.memory_peak.stack_trace, None);
     assert_eq!(inner.memory_peak.inactive_memory, inner.memory_before.inactive_memory);
 }
 
-/// Each peak has the stack of the thread that reached it, however many allocate at once.
+/// Each peak has the stack of the thread that reached it, with any number of threads.
 #[test]
 fn the_stack_of_a_peak_is_that_of_its_thread() {
     fn small(pool: &MemoryPool) -> Allocation {
@@ -282,7 +281,7 @@ fn the_stack_of_a_peak_is_that_of_its_thread() {
         let ((), result) = profiler.profile_function("threads", || {
             std::thread::scope(|scope| {
                 scope.spawn(|| (0..50).for_each(|_| drop(small(&pool))));
-                // One that is held is the peak, with or without a small one.
+                // The large block is the peak while it is live, with or without a small one.
                 scope.spawn(|| drop(large(&pool)));
             });
         });
@@ -304,11 +303,11 @@ fn what_could_keep_nothing_is_refused() {
     let most = ProfilerOptions::default();
     assert_eq!(
         refused(ProfilerOptions { max_snapshots: 0, ..most.clone() }),
-        "max_snapshots is 0, so that none would be kept; name 1 or more"
+        "max_snapshots is 0, so none would be kept; set it to 1 or more"
     );
     assert_eq!(
         refused(ProfilerOptions { max_results: 0, ..most }),
-        "max_results is 0, so that none would be kept; name 1 or more"
+        "max_results is 0, so none would be kept; set it to 1 or more"
     );
 }
 
@@ -344,7 +343,7 @@ fn snapshots_have_the_fields_of_gpumemprof() {
     assert_eq!(profiler.baseline().operation.to_string(), "baseline");
 }
 
-/// All but the times.
+/// Everything except the times.
 #[test]
 fn results_read_as_sentences() {
     let (pool, profiler) = profiled();
@@ -363,7 +362,7 @@ fn results_read_as_sentences() {
         lines[..2],
         [
             "cuda:0: 2 calls of 2 functions, peak 3.00 GiB, 1.00 GiB now, +1.00 GiB since the baseline",
-            "function         calls          peak    allocated a call        time"
+            "function         calls          peak  allocated per call        time"
         ]
     );
     assert!(
@@ -434,11 +433,11 @@ fn a_device_that_does_not_exist_is_refused_by_name() {
     assert!(matches!(cpu, ProfilerError::Select(SelectError::NotCuda(name)) if name == "cpu"));
 }
 
-/// It knows one number and says of all others that it does not know them.
+/// It knows one number; all others are `None`.
 #[test]
 fn a_source_that_knows_little_says_so() {
     let Ok(source) = HostSource::of_this() else {
-        vramscope_testing::skip("proc", "this system does not tell host memory");
+        vramscope_testing::skip("proc", "this system does not report host memory");
         return;
     };
     let profiler = GpuMemoryProfiler::new(source.clone()).unwrap();
@@ -458,10 +457,10 @@ fn a_source_that_knows_little_says_so() {
 
     let options = ProfilerOptions { find_leaks: true, ..ProfilerOptions::default() };
     let refused = GpuMemoryProfiler::with_options(source, options).map(drop).unwrap_err().to_string();
-    assert!(refused.ends_with("does not see allocations, so leaks cannot be found in it; profile a pool"));
+    assert!(refused.ends_with("does not report allocations, so leaks cannot be detected; profile a pool"));
 }
 
-/// In a process of its own, in which no other test takes memory meanwhile.
+/// In a separate process, without other tests that allocate in the meantime.
 #[test]
 #[cfg(target_os = "linux")]
 fn host_memory_is_without_what_looking_up_symbols_takes() {

@@ -1,4 +1,4 @@
-//! What is left of a run that was out of memory.
+//! Bundles of runs that are out of memory.
 
 use std::fs;
 #[cfg(target_os = "linux")]
@@ -18,7 +18,7 @@ fn pool() -> MemoryPool {
     MemoryPool::new(&Policy::cupy(), vec![Arc::new(VirtualDevice::with_capacity(1 << 30))]).unwrap()
 }
 
-/// Asks for more than there is.
+/// Makes a request that fails.
 fn fail(pool: &MemoryPool) {
     let _live = pool.malloc(600 << 20).unwrap();
     pool.malloc(700 << 20).unwrap_err();
@@ -28,13 +28,13 @@ fn json(path: &Path) -> serde_json::Value {
     serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
 }
 
-/// All files below a folder and their bytes.
+/// Returns all files below a folder and their sizes in bytes.
 fn files_below(folder: &Path) -> Vec<(PathBuf, u64)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.flat_map(|entry| match entry.metadata() {
         Ok(of) if of.is_dir() => files_below(&entry.path()),
         Ok(of) => vec![(entry.path(), of.len())],
-        // Removed meanwhile.
+        // Removed in the meantime.
         Err(_) => Vec::new(),
     });
     let mut files: Vec<_> = files.collect();
@@ -46,7 +46,7 @@ fn bytes_below(folder: &Path) -> u64 {
     files_below(folder).iter().map(|(_, bytes)| bytes).sum()
 }
 
-/// What lies in a folder, by name.
+/// Returns the names in a folder, sorted.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
     let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
@@ -102,7 +102,7 @@ fn a_bundle_explains_the_failure_and_opens_as_a_recording() {
     assert_eq!(fs::read_dir(folder.path().join("dumps")).unwrap().count(), 1);
 }
 
-/// However long the four take.
+/// Independent of how long the four take.
 #[test]
 fn failures_within_the_interval_are_not_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn failures_in_quick_succession_are_counted_and_not_written() {
     let options = FlightRecorderOptions { min_interval: apart, ..FlightRecorderOptions::default() };
     let recorder = FlightRecorder::attach(&pool, folder.path(), options).unwrap();
     (0..4).for_each(|_| fail(&pool));
-    // Writing the first took its time: one or more came too soon.
+    // Writing the first takes some time, so one or more failures are too soon.
     let soon = recorder.bundles().len();
     std::thread::sleep(apart);
     fail(&pool);
@@ -136,7 +136,7 @@ fn failures_in_quick_succession_are_counted_and_not_written() {
 #[test]
 fn bundles_are_bounded_and_nothing_else_is_removed() {
     let folder = tempfile::tempdir().unwrap();
-    // Not a bundle, whatever its name says.
+    // Not a bundle, despite its name.
     let mine = folder.path().join("oom-notes");
     fs::create_dir(&mine).unwrap();
     fs::write(mine.join("notes.txt"), "keep").unwrap();
@@ -162,14 +162,14 @@ fn a_bundle_that_is_too_large_leaves_its_snapshot_out_and_says_so() {
     pool.malloc(2 << 30).unwrap_err();
     let bundle = &recorder.bundles()[0];
     assert!(!bundle.join("snapshot.pickle").exists());
-    // What tells most in the fewest bytes is there.
+    // The most informative small files exist.
     let report = fs::read_to_string(bundle.join("report.txt")).unwrap();
     assert!(report.contains("a request of 2.00 GiB failed"), "{report}");
     let manifest = json(&bundle.join("manifest.json"));
     let why = manifest["left_out"]["snapshot.pickle"].as_str().unwrap();
     assert_eq!(why, "the bundle would be larger than max_total_bytes");
     assert!(bytes_below(folder.path()) <= 40 << 10);
-    // Many of them stay below the bound together.
+    // Many bundles together stay below the limit.
     (0..10).for_each(|_| drop(pool.malloc(2 << 30)));
     let total = bytes_below(folder.path());
     assert!(total <= 40 << 10, "{total}");
@@ -217,7 +217,7 @@ fn recorders_of_one_folder_lose_no_bundle() {
     assert_eq!(recorders.map(|recorder| recorder.bundles().len()), [2, 2]);
 }
 
-/// As ranks of a job do: all fail at the same instant, again and again.
+/// Like the ranks of a job: all fail at the same instant, repeatedly.
 #[test]
 fn writers_at_the_same_time_lose_no_bundle_and_keep_the_bounds() {
     let folder = tempfile::tempdir().unwrap();
@@ -257,13 +257,13 @@ fn what_killed_writers_left_goes_and_what_is_being_written_stays() {
         fs::File::open(part).unwrap()
     };
     let own = std::process::id();
-    // No system gives such a number to a process.
+    // No system assigns this process id.
     part(".oom-20200101T000000Z-4294967295-1.part");
     let long_ago = std::time::SystemTime::now() - Duration::from_secs(2 * 60 * 60);
     part(&format!(".oom-20200101T000000Z-{own}-2.part")).set_modified(long_ago).unwrap();
     let written_now = format!(".oom-20190101T000000Z-{own}-3.part");
     part(&written_now);
-    // In another container, say, where processes have other numbers.
+    // For example in another container, where processes have other ids.
     let elsewhere = ".oom-20200101T000000Z-4294967295-4.part";
     let locked = part(elsewhere);
     locked.try_lock().unwrap();
@@ -309,7 +309,7 @@ fn the_bytes_are_bounded_also_while_a_bundle_is_written() {
             ready.wait();
             let mut seen = 0;
             while !done.load(Ordering::Relaxed) {
-                // What changes while it is listed tells of no moment.
+                // A listing that changes in the meantime is not a consistent state.
                 let files = files_below(folder.path());
                 if files == files_below(folder.path()) {
                     seen = seen.max(files.iter().map(|(_, bytes)| bytes).sum());
@@ -322,7 +322,7 @@ fn the_bytes_are_bounded_also_while_a_bundle_is_written() {
             pool.malloc(2 << 30).unwrap_err();
             recorder.bundles().last().map_or(0, |bundle| bytes_below(bundle))
         });
-        // They fill it many times over.
+        // The bundles exceed the limit many times over.
         let written: u64 = bundles.sum();
         done.store(true, Ordering::Relaxed);
         assert!(written > 4 * most, "{written}");
@@ -332,7 +332,7 @@ fn the_bytes_are_bounded_also_while_a_bundle_is_written() {
     assert_eq!(recorder.last_error(), None);
 }
 
-/// A bundle in `folder/oom-1`.
+/// Creates a bundle in `folder/oom-1`.
 #[cfg(target_os = "linux")]
 fn bundle_in(folder: &Path) -> PathBuf {
     let elsewhere = tempfile::tempdir_in("/tmp").unwrap();
@@ -354,7 +354,7 @@ fn a_bundle_that_cannot_be_created_removes_none() {
     let pool = pool();
     let options = FlightRecorderOptions { max_bundles: 1, ..often() };
     let recorder = FlightRecorder::attach(&pool, &folder, options).unwrap();
-    // A file takes the folder's place.
+    // A file replaces the folder.
     fs::rename(&folder, &moved).unwrap();
     fs::write(&folder, "").unwrap();
     (0..3).for_each(|_| fail(&pool));
@@ -367,7 +367,7 @@ fn a_bundle_that_cannot_be_created_removes_none() {
 #[test]
 fn a_bundle_that_cannot_be_removed_is_named_and_the_new_one_written() {
     if rustix::process::geteuid().is_root() {
-        // Modes do not stop root.
+        // Permissions do not stop root.
         return vramscope_testing::skip("user", "the folder of a bundle that this user cannot empty");
     }
     let folder = tempfile::tempdir_in("/tmp").unwrap();
@@ -389,7 +389,7 @@ fn a_bundle_that_cannot_be_removed_is_named_and_the_new_one_written() {
     fs::set_permissions(&kept, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Every failure without a bundle is told by the next that is written.
+/// Each written bundle counts the previous failures without a bundle.
 #[test]
 fn failures_whose_bundle_is_lost_are_counted() {
     let folder = tempfile::tempdir().unwrap();
@@ -417,11 +417,11 @@ fn a_history_that_is_recorded_is_left_alone() {
     fail(&pool);
     let events = pool.snapshot().unwrap().devices[0].events.len();
     assert!(events > 5, "{events}");
-    // It is the program's, also when the recorder is gone.
+    // The recording belongs to the program, and continues after the recorder is dropped.
     drop(recorder);
     drop(pool);
     let streamed = vramscope_trace::formats::read(fs::File::open(&stream).unwrap(), &mut |_| {}).unwrap();
-    // A snapshot is an event of the pool alone.
+    // A snapshot is an event only in the pool's history.
     assert!(streamed.trace.devices[0].events.len() >= events - 1);
 }
 
@@ -450,7 +450,7 @@ fn an_error_that_the_pool_did_not_raise_has_a_bundle_with_its_context() {
     let manifest = json(&bundle.join("manifest.json"));
     assert_eq!(manifest["reason"], "alloc_failed");
     assert_eq!(manifest["requested_bytes"], serde_json::Value::Null);
-    // The same text to every reader of JSON, and nothing to a terminal.
+    // Every JSON reader sees the same text, and terminals are not affected.
     for path in ["metadata.json", "manifest.json", "environment.json"] {
         let text = fs::read_to_string(bundle.join(path)).unwrap();
         assert!(!text.chars().any(|c| "\u{9b}\u{202e}\u{7f}".contains(c)), "{text}");
@@ -481,7 +481,7 @@ fn only_what_says_that_memory_was_wanting_has_a_bundle() {
     }
 }
 
-/// The pool writes one before anything is unwound; the error then passes the capture, and has no second one.
+/// The pool's bundle is written before unwinding. The error then passes the capture, which writes no second bundle.
 #[test]
 fn an_error_of_the_pool_has_one_bundle_with_the_contexts_around_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -498,7 +498,7 @@ fn an_error_of_the_pool_has_one_bundle_with_the_contexts_around_it() {
     assert_eq!(metadata["context"], "forward");
     assert_eq!(metadata["custom_metadata"], serde_json::json!({"batch": "17", "epoch": "3"}));
     assert_eq!(json(&bundle.join("manifest.json"))["requested_bytes"], 2u64 << 30);
-    // Outside of the captures there is no context, and another thread has none.
+    // Outside the captures there is no context, and other threads have none.
     fail(&pool);
     let none = json(&recorder.bundles()[1].join("metadata.json"));
     assert_eq!(
@@ -542,7 +542,7 @@ fn a_bundle_is_written_on_demand_whatever_the_time_since_the_last() {
     assert!(matches!(recorder.dump("too late", BundleContext::default()), Err(FlightRecorderError::NoPool)));
 }
 
-/// A manifest has room for 8 KiB; an error may say more than that.
+/// A manifest has room for 8 KiB; an error may be longer.
 #[test]
 fn long_errors_and_contexts_do_not_cost_the_bundle() {
     let folder = tempfile::tempdir().unwrap();
@@ -554,7 +554,7 @@ fn long_errors_and_contexts_do_not_cost_the_bundle() {
     assert_eq!(json(&bundle.join("metadata.json"))["exception_message"], long);
     let said = json(&bundle.join("manifest.json"))["error"].as_str().unwrap().to_owned();
     assert!(said.ends_with('…') && long.starts_with(said.trim_end_matches('…')), "{said}");
-    // More than fits the folder: the rest is there, and the manifest says what is not.
+    // The context exceeds the folder's limit: the other files are written, and the manifest lists the missing one.
     let huge = BundleContext::new("step").with("notes", "x".repeat(300 << 10));
     let bundle = recorder.dump("on demand", huge).unwrap();
     let left_out = &json(&bundle.join("manifest.json"))["left_out"];
@@ -570,6 +570,6 @@ fn a_history_of_nothing_is_refused() {
     let error = FlightRecorder::attach(&pool(), folder.path(), nothing).err().unwrap();
     assert_eq!(
         error.to_string(),
-        "max_entries is 0, so that no event would be kept; name 1 or more, or a file to stream to"
+        "max_entries is 0, so no event would be kept; set it to 1 or more, or set a file to stream to"
     );
 }

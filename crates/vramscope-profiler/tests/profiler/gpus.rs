@@ -1,4 +1,4 @@
-//! GPUs through the driver and through NVML: such as are only counters, and this machine's own, where it has one.
+//! GPUs through the driver and through NVML: phantom GPUs, and this machine's GPU if it has one.
 #![cfg(all(feature = "cuda", feature = "nvml"))]
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use vramscope_testing::{is_on_phantom, on_phantom, phantom_gpu};
 
 const MIB: u64 = 1 << 20;
 
-/// What holds on any machine with a GPU; the readings of the driver and of NVML.
+/// Checks that hold on any machine with a GPU. Returns the readings of the driver and of NVML.
 fn look_at(cuda: &CudaSource, nvml: &NvmlSource) -> [Reading; 2] {
     let [driver, nvml] = [cuda.read().unwrap(), nvml.read().unwrap()];
     let total = driver.device_total.unwrap();
     assert!(driver.device_used.unwrap() <= total);
-    // NVML also counts what the driver keeps for itself.
+    // NVML also counts the driver's own memory.
     assert!(nvml.device_total.unwrap() >= total && nvml.device_used.unwrap() > 0);
     assert!(!nvml_devices().unwrap().is_empty());
     assert!(matches!(CudaSource::new(99), Err(SelectError::NoSuchDevice { index: 99, .. })));
@@ -25,7 +25,7 @@ fn look_at(cuda: &CudaSource, nvml: &NvmlSource) -> [Reading; 2] {
     [driver, nvml]
 }
 
-/// The driver's own numbers.
+/// The numbers of the driver and NVML on the phantom GPU, and on a real GPU if there is one.
 #[test]
 fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
     on_phantom(1, || {
@@ -61,7 +61,7 @@ fn a_gpu_is_seen_through_the_driver_and_through_nvml() {
     }
 }
 
-/// Two GPUs of which each byte is known, and this process on one of them.
+/// Two phantom GPUs with exactly known memory use, and this process on one of them.
 #[test]
 fn nvml_tells_gpus_and_processes_apart() {
     on_phantom(2, || {
@@ -75,7 +75,7 @@ fn nvml_tells_gpus_and_processes_apart() {
         };
         let nvml = NvmlSource::new("cuda:1").unwrap();
         assert_eq!(nvml.info(), &SourceInfo { name: gpus[1].name.clone(), device_id: Some(1) });
-        // It makes no context.
+        // NVML creates no context.
         let free =
             Reading { device_used: Some(0), device_total: Some(gpus[1].total_bytes), ..Reading::default() };
         assert_eq!(nvml.read(), Ok(free));
@@ -91,7 +91,7 @@ fn nvml_tells_gpus_and_processes_apart() {
         assert_eq!(other.read(), Ok(Reading { device_used: Some(used), ..free }));
         assert!(nvml.is_of_this_process() && !other.is_of_this_process());
 
-        // What the pool did not take is hidden.
+        // Memory that the pool did not reserve is hidden.
         let both = CombinedSource::new(PoolSource::new(&pool, 0).unwrap(), nvml);
         let reading = both.read().unwrap();
         assert_eq!((reading.reserved, reading.hidden()), (Some(100 * MIB), Some(gpus[1].context_bytes)));
@@ -104,7 +104,7 @@ fn nvml_tells_gpus_and_processes_apart() {
     });
 }
 
-/// A profiler that knows nothing but what the driver says.
+/// A profiler that knows only the driver's numbers.
 #[test]
 fn a_call_is_profiled_by_what_the_driver_says() {
     on_phantom(2, || {

@@ -1,4 +1,4 @@
-//! Results as JSON, in gpumemprof's form.
+//! Results as JSON, in gpumemprof's format.
 
 use serde_json::{Value, json};
 use vramscope_allocator::{MemoryPool, Policy};
@@ -7,7 +7,7 @@ use vramscope_profiler::{
     SavedResults, from_json,
 };
 
-/// What release 0.2.3 of gpumemprof writes of a snapshot, by its `MemorySnapshot.to_dict`.
+/// Returns a snapshot as release 0.2.3 of gpumemprof writes it (`MemorySnapshot.to_dict`).
 fn snapshot(operation: &str, allocated: u64) -> Value {
     json!({
         "timestamp": 1764000000.123456,
@@ -24,7 +24,7 @@ fn snapshot(operation: &str, allocated: u64) -> Value {
     })
 }
 
-/// By its `ProfileResult.to_dict`.
+/// Returns a result as gpumemprof writes it (`ProfileResult.to_dict`).
 fn result() -> Value {
     json!({
         "function_name": "step",
@@ -42,7 +42,7 @@ fn result() -> Value {
     })
 }
 
-/// By its `get_summary` and `save_results`.
+/// Returns saved results as gpumemprof writes them (`get_summary` and `save_results`).
 fn saved() -> Value {
     json!({
         "summary": {
@@ -79,7 +79,7 @@ fn read(json: &Value) -> Result<SavedResults, String> {
     SavedResults::read(json.to_string().as_bytes()).map_err(|error| error.to_string())
 }
 
-/// Everything in `there` stands in `here` as well, with the same values.
+/// Checks that `here` contains everything in `there`, with the same values.
 fn assert_holds(here: &Value, there: &Value, path: &str) {
     match (here, there) {
         (Value::Object(here), Value::Object(there)) => {
@@ -105,12 +105,12 @@ fn what_gpumemprof_saved_is_read_and_written_the_same() {
     assert_eq!(result.outcome, Outcome::Returned);
     assert_eq!(result.memory_before.operation, Operation::Before("step".into()));
     assert_eq!(result.memory_before.timestamp_us, 1_764_000_000_123_456);
-    assert!(!result.peak_is_exact, "it does not say so");
+    assert!(!result.peak_is_exact, "gpumemprof's file has no such key");
     assert_eq!(read.summary.as_ref().unwrap().function_summaries["step"].call_count, 1);
     assert_holds(&serde_json::to_value(&read).unwrap(), &saved(), "");
 }
 
-/// All of gpumemprof's keys, in its order, come first.
+/// All of gpumemprof's keys come first, in its order.
 #[test]
 fn keys_come_in_gpumemprofs_order() {
     let result: ProfileResult = from_json(result().to_string().as_bytes()).unwrap();
@@ -171,7 +171,7 @@ fn results_of_a_program_come_back_as_they_were() {
     let text = stack["stack_trace"].as_str().unwrap();
     let frames = stack["stack_frames"].as_array().unwrap();
     assert_eq!(text.lines().count(), frames.len());
-    // As Python has them, what was called last is last.
+    // In Python's order, the most recent call is last.
     let last = format!("  File {}, line {}, in ", frames[0]["filename"], frames[0]["line"]);
     assert!(text.lines().next_back().unwrap().starts_with(&last), "{text}");
 }
@@ -198,7 +198,7 @@ fn what_is_not_known_is_passed_over() {
         more.pointer_mut(place).unwrap()["a key of tomorrow"] = json!([{"any": "thing"}]);
     }
     assert_eq!(read(&more).unwrap(), read(&saved()).unwrap());
-    // What an older or another writer leaves out is not known.
+    // Keys that an older or another writer leaves out are unknown.
     let least = json!({"timestamp": 1.5});
     let snapshot: MemorySnapshot = from_json(least.to_string().as_bytes()).unwrap();
     assert_eq!((snapshot.timestamp_us, snapshot.allocated_memory), (1_500_000, None));
@@ -241,8 +241,8 @@ fn what_is_wrong_is_named_with_its_path() {
             json!(-1),
             "results[0].memory_allocated: invalid value: integer `-1`, expected u64",
         ),
-        ("/results/0/execution_time", json!(-0.5), "results[0]: no time: execution_time is -0.5 s"),
-        ("/snapshots/0/timestamp", json!(1e300), "snapshots[0]: no time: timestamp is"),
+        ("/results/0/execution_time", json!(-0.5), "results[0]: execution_time is out of range: -0.5 s"),
+        ("/snapshots/0/timestamp", json!(1e300), "snapshots[0]: timestamp is out of range:"),
         ("/snapshots/0", json!({}), "snapshots[0]: missing field `timestamp`"),
         ("/results", json!({}), "results: invalid type: map, expected a sequence"),
         (
@@ -260,7 +260,7 @@ fn what_is_wrong_is_named_with_its_path() {
     let twice = format!("{}{}", saved(), saved());
     let error = SavedResults::read(twice.as_bytes()).unwrap_err().to_string();
     assert!(error.contains("trailing characters"), "{error}");
-    // Nothing a file holds ends the process.
+    // No file content aborts the process.
     let deep = "[".repeat(1_000_000);
     for json in ["", "null", "[]", "{\"results\": NaN}", "{\"summary\": null}", &deep] {
         SavedResults::read(json.as_bytes()).unwrap_err();

@@ -1,10 +1,10 @@
-//! What piles up across calls. Not beside the code: its own frames are left out of stacks.
+//! Blocks that accumulate across calls. Not in the crate itself: stacks leave out its frames.
 
 use vramscope_allocator::{Allocation, MemoryPool, Policy};
 
 use vramscope_profiler::{LeakDetector, LiveStacks, PoolSource};
 
-/// The same expression, of the same line, at four return addresses: what a compiler makes of a loop that it unrolls.
+/// The same expression on one line, at four return addresses, as in a loop that the compiler unrolls.
 macro_rules! unrolled {
     ($turn:expr, $of_one_line:expr) => {
         match $turn % 4 {
@@ -30,11 +30,11 @@ fn a_result_is_no_leak_once_it_is_dropped() {
         pool.malloc(50 << 20).unwrap()
     };
     let results: Vec<Allocation> = (0..3).map(|_| step()).collect();
-    // Kept, they are a growing list of whoever called.
+    // While they are kept, they are a growing list of the caller.
     assert_eq!(leaks.suspects().len(), 1);
     drop(results);
     assert_eq!(leaks.suspects(), []);
-    // A variable that each call sets anew holds two for a moment.
+    // A variable that each call replaces holds two blocks for a moment.
     let mut result = step();
     for _ in 0..10 {
         let next = step();
@@ -161,7 +161,7 @@ fn a_suspect_without_a_line_says_how_to_build_the_program() {
     let mut suspect = leaks.suspects().remove(0);
     assert!(!suspect.to_string().contains("line-tables-only"), "{suspect}");
     (suspect.line, suspect.stack) = ("??:0 app::step".to_owned(), vec!["??:0 app::step".to_owned()]);
-    assert!(suspect.to_string().ends_with("1 2 3; no source lines are known: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml"), "{suspect}");
+    assert!(suspect.to_string().ends_with("1 2 3; no line numbers: build with `debug = \"line-tables-only\"` under `[profile.release]` in Cargo.toml"), "{suspect}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn holders_are_what_is_live_most_first() {
     drop(before);
     let held = |live: &LiveStacks| live.holders(10).iter().map(|h| (h.bytes, h.count)).collect::<Vec<_>>();
     assert_eq!(held(&live), [(4096, 1), (1536, 3)]);
-    // On another thread than it was allocated on.
+    // Freed on another thread than it was allocated on.
     std::thread::scope(|s| drop(s.spawn(|| drop(large))));
     assert_eq!(held(&live), [(1536, 3)]);
     drop(small);

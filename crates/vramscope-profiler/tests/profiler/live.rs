@@ -1,4 +1,4 @@
-//! A source that is served, looked at from elsewhere, by clients and servers of every kind.
+//! A served source, read by clients and served by servers of every kind.
 
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -18,7 +18,7 @@ use vramscope_profiler::{MemorySource, PoolSource, SourceError};
 
 const MIB: u64 = 1 << 20;
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step here takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn pool() -> MemoryPool {
@@ -31,14 +31,14 @@ fn serve(pool: &MemoryPool, path: &Path, collect_holders: bool) -> LiveServer {
     LiveServer::start(PoolSource::new(pool, 0).unwrap(), options).unwrap()
 }
 
-/// A pool, and a server of it in a folder of its own.
+/// Returns a pool, and a server of it in its own folder.
 fn served() -> (MemoryPool, LiveServer, TempDir) {
     let (pool, folder) = (pool(), tempfile::tempdir().unwrap());
     let server = serve(&pool, &folder.path().join("live.sock"), false);
     (pool, server, folder)
 }
 
-/// Asks in bytes, and takes the answer's lines until the server closes the connection or `lines` have come.
+/// Sends bytes, and returns response lines until the server closes the connection or `lines` lines have arrived.
 fn ask(path: &Path, bytes: &[u8], lines: usize) -> Vec<Value> {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -60,14 +60,14 @@ fn each_connection_has_its_own_high_water_mark() {
     drop(pool.malloc(6 * MIB).unwrap());
     assert_eq!(high(&mut a), 7);
     drop(pool.malloc(2 * MIB).unwrap());
-    // The second has not looked yet.
+    // The second connection has not sent a request yet.
     assert_eq!([high(&mut a), high(&mut b)], [3, 7]);
     drop(kept);
     assert_eq!([high(&mut b), high(&mut a)], [1, 1]);
     assert_eq!([high(&mut a), high(&mut b)], [0, 0]);
 }
 
-/// The keys of an answer, with those of objects within it. Of a list the first object counts.
+/// Returns the keys of a response, including nested objects. For a list, the keys of its first object.
 fn keys(value: &Value) -> Vec<String> {
     match value {
         Value::Object(object) => {
@@ -78,7 +78,7 @@ fn keys(value: &Value) -> Vec<String> {
     }
 }
 
-/// docs/live.md shows one answer to each question.
+/// docs/live.md shows one response to each request.
 #[test]
 fn answers_have_the_keys_that_the_protocol_shows() {
     let (pool, folder) = (pool(), tempfile::tempdir().unwrap());
@@ -111,7 +111,7 @@ fn a_remote_source_knows_what_the_pool_knows() {
     assert_eq!(tick.now, own.read().unwrap());
 }
 
-/// Allocates at the bottom of `depth` calls.
+/// Allocates at the bottom of `depth` nested calls.
 #[inline(never)]
 fn at_depth(pool: &MemoryPool, depth: u64) -> Allocation {
     if depth == 0 { pool.malloc(512) } else { Ok(std::hint::black_box(at_depth(pool, depth - 1))) }.unwrap()
@@ -125,7 +125,7 @@ fn holders_come_with_their_stacks_as_far_as_an_answer_has_room() {
     let _small = [(); 3].map(|()| pool.malloc(MIB).unwrap());
     let mut connection = Connection::open(server.path()).unwrap();
     assert!(connection.hello().collects_holders);
-    // Until all stacks have been looked up.
+    // Wait until all stacks are resolved.
     let mut held = |n: usize| {
         let start = Instant::now();
         loop {
@@ -145,7 +145,7 @@ fn holders_come_with_their_stacks_as_far_as_an_answer_has_room() {
     drop(large);
     assert_eq!(held(10).len(), 1);
 
-    // Each at a depth of its own: the text of all stacks together is larger than an answer may be.
+    // Each at a different depth: the text of all stacks exceeds the maximum size of a response.
     let _deep: Vec<Allocation> = (300..400).map(|depth| at_depth(&pool, depth)).collect();
     let holders = held(usize::MAX);
     assert!(holders.len() > 5 && holders.len() < 101, "{}", holders.len());
@@ -170,15 +170,15 @@ fn questions_that_make_no_sense_are_answered() {
     let answers = ask(server.path(), &asked, 9);
     for answer in &answers[..8] {
         let said = answer["error"].as_str().unwrap();
-        assert!(said.starts_with("not understood: ") && said.ends_with(r#""holders":10}"#), "{said}");
+        assert!(said.starts_with("invalid request: ") && said.ends_with(r#""holders":10}"#), "{said}");
     }
     assert!(answers[8]["now"]["allocated_bytes"].is_u64(), "{}", answers[8]);
     assert!(answers[8]["holders"].is_null());
 
-    // A question without an end.
+    // A request without an end.
     let answers = ask(server.path(), &[b'{'; 5000], usize::MAX);
     assert_eq!(answers.len(), 1);
-    assert_eq!(answers[0]["error"], "a question has at most 4096 bytes");
+    assert_eq!(answers[0]["error"], "a request has at most 4096 bytes");
 }
 
 #[test]
@@ -195,13 +195,13 @@ fn connections_are_few_and_places_come_free() {
     }
 }
 
-/// They would keep others out for ever; those that watch stay.
+/// They would block other clients forever; connections with requests stay.
 #[test]
 fn connections_that_never_ask_make_room() {
     let (_pool, server, _folder) = served();
     let mut watching = Connection::open(server.path()).unwrap();
     let mut silent: Vec<UnixStream> = (0..100).map(|_| UnixStream::connect(server.path()).unwrap()).collect();
-    // Words that mean nothing are no question.
+    // Invalid text is not a request.
     for stream in &mut silent[90..] {
         stream.write_all(b"nonsense\n").ok();
     }
@@ -214,14 +214,14 @@ fn connections_that_never_ask_make_room() {
     assert!(refused.to_string().ends_with("16 connections are open; close one"), "{refused}");
 }
 
-/// A client that never reads is let go; meanwhile others are answered.
+/// A client that never reads is disconnected; in the meantime others get responses.
 #[test]
 fn a_client_that_does_not_read_holds_nobody_up() {
     let (_pool, server, _folder) = served();
     let mut stuck = UnixStream::connect(server.path()).unwrap();
     stuck.set_nonblocking(true).unwrap();
     let start = Instant::now();
-    // Until the server does not take any more.
+    // Until the server accepts no more.
     while start.elapsed() < LONG {
         match stuck.write(&b"{\"ask\":\"tick\"}\n".repeat(100)) {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
@@ -235,14 +235,14 @@ fn a_client_that_does_not_read_holds_nobody_up() {
         looks += 1;
         match stuck.write(b"x") {
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
-            _ => assert!(start.elapsed() < LONG, "it holds on to the client"),
+            _ => assert!(start.elapsed() < LONG, "the server keeps the client"),
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(looks > 1);
 }
 
-/// Nothing else would end it: its clients are connected and ask for nothing, which it waits for without a limit.
+/// The server's clients are connected and send no request, so it would wait without a limit.
 #[test]
 fn dropping_the_server_ends_it() {
     let (pool, folder) = (pool(), tempfile::tempdir().unwrap());
@@ -257,10 +257,10 @@ fn dropping_the_server_ends_it() {
     assert!(Arc::strong_count(&source) > 1);
     drop(server);
     assert!(!path.exists());
-    // The server's thread lets go of the source when it ends; a busy machine may be late.
+    // The server's thread releases the source when it ends; a busy machine may be late.
     let start = Instant::now();
     while Arc::strong_count(&source) > 1 {
-        assert!(start.elapsed() < LONG, "the thread goes on");
+        assert!(start.elapsed() < LONG, "the thread still runs");
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(
@@ -285,12 +285,12 @@ fn a_path_that_is_taken() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
     assert!(Connection::open(server.path()).is_ok());
 
-    // Nobody listens there any more.
+    // No process listens there any more.
     let dead = folder.path().join("dead.sock");
     drop(UnixListener::bind(&dead).unwrap());
     let again = start(&dead).unwrap();
     assert!(Connection::open(&dead).is_ok());
-    // Another file lies there when it ends.
+    // The path names another file when the server ends.
     fs::remove_file(&dead).unwrap();
     fs::write(&dead, "another's").unwrap();
     drop(again);
@@ -301,7 +301,7 @@ fn a_path_that_is_taken() {
     assert!(said.starts_with(&format!("{}: ", long.display())), "{said}");
 }
 
-/// Answers everything with `answers`, in turn, whatever is asked; then it is silent.
+/// Sends `answers` in turn, whatever the requests are; then sends nothing.
 fn pretend(folder: &TempDir, answers: Vec<Vec<u8>>) -> PathBuf {
     let path = folder.path().join("pretend.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -309,10 +309,10 @@ fn pretend(folder: &TempDir, answers: Vec<Vec<u8>>) -> PathBuf {
         let (mut stream, _) = listener.accept().unwrap();
         for answer in answers {
             let _ = stream.read(&mut [0; 100]);
-            // Whoever asked may have gone.
+            // The client may have disconnected.
             stream.write_all(&answer).ok();
         }
-        // Until whoever asked has gone.
+        // Until the client has disconnected.
         stream.read_to_end(&mut Vec::new()).ok();
     });
     path
@@ -331,18 +331,15 @@ fn answers_that_make_no_sense() {
     };
     let another = [HELLO[..18].to_vec(), HELLO[18..].to_vec()].concat();
     let another = String::from_utf8(another).unwrap().replace("live\":1", "live\":2");
-    assert_eq!(said(&[another.as_bytes()]), "PATH: speaks version 2 of the protocol; known is 1");
-    assert_eq!(
-        said(&[b"HTTP/1.1 400\r\n"]),
-        "PATH: its answer makes no sense: expected value at line 1 column 1"
-    );
+    assert_eq!(said(&[another.as_bytes()]), "PATH: uses protocol version 2; this program supports version 1");
+    assert_eq!(said(&[b"HTTP/1.1 400\r\n"]), "PATH: invalid response: expected value at line 1 column 1");
     assert_eq!(said(&[HELLO, b"{\"error\":\"out of order\"}\n"]), "it (process 1): out of order");
     assert_eq!(said(&[HELLO, b"{\"error\":\"\",\"gone\":true}\n"]), "it (process 1) is gone");
-    assert_eq!(said(&[HELLO, &[b'7'; 2 << 20]]), "it (process 1): its answer is larger than 1 MiB");
-    assert_eq!(said(&[HELLO, b"no end"]), "it (process 1): gives no answer within 2 s");
+    assert_eq!(said(&[HELLO, &[b'7'; 2 << 20]]), "it (process 1): its response is larger than 1 MiB");
+    assert_eq!(said(&[HELLO, b"no end"]), "it (process 1): no response within 2 s");
 }
 
-/// One byte every now and then would keep a patient reader for ever.
+/// Occasional single bytes must not keep the reader waiting forever.
 #[test]
 fn an_answer_that_drips() {
     let folder = tempfile::tempdir().unwrap();
@@ -355,10 +352,10 @@ fn an_answer_that_drips() {
         }
     });
     let said = Connection::open(&path).unwrap_err().to_string();
-    assert!(said.ends_with("gives no answer within 2 s"), "{said}");
+    assert!(said.ends_with("no response within 2 s"), "{said}");
 }
 
-/// Nobody accepts; and once some wait, no more may.
+/// The program accepts no connection, and its backlog fills up.
 #[test]
 fn a_program_that_stands_still() {
     let folder = tempfile::tempdir().unwrap();
@@ -368,7 +365,7 @@ fn a_program_that_stands_still() {
     let _waiting = UnixStream::connect(&path).unwrap();
     for _ in 0..2 {
         let said = Connection::open(&path).unwrap_err().to_string();
-        assert!(said.ends_with("gives no answer within 2 s"), "{said}");
+        assert!(said.ends_with("no response within 2 s"), "{said}");
     }
 }
 
@@ -389,7 +386,7 @@ fn a_late_answer_loses_no_highest_value() {
         asked.next();
         stream.write_all(HELLO).unwrap();
         asked.next();
-        // The client gives up meanwhile.
+        // The client gives up in the meantime.
         gone.recv().unwrap();
         stream.write_all(look(1, 9).as_bytes()).unwrap();
         asked.next();
@@ -410,7 +407,7 @@ proptest! {
         let (_pool, server, _folder) = served();
         let mut stream = UnixStream::connect(server.path()).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
-        // It may have closed the connection before it has read all.
+        // It may have closed the connection before reading everything.
         stream.write_all(&bytes).and_then(|()| stream.shutdown(std::net::Shutdown::Write)).ok();
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             let answer: Value = serde_json::from_str(&line).unwrap();
@@ -431,11 +428,10 @@ proptest! {
     }
 }
 
-/// What a child does; only its parent sets it.
+/// The role of a child process; set only by its parent.
 const ROLE: &str = "VRAMSCOPE_TEST_LIVE";
 
-/// The child: in a process of its own, for its sockets are where the environment says. Without a role it is no
-/// test.
+/// The child process: separate, because the environment determines its sockets. Without a role it does nothing.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -492,7 +488,7 @@ fn child() {
     }
 }
 
-/// This program again, with `folder` for its sockets.
+/// Starts this program again, with `folder` for its sockets.
 fn spawn(role: &str, folder: &Path, runtime: bool) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -528,7 +524,7 @@ fn a_killed_program_is_gone_and_its_socket_is_removed() {
     assert!(spawn("discover", folder.path(), true).wait().unwrap().success());
 }
 
-/// Another user makes the folder first, and another one that looks like its substitute, with a socket in it.
+/// Another user creates the folder first, and one that resembles its substitute, with a socket in it.
 #[test]
 fn nobody_can_keep_a_users_programs_from_being_found() {
     let folder = tempfile::tempdir().unwrap();

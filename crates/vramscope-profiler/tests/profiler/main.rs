@@ -1,4 +1,4 @@
-//! The profiler as a program uses it. Pools of the host's memory, or of addresses alone, stand in for GPUs.
+//! The profiler through its public API. Pools of host memory, or of addresses without memory, replace GPUs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "tests")]
 
 mod calls;

@@ -1,7 +1,6 @@
-//! The endpoint as Prometheus sees it, over plain sockets.
+//! The endpoint from Prometheus' point of view, over plain sockets.
 //!
-//! What is scraped is read by Prometheus' Python client too, with the interpreter that `VRAMSCOPE_TOOLS_PYTHON` names;
-//! `./test` makes one.
+//! Prometheus' Python client also reads the scraped text, with the interpreter in `VRAMSCOPE_TOOLS_PYTHON`; `./test` creates one.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -43,7 +42,7 @@ fn get(address: SocketAddr, path: &str) -> Reply {
     ask(address, &format!("GET {path} HTTP/1.1\r\nhost: {address}"))
 }
 
-/// It ends without waiting for anyone, be it a source that hangs or a connection that is open.
+/// Dropping the endpoint does not wait for a source that hangs or for an open connection.
 fn drops_at_once(endpoint: PrometheusEndpoint) {
     let (done, dropped) = channel();
     std::thread::spawn(move || {
@@ -53,7 +52,7 @@ fn drops_at_once(endpoint: PrometheusEndpoint) {
     dropped.recv_timeout(Duration::from_secs(3)).unwrap();
 }
 
-/// What is scraped, by series: `vramscope_up{source="...",device="..."}`.
+/// The scraped values by series: `vramscope_up{source="...",device="..."}`.
 struct Scrape {
     kind: String,
     text: String,
@@ -71,7 +70,7 @@ impl Scrape {
         Self { kind, text: reply.body, series }
     }
 
-    /// The value of the one series of that name that has a label of that value.
+    /// Returns the value of the only series with this name and a label with this value.
     fn value(&self, name: &str, label: &str) -> Option<u64> {
         let (start, label) = (format!("{name}{{"), format!("\"{label}\""));
         let mut found = self.series.iter().filter(|(s, _)| s.starts_with(&start) && s.contains(&label));
@@ -80,8 +79,7 @@ impl Scrape {
         value
     }
 
-    /// What Prometheus' Python client reads: families by name. `None`, with a word on stderr, where there is no
-    /// Python that has it.
+    /// Parses the text with Prometheus' Python client: families by name. `None`, with a message on stderr, if no Python has it.
     fn as_python_reads_it(&self) -> Option<Value> {
         let python = vramscope_testing::interpreter("tools", "VRAMSCOPE_TOOLS_PYTHON")?;
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tools/prometheus.py");
@@ -95,7 +93,7 @@ impl Scrape {
     }
 }
 
-/// A source with any name that answers as it is told to.
+/// A source with any name, and responses from a closure.
 struct Told {
     info: SourceInfo,
     answer: Box<dyn Fn() -> Result<Reading, SourceError> + Send + Sync>,
@@ -125,7 +123,7 @@ impl MemorySource for Told {
     }
 }
 
-/// It knows what is now.
+/// It knows only current values.
 struct Asked(Arc<Told>);
 
 impl Ticker for Asked {
@@ -139,15 +137,15 @@ fn allocated(bytes: u64) -> Result<Reading, SourceError> {
     Ok(Reading { allocated: Some(bytes), ..Reading::default() })
 }
 
-/// A pool of 24 GiB that has seen everything there is to count.
+/// Returns a pool of 24 GiB in which every counter is above 0.
 fn used() -> (MemoryPool, Vec<vramscope_allocator::Allocation>) {
     let device = Arc::new(VirtualDevice::with_capacity(24 * GIB));
     let pool = MemoryPool::new(&Policy::cupy(), vec![device]).unwrap();
     let mut live = vec![pool.malloc(3_000_000_001).unwrap(), pool.malloc(1001).unwrap()];
-    // Split, so that what is left of it cannot go back.
+    // Split, so that the rest of it cannot be released.
     drop(pool.malloc(8 << 20).unwrap());
     live.push(pool.malloc(1 << 20).unwrap());
-    // Served after the cache was given back; and not at all.
+    // Served after the cache was released; and not served at all.
     drop(pool.malloc(12 * GIB).unwrap());
     drop(pool.malloc(20 * GIB).unwrap());
     pool.malloc(30 * GIB).unwrap_err();
@@ -159,7 +157,7 @@ fn a_scrape_has_the_pools_own_numbers() {
     let (pool, _live) = used();
     let source = PoolSource::new(&pool, 0).unwrap();
     let endpoint = PrometheusEndpoint::start(0, vec![source.clone()]).unwrap();
-    // Far shorter than anyone scrapes.
+    // Much shorter than any scrape interval.
     drop(pool.malloc(9 * GIB).unwrap());
     let scrape = Scrape::of(&endpoint);
     assert_eq!(scrape.kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -188,10 +186,7 @@ fn a_scrape_has_the_pools_own_numbers() {
         ("alloc_retries", "", s.num_alloc_retries),
         ("ooms", "", s.num_ooms),
     ];
-    assert!(
-        totals.iter().all(|&(_, _, n)| n > 0) && bytes[4].1 > 0,
-        "nothing to tell apart: {counts:?} {reading:?}"
-    );
+    assert!(totals.iter().all(|&(_, _, n)| n > 0) && bytes[4].1 > 0, "a number is 0: {counts:?} {reading:?}");
     let bytes = bytes.map(|(name, n)| (format!("vramscope_{name}_bytes"), "", "gauge", "bytes", n));
     let numbers = numbers.map(|(name, n)| (format!("vramscope_{name}"), "", "gauge", "", n));
     let totals = totals.map(|(name, unit, n)| {
@@ -219,7 +214,7 @@ fn a_scrape_has_the_pools_own_numbers() {
     }
 }
 
-/// Every metric has a row, and every row a metric.
+/// Every metric has a row, and every row has a metric.
 #[test]
 fn the_metrics_are_those_of_the_documentation() {
     let (pool, _live) = used();
@@ -289,7 +284,7 @@ fn a_source_that_fails_or_panics_is_down_and_says_nothing_else() {
     }
 }
 
-/// The one hangs, the other answers; and the endpoint ends while it hangs.
+/// One source hangs, the other responds; the endpoint ends in the meantime.
 #[test]
 fn a_source_that_hangs_is_down_and_holds_up_nobody() {
     let (release, released) = channel::<()>();
@@ -354,8 +349,8 @@ fn fifty_scrapes_at_once_are_all_answered() {
     });
 }
 
-/// More than there are places for say nothing, or half a question: whoever asks has the place of the first of them, and does
-/// not wait until their time is over, for then all of them would have been sent away.
+/// More connections than the limit send nothing, or half a request. A scrape replaces the first of them. It does not wait for their
+/// timeout, which would close all of them.
 #[test]
 fn connections_that_say_nothing_make_room() {
     let endpoint = PrometheusEndpoint::start(0, vec![Told::named("works", || allocated(1))]).unwrap();
@@ -383,7 +378,7 @@ fn dropping_it_closes_connections_and_frees_the_port() {
     let begin = format!("cannot listen on {address}: ");
     let said = taken.to_string();
     assert!(
-        said.starts_with(&begin) && said.ends_with("; name another port, or 0 for any free one"),
+        said.starts_with(&begin) && said.ends_with("; choose another port, or 0 for any free port"),
         "{said}"
     );
 
@@ -421,7 +416,7 @@ fn only_metrics_are_served_and_only_to_whom_they_are_for() {
         assert_eq!(reply.status, status, "{head}: {}", reply.body);
         assert_eq!(reply.headers.get("allow").map(String::as_str), (status == 405).then_some("GET"));
     }
-    // Refused before all of it was read.
+    // Rejected before everything was read.
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(long.as_bytes()).ok();
     let mut answer = [0; 12];
@@ -433,7 +428,7 @@ fn only_metrics_are_served_and_only_to_whom_they_are_for() {
     );
 }
 
-/// Whoever asked for it is reached under any name.
+/// A requested address is reachable under any name.
 #[test]
 fn an_address_that_was_named_is_listened_on() {
     let everywhere: SocketAddr = "0.0.0.0:0".parse().unwrap();

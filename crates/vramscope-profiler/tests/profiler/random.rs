@@ -1,4 +1,4 @@
-//! Any nesting of calls, allocations and frees, beside a model that only adds up.
+//! Any nesting of calls, allocations and frees, compared with a model that adds up.
 
 use proptest::prelude::*;
 use vramscope_allocator::{Allocation, MemoryPool, Policy};
@@ -7,7 +7,7 @@ use vramscope_profiler::{GpuMemoryProfiler, ProfileContext, ProfileResult};
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Enter,
-    /// Leaves the innermost call, or another one that is open.
+    /// Leaves the innermost or another open call.
     Leave(prop::sample::Index),
     Malloc(u64),
     Free(prop::sample::Index),
@@ -26,7 +26,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a call should say.
+/// The expected result of a call.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Expected {
     before: u64,

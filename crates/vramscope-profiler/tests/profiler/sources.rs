@@ -1,4 +1,4 @@
-//! Sources that know little, fail, panic, or are code of others that asks back.
+//! Sources that know little, fail or panic, or whose code calls the profiler.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, Weak, mpsc};
@@ -20,7 +20,7 @@ fn info() -> SourceInfo {
     SourceInfo { name: "test".to_owned(), device_id: Some(0) }
 }
 
-/// Whatever another thread does between.
+/// Also while another thread allocates.
 #[test]
 fn what_is_now_is_never_above_the_highest() {
     let pool = pool();
@@ -40,7 +40,7 @@ fn what_is_now_is_never_above_the_highest() {
     });
 }
 
-/// Calls at the same time both see what happens on the device; together they are not more than that.
+/// Concurrent calls both see everything that happens on the device, but the totals count it once.
 #[test]
 fn totals_of_calls_on_several_threads_count_nothing_twice() {
     let pool = pool();
@@ -61,7 +61,7 @@ fn totals_of_calls_on_several_threads_count_nothing_twice() {
     });
     let summary = profiler.get_summary();
     assert_eq!((summary.total_memory_allocated, summary.total_memory_freed), (Some(8 * GIB), Some(8 * GIB)));
-    // One that is open counts so far, and none in between.
+    // An open call counts so far, and nothing counts between calls.
     let open = profiler.profile_context("open");
     drop(pool.malloc(GIB).unwrap());
     assert_eq!(profiler.get_summary().total_memory_allocated, Some(9 * GIB));
@@ -72,7 +72,7 @@ fn totals_of_calls_on_several_threads_count_nothing_twice() {
     assert_eq!(profiler.get_summary().total_memory_allocated, Some(0));
 }
 
-/// Answers what it is told, in order; `None` is a failure.
+/// Returns the given values in order; `None` is a failure.
 struct Told {
     info: SourceInfo,
     answers: Mutex<std::vec::IntoIter<Option<u64>>>,
@@ -97,7 +97,7 @@ impl MemorySource for Told {
 
 #[test]
 fn what_one_call_does_not_know_the_sum_does_not_know() {
-    // Two looks when it is made, two for each of four calls, one for the summary.
+    // Two readings at creation, two for each of four calls, one for the summary.
     let answers = [0, 0, 0, 10, 10, 20, 20, u64::MAX, 30, 40, 40].map(|n| Some(n).filter(|&n| n < u64::MAX));
     let answers = Mutex::new(Vec::from(answers).into_iter());
     let profiler = GpuMemoryProfiler::new(Arc::new(Told { info: info(), answers })).unwrap();
@@ -112,7 +112,7 @@ fn what_one_call_does_not_know_the_sum_does_not_know() {
     assert_eq!(summary.total_memory_allocated, None);
 }
 
-/// Asks the profiler back wherever its code runs.
+/// Calls the profiler from each of its functions.
 struct Nosy {
     info: SourceInfo,
     profiler: Arc<Mutex<Weak<GpuMemoryProfiler>>>,
@@ -181,7 +181,7 @@ fn a_source_may_ask_the_profiler_wherever_it_is_called() {
     told.recv_timeout(Duration::from_secs(60)).expect("a deadlock");
 }
 
-/// It panics once it was read so often.
+/// It panics after this number of readings.
 struct Fragile(SourceInfo, Mutex<u32>);
 
 impl MemorySource for Fragile {
@@ -200,7 +200,7 @@ impl MemorySource for Fragile {
     }
 }
 
-/// A second panic while the first is on its way would end the process.
+/// A second panic during the first would abort the process.
 #[test]
 fn a_source_that_panics_leaves_its_numbers_unknown() {
     let profiler = GpuMemoryProfiler::new(Arc::new(Fragile(info(), Mutex::new(3)))).unwrap();

@@ -12,7 +12,7 @@ use vramscope_profiler::{
 
 const GIB: u64 = 1 << 30;
 
-/// Gives ticks that were written beforehand, then is gone.
+/// Returns prepared ticks, then reports that it is gone.
 struct Script {
     info: SourceInfo,
     ticks: Mutex<Vec<Result<Tick, SourceError>>>,
@@ -47,7 +47,7 @@ fn script(ticks: impl IntoIterator<Item = Result<Tick, SourceError>>) -> Arc<Scr
     Arc::new(Script { info, ticks: Mutex::new(ticks) })
 }
 
-/// A look at a device of 100 bytes of which `percent` are in use.
+/// Returns a tick of a device of 100 bytes with `percent` bytes in use.
 fn in_use(percent: u64) -> Tick {
     let now = Reading {
         allocated: Some(percent),
@@ -59,7 +59,7 @@ fn in_use(percent: u64) -> Tick {
     Tick { now, high: now, high_is_exact: true }
 }
 
-/// What happens until the source is gone.
+/// Runs a tracker until the source is gone.
 fn track(source: Arc<Script>, options: TrackerOptions) -> MemoryTracker {
     let options = TrackerOptions { interval: Duration::from_micros(50), ..options };
     let tracker = MemoryTracker::start(source, options).unwrap();
@@ -103,14 +103,14 @@ fn callbacks_are_told_once_and_may_panic_and_ask_the_tracker() {
         assert_eq!(alert.value, 75.0);
         count.fetch_add(known, Ordering::SeqCst);
     }));
-    // Shorter than any interval: the high-water mark tells of it.
+    // Shorter than any interval: the peak includes it.
     drop(pool.malloc(3 << 18).unwrap());
     tracker.stop();
     assert_eq!(told.load(Ordering::SeqCst), 1);
     assert_eq!(tracker.statistics().callback_panics, 1);
 }
 
-/// A device of which others have a part.
+/// A device that other processes use too.
 struct Shared(VirtualDevice, AtomicU64);
 
 impl Device for Shared {
@@ -152,12 +152,12 @@ fn memory_outside_of_the_pool_is_what_the_device_says() {
     assert_eq!(alerts.len(), 1);
     assert_eq!(
         alerts[0].to_string(),
-        "warning: device memory outside of the pool reached 3.00 GiB; the threshold is 2.00 GiB"
+        "warning: device memory outside the pool reached 3.00 GiB; the threshold is 2.00 GiB"
     );
 }
 
-/// Pools of PyTorch's policy serve 1 MiB from segments of 20 MiB: keeping one block of each segment is fragmentation,
-/// freeing all of them is cache.
+/// Pools under PyTorch's policy serve 1 MiB from segments of 20 MiB. Keeping one block of each segment is fragmentation; freeing all of
+/// them is cache.
 #[test]
 fn fragmentation_is_what_emptying_the_cache_would_not_give_back() {
     let policy = Policy::torch(&Default::default(), "2.11".parse().unwrap());
@@ -199,7 +199,7 @@ fn the_watchdog_gives_back_what_is_cached_and_lets_the_rest_be() {
     while pool.total_bytes() > 900 << 20 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Live memory alone is no reason.
+    // Live memory alone is no reason for a cleanup.
     drop(pool.malloc(50 << 20).unwrap());
     tracker.stop();
     let cleanups: Vec<_> = tracker
@@ -221,7 +221,7 @@ fn failures_and_retries_of_the_allocator_are_events() {
     let tracker = MemoryTracker::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
     pool.malloc(2 * GIB).unwrap_err();
     drop(pool.malloc(800 << 20).unwrap());
-    // Only once the cache is given back.
+    // Succeeds only after the cache is released.
     drop(pool.malloc(900 << 20).unwrap());
     pool.malloc(3 * GIB).unwrap_err();
     tracker.stop();
@@ -233,7 +233,7 @@ fn failures_and_retries_of_the_allocator_are_events() {
     assert_eq!((seen.failed_requests, seen.retries), (2, retries));
 }
 
-/// PyTorch's expandable segments: whole free pages go back, so they are cache and no fragmentation.
+/// PyTorch's expandable segments: whole free pages are released, so they are cache, not fragmentation.
 #[test]
 fn the_watchdog_empties_expandable_segments_and_no_alert_takes_them_for_lost() {
     let settings = vramscope_trace::TorchSettings { expandable_segments: Some(true), ..Default::default() };
@@ -251,7 +251,7 @@ fn the_watchdog_empties_expandable_segments_and_no_alert_takes_them_for_lost() {
     assert_eq!(pool.total_bytes(), 0);
 }
 
-/// Alerts have room of their own, and the numbers forget nothing.
+/// Alerts have a separate limit, and the statistics count everything.
 #[test]
 fn alerts_are_not_pushed_out_by_events() {
     let ticks = (0..400).map(|i| {
@@ -292,7 +292,7 @@ fn thresholds_that_were_never_measured_are_named() {
     assert_eq!(never, [Quantity::Hidden, Quantity::GrowthPerMinute]);
 }
 
-/// Every look panics but the first and the last.
+/// Every tick panics except the first and the last.
 struct Fragile(Script);
 
 struct FragileTicker(Arc<Fragile>);
@@ -369,7 +369,7 @@ fn logs_say_the_same_in_both_formats_and_on_disk() {
         tracker.export_events(format, &mut exported).unwrap();
         let on_disk = std::fs::read_to_string(&path).unwrap();
         assert_eq!(tracker.log_error(), None);
-        // On disk an event follows the sample it was seen in; both have the same time.
+        // On disk an event follows the sample it was found in; both have the same time.
         let sorted = |text: &str| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
             lines.sort();
@@ -406,7 +406,7 @@ fn logs_say_the_same_in_both_formats_and_on_disk() {
     assert_eq!((&objects[3]["severity"], &objects[3]["value"]), (&"warning".into(), &90.0.into()));
 }
 
-/// Names of sources and phases, and what a source says of its troubles, may be anybody's words.
+/// Names of sources and phases, and error messages, may contain any text.
 #[test]
 fn no_text_of_others_steers_who_reads_a_log() {
     const HOSTILE: &str = "x\u{1b}]0;t\u{7}\r\n\u{7f}\u{9b}31m\u{202e}\u{61c}\u{200b}\u{feff}\u{e0041}z";
@@ -464,7 +464,7 @@ fn senseless_thresholds_and_a_log_that_cannot_be_written_are_refused() {
     let watchdog = Some(Watchdog { above_percent: f64::NAN, ..Watchdog::default() });
     let never = start(TrackerOptions { watchdog, ..TrackerOptions::default() });
     assert!(matches!(never, TrackerError::Watchdog(mark) if mark.is_nan()));
-    // What was written before is not lost for an interval that makes no sense.
+    // A rejected interval must not delete an existing log.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.csv");
     std::fs::write(&path, "before").unwrap();
@@ -488,25 +488,25 @@ fn two_trackers_do_not_write_the_same_log() {
     let refused = start().map(drop).unwrap_err();
     assert!(matches!(&refused, TrackerError::Busy { path: busy } if *busy == path));
     assert!(
-        refused.to_string().ends_with("log.jsonl: is being written already; give another name"),
+        refused.to_string().ends_with("log.jsonl: another tracker writes to this file; choose another name"),
         "{refused}"
     );
     drop(first);
     let whole = std::fs::read_to_string(&path).unwrap();
     assert!(whole.lines().all(|row| serde_json::from_str::<serde_json::Value>(row).is_ok()), "{whole}");
     assert!(whole.contains("\"stop\""), "{whole}");
-    // The file is free again.
+    // The file is unlocked again.
     drop(start().unwrap());
 }
 
-/// A tracker that looks every millisecond, and raises alerts at once.
+/// Starts a tracker that samples every millisecond, and raises alerts immediately.
 fn often(pool: &MemoryPool, thresholds: Vec<Threshold>) -> MemoryTracker {
     let options =
         TrackerOptions { interval: Duration::from_millis(1), thresholds, ..TrackerOptions::default() };
     MemoryTracker::start(PoolSource::new(pool, 0).unwrap(), options).unwrap()
 }
 
-/// Waits for looks that began after this.
+/// Waits for samples that began after this call.
 fn look(tracker: &MemoryTracker) {
     let seen = tracker.statistics().samples;
     while tracker.statistics().samples < seen + 2 {
@@ -529,7 +529,7 @@ fn thresholds_are_set_while_it_runs() {
     look(&tracker);
     let values: Vec<f64> = tracker.alerts().iter().map(|alert| alert.threshold.above).collect();
     assert_eq!(values, [40.0]);
-    // One of another severity stands beside it; what was raised is not raised again.
+    // A threshold of another severity is separate; an alert that was raised is not raised again.
     let critical = Threshold { severity: Severity::Critical, ..threshold(Quantity::DevicePercent, 45.0) };
     tracker.set_threshold(critical).unwrap();
     look(&tracker);
@@ -570,7 +570,7 @@ fn a_callback_that_was_removed_is_told_no_more() {
     tracker.stop();
     assert_eq!(told.map(|told| told.load(Ordering::Relaxed)), [0, 1]);
     let [gone, _] = callbacks;
-    assert_eq!(Arc::strong_count(&gone), 1, "the tracker keeps nothing of it");
+    assert_eq!(Arc::strong_count(&gone), 1, "the tracker drops the callback");
 }
 
 #[test]
@@ -589,7 +589,7 @@ fn events_are_cleared_and_alerts_are_told_once_all_the_same() {
     assert!(tracker.alerts().is_empty() && tracker.events().is_empty());
     drop(live);
     pool.free_all_blocks().unwrap();
-    // The look that is under way may still have seen it.
+    // A sample in progress may still include it.
     look(&tracker);
     tracker.clear_events();
     look(&tracker);
@@ -618,11 +618,10 @@ fn a_timeline_has_the_last_and_the_highest_of_each_interval() {
 #[test]
 fn what_could_keep_nothing_is_refused() {
     let refused = |options| MemoryTracker::start(script([]), options).err().unwrap().to_string();
-    let words = |name| format!("{name} is 0, so that none would be kept; name 1 or more");
+    let words = |name| format!("{name} is 0, so none would be kept; set it to 1 or more");
     assert_eq!(refused(TrackerOptions { max_events: 0, ..TrackerOptions::default() }), words("max_events"));
     assert_eq!(refused(TrackerOptions { max_samples: 0, ..TrackerOptions::default() }), words("max_samples"));
-    let never =
-        "a threshold's marks must be numbers, `until` not above `above`, and percentages at most 100: ";
+    let never = "invalid threshold: `above` and `until` must be numbers, `until` at most `above`, percentages at most 100: ";
     assert!(refused(one(Quantity::DevicePercent, 101.0)).starts_with(never));
 }
 
@@ -652,13 +651,13 @@ fn samples_say_in_which_phases_they_were_taken() {
     };
     let samples = tracker.samples_in_phases();
     assert_eq!(samples.len(), tracker.samples().len());
-    let all = samples.iter().find(|seen| seen.phases.len() == 3).expect("a look while all are open");
+    let all = samples.iter().find(|seen| seen.phases.len() == 3).expect("a sample while all are open");
     assert_eq!(paths(all), ["epoch", "epoch / step", "load"]);
     assert_eq!(all.phases[1].metadata["batch"], "17");
     assert_eq!((all.phases[2].thread.as_ref(), all.phases[2].parent_scope_id), ("loader", None));
     assert_eq!(all.phases[1].parent_scope_id, Some(all.phases[0].scope_id));
     assert_eq!(paths(samples.last().unwrap()), Vec::<String>::new());
-    // The same in the log.
+    // The log contains the same.
     let mut log = Vec::new();
     tracker.export_events(LogFormat::JsonLines, &mut log).unwrap();
     let rows: Vec<serde_json::Value> = log

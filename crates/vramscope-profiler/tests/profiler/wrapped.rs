@@ -1,4 +1,4 @@
-//! Functions of which every call is profiled, and futures.
+//! Wrapped functions, and futures.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ fn pool() -> MemoryPool {
     MemoryPool::new(&Policy::cupy(), vec![Arc::new(VirtualDevice::with_capacity(24 * GIB))]).unwrap()
 }
 
-/// Polls a future until it is done; it is never woken, so it must not wait for anything.
+/// Polls a future until it is ready. It is never woken, so it must not wait for anything.
 fn run<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -28,7 +28,7 @@ fn run<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Waits once.
+/// Is pending once.
 async fn wait() {
     let mut waited = false;
     poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -118,9 +118,11 @@ fn what_others_do_while_a_future_waits_is_not_its_own() {
         }));
         let mut context = Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());
-        // While it waits its thread does other things, which are not its own.
+        // While it waits, its thread allocates for others, which does not count.
         drop(pool.malloc(3 * GIB).unwrap());
-        let Poll::Ready(Ok((block, result))) = future.as_mut().poll(&mut context) else { panic!("it waits") };
+        let Poll::Ready(Ok((block, result))) = future.as_mut().poll(&mut context) else {
+            panic!("it is pending")
+        };
         kept.push(block);
         let own = result.thread.unwrap();
         assert_eq!((own.allocated_bytes, own.freed_bytes), (2 * GIB + 512, 2 * GIB));
@@ -151,7 +153,7 @@ fn a_future_may_go_on_on_another_thread() {
     assert_eq!(result.peak_above_start(), Some(3 * GIB));
 }
 
-/// Calls inside a future are inside of it while it is polled, and others are not.
+/// A call is nested in a future only while the future is polled.
 #[test]
 fn calls_know_which_futures_they_are_inside_of() {
     let pool = pool();
@@ -195,14 +197,14 @@ fn a_future_that_fails_panics_or_is_dropped_says_so() {
         }));
         assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    assert_eq!(outcome(), Outcome::Failed("the future was dropped before it was done".to_owned()));
+    assert_eq!(outcome(), Outcome::Failed("the future was dropped before it completed".to_owned()));
     let last = profiler.last_result().unwrap();
     assert_eq!((last.memory_allocated, last.memory_freed), (Some(GIB), Some(GIB)));
 
-    // One that was never polled has not begun.
+    // A future that was never polled has not started.
     drop(profiler.profile_future("never", wait()));
     assert_eq!(profiler.results().len(), 3);
-    // Nothing stays open on this thread.
+    // No call stays open on this thread.
     assert_eq!(profiler.profile_function("after", || ()).1.depth, 0);
 }
 

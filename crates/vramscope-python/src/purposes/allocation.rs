@@ -1,4 +1,4 @@
-//! An allocation of a snapshot, and what is known of it.
+//! An allocation of a snapshot, and its category.
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -7,24 +7,24 @@ use vramscope::trace::{self, Category, Purpose};
 use super::log::{Phase, Role, Tag};
 use super::modules::ModuleId;
 
-/// One allocation, and what is known of it.
+/// One allocation, and the facts about it.
 pub(crate) struct Allocation<'py> {
-    /// The event, or the block where it is older than the history.
+    /// The event; for an allocation older than the history, its block.
     pub(crate) entry: Bound<'py, PyDict>,
     pub(crate) begin: i64,
     pub(crate) size: u64,
-    /// The program was here when it was made; none where it is older than the history, and where nobody watched.
+    /// The program's module and phase at the allocation. None if it is older than the history, or if the hooks rested.
     pub(crate) made_in: Option<(ModuleId, Phase)>,
     pub(crate) tag: Option<Tag>,
-    /// How many allocations of this device there were before it was freed; none where it is not.
+    /// The number of allocations on this device before its free. None if it is not freed.
     pub(crate) freed_before: Option<usize>,
-    /// What it is for cannot be told by another.
+    /// The matching allocation of an example has another lifetime, so its category does not apply.
     pub(crate) is_in_doubt: bool,
 }
 
 impl Allocation<'_> {
     pub(crate) fn note(&mut self, tag: Tag) {
-        // An argument that a module made is handed on, and no input.
+        // An argument that a module produced is an intermediate result, not an input.
         let is_input =
             tag.role == Role::Input && self.made_in.is_some_and(|(module, _)| module != ModuleId::NONE);
         if !is_input && self.tag.is_none_or(|before| tag.role < before.role) {
@@ -32,7 +32,7 @@ impl Allocation<'_> {
         }
     }
 
-    /// The text that is written of it.
+    /// The text that is written to the snapshot.
     pub(crate) fn purpose(
         &self,
         complete_since: i64,

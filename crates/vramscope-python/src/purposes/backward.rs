@@ -1,8 +1,8 @@
-//! Which module's nodes run in a backward pass.
+//! Finds the module whose nodes run in a backward pass.
 //!
-//! A node that saved a tensor says so when it asks for it. Those that save nothing (a mean, a slice, a cast) are told by a
-//! hook before the last node that a module has made since another one was left: nodes run in the reverse of the order in
-//! which they were made.
+//! A node that saved a tensor is identified when it requests the tensor. Nodes that save nothing (a mean, a slice, a cast) are
+//! identified by a hook: it is registered on a module's last node whenever the program leaves the module. Nodes run in the
+//! reverse order of their creation.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -27,7 +27,7 @@ impl NodeHook {
     }
 }
 
-/// Called when a backward pass has ended.
+/// Called after a backward pass.
 #[pyclass(frozen, module = "vramscope._native")]
 pub(crate) struct PassEnd {
     purposes: Py<Purposes>,
@@ -49,8 +49,8 @@ impl PassEnd {
 }
 
 impl Purposes {
-    /// The program goes from `module` to another one, with `tensors` in hand: has the last node that it made say when it runs,
-    /// unless that has saved a tensor.
+    /// Called when the program leaves `module` with `tensors`. Registers a hook on the last node that the module created,
+    /// unless that node saved a tensor.
     pub(crate) fn watch_last_node(slf: &Bound<'_, Self>, module: ModuleId, tensors: &Bound<'_, PyAny>) {
         let this = slf.get();
         let next = this.functions.next_node(slf.py());
@@ -69,11 +69,11 @@ impl Purposes {
             return;
         }
         let hook = NodeHook { purposes: slf.clone().unbind(), module };
-        // Without it, the module counts as the one whose node ran before.
+        // If the registration fails, the node counts for the module of the previous node.
         let _ = node.call_method1(intern!(slf.py(), "register_prehook"), (hook,));
     }
 
-    /// The node of this number, where it made one of `tensors`.
+    /// The node with this number, if it created one of `tensors`.
     fn node_of<'py>(
         &self,
         tensors: &Bound<'py, PyAny>,

@@ -1,19 +1,19 @@
-//! The clock of what hooks see, and how it is brought to the clock of PyTorch's events.
+//! The clock of the hooks, and its conversion to the clock of PyTorch's events.
 //!
-//! PyTorch reads the processor's counter for each event and makes microseconds of Unix time of it when a snapshot is
-//! taken, along one straight line. So hooks read a clock that runs as that counter does, whatever sets the time of day
-//! in between, and a straight line through two moments at which both were read takes the one to the other.
+//! PyTorch reads the processor's time stamp counter for each event. For a snapshot, it converts the counter linearly to
+//! microseconds of Unix time. The hooks therefore use a clock that advances like the counter, independent of changes to the
+//! time of day. A line through two moments at which both clocks were read converts one to the other.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds of a clock that nobody sets. Its beginning means nothing.
+/// Nanoseconds of a clock that is never adjusted. Its origin is arbitrary.
 #[cfg(target_os = "linux")]
 pub(crate) fn now() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::MonotonicRaw);
     time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
 }
 
-/// Nanoseconds of a clock that nobody sets. Its beginning means nothing.
+/// Nanoseconds of a clock that is never adjusted. Its origin is arbitrary.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn now() -> i64 {
     use std::sync::OnceLock;
@@ -30,7 +30,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Now, as exactly as the clocks can be read together.
+    /// The current moment, with both clocks read as close together as possible.
     pub(crate) fn now() -> Self {
         let read = || {
             let before = now();
@@ -50,11 +50,11 @@ impl Moment {
     }
 }
 
-/// From our clock to Unix time.
+/// Converts times of the hooks' clock to Unix time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     begin: Moment,
-    /// Nanoseconds of Unix time a nanosecond of ours, less one.
+    /// Nanoseconds of Unix time per nanosecond of the hooks' clock, minus 1.
     drift: f64,
 }
 

@@ -1,4 +1,4 @@
-//! What a step without hooks allocates, told by a step that was watched.
+//! Infers the categories of a step without hooks from a watched step.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -6,10 +6,11 @@ use std::ops::Range;
 use super::allocation::Allocation;
 use super::steps::Step;
 
-/// Tells what the allocations of steps without hooks are for, as far as an example allocates the same in the same order.
+/// Infers the categories of allocations in steps without hooks, as long as an example step allocates the same sizes in the same
+/// order.
 ///
-/// `step_of` has the step of each allocation, in the order of time. The first of the steps may be cut off, for PyTorch's
-/// history drops what is old, and the last one goes on.
+/// `step_of` has the step of each allocation, in time order. The first step may be truncated, because PyTorch's history drops
+/// old events. The last step is still running.
 pub(crate) fn tell(allocations: &mut [Allocation<'_>], step_of: &[Option<usize>], steps: &[Step]) {
     let parts = parts(step_of, steps.len());
     let first = parts.iter().position(|part| part.end > 0);
@@ -49,15 +50,15 @@ pub(crate) fn tell(allocations: &mut [Allocation<'_>], step_of: &[Option<usize>]
     }
 }
 
-/// Two allocations of the same size at the same place of two steps.
+/// Two allocations of the same size, at the same position in two steps.
 struct Pair {
     to: usize,
     from: usize,
-    /// Both are freed at the same place of their steps, or outlive them.
+    /// Both are freed at the same position in their steps, or outlive them.
     lives_alike: bool,
 }
 
-/// The allocations that a step has in common with an example: from its beginning, or from its end where it is cut.
+/// The allocations that a step shares with an example, counted from the beginning, or from the end for a truncated step.
 fn pairs(
     allocations: &[Allocation<'_>],
     (part, is_cut, goes_on): (&Range<usize>, bool, bool),
@@ -84,7 +85,7 @@ fn pairs(
     numbers.into_iter().map(pair).collect()
 }
 
-/// Which allocations each step has.
+/// The range of allocations of each step.
 fn parts(step_of: &[Option<usize>], steps: usize) -> Vec<Range<usize>> {
     let mut parts = vec![0..0; steps];
     for (index, step) in step_of.iter().enumerate() {

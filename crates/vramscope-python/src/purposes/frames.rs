@@ -1,4 +1,4 @@
-//! Takes the frames of our own hooks out of a snapshot's stacks.
+//! Removes the frames of vramscope's hooks from a snapshot's stacks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,11 +6,11 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-/// The function that stands in for `torch.nn.Module.__call__`, and the end of its file's name (`python/vramscope/torch/_hooks.py`).
+/// The function that replaces `torch.nn.Module.__call__`, and the end of its file name (`python/vramscope/torch/_hooks.py`).
 const OURS: (&str, [&str; 2]) =
     ("watched_call", ["vramscope/torch/_hooks.py", "vramscope\\torch\\_hooks.py"]);
 
-/// Leaves in each stack of a snapshot the program's frames alone.
+/// Removes vramscope's frames from each stack of a snapshot.
 pub(crate) fn hide_ours(snapshot: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = snapshot.py();
     let mut stacks = Stacks::default();
@@ -28,7 +28,7 @@ pub(crate) fn hide_ours(snapshot: &Bound<'_, PyAny>) -> PyResult<()> {
     Ok(())
 }
 
-/// Stacks and frames that were seen, by their place in memory: PyTorch makes one object of equal ones.
+/// Visited stacks and frames, by object address: PyTorch shares one object among equal ones.
 #[derive(Default)]
 struct Stacks {
     clean: HashSet<usize>,

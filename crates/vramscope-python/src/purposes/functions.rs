@@ -1,4 +1,4 @@
-//! What hooks ask PyTorch.
+//! PyTorch functions that the hooks call.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -6,22 +6,22 @@ use pyo3::types::PyString;
 
 use super::steps::Counts;
 
-/// PyTorch's own functions.
+/// References to PyTorch's own functions.
 pub(crate) struct Functions {
-    /// Has a function called when a backward pass ends.
+    /// Registers a callback for the end of a backward pass.
     queue_callback: Py<PyAny>,
-    /// The number of the backward pass that this thread is in.
+    /// Returns the number of this thread's current backward pass.
     pass: Py<PyAny>,
-    /// The number that the next node of this thread gets.
+    /// Returns the number of this thread's next node.
     next_node: Py<PyAny>,
-    /// The node that runs on this thread.
+    /// Returns the node that runs on this thread.
     running: Py<PyAny>,
-    /// What decides whether and in which precision autograd saves tensors.
+    /// Return the modes that decide whether, and in which precision, autograd saves tensors.
     modes: [Py<PyAny>; 3],
-    /// How many GPUs there are, and what PyTorch counts on one.
+    /// Return the number of GPUs, and a GPU's allocator statistics.
     device_count: Py<PyAny>,
     memory_stats: Py<PyAny>,
-    /// Reads and sets the text that PyTorch writes into each event of this thread; from 2.11 on.
+    /// Read and set the text that PyTorch writes into each event of this thread. Available since 2.11.
     metadata: Option<(Py<PyAny>, Py<PyAny>)>,
 }
 
@@ -59,12 +59,12 @@ impl Functions {
         })
     }
 
-    /// The number of the backward pass that this thread is in; they grow.
+    /// The number of this thread's current backward pass. The numbers increase.
     pub(crate) fn pass(&self, py: Python<'_>) -> Option<i64> {
         self.pass.bind(py).call0().ok()?.extract().ok().filter(|&pass| pass >= 0)
     }
 
-    /// The number that the next node gets which this thread makes.
+    /// The number of the next node that this thread creates.
     pub(crate) fn next_node(&self, py: Python<'_>) -> u64 {
         self.next_node.bind(py).call0().ok().and_then(|number| number.extract().ok()).unwrap_or(0)
     }
@@ -75,16 +75,16 @@ impl Functions {
         node.call_method0(intern!(py, "_sequence_nr")).ok()?.extract().ok()
     }
 
-    /// Whether gradients and automatic precision are on, and which type that has.
+    /// Whether gradients and autocast are on, and autocast's type.
     pub(crate) fn modes(&self, py: Python<'_>) -> PyResult<[usize; 3]> {
         let [gradients, autocast, kind] = &self.modes;
-        // There is one object of each of these values.
+        // Each of these values is a singleton object.
         let gpu = (intern!(py, "cuda"),);
         let answers = [gradients.bind(py).call0()?, autocast.bind(py).call1(gpu)?, kind.bind(py).call1(gpu)?];
         Ok(answers.map(|answer| answer.as_ptr() as usize))
     }
 
-    /// What PyTorch has allocated so far; none where it has on more than one GPU.
+    /// PyTorch's allocations so far. None if it has allocations on more than one GPU.
     pub(crate) fn counts(&self, py: Python<'_>) -> Option<Counts> {
         let devices: usize = self.device_count.bind(py).call0().ok()?.extract().ok()?;
         let mut used = (0..devices).filter_map(|device| {
@@ -105,12 +105,12 @@ impl Functions {
         if used.next().is_some() { None } else { counts }
     }
 
-    /// Has `then` called when the backward pass ends that this thread is in.
+    /// Registers `then` as a callback for the end of this thread's current backward pass.
     pub(crate) fn at_end_of_pass(&self, then: &Bound<'_, PyAny>) -> PyResult<()> {
         self.queue_callback.bind(then.py()).call1((then,)).map(drop)
     }
 
-    /// Sets the text in each event of this thread, where it is `expected` now. It says whether it did.
+    /// Sets the text in each event of this thread if it currently equals `expected`. Returns whether it did.
     pub(crate) fn replace_metadata(&self, py: Python<'_>, expected: &str, text: &str) -> bool {
         let Some((get, set)) = &self.metadata else { return false };
         let is_expected = get

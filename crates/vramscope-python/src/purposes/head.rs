@@ -1,39 +1,39 @@
-//! Which calls of modules begin steps.
+//! Decides which module calls begin steps.
 
 use std::collections::HashSet;
 
 use super::threads::ThreadId;
 
-/// After so many calls of other modules, or steps of optimizers, the module whose calls began steps is not called any more.
+/// After this many calls of other modules or optimizer steps, the module whose calls begin steps counts as no longer used.
 const MAX_OTHERS: u32 = 64;
 
-/// So many modules are remembered.
+/// The maximum number of remembered modules.
 const MAX_MODULES: usize = 4_096;
 
-/// What a call of a module that no other module makes is.
+/// The meaning of an outermost module call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     BeginsStep,
-    /// The program does something that it did in no step that was watched.
+    /// The program does something that no watched step did.
     Wakes,
     Inside,
 }
 
-/// The module whose calls begin steps: the first that is called, or one that is called after it is no longer.
+/// The module whose calls begin steps: the first called module, or a later one after the first is no longer used.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
-    /// It, and the thread that calls it.
+    /// The module, and the thread that calls it.
     module: Option<(usize, ThreadId)>,
-    /// Calls of other modules, and steps of optimizers, since.
+    /// Calls of other modules and optimizer steps since its last call.
     others: u32,
-    /// Modules that were called while hooks did not rest.
+    /// Modules that were called while the hooks were watching.
     called: HashSet<usize>,
-    /// Modules are called by several threads: no thread's calls begin steps of all.
+    /// Several threads call modules, so no thread's calls begin steps for all.
     has_rivals: bool,
 }
 
 impl Head {
-    /// A thread calls a module.
+    /// Classifies a thread's call of a module.
     pub(crate) fn call(&mut self, module: usize, thread: ThreadId, is_resting: bool) -> Call {
         if self.has_rivals {
             return Call::Inside;
@@ -59,7 +59,7 @@ impl Head {
         Call::Inside
     }
 
-    /// An optimizer makes a step. It says whether it wakes hooks that rest.
+    /// Records an optimizer step. Returns whether it wakes resting hooks.
     pub(crate) fn optimize(&mut self) -> bool {
         self.others = self.others.saturating_add(1);
         self.others > MAX_OTHERS

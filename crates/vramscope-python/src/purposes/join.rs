@@ -1,4 +1,4 @@
-//! What hooks saw, brought together with the allocations of a snapshot.
+//! Joins the hooks' notes with the allocations of a snapshot.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,11 +14,11 @@ use super::modules::ModuleId;
 use super::steps::Step;
 use super::threads::ThreadId;
 
-/// A note this near to the beginning or end of an allocation is taken to be of it, in nanoseconds: PyTorch's times are whole
-/// microseconds.
+/// A note within this distance of an allocation's beginning or end belongs to the allocation, in nanoseconds. PyTorch's times
+/// are whole microseconds.
 const NEAR: i64 = 3_000;
 
-/// What was noted, with times in nanoseconds since the Unix epoch, in their order.
+/// The notes in time order, with times in nanoseconds since the Unix epoch.
 pub(crate) struct Notes {
     tags: Vec<Tag>,
     switches: Vec<Switch>,
@@ -53,10 +53,10 @@ impl Notes {
     }
 }
 
-/// Where the threads of a program are. Those that are in no phase are left out.
+/// The current module and phase of each thread that is in a phase.
 #[derive(Default)]
 struct Places<'a> {
-    /// The one that has come to its place last is the last.
+    /// The most recent switch is last.
     busy: Vec<&'a Switch>,
 }
 
@@ -68,16 +68,16 @@ impl<'a> Places<'a> {
         }
     }
 
-    /// Nothing but a backward pass runs.
+    /// Whether a backward pass runs, and nothing else.
     fn are_in_backward(&self) -> bool {
         !self.busy.is_empty() && self.busy.iter().all(|busy| busy.phase == Phase::Backward)
     }
 
-    /// The place of an event that names this thread, or none.
+    /// The module and phase of the thread that an event names; without a name, those of an unmarked thread.
     fn of(&self, thread: Option<ThreadId>) -> (ModuleId, Phase) {
         let is_it = |busy: &&&Switch| match thread {
             Some(thread) => busy.thread == thread,
-            // Of threads whose events name none there is one, where PyTorch can have events name them.
+            // If PyTorch supports names in events, at most one busy thread is unmarked.
             None => !busy.is_marked,
         };
         let place = self.busy.iter().rev().find(is_it);
@@ -85,7 +85,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// The thread that an event names; the name is taken out of it, for it is of no use to anybody else.
+/// Removes and returns the thread that an event names. The name is useless outside of vramscope.
 fn take_thread(event: &Bound<'_, PyDict>) -> PyResult<Option<ThreadId>> {
     let key = intern!(event.py(), "user_metadata");
     let Some(text) = event.get_item(key)? else { return Ok(None) };
@@ -99,7 +99,7 @@ fn take_thread(event: &Bound<'_, PyDict>) -> PyResult<Option<ThreadId>> {
 /// The allocations of one device, followed through time.
 struct Device<'py> {
     allocations: Vec<Allocation<'py>>,
-    /// What is allocated now, by address.
+    /// Live allocations, by address.
     live: BTreeMap<u64, usize>,
 }
 
@@ -115,7 +115,7 @@ impl Device<'_> {
     }
 }
 
-/// Writes into `snapshot` what each allocation is for, behind what the program itself has written.
+/// Writes each allocation's category into `snapshot`, after any text of the program itself.
 pub(crate) fn write(
     snapshot: &Bound<'_, PyAny>,
     notes: &Notes,
@@ -148,7 +148,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// The blocks of a device that are in use, by address.
+/// The active blocks of a device, by address.
 fn active_blocks<'py>(
     segments: &Bound<'py, PyList>,
     device: usize,
@@ -208,7 +208,7 @@ fn follow<'py>(
     let mut step_of: Vec<Option<usize>> = vec![None; device.allocations.len()];
     let mut places = Places::default();
     let has_marks = notes.switches.iter().any(|switch| switch.is_marked);
-    // Tags of memory that is not allocated at that moment: it may be in the next.
+    // Tags for addresses that are not allocated at their time. They may belong to the next allocation.
     let mut early: Vec<Tag> = Vec::new();
     for event in events.iter() {
         let event = event.cast_into::<PyDict>()?;
@@ -220,7 +220,7 @@ fn follow<'py>(
         }
         let begin =
             i64::try_from(number(&event, intern!(py, "time_us"))?).unwrap_or(i64::MAX).saturating_mul(1_000);
-        // Somewhere in that microsecond.
+        // The event happened at some point within this microsecond.
         let middle = begin + 500;
         while let Some(tag) = tags.next_if(|tag| tag.time < middle) {
             if !device.note(tag) {
@@ -263,7 +263,7 @@ fn follow<'py>(
             let freed = device.live.remove(&address).and_then(|index| device.allocations.get_mut(index));
             if let Some(freed) = freed {
                 freed.freed_before = Some(count);
-                // What a backward pass lets go of was held for it: if not by autograd, by a checkpoint.
+                // An allocation that a backward pass frees was kept for it, by autograd or by a checkpoint.
                 if freed.tag.is_none()
                     && freed.made_in.is_some_and(|(_, phase)| phase == Phase::Forward)
                     && places.are_in_backward()
@@ -296,7 +296,7 @@ fn later_blocks(events: &Bound<'_, PyList>) -> PyResult<HashMap<u64, ()>> {
     Ok(allocated)
 }
 
-/// Texts that entries share.
+/// Interned texts, shared by entries.
 #[derive(Default)]
 struct Texts {
     known: HashMap<String, Py<PyString>>,

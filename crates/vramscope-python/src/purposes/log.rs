@@ -1,4 +1,4 @@
-//! What hooks saw, in the order of time, in bounded memory.
+//! The hooks' notes in time order, with bounded memory.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use super::clock;
 use super::modules::ModuleId;
 use super::threads::ThreadId;
 
-/// What a tensor was seen as. An allocation with several roles has the first of them.
+/// The role of a tensor. An allocation with several roles gets the first one in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     Parameter,
@@ -15,51 +15,51 @@ pub(crate) enum Role {
     Gradient,
     /// An argument of a model.
     Input,
-    /// Saved for backward, and not the result of an operation that autograd knows.
+    /// Saved for backward, but not the result of an operation that autograd recorded.
     SavedLeaf,
     /// Saved for backward.
     Saved,
 }
 
-/// A tensor seen in a role: its memory is allocated at this time, and has this role.
+/// An observation: the tensor's memory is allocated at this time, and has this role.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tag {
     pub(crate) time: i64,
     pub(crate) address: u64,
-    /// Whose parameter, gradient or state it is; otherwise of no meaning.
+    /// The module of the parameter, gradient or state. Unused for other roles.
     pub(crate) owner: ModuleId,
     pub(crate) role: Role,
 }
 
-/// What a program is doing.
+/// The phase of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// None of the three below.
+    /// None of the other three.
     Other,
     Forward,
     Backward,
     Optimizer,
 }
 
-/// From this time on a thread is in this module and phase.
+/// From this time on, a thread is in this module and phase.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Switch {
     pub(crate) time: i64,
     pub(crate) thread: ThreadId,
     pub(crate) module: ModuleId,
     pub(crate) phase: Phase,
-    /// PyTorch's events name the thread.
+    /// Whether PyTorch's events name the thread.
     pub(crate) is_marked: bool,
 }
 
-/// A thread that is in a phase.
+/// A thread in a phase.
 #[derive(Debug, Clone, Copy)]
 struct Busy {
     thread: ThreadId,
     is_marked: bool,
 }
 
-/// What stays for many steps: seen again and again at the same place, it is kept once.
+/// A role that holds for many steps: repeated observations of the same address are stored once.
 #[derive(Debug, Clone, Copy)]
 struct Steady {
     role: Role,
@@ -73,11 +73,11 @@ struct Steady {
 pub(crate) enum Marking {
     Marked,
     Unmarked,
-    /// They do not yet, and another thread is busy, too.
+    /// The events do not name it yet, and another thread is busy, too.
     Wanted,
 }
 
-/// The newest tags and switches, and all that is steady.
+/// The most recent tags and switches, and all steady roles.
 #[derive(Debug)]
 pub(crate) struct Log {
     capacity: usize,
@@ -85,14 +85,14 @@ pub(crate) struct Log {
     switches: VecDeque<Switch>,
     steady: BTreeMap<u64, Steady>,
     busy: Vec<Busy>,
-    /// How many switches there were.
+    /// The total number of switches.
     pub(crate) places: u64,
-    /// Before this time tags or switches were dropped.
+    /// Tags or switches before this time may be missing.
     pub(crate) complete_since: i64,
 }
 
 impl Log {
-    /// A log of at most `capacity` tags and as many switches.
+    /// A log of at most `capacity` tags and `capacity` switches.
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
@@ -114,9 +114,9 @@ impl Log {
         self.tags.push_back(Tag { time, address, owner, role });
     }
 
-    /// A parameter, a buffer or a state of an optimizer.
+    /// Records a parameter, a buffer or an optimizer state.
     pub(crate) fn tag_steady(&mut self, time: i64, address: u64, role: Role, owner: ModuleId) {
-        // What is known of places that nobody uses any more is dropped before it becomes much.
+        // Bounds the memory for addresses that are no longer used.
         if self.steady.len() >= self.capacity && !self.steady.contains_key(&address) {
             self.steady.clear();
         }
@@ -133,7 +133,7 @@ impl Log {
         }
     }
 
-    /// Notes that a thread is in another place now. It says how events of the thread are told from those of others.
+    /// Records that a thread entered a module and phase. Returns how its events are distinguished from those of other threads.
     pub(crate) fn switch(&mut self, thread: ThreadId, module: ModuleId, phase: Phase) -> Marking {
         let known = self.busy.iter().position(|busy| busy.thread == thread);
         let marking = match known.and_then(|index| self.busy.get(index)) {
@@ -158,7 +158,7 @@ impl Log {
         if phase == Phase::Other { Marking::Unmarked } else { marking }
     }
 
-    /// Events of a thread name it since its last switch.
+    /// Records that a thread's events name it since its last switch.
     pub(crate) fn mark(&mut self, thread: ThreadId) {
         if let Some(busy) = self.busy.iter_mut().find(|busy| busy.thread == thread) {
             busy.is_marked = true;
@@ -168,7 +168,7 @@ impl Log {
         }
     }
 
-    /// All tags in the order of time.
+    /// All tags in time order.
     pub(crate) fn tags(&self) -> Vec<Tag> {
         let mut tags: Vec<Tag> = self.tags.iter().copied().collect();
         for (&address, steady) in &self.steady {
@@ -180,7 +180,7 @@ impl Log {
         tags
     }
 
-    /// All switches in the order of time. Threads take the lock that guards the log after they have read the clock.
+    /// All switches in time order. Threads read the clock before they take the log's lock, so the stored order may differ.
     pub(crate) fn switches(&self) -> Vec<Switch> {
         let mut switches: Vec<Switch> = self.switches.iter().copied().collect();
         switches.sort_by_key(|switch| switch.time);

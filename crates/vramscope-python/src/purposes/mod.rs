@@ -1,9 +1,8 @@
-//! What each allocation of a PyTorch program is for, told by hooks.
+//! Records the category of each allocation of a PyTorch program, with hooks.
 //!
-//! A hook notes that a tensor at an address has a role now, or that the program is in another module now ([`log`]). When the
-//! recording is written, PyTorch's history says which allocation had that address at that time ([`join`]). Hooks run some
-//! thousand times a step, so each of them is native from end to end, and never raises; and they rest in steps that are as
-//! others before them ([`steps`]).
+//! A hook records that a tensor at an address has a role, or that the program entered a module ([`log`]). When the recording is
+//! written, PyTorch's history supplies the allocation at that address and time ([`join`]). Hooks run thousands of times per
+//! step, so each is fully native and never raises. They rest in steps that repeat earlier ones ([`steps`]).
 
 mod allocation;
 mod backward;
@@ -38,41 +37,41 @@ use steps::{Counts, Steps};
 use tensors::Types;
 use threads::{Thread, ThreadId};
 
-/// What the hooks of one recording know. Python is never called while it is locked.
+/// The hooks' state for one recording. No Python code runs while it is locked.
 struct State {
     log: Log,
     modules: Modules,
     steps: Steps,
     head: Head,
-    /// A module that no path leads to was entered: the model has changed since its paths were asked for.
+    /// A module without a path was entered: the model changed after its paths were collected.
     has_strangers: bool,
 }
 
 static RECORDINGS: AtomicU64 = AtomicU64::new(0);
 
-/// The hooks of one recording; `python/vramscope/torch/_hooks.py` hands them to PyTorch.
+/// The hooks of one recording. `python/vramscope/torch/_hooks.py` registers them with PyTorch.
 #[pyclass(frozen, module = "vramscope._native")]
 pub(crate) struct Purposes {
     recording: u64,
     begin: Moment,
     state: Mutex<State>,
     is_on: AtomicBool,
-    /// Hooks rest until the next step.
+    /// Whether hooks rest until the next step.
     is_resting: AtomicBool,
-    /// Backward passes up to this number have ended, or failed.
+    /// Backward passes up to this number ended or failed.
     ended_pass: AtomicI64,
-    /// The newest backward pass.
+    /// The number of the newest backward pass.
     newest_pass: AtomicI64,
     types: Types,
     functions: Functions,
-    /// Lends the hooks for saved tensors to a thread, and takes them back (`python/vramscope/torch/_saved_tensors.py`).
+    /// Installs the saved-tensor hooks on a thread, and removes them (`python/vramscope/torch/_saved_tensors.py`).
     lend: Py<PyAny>,
     take_back: Py<PyAny>,
 }
 
 #[pymethods]
 impl Purposes {
-    /// Hooks beside a history of PyTorch's that keeps this many events.
+    /// Hooks for a PyTorch history that keeps `entries` events.
     #[new]
     fn new(
         torch: &Bound<'_, PyAny>,
@@ -101,30 +100,30 @@ impl Purposes {
         })
     }
 
-    /// From now on nothing is noted, though PyTorch may still call.
+    /// Stops recording, even if PyTorch still calls the hooks.
     fn stop(&self) {
         self.is_on.store(false, Ordering::Relaxed);
     }
 
-    /// Learns the paths of a model that the program names, and where its parameters and buffers are.
+    /// Records the module paths of a model that the program passes, and the addresses of its parameters and buffers.
     fn add_model(slf: &Bound<'_, Self>, model: &Bound<'_, PyAny>) -> PyResult<()> {
         Self::discover(slf, model, true)?;
         slf.get().tag_parameters(slf.py());
         Ok(())
     }
 
-    /// Learns where the parameters and the state of an optimizer are.
+    /// Records the addresses of an optimizer's parameters and state.
     fn add_optimizer(&self, optimizer: &Bound<'_, PyAny>) {
         self.tag_optimizer(optimizer, true);
         self.tag_state(optimizer);
     }
 
-    /// Notes the gradients that there are.
+    /// Records the existing gradients.
     fn note_gradients(&self, py: Python<'_>) {
         self.tag_gradients(py);
     }
 
-    /// Before a module's forward. It says whether `leave` is to be called after it.
+    /// Called before a module's forward. Returns whether `leave` must be called after it.
     #[pyo3(signature = (module, args, kwargs, /))]
     fn enter(
         slf: &Bound<'_, Self>,
@@ -138,7 +137,7 @@ impl Purposes {
         }
         let object = module.as_ptr() as usize;
         let (is_outermost, caller) = this.with_thread(|thread| {
-            // A model does not call itself: what is said to be open was left by an exception.
+            // A model does not call itself, so an earlier exception left these entries open.
             if thread.stack.first().is_some_and(|first| first.0 == object) {
                 thread.stack.clear();
             }
@@ -149,7 +148,7 @@ impl Purposes {
         }
         let py = slf.py();
         let phase = this.phase(py);
-        // A forward inside of a backward pass is a part of one that was seen.
+        // A forward inside a backward pass repeats part of a forward pass that was already seen.
         let is_call_of_model = is_outermost && phase == Phase::Forward;
         if is_call_of_model {
             this.tag_inputs(args.as_any());
@@ -171,7 +170,7 @@ impl Purposes {
             Some(id) if !is_call_of_model || !this.state().modules.is_root(id) => id,
             None if !is_call_of_model => this.add_stranger(slf, module),
             _ => {
-                // Errors are the model's own, of a module that cannot say what it holds.
+                // Errors of a module that cannot list its contents are the model's own.
                 let _ = Self::enter_root(slf, module, known.is_none());
                 this.state().modules.id(object).unwrap_or_default()
             }
@@ -181,7 +180,7 @@ impl Purposes {
         true
     }
 
-    /// After a module's forward, with nothing where it raised.
+    /// Called after a module's forward; `output` is None if it raised.
     #[pyo3(signature = (module, output, /))]
     fn leave(slf: &Bound<'_, Self>, module: &Bound<'_, PyAny>, output: &Bound<'_, PyAny>) {
         let this = slf.get();
@@ -190,7 +189,7 @@ impl Purposes {
         }
         let py = slf.py();
         let object = module.as_ptr() as usize;
-        // An exception may leave modules open.
+        // An exception may leave inner modules open.
         let left = this.with_thread(|thread| {
             let position = thread.stack.iter().rposition(|open| open.0 == object)?;
             thread.stack.get(position).map(|&(_, id)| (position, id))
@@ -214,11 +213,12 @@ impl Purposes {
         }
     }
 
-    /// A tensor is saved for backward. What autograd keeps is not the tensor itself, which may hold the node that saves it.
+    /// Called when a tensor is saved for backward. Returns a detached tensor, because the tensor itself may hold the node that
+    /// saves it.
     #[pyo3(signature = (tensor, /))]
     fn pack<'py>(&self, tensor: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
         let py = tensor.py();
-        // A model has its parameters with or without a backward pass, and they are known.
+        // Parameters exist with or without a backward pass, and are already recorded.
         let is_parameter = self.types.is_parameter(&tensor);
         let is_leaf = is_parameter || tensor.getattr(intern!(py, "is_leaf"))?.is_truthy()?;
         let (node, module) = if self.is_watching() {
@@ -243,7 +243,7 @@ impl Purposes {
         (tensor, version, module.number(), node).into_pyobject(py)
     }
 
-    /// A tensor that was saved is needed in backward.
+    /// Called when backward needs a saved tensor.
     #[pyo3(signature = (saved, /))]
     fn unpack(slf: &Bound<'_, Self>, saved: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         let this = slf.get();
@@ -258,7 +258,7 @@ impl Purposes {
         }
         if this.is_watching() {
             let module = ModuleId::of_number(saved.get_item(2)?.extract()?);
-            // Activation checkpointing asks for what another node has saved.
+            // Activation checkpointing requests tensors that another node saved.
             let is_elsewhere = this.with_thread(|thread| thread.module != module);
             let node = if is_elsewhere { this.functions.running_node(py) } else { None };
             if node.is_none_or(|node| saved.get_item(3).is_ok_and(|saved| saved.eq(node).unwrap_or(true))) {
@@ -268,7 +268,7 @@ impl Purposes {
         Ok(tensor.unbind())
     }
 
-    /// Before an optimizer's step.
+    /// Called before an optimizer's step.
     #[pyo3(signature = (optimizer, _args, _kwargs, /))]
     fn before_step(
         &self,
@@ -285,7 +285,7 @@ impl Purposes {
         }
     }
 
-    /// After an optimizer's step.
+    /// Called after an optimizer's step.
     #[pyo3(signature = (optimizer, _args, _kwargs, /))]
     fn after_step(&self, optimizer: &Bound<'_, PyAny>, _args: &Bound<'_, PyAny>, _kwargs: &Bound<'_, PyAny>) {
         if self.is_watching() {
@@ -294,24 +294,24 @@ impl Purposes {
         }
     }
 
-    /// The number of the last node of this thread that has saved a tensor.
+    /// The number of this thread's last node that saved a tensor.
     fn last_saved(&self) -> u64 {
         self.with_thread(|thread| thread.saved.0)
     }
 
-    /// In how many steps hooks rested.
+    /// The number of steps in which the hooks rested.
     fn resting_steps(&self) -> usize {
         self.state().steps.all().iter().filter(|step| !step.is_watched).count()
     }
 
-    /// A module is gone.
+    /// Called when a module was destroyed.
     #[pyo3(signature = (reference, /))]
     fn forget(&self, reference: &Bound<'_, PyAny>) {
         let gone = self.state().modules.forget(reference.as_ptr() as usize);
         drop(gone);
     }
 
-    /// Writes into a snapshot of PyTorch's what each of its allocations is for.
+    /// Writes the category of each allocation into a PyTorch snapshot.
     fn write_into(&self, snapshot: &Bound<'_, PyAny>) -> PyResult<()> {
         let line = clock::Line::through(self.begin, Moment::now());
         let (tags, switches, steps, complete_since) = {
@@ -341,7 +341,7 @@ impl Purposes {
         self.is_on() && !self.is_resting()
     }
 
-    /// What a module that is called now is a part of.
+    /// The phase of a module that is called now.
     fn phase(&self, py: Python<'_>) -> Phase {
         if self.functions.pass(py).is_some() { Phase::Backward } else { Phase::Forward }
     }
@@ -350,7 +350,7 @@ impl Purposes {
         threads::with_thread(self.recording, then)
     }
 
-    /// This thread is in another place now.
+    /// Records that this thread enters a module and phase.
     fn go(&self, py: Python<'_>, module: ModuleId, phase: Phase) {
         let (thread, was_marked) = self.with_thread(|thread| {
             thread.module = module;
@@ -363,7 +363,7 @@ impl Purposes {
                 self.state().log.mark(thread);
                 true
             }
-            // Where it is no longer there, the program has written what it wants.
+            // If the mark is missing, the program replaced it with its own text.
             _ if was_marked => {
                 self.functions.replace_metadata(py, &thread.mark(), "");
                 false
@@ -375,7 +375,7 @@ impl Purposes {
         }
     }
 
-    /// This thread is back where it was before it came into a module or an optimizer.
+    /// Records that this thread returns to the place before its current module or optimizer.
     fn go_back(&self, py: Python<'_>) {
         let (open, node) = self.with_thread(|thread| (thread.stack.last().map(|&(_, id)| id), thread.node));
         match (self.phase(py), open) {
@@ -385,15 +385,15 @@ impl Purposes {
         }
     }
 
-    /// A node of this module runs in a backward pass.
+    /// Called when a node of this module runs in a backward pass.
     fn run_node(slf: &Bound<'_, Self>, module: ModuleId) {
         let this = slf.get();
         let py = slf.py();
-        // Outside of backward passes the program looks at a node by itself.
+        // Outside of backward passes, the program itself accessed a saved tensor.
         let Some(pass) = this.functions.pass(py).filter(|_| this.is_watching()) else { return };
         let ended = this.ended_pass.load(Ordering::Relaxed);
         let (thread, is_new, was_elsewhere) = this.with_thread(|thread| {
-            // A pass inside of another one ends before that.
+            // A nested pass ends before the outer one.
             let is_new = thread.pass <= ended;
             if is_new {
                 thread.pass = pass;
@@ -412,7 +412,7 @@ impl Purposes {
         }
     }
 
-    /// A backward pass has ended: its gradients are in place.
+    /// Called after a backward pass: its gradients exist now.
     fn end_pass(&self, py: Python<'_>, pass: i64, thread: ThreadId) {
         self.ended_pass.fetch_max(pass, Ordering::Relaxed);
         if !self.is_watching() {
@@ -426,12 +426,12 @@ impl Purposes {
         self.tag_gradients(py);
     }
 
-    /// A thread that has come into a model has the hooks for saved tensors until it leaves it.
+    /// Installs the saved-tensor hooks on a thread that enters a model, until it leaves the model.
     fn lend_hooks(&self, py: Python<'_>, phase: Phase) {
         if self.with_thread(|thread| std::mem::take(&mut thread.has_resting_hooks)) {
             let _ = self.lend.bind(py).call0();
         }
-        // A backward pass has those of the thread that began it.
+        // A backward pass uses the hooks of the thread that started it.
         if phase == Phase::Forward && !self.with_thread(|thread| thread.has_lent_hooks) {
             let has_lent = self.lend.bind(py).call0().is_ok_and(|lent| lent.is_truthy().unwrap_or(false));
             self.with_thread(|thread| thread.has_lent_hooks = has_lent);
@@ -444,7 +444,7 @@ impl Purposes {
         }
     }
 
-    /// Asks a model for its modules.
+    /// Collects the modules of a model.
     fn discover(slf: &Bound<'_, Self>, model: &Bound<'_, PyAny>, is_given: bool) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
@@ -472,11 +472,11 @@ impl Purposes {
         Ok(())
     }
 
-    /// A model is called: whatever lies in it may have been moved.
+    /// Called when a model is called: any part of it may have moved.
     fn enter_root(slf: &Bound<'_, Self>, module: &Bound<'_, PyAny>, is_new: bool) -> PyResult<()> {
         let this = slf.get();
         let had_strangers = std::mem::take(&mut this.state().has_strangers);
-        // A pass that failed does not say that it has ended.
+        // A failed pass does not report its end.
         this.ended_pass.fetch_max(this.newest_pass.load(Ordering::Relaxed), Ordering::Relaxed);
         if is_new || had_strangers {
             Self::discover(slf, module, false)?;
@@ -485,7 +485,7 @@ impl Purposes {
         Ok(())
     }
 
-    /// A model is called: a step begins if it is the one whose calls begin steps.
+    /// Called when a model is called. Begins a step if this model's calls begin steps.
     fn begin_step(&self, module: &Bound<'_, PyAny>, args: &Bound<'_, PyTuple>, kwargs: &Bound<'_, PyDict>) {
         let py = module.py();
         let thread = self.with_thread(|thread| thread.id);
@@ -501,7 +501,7 @@ impl Purposes {
         }
     }
 
-    /// A step begins: hooks rest in it, or watch.
+    /// Begins a step in which the hooks watch or rest.
     fn go_on(&self, py: Python<'_>, signature: u64, counts: Option<Counts>) {
         let is_watched = {
             let mut state = self.state();
@@ -509,7 +509,7 @@ impl Purposes {
             state.steps.begin(clock::now(), signature, counts, places)
         };
         if self.is_resting.swap(!is_watched, Ordering::Relaxed) == is_watched {
-            // What hooks for saved tensors cost is mostly PyTorch's own.
+            // Most of the cost of saved-tensor hooks is in PyTorch itself.
             let rest = !is_watched
                 && self.take_back.bind(py).call0().is_ok_and(|had| had.is_truthy().unwrap_or(false));
             let thread = self.with_thread(|thread| {
@@ -521,7 +521,7 @@ impl Purposes {
         }
     }
 
-    /// A module inside of a model that its paths do not name: it counts as the one that calls it.
+    /// Adds a module inside a model that the model's paths do not name. It counts as its caller.
     fn add_stranger(&self, slf: &Bound<'_, Self>, module: &Bound<'_, PyAny>) -> ModuleId {
         let id = self.with_thread(|thread| thread.module);
         let reference = slf

@@ -1,18 +1,18 @@
-//! Modules by their place in memory, and their paths.
+//! Modules by object address, and their paths.
 
 use std::collections::HashMap;
 
 use pyo3::prelude::*;
 use pyo3::types::PyWeakrefReference;
 
-/// A module, or none; numbers begin with 1.
+/// A module, or none. Numbers begin with 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct ModuleId(u32);
 
 impl ModuleId {
     pub(crate) const NONE: Self = Self(0);
 
-    /// As Python carries it.
+    /// The number that Python passes around.
     pub(crate) fn number(self) -> u32 {
         self.0
     }
@@ -26,7 +26,7 @@ impl ModuleId {
     }
 }
 
-/// A module that is held weakly: a recording keeps no model alive.
+/// A weakly referenced module: a recording keeps no model alive.
 #[derive(Debug)]
 struct Known {
     id: ModuleId,
@@ -36,22 +36,22 @@ struct Known {
 #[derive(Debug)]
 struct Path {
     text: String,
-    /// The program named the model it is a path in.
+    /// Whether the program passed the model that contains this path.
     is_given: bool,
-    /// How many modules that are left have it.
+    /// The number of live modules with this path.
     live: u32,
 }
 
-/// Every module that was seen.
+/// All seen modules.
 #[derive(Debug, Default)]
 pub(crate) struct Modules {
     by_object: HashMap<usize, Known>,
     by_reference: HashMap<usize, usize>,
-    /// By their numbers.
+    /// By module number.
     paths: Vec<Path>,
-    /// Numbers of paths in models that the program did not name. Modules that are made anew for each step share them.
+    /// Numbers of paths in models that the program did not pass. Modules that are recreated in each step share them.
     found: HashMap<String, ModuleId>,
-    /// Which module a parameter belongs to, by the parameter's place: the first that has it.
+    /// The module of each parameter, by the parameter's address: the first module that has it.
     owners: HashMap<usize, ModuleId>,
 }
 
@@ -60,8 +60,8 @@ impl Modules {
         self.by_object.get(&object).map(|known| known.id)
     }
 
-    /// Notes a module's path. A path that the program's own model gives stays; otherwise the longest does, for it begins at
-    /// the outermost module. What comes back is to be dropped outside of any lock.
+    /// Records a module's path. A path from a model that the program passed takes precedence; otherwise the longest path,
+    /// because it starts at the outermost module. The caller must drop the result outside of any lock.
     pub(crate) fn add(
         &mut self,
         object: usize,
@@ -98,7 +98,7 @@ impl Modules {
         None
     }
 
-    /// A number for one more module of this path.
+    /// The number for one more module with this path.
     fn number(&mut self, path: &str, is_given: bool) -> ModuleId {
         if let Some(&id) = self.found.get(path).filter(|_| !is_given)
             && let Some(known) = id.index().and_then(|index| self.paths.get_mut(index))
@@ -114,7 +114,7 @@ impl Modules {
         id
     }
 
-    /// Lets a module that another one has made for a moment count as that one.
+    /// Records a short-lived module, created by another module, under that module's number.
     pub(crate) fn add_as(
         &mut self,
         object: usize,
@@ -132,7 +132,7 @@ impl Modules {
         None
     }
 
-    /// A module is gone; another one may come to lie where it was.
+    /// Forgets a destroyed module, because another one may reuse its address.
     pub(crate) fn forget(&mut self, reference: usize) -> Option<Py<PyWeakrefReference>> {
         let object = self.by_reference.remove(&reference)?;
         let known = self.by_object.remove(&object)?;
@@ -142,12 +142,12 @@ impl Modules {
         Some(known.reference)
     }
 
-    /// Every module that is left, in no order.
+    /// All live modules, in no particular order.
     pub(crate) fn references(&self, py: Python<'_>) -> Vec<(ModuleId, Py<PyWeakrefReference>)> {
         self.by_object.values().map(|known| (known.id, known.reference.clone_ref(py))).collect()
     }
 
-    /// Whose this parameter is, where `module` has it, too.
+    /// The owner of a parameter. Sets it to `module` if it has none.
     pub(crate) fn owner_or(&mut self, parameter: usize, module: ModuleId) -> ModuleId {
         *self.owners.entry(parameter).or_insert(module)
     }
@@ -160,7 +160,7 @@ impl Modules {
         id.index().and_then(|index| self.paths.get(index)).map(|path| path.text.as_str())
     }
 
-    /// It is the outermost module of a model, as far as is known.
+    /// Whether it is the outermost module of a model, as far as known.
     pub(crate) fn is_root(&self, id: ModuleId) -> bool {
         self.path(id).is_some_and(str::is_empty)
     }

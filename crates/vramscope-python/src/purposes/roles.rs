@@ -1,4 +1,4 @@
-//! What tensors are: parameters, buffers, gradients, states of optimizers, inputs.
+//! Records the roles of tensors: parameters, buffers, gradients, optimizer states, inputs.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use super::modules::ModuleId;
 use super::{Purposes, clock, tensors};
 
 impl Purposes {
-    /// Tensors in what a model is called with, also in lists and dictionaries.
+    /// Tags the tensors in a model's arguments, including those in lists and dictionaries.
     pub(super) fn tag_inputs(&self, arguments: &Bound<'_, PyAny>) {
         self.tag_inputs_in(arguments, 4);
     }
@@ -24,7 +24,7 @@ impl Purposes {
         }
     }
 
-    /// Where the parameters and buffers of all known modules are.
+    /// Tags the parameters and buffers of all known modules.
     pub(super) fn tag_parameters(&self, py: Python<'_>) {
         let references = self.state().modules.references(py);
         let mut found = Vec::with_capacity(references.len() * 2);
@@ -51,7 +51,7 @@ impl Purposes {
         }
     }
 
-    /// Where the gradients of all known modules are.
+    /// Tags the gradients of all known modules.
     pub(super) fn tag_gradients(&self, py: Python<'_>) {
         let references = self.state().modules.references(py);
         let mut found = Vec::with_capacity(references.len());
@@ -75,7 +75,7 @@ impl Purposes {
         }
     }
 
-    /// Where what an optimizer works on is: gradients, and at the first sight parameters.
+    /// Tags an optimizer's gradients, and its parameters if `with_parameters` is set.
     pub(super) fn tag_optimizer(&self, optimizer: &Bound<'_, PyAny>, with_parameters: bool) {
         let mut gradients = Vec::new();
         let mut parameters = Vec::new();
@@ -96,7 +96,7 @@ impl Purposes {
         }
     }
 
-    /// Where an optimizer's state is.
+    /// Tags an optimizer's state.
     pub(super) fn tag_state(&self, optimizer: &Bound<'_, PyAny>) {
         let py = optimizer.py();
         let Ok(all) = optimizer.getattr(intern!(py, "state")) else { return };

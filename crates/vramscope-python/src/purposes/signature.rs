@@ -1,4 +1,4 @@
-//! What a model is called with, as a number: equal calls have equal numbers.
+//! A hash of a model's arguments: equal calls have equal hashes.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,12 +9,12 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use super::Purposes;
 use super::tensors;
 
-/// So deep lists and dictionaries are looked into.
+/// The maximum nesting depth of hashed lists and dictionaries.
 const DEPTH: usize = 3;
 
 impl Purposes {
-    /// The number of a call: of the module, its arguments (tensors by shape and type, plain values by value, others by type), and of what
-    /// decides whether autograd saves tensors and which.
+    /// The hash of a call: the module, its arguments (tensors by shape and type, plain values by value, others by type), and
+    /// the modes that decide which tensors autograd saves.
     pub(crate) fn signature(
         &self,
         module: &Bound<'_, PyAny>,

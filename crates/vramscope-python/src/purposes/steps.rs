@@ -1,27 +1,27 @@
-//! Which steps of a program have to be watched.
+//! Decides which steps of a program are watched.
 //!
-//! A step goes from one call of the model to the next. Hooks cost time in each, so they rest once some steps in a row were
-//! as others before them: called with tensors of the same shapes, with as many allocations and bytes. What was allocated in
-//! a step without hooks is told by one that was watched, as far as both allocate the same in the same order ([`examples`]).
-//! A step that differs wakes the hooks, and now and then a step is watched anyway, so that PyTorch's history, which drops
-//! what is old, always has examples.
+//! A step lasts from one call of the model to the next. Hooks cost time in each step, so they rest after several steps in a row
+//! repeated earlier ones: the same tensor shapes as arguments, and the same number of allocations and bytes. The categories in
+//! a step without hooks are inferred from a watched step, as long as both allocate the same sizes in the same order
+//! ([`examples`]). A different step wakes the hooks. From time to time a step is watched anyway, because PyTorch's history
+//! drops old events and must always contain examples.
 //!
 //! [`examples`]: super::examples
 
 use std::collections::{HashMap, VecDeque};
 
-/// So many steps in a row bring nothing new before hooks rest, and at least as many as it took to see something new, up to
-/// the larger number: a program may do something else every few steps.
+/// The minimum number of repeated steps in a row before hooks rest. The required number is the number of steps up to the last
+/// new one, clamped to this range: a program may do something else every few steps.
 const QUIET_STEPS: [u64; 2] = [3, 32];
 
-/// So many steps in a row are watched before one with a new amount of allocations is taken for an example: a backward pass
-/// may go through what was made in a step without hooks.
+/// The number of steps watched in a row before a step with a new amount of allocations becomes an example. A backward pass may
+/// use results of a step without hooks.
 const SETTLED_STEPS: u64 = 3;
 
-/// So many kinds of steps are remembered.
+/// The maximum number of remembered kinds of steps.
 const MAX_KINDS: usize = 4_096;
 
-/// How many allocations PyTorch has made so far, and how many bytes it has allocated and freed.
+/// PyTorch's number of allocations so far, and its allocated and freed bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Counts {
     pub(crate) allocations: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// What was made since; none where the program has reset PyTorch's counters.
+    /// The difference to an earlier reading. None if the program reset PyTorch's counters.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             allocations: self.allocations.checked_sub(before.allocations)?,
@@ -40,29 +40,29 @@ impl Counts {
     }
 }
 
-/// From one call of the model to the next.
+/// The span from one call of the model to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) begin: i64,
-    /// What the model is called with.
+    /// A hash of the model's arguments.
     pub(crate) signature: u64,
     pub(crate) is_watched: bool,
-    /// It tells what others are for.
+    /// Whether other steps take their categories from this one.
     pub(crate) is_example: bool,
 }
 
-/// What a kind of step was seen with.
+/// The observations of one kind of step.
 #[derive(Debug)]
 struct Known {
-    /// How many changes of place hooks saw in it.
+    /// The number of place changes that hooks saw in it.
     places: u64,
-    /// PyTorch's count of allocations where the newest example of it began.
+    /// PyTorch's allocation count at the start of its newest example.
     example: u64,
-    /// The same where the newest of its steps ended.
+    /// PyTorch's allocation count at the end of its newest step.
     last: u64,
 }
 
-/// The step that the program is in.
+/// The current step.
 #[derive(Debug)]
 struct Current {
     step: Step,
@@ -73,7 +73,7 @@ struct Current {
 /// The steps of a recording.
 #[derive(Debug)]
 pub(crate) struct Steps {
-    /// After so many allocations a kind of step is watched again.
+    /// A kind of step is watched again after this many allocations.
     max_age: u64,
     capacity: usize,
     done: VecDeque<Step>,
@@ -87,10 +87,10 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Steps of a history that keeps `entries` events of PyTorch's.
+    /// Steps of a PyTorch history that keeps `entries` events.
     pub(crate) fn new(entries: usize) -> Self {
         Self {
-            // An allocation has three events; so half of the history is older than the newest example may be.
+            // An allocation has three events, so the newest example is at most half of the history old.
             max_age: entries as u64 / 6,
             capacity: entries.max(1),
             done: VecDeque::new(),
@@ -104,8 +104,8 @@ impl Steps {
         }
     }
 
-    /// A step begins, and the one before it has ended. `counts` is none where allocations cannot be counted, and `places` how
-    /// many changes of place hooks have seen so far. It says whether the step has to be watched.
+    /// Begins a step and ends the previous one. `counts` is None if allocations cannot be counted. `places` is the number of
+    /// place changes that the hooks saw so far. Returns whether the step must be watched.
     pub(crate) fn begin(&mut self, begin: i64, signature: u64, counts: Option<Counts>, places: u64) -> bool {
         self.end(counts, places);
         self.seen += 1;
@@ -123,7 +123,7 @@ impl Steps {
         is_watched
     }
 
-    /// The current step ends.
+    /// Ends the current step.
     fn end(&mut self, counts: Option<Counts>, places: u64) {
         let Some(Current { mut step, counts: before, places: places_before }) = self.current.take() else {
             return;
@@ -135,7 +135,7 @@ impl Steps {
             (Some((now, before, _)), Some(known)) => {
                 self.quiet += 1;
                 known.last = now.allocations;
-                // Where it is not so, a backward pass went through what was made without hooks.
+                // If the places differ, a backward pass used results of a step without hooks.
                 if step.is_watched && known.places == places {
                     step.is_example = true;
                     known.example = before.allocations;
@@ -161,7 +161,7 @@ impl Steps {
         self.done.push_back(step);
     }
 
-    /// Whether PyTorch's history has an example of each kind of step that begins with this call, of those that were seen lately.
+    /// Whether PyTorch's history has an example of each recently seen kind of step with this signature.
     fn has_examples(&self, signature: u64, now: Counts) -> bool {
         let is_recent = |since: u64| now.allocations.saturating_sub(since) <= self.max_age;
         let mut lately = self
@@ -172,7 +172,7 @@ impl Steps {
         lately.peek().is_some() && lately.all(|(_, kind)| is_recent(kind.example))
     }
 
-    /// All steps in the order of time.
+    /// All steps in time order.
     pub(crate) fn all(&self) -> Vec<Step> {
         self.done.iter().copied().chain(self.current.as_ref().map(|current| current.step)).collect()
     }
@@ -182,7 +182,7 @@ impl Steps {
 mod tests {
     use super::*;
 
-    /// A program that is watched: what it allocates, and how many places its hooks see while they do not rest.
+    /// A watched program: its allocations, and the number of places that its hooks see while watching.
     struct Program {
         steps: Steps,
         now: Counts,
@@ -196,7 +196,7 @@ mod tests {
             Self { steps: Steps::new(entries), now, places: 0, time: 0 }
         }
 
-        /// A step called with `signature` that allocates so often, and has so many places. Whether it was watched.
+        /// Runs a step with this signature, number of allocations and number of places. Returns whether it was watched.
         fn step(&mut self, signature: u64, allocations: u64, places: u64) -> bool {
             self.time += 1;
             let is_watched = self.steps.begin(self.time, signature, Some(self.now), self.places);
@@ -217,13 +217,13 @@ mod tests {
     #[test]
     fn hooks_rest_after_equal_steps_and_wake_where_one_differs() {
         let mut program = Program::new(1_000_000);
-        // One is new, three are as that; the next one begins when they are known to be.
+        // The first step is new and three steps repeat it. The next step begins after that is known.
         assert_eq!(program.watched(100, 1, 50), 4);
-        // A step that is called with something else is watched, and the ones after it.
+        // A step with another signature is watched, and so are the following ones.
         assert!(program.step(2, 50, 10));
         assert!(program.step(1, 50, 10));
         assert!(program.watched(100, 1, 50) <= 32);
-        // A step that allocates something else is seen when it has ended.
+        // A step with other allocations is detected at its end.
         assert!(!program.step(1, 60, 10));
         assert!(program.step(1, 50, 10));
     }
@@ -253,7 +253,7 @@ mod tests {
         let mut program = Program::new(12_000);
         program.watched(1_000, 1, 50);
         let steps = program.steps.all();
-        // Of each 2,000 allocations, half of what 12,000 entries hold, some are an example's.
+        // Every 2,000 allocations (half of what 12,000 entries hold) contain an example.
         let examples: Vec<usize> =
             steps.iter().enumerate().filter(|(_, step)| step.is_example).map(|(number, _)| number).collect();
         assert!(examples.windows(2).all(|pair| pair[1] - pair[0] <= 2_000 / 50 + 2), "{examples:?}");
@@ -265,7 +265,7 @@ mod tests {
         let mut program = Program::new(12_000);
         program.watched(20, 1, 50);
         let before = program.steps.all().iter().filter(|step| step.is_example).count();
-        // From here on a watched step sees fewer places than it saw when all was watched.
+        // From here on, a watched step sees fewer places than when every step was watched.
         for _ in 0..100 {
             program.step(1, 50, 9);
         }

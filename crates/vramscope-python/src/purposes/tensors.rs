@@ -1,11 +1,11 @@
-//! What tensors say of themselves.
+//! Properties of tensors.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
-/// PyTorch's own types of tensors.
+/// PyTorch's own tensor types.
 pub(crate) struct Types {
     tensor: Py<PyType>,
     parameter: Py<PyType>,
@@ -25,7 +25,7 @@ impl Types {
         self.is_plain(object) || object.is_instance(self.tensor.bind(object.py())).unwrap_or(false)
     }
 
-    /// A plain parameter.
+    /// Whether the object is a plain parameter.
     pub(crate) fn is_parameter(&self, object: &Bound<'_, PyAny>) -> bool {
         object.get_type_ptr().cast() == self.parameter.as_ptr()
     }
@@ -35,11 +35,11 @@ impl Types {
         kind == self.tensor.as_ptr() || kind == self.parameter.as_ptr()
     }
 
-    /// Where a tensor's data begins; none where it has no memory of its own, as sparse and imagined ones.
+    /// The address of a tensor's data. None if it has no memory of its own, as sparse and fake tensors.
     pub(crate) fn address(&self, tensor: &Bound<'_, PyAny>) -> Option<u64> {
         let py = tensor.py();
         if !self.is_plain(tensor) {
-            // A tensor that is spread over several GPUs has its part here.
+            // A tensor distributed over several GPUs has its local part here.
             if let Some(local) = tensor.getattr_opt(intern!(py, "_local_tensor")).ok().flatten() {
                 return if local.is(tensor) { None } else { self.address(&local) };
             }
@@ -48,14 +48,14 @@ impl Types {
         (address != 0).then_some(address)
     }
 
-    /// Where a parameter's gradient is.
+    /// The address of a parameter's gradient.
     pub(crate) fn gradient(&self, parameter: &Bound<'_, PyAny>) -> Option<u64> {
         let gradient = parameter.getattr(intern!(parameter.py(), "grad")).ok()?;
         if gradient.is_none() { None } else { self.address(&gradient) }
     }
 }
 
-/// Every value but `None` in a dictionary that a module keeps under this name.
+/// Calls `then` for every value except `None` in a module's dictionary with this name.
 pub(crate) fn each_of(
     module: &Bound<'_, PyAny>,
     name: &Bound<'_, PyString>,
@@ -70,7 +70,7 @@ pub(crate) fn each_of(
     }
 }
 
-/// Every value inside of a tuple, a list or a dictionary.
+/// Calls `then` for every value of a tuple, a list or a dictionary.
 pub(crate) fn each_inside(container: &Bound<'_, PyAny>, mut then: impl FnMut(&Bound<'_, PyAny>)) {
     if let Ok(items) = container.cast::<PyTuple>() {
         items.iter().for_each(|item| then(&item));
@@ -81,7 +81,7 @@ pub(crate) fn each_inside(container: &Bound<'_, PyAny>, mut then: impl FnMut(&Bo
     }
 }
 
-/// Every parameter of an optimizer.
+/// Calls `then` for every parameter of an optimizer.
 pub(crate) fn each_parameter(optimizer: &Bound<'_, PyAny>, mut then: impl FnMut(&Bound<'_, PyAny>)) {
     let py = optimizer.py();
     let Ok(groups) = optimizer.getattr(intern!(py, "param_groups")) else { return };
@@ -92,7 +92,7 @@ pub(crate) fn each_parameter(optimizer: &Bound<'_, PyAny>, mut then: impl FnMut(
     });
 }
 
-/// What PyTorch says of a tensor that was changed after it was saved.
+/// PyTorch's error for a tensor that was changed after it was saved.
 pub(crate) fn changed_in_place(
     tensor: &Bound<'_, PyAny>,
     now: &Bound<'_, PyAny>,

@@ -1,4 +1,4 @@
-//! What each thread of a program is in.
+//! The current state of each thread.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,11 +9,11 @@ use super::modules::ModuleId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadId(u32);
 
-/// What begins the text of a thread in PyTorch's events.
+/// The prefix of a thread's mark in PyTorch's events.
 const MARK: &str = "vramscope:thread=";
 
 impl ThreadId {
-    /// What events of this thread say where several threads work at once.
+    /// The text in this thread's events when several threads work at once.
     pub(crate) fn mark(self) -> String {
         format!("{MARK}{}", self.0)
     }
@@ -24,26 +24,26 @@ impl ThreadId {
     }
 }
 
-/// What a thread is in.
+/// A thread's current state.
 pub(crate) struct Thread {
     pub(crate) id: ThreadId,
     recording: u64,
-    /// The modules whose forward runs, by object.
+    /// The modules whose forward runs, by object address.
     pub(crate) stack: Vec<(usize, ModuleId)>,
     pub(crate) module: ModuleId,
     /// In a backward pass, the module whose node runs.
     pub(crate) node: ModuleId,
-    /// The backward pass whose end is waited for.
+    /// The backward pass whose end callback is registered.
     pub(crate) pass: i64,
-    /// The number of the last node that has saved a tensor, and the module that made it; the largest number is none.
+    /// The number of the last node that saved a tensor, and the module that created it. The maximum number means none.
     pub(crate) saved: (u64, ModuleId),
-    /// Nodes below this number have been looked at.
+    /// Nodes below this number were already checked.
     pub(crate) looked_at: u64,
-    /// PyTorch's events name this thread.
+    /// Whether PyTorch's events name this thread.
     pub(crate) is_marked: bool,
-    /// The hooks for saved tensors are lent to this thread while it is in a module.
+    /// Whether the saved-tensor hooks are installed on this thread while it is in a module.
     pub(crate) has_lent_hooks: bool,
-    /// Its own hooks for saved tensors were taken off while hooks rest.
+    /// Whether its own saved-tensor hooks were removed while the hooks rest.
     pub(crate) has_resting_hooks: bool,
 }
 
@@ -71,7 +71,7 @@ thread_local! {
 
 static THREADS: AtomicU32 = AtomicU32::new(1);
 
-/// Works on what is known of this thread in a recording. Python is never called in `then`.
+/// Runs `then` on this thread's state in a recording. `then` must not call Python.
 pub(crate) fn with_thread<R>(recording: u64, then: impl FnOnce(&mut Thread) -> R) -> R {
     THREAD.with_borrow_mut(|known| {
         let id = match known {

@@ -1,4 +1,4 @@
-//! `vramscope check --json`.
+//! JSON of `vramscope check --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{BudgetCheck, Grown, Growth, HighWater, Measured, Status, Unknown, Verdict};
@@ -13,16 +13,16 @@ use crate::answers::CheckAnswers;
 use crate::names::Names;
 use crate::verdicts::{budget, kind, notes, sentence};
 
-/// `vramscope check --json`.
+/// The output of `vramscope check --json`.
 #[derive(Debug, Serialize)]
 pub struct CheckJson {
     file: String,
     format: &'static str,
     baseline: Option<String>,
-    /// Every budget is known to be kept.
+    /// Whether all budgets are kept; false if one is unknown.
     kept: bool,
     devices: Vec<DeviceCheckJson>,
-    /// Devices that only the baseline used.
+    /// Devices that were used only in the baseline.
     only_in_baseline: Vec<i64>,
 }
 
@@ -32,9 +32,9 @@ struct DeviceCheckJson {
     events: usize,
     verdicts: Vec<VerdictJson>,
     quality: QualityJson,
-    /// Null where the baseline has no such device, or there is none.
+    /// Null if there is no baseline or the baseline lacks this device.
     baseline_quality: Option<QualityJson>,
-    /// The text's remarks on how far the numbers can be trusted.
+    /// The limitations of the numbers, as in the text output.
     notes: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ struct VerdictJson {
     /// `kept`, `exceeded` or `unknown`.
     status: &'static str,
     unknown_because: Option<&'static str>,
-    /// The verdict as the text report says it.
+    /// The verdict as in the text output.
     text: String,
     #[serde(flatten)]
     measured: MeasuredJson,
@@ -54,7 +54,7 @@ struct VerdictJson {
 #[serde(untagged)]
 enum MeasuredJson {
     Peak {
-        /// The kind of bytes.
+        /// `requested`, `allocated`, `active` or `reserved`.
         kind: Option<&'static str>,
         limit_bytes: u64,
         peak: HighWaterJson,
@@ -62,23 +62,23 @@ enum MeasuredJson {
     },
     Growth {
         kind: Option<&'static str>,
-        /// The highest peak that keeps the budget; null without the baseline's.
+        /// The largest peak that keeps the budget; null without a baseline peak.
         limit_bytes: Option<u64>,
         max_growth_bytes: Option<u64>,
-        /// Null where the budget is in bytes.
+        /// Null if the budget is in bytes.
         max_growth_percent: Option<f64>,
         peak: HighWaterJson,
         baseline_peak: Option<HighWaterJson>,
-        /// Lines that hold more than at the baseline's peak, those that grew most first.
+        /// Lines with more bytes than at the baseline's peak, largest growth first.
         grown: Vec<GrownJson>,
     },
     Category {
         category: &'static str,
         limit_bytes: u64,
         peak_bytes: u64,
-        /// The event after which it was first so high; null before the first.
+        /// Event index of the peak, its first occurrence; null before the first event.
         peak_event: Option<usize>,
-        /// Who held it then.
+        /// Holders of the category at the peak.
         holders: Vec<HolderJson>,
     },
     Leaks {
@@ -93,9 +93,9 @@ enum MeasuredJson {
 #[derive(Debug, Serialize)]
 struct HighWaterJson {
     bytes: u64,
-    /// The event after which it was first so high; null before the first.
+    /// Event index of the peak, its first occurrence; null before the first event.
     event: Option<usize>,
-    /// Bytes that were allocated at that moment.
+    /// Allocated bytes at that event.
     allocated_bytes: u64,
     exact: bool,
 }
@@ -109,7 +109,7 @@ struct GrownJson {
 }
 
 impl CheckJson {
-    /// The answers as they are printed.
+    /// The output for `answers`.
     pub fn new(answers: &CheckAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
         let builder = Builder::new(names, None);

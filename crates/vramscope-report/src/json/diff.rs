@@ -1,4 +1,4 @@
-//! `vramscope diff --json`.
+//! JSON of `vramscope diff --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{Both, ChangedEvents, DeviceDiff, HighestChange, Moment, Peaks, SettingDifference};
@@ -9,20 +9,20 @@ use crate::answers::{Compared, DiffAnswers};
 use crate::changes;
 use crate::names::Names;
 
-/// `vramscope diff --json`.
+/// The output of `vramscope diff --json`.
 #[derive(Debug, Serialize)]
 pub struct DiffJson {
     files: BothJson<String>,
-    /// Nothing differs.
+    /// Whether the recordings do not differ.
     same: bool,
     devices: Vec<DeviceDiffJson>,
-    /// Devices that only the one or the other used.
+    /// Devices that only one recording used.
     only: BothJson<Vec<i64>>,
-    /// Settings of the allocator that differ.
+    /// Allocator settings that differ.
     settings: Vec<SettingJson>,
 }
 
-/// A setting, in the words of `PYTORCH_CUDA_ALLOC_CONF`; null where nothing says it.
+/// A setting, as in `PYTORCH_CUDA_ALLOC_CONF`; null if it is not recorded.
 #[derive(Debug, Serialize)]
 struct SettingJson {
     key: String,
@@ -36,13 +36,13 @@ struct DeviceDiffJson {
     same: bool,
     #[serde(flatten)]
     difference: DifferenceJson,
-    /// Each line at its own highest; what grew most comes first.
+    /// Each line at its own peak; largest growth first.
     highest_lines: Vec<HighestJson>,
     same_events: bool,
     events: BothJson<usize>,
     same_events_at_start: usize,
     alike_events_at_end: usize,
-    /// The first event that is another in each; null where all are the same, and for a recording that has ended.
+    /// The first differing event of each recording; null if all events are the same, and for a recording that has ended.
     first_difference: Option<BothJson<Option<EventJson>>>,
     changed: Vec<ChangedJson>,
     peak_requested_bytes: BothJson<u64>,
@@ -54,17 +54,17 @@ struct DeviceDiffJson {
     end_segments: BothJson<usize>,
 }
 
-/// What a line holds when it holds most, whatever else is live then.
+/// The bytes of a line at its own peak, independent of other allocations.
 #[derive(Debug, Serialize)]
 struct HighestJson {
-    /// The line, named as in the recording that has it, in B if both have.
+    /// The line; named as in B if both recordings have it.
     key: String,
     bytes: BothJson<u64>,
     count: BothJson<u64>,
     difference_bytes: i64,
-    /// The event right before the first moment of that; null before the first, and where the line is not there.
+    /// Event index of that peak, its first occurrence; null before the first event, and if the recording lacks the line.
     at_event: BothJson<Option<usize>>,
-    /// The recording that alone has it; null where both have.
+    /// The only recording that has the line; null if both have it.
     only_in: Option<&'static str>,
 }
 
@@ -73,7 +73,7 @@ struct EventJson {
     event: usize,
     action: &'static str,
     bytes: u64,
-    /// The line of the user's code.
+    /// The line of user code.
     key: String,
 }
 
@@ -82,12 +82,12 @@ struct ChangedJson {
     action: &'static str,
     bytes: u64,
     count: BothJson<usize>,
-    /// The first of them in each recording.
+    /// The first of these events in each recording.
     first: BothJson<Option<EventJson>>,
 }
 
 impl DiffJson {
-    /// What two recordings have in common, and where they part.
+    /// The output for `answers`.
     pub fn new(answers: &DiffAnswers<'_>) -> Self {
         Self {
             files: answers.recordings.map(|of| of.file.to_owned()).into(),

@@ -1,4 +1,4 @@
-//! What changed between two recordings of a device: for `vramscope diff --json`.
+//! Differences between two recordings of a device, for `vramscope diff --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{
@@ -10,7 +10,7 @@ use super::stacks::{Builder, FrameJson};
 use crate::changes;
 use crate::names::Names;
 
-/// The same of each of two recordings.
+/// The values of both recordings.
 #[derive(Debug, Serialize)]
 pub(super) struct BothJson<T> {
     pub(super) a: T,
@@ -23,47 +23,47 @@ impl<T> From<Both<T>> for BothJson<T> {
     }
 }
 
-/// What changed between two recordings of a device, at a moment of each.
+/// Differences between two recordings of a device, at one event of each.
 #[derive(Debug, Serialize)]
 pub struct DifferenceJson {
-    /// The event right before the moment; null before the first.
+    /// Event index of the comparison; null before the first event.
     at_event: BothJson<Option<usize>>,
-    /// Allocated then.
+    /// Allocated bytes at that event.
     allocated_bytes: BothJson<u64>,
-    /// Most telling first.
+    /// Most relevant first.
     what_changed: Vec<FindingJson>,
-    /// Of the allocated bytes; empty where one recording does not tell.
+    /// Allocated bytes by category; empty if the categories of a recording are unknown.
     categories: Vec<CategoryDifferenceJson>,
-    /// Of the allocated bytes; those that differ most come first.
+    /// Allocated bytes by line; largest difference first.
     lines: Vec<LineDifferenceJson>,
     stacks: Vec<StackDifferenceJson>,
-    /// Lost to rounding inside of the blocks.
+    /// Bytes lost to rounding inside blocks.
     internal_fragmentation_bytes: BothJson<Option<u64>>,
-    /// Reserved and not active.
+    /// Bytes reserved and not active.
     external_fragmentation_bytes: BothJson<Option<u64>>,
-    /// How many requests failed.
+    /// Number of failed requests.
     ooms: BothJson<usize>,
 }
 
-/// One thing that changed.
+/// One difference.
 #[derive(Debug, Serialize)]
 struct FindingJson {
-    /// The rule that found it, see [`Cause::name`].
+    /// The rule that found the difference, see [`Cause::name`].
     kind: &'static str,
-    /// It says why, and not only where.
+    /// Whether it explains why, and not only where.
     explains: bool,
     text: String,
     bytes: BothJson<u64>,
     count: BothJson<u64>,
     difference_bytes: i64,
-    /// More than one percent of all that differs.
+    /// Whether it is more than one percent of the total difference.
     counts: bool,
     categories: Vec<CategoryDifferenceJson>,
     lines: Vec<LineDifferenceJson>,
-    /// Of `leak`: the lines that pile up.
+    /// For `leak`: the leaking lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     leaks: Option<BothJson<Vec<SuspectJson>>>,
-    /// Of `scaled` and `type`: how many times as large.
+    /// For `scaled` and `type`: the ratio of the sizes.
     #[serde(skip_serializing_if = "Option::is_none")]
     factor: Option<f64>,
 }
@@ -86,31 +86,31 @@ struct CategoryDifferenceJson {
 
 #[derive(Debug, Serialize)]
 struct LineDifferenceJson {
-    /// The line, named as in the recording that has it, in B if both have.
+    /// The line; named as in B if both recordings have it.
     key: String,
     bytes: BothJson<u64>,
     count: BothJson<u64>,
     difference_bytes: i64,
-    /// Over the whole run.
+    /// Allocations over the whole run.
     allocations: BothJson<u64>,
-    /// The recording that alone has it; null where both have.
+    /// The only recording that has the line; null if both have it.
     only_in: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
 struct StackDifferenceJson {
-    /// Innermost frame first, in B if both have it.
+    /// Innermost frame first; from B if both recordings have the stack.
     stack: Vec<FrameJson>,
     category: Option<String>,
     bytes: BothJson<u64>,
     count: BothJson<u64>,
     difference_bytes: i64,
-    /// Over the whole run.
+    /// Allocations over the whole run.
     allocations: BothJson<u64>,
 }
 
 impl DifferenceJson {
-    /// What changed, with the names of both recordings.
+    /// The differences in `of`, with `names` of both recordings.
     pub fn new(of: &Difference, names: &Both<Names<'_>>) -> Self {
         let builders = names.map(|&names| Builder::new(names, None));
         let stack = |stack: &StackDifference| {
@@ -200,7 +200,7 @@ fn difference(of: Both<Amount>) -> i64 {
     of.map(|of| of.bytes).difference()
 }
 
-/// A recording, as JSON names it.
+/// The name of a recording in JSON.
 pub(super) fn side_name(side: Side) -> &'static str {
     match side {
         Side::A => "a",

@@ -1,4 +1,4 @@
-//! Memory that is reserved and of no use.
+//! JSON of fragmentation: reserved memory that is not in use.
 
 use serde::Serialize;
 use vramscope_analysis::{Fragmentation, FreeBlock, Unusable, UnusableBlocks};
@@ -19,7 +19,7 @@ pub(super) struct FragmentationJson {
     whole_segments_bytes: u64,
     free_blocks: usize,
     largest_free_block: Option<FreeBlockJson>,
-    /// The request that the next two are told for.
+    /// The request size that `usable_bytes` and `unusable` apply to.
     request_bytes: u64,
     usable_bytes: u64,
     unusable: Vec<UnusableJson>,
@@ -34,7 +34,7 @@ pub(super) struct UnusableJson {
     largest_bytes: u64,
 }
 
-/// Why a free block could not serve a request.
+/// Why a free block cannot serve a request.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Why"))]
 #[serde(rename_all = "snake_case")]

@@ -1,4 +1,4 @@
-//! Who holds memory, and who allocated it over the run.
+//! JSON of holders: groups of live allocations, and totals over the run.
 
 use serde::Serialize;
 use vramscope_analysis::{Holder, Origin, Reason, Told};
@@ -13,57 +13,57 @@ pub(super) struct HolderJson {
     bytes: u64,
     requested_bytes: u64,
     count: u64,
-    /// What the group shares, as the text report names it.
+    /// The shared property of the group, named as in the text report.
     key: String,
-    /// Live before recording began; null in groups that do not tell it apart.
+    /// Whether the allocations were live before recording began; null in groups that do not distinguish it.
     preexisting: Option<bool>,
-    /// Innermost frame first; of a group of several stacks the one that holds most.
+    /// Innermost frame first; for a group of several stacks, the stack with the most bytes.
     stack: Vec<FrameJson>,
-    /// Of memory live before recording whose allocation was not recorded: where it was freed.
+    /// For memory live before recording whose allocation was not recorded: the stack that freed it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     freed_at: Vec<FrameJson>,
-    /// Outer frames of either that are not told, see [`MOST_FRAMES`].
+    /// Number of outer frames left out of `stack` or `freed_at`, see [`MOST_FRAMES`].
     #[serde(skip_serializing_if = "is_zero")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
 }
 
-/// Groups of live allocations, as `vramscope report --json` has them.
+/// Groups of live allocations, as in `vramscope report --json`.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct HoldersJson(Vec<HolderJson>);
 
 impl HoldersJson {
-    /// The first `top` of some groups of one trace, or all of them.
+    /// The first `top` groups of one trace, or all of them.
     pub fn new(names: Names<'_>, holders: &[Holder], top: Option<usize>) -> Self {
         Self(Builder::new(names, None).holders(holders, top))
     }
 }
 
-/// What memory is for.
+/// The bytes of a category.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
 pub(super) struct CategoryJson {
-    /// See [`Category`](vramscope_trace::Category).
+    /// Name of a [`Category`](vramscope_trace::Category).
     category: String,
     bytes: u64,
     count: u64,
 }
 
-/// Why it is said of some memory what it was for.
+/// The evidence for a category.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryReason"))]
 pub(super) struct ReasonJson {
-    /// See [`Category`](vramscope_trace::Category).
+    /// Name of a [`Category`](vramscope_trace::Category).
     category: &'static str,
     bytes: u64,
     count: u64,
-    /// What it stands on: `said`, `frames`, `lifetime`, `likeness`, `nothing`.
+    /// The kind of evidence: `said`, `frames`, `lifetime`, `likeness`, `nothing`.
     evidence: &'static str,
-    /// The name of the rule; null where the recording says it, or that it was there before.
+    /// The name of the rule; null if the category is recorded or the memory is preexisting.
     rule: Option<&'static str>,
-    /// The reason, as half a sentence about "it".
+    /// The reason, as a clause about "it".
     because: String,
 }
 
@@ -84,7 +84,7 @@ impl ReasonJson {
     }
 }
 
-/// Totals over the run of one line.
+/// Totals of one line over the run.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Churn"))]
 pub(super) struct ChurnJson {

@@ -1,11 +1,11 @@
-//! `vramscope info --json`.
+//! JSON of `vramscope info --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{DeviceFacts, Facts};
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, Events};
 
-/// `vramscope info --json`.
+/// The output of `vramscope info --json`.
 #[derive(Debug, Serialize)]
 pub struct InfoJson {
     file: String,
@@ -21,7 +21,7 @@ pub struct InfoJson {
     stack_frames: usize,
     annotations: Option<usize>,
     allocator_conf: Option<String>,
-    /// What an event takes in memory beside its stack.
+    /// Memory of one event in bytes, without its stack.
     bytes_per_event: usize,
 }
 
@@ -30,7 +30,7 @@ struct InfoDeviceJson {
     device: i64,
     events: usize,
     actions: std::collections::BTreeMap<&'static str, usize>,
-    /// Kinds of events that were left out.
+    /// Kinds of events that were left out of the recording.
     skipped_actions: Vec<&'static str>,
     segments: usize,
     blocks: usize,
@@ -39,7 +39,7 @@ struct InfoDeviceJson {
 }
 
 impl InfoJson {
-    /// The bare facts of a file.
+    /// The properties of a file.
     pub fn new(file: &str, recording: &Recording, facts: &Facts) -> Self {
         let trace = &recording.trace;
         let device = |d: &DeviceFacts| InfoDeviceJson {
@@ -60,7 +60,7 @@ impl InfoJson {
                 _ => None,
             },
             compression: recording.compression.name(),
-            // A log says nothing about PyTorch's age.
+            // A log does not contain the generation of PyTorch's format.
             generation: (!matches!(recording.format, Format::Log { .. })).then_some(facts.generation),
             features: facts.features.clone(),
             devices: facts.devices.iter().map(device).collect(),

@@ -1,4 +1,4 @@
-//! Lines that are suspected of a leak.
+//! JSON of lines that are suspected of a leak.
 
 use serde::Serialize;
 use vramscope_analysis::LeakSuspect;
@@ -15,18 +15,18 @@ pub(super) struct LeakJson {
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
     stacks: usize,
-    /// Fewest live allocations from each tenth of the run on.
+    /// Fewest live allocations from the start of each tenth of the run until its end.
     floor: Vec<u64>,
     allocations: u64,
     kept: u64,
     kept_bytes: u64,
-    /// Bytes of those among the kept that had been made by the end of each tenth of the run.
+    /// Bytes of the retained allocations that had been allocated by the end of each tenth of the run.
     kept_bytes_by_then: Vec<u64>,
-    /// Bytes of those that a step of the program made: the median of all steps. Null where no steps are known.
+    /// Bytes of the retained allocations that one step allocated: the median of all steps. Null if no steps are known.
     kept_bytes_per_step: Option<u64>,
 }
 
-/// Suspected lines, as `vramscope report --json` has them.
+/// Suspected lines, as in `vramscope report --json`.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct LeaksJson(Vec<LeakJson>);

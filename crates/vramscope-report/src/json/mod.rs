@@ -1,4 +1,4 @@
-//! The answers as JSON: keys are stable, sizes are bytes, times microseconds since the Unix epoch. One file a section.
+//! The answers as JSON. Keys are stable, sizes are in bytes, times in microseconds since the Unix epoch. One file per section.
 
 mod check;
 mod diff;

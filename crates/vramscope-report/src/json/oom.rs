@@ -1,4 +1,4 @@
-//! A request that failed.
+//! JSON of a failed request.
 
 use serde::Serialize;
 use vramscope_analysis::{OomCause, OomCauseKind, Origin, OutOfMemory, Pin};
@@ -18,65 +18,66 @@ pub(super) struct OomJson {
     allocated_bytes: u64,
     active_bytes: u64,
     reserved_bytes: u64,
-    /// Reserved and in no active block; none of it could serve the request, but for `usable_bytes`.
+    /// Reserved bytes outside of active blocks; only `usable_bytes` of them could serve the request.
     reserved_unused_bytes: u64,
     usable_bytes: u64,
     unusable: Vec<UnusableJson>,
     largest_free_block: Option<FreeBlockJson>,
-    /// The device had room for it: a limit on reserved bytes stood in the way.
+    /// Whether the device had room for the request, and a limit on reserved bytes prevented it.
     at_limit: bool,
-    /// Free on the device and reserved without use together would have been enough.
+    /// Whether the free device memory and the unused reserved memory together would have been enough.
     enough_in_total: bool,
     missing_bytes: u64,
-    /// The device's memory; null where it was not recorded.
+    /// Total device memory; null if it was not recorded.
     device_total_bytes: Option<u64>,
-    /// What the request lacked of the device.
+    /// Device memory missing for the request.
     lacking_bytes: u64,
-    /// False where it may be less.
+    /// False if `lacking_bytes` is an upper bound.
     lacking_is_exact: bool,
-    /// Why it failed, the first cause first.
+    /// The causes, main cause first.
     causes: Vec<CauseJson>,
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "is_zero")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
-    /// Who held `allocated_bytes`, by line.
+    /// Holders of `allocated_bytes`, by line.
     holders: Vec<HolderJson>,
     /// Free memory in holes that blocks keep from joining, each hole once.
+    /// Free memory in holes between blocks; each hole counts once.
     pinned_bytes: u64,
-    /// The lines whose blocks do so, most bytes first. A hole between two lines counts for both.
+    /// The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both.
     pinned: Vec<PinJson>,
 }
 
-/// One reason why a request failed.
+/// One cause of a failed request.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "OomCause"))]
 pub(super) struct CauseJson {
     cause: &'static str,
     bytes: u64,
-    /// Without it the request would have been served.
+    /// Whether the request would have succeeded without it.
     decisive: bool,
-    /// Of a leak: the line; else null.
+    /// For a leak: the line; else null.
     line: Option<String>,
-    /// Of a leak: what it gains with a step; null where that is not known.
+    /// For a leak: its growth per step; null if it is unknown.
     bytes_per_step: Option<u64>,
 }
 
-/// A line whose blocks keep free memory from joining.
+/// A line whose blocks keep free memory apart.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Pin"))]
 pub(super) struct PinJson {
     key: String,
-    /// Live before recording began.
+    /// Whether the blocks were live before recording began.
     preexisting: bool,
-    /// The holes beside its blocks, each once.
+    /// Bytes of the holes next to its blocks; each hole counts once.
     bytes: u64,
     holes: u64,
-    /// Part of `bytes` in segments in which no other line has a block.
+    /// The part of `bytes` in segments without blocks of other lines.
     alone_bytes: u64,
-    /// The largest hole that there would be without its blocks.
+    /// The largest hole without these blocks.
     joined_bytes: u64,
-    /// Its blocks beside these holes.
+    /// The number of its blocks next to these holes.
     blocks: u64,
     block_bytes: u64,
 }
@@ -146,7 +147,7 @@ impl Builder<'_> {
     }
 }
 
-/// The name of a cause.
+/// The JSON name of a cause.
 fn name(kind: OomCauseKind) -> &'static str {
     match kind {
         OomCauseKind::Leak(_) => "leak",

@@ -1,4 +1,4 @@
-//! How far numbers can be trusted.
+//! JSON of the limitations of numbers.
 
 use serde::Serialize;
 use vramscope_analysis::Quality;
@@ -7,7 +7,7 @@ use vramscope_trace::Action;
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Quality"))]
 pub(super) struct QualityJson {
-    /// Allocated and active bytes are exact.
+    /// Whether allocated and active bytes are exact.
     exact: bool,
     preexisting_blocks: usize,
     inferred_sizes: usize,
@@ -18,13 +18,13 @@ pub(super) struct QualityJson {
     end_state_disagreement_bytes: u64,
     settings_assumed: bool,
     probably_overflowed: bool,
-    /// The allocator's rules give every address, segment event and the layout at the end as recorded.
+    /// Whether the allocator's rules reproduce every address, every segment event and the layout at the end.
     reproduced: Option<bool>,
-    /// Kinds of events that were left out.
+    /// Kinds of events that were left out of the recording.
     skipped_actions: Vec<&'static str>,
-    /// When blocks began and ended is partly inferred, for lack of those.
+    /// Whether lifetimes of blocks are partly inferred, because of `skipped_actions`.
     lifetimes_inferred: bool,
-    /// No segment event was recorded, and whether they were left out cannot be told.
+    /// Whether no segment event was recorded, and it is unknown whether they were left out.
     no_segment_events: bool,
 }
 

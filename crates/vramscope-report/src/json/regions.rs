@@ -1,4 +1,4 @@
-//! What the annotated regions of the program needed.
+//! JSON of the annotated regions of a program.
 
 use serde::Serialize;
 use vramscope_analysis::{Region, RunFigures};
@@ -25,7 +25,7 @@ pub(super) struct RunJson {
     peak_above_start_bytes: u64,
     net_bytes: i64,
     us: i64,
-    /// The number of its first event, and of the first behind it; not of figures of several runs.
+    /// Half-open range `first_event..end_event` of event indices; absent for figures of several runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     first_event: Option<usize>,

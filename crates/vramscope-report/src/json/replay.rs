@@ -1,4 +1,4 @@
-//! `vramscope replay --json`.
+//! JSON of `vramscope replay --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{
@@ -10,7 +10,7 @@ use super::stacks::Builder;
 use crate::answers::ReplayAnswers;
 use crate::names::Names;
 
-/// `vramscope replay --json`.
+/// The output of `vramscope replay --json`.
 #[derive(Debug, Serialize)]
 pub struct ReplayJson {
     file: String,
@@ -22,36 +22,36 @@ pub struct ReplayJson {
 pub(super) struct DeviceReplayJson {
     device: i64,
     events: usize,
-    /// The release whose rules held; null where the recording is not of PyTorch.
+    /// The PyTorch release whose rules were followed; null if the recording is not from PyTorch.
     torch: Option<String>,
     /// The settings of `replayed`.
     conf: String,
     recorded_conf: String,
     capacity_bytes: Option<u64>,
     overhead_bytes: Option<u64>,
-    /// `given`, or `recording`: what the allocator had when the recording ran out of memory.
+    /// `given`, or `recording`: inferred from the allocator's memory when the recording ran out of memory.
     capacity_from: Option<&'static str>,
     recorded: RecordedJson,
     replayed: ReplayedJson,
-    /// Null where the settings asked for are not the recorded ones, nothing was recorded, or events were left out
-    /// without which it cannot be told.
+    /// Null if the requested settings differ from the recorded ones, nothing was recorded, or events that are needed for the
+    /// comparison were left out.
     reproduces_recording: Option<bool>,
     first_divergence: Option<DivergenceJson>,
-    /// The layout at the end could be compared, too.
+    /// Whether the layout at the end could be compared.
     compared_end: bool,
-    /// The numbers of `replayed` are exact.
+    /// Whether the numbers of `replayed` are exact.
     exact: bool,
     approximate_because: Vec<String>,
-    /// Settings compared, the best first.
+    /// The compared settings, best first.
     what_if: Vec<TriedJson>,
-    /// The same as `approximate_because`, for settings that are not the recorded ones.
+    /// Like `approximate_because`, for settings other than the recorded ones.
     what_if_approximate_because: Vec<String>,
     floors: FloorsJson,
-    /// With `--find-capacity`; null where none was found.
+    /// With `--find-capacity`; null if none was found.
     smallest_capacity_bytes: Option<u64>,
-    /// With `--find-capacity`: the known GPU with the least memory on which it fits.
+    /// With `--find-capacity`: the known GPU with the least memory that fits the run.
     smallest_gpu: Option<GpuJson>,
-    /// Where nothing that was tried fits on the device.
+    /// Present if no tried setting fits on the device.
     nearest: Option<NearestJson>,
 }
 
@@ -61,20 +61,20 @@ pub(super) struct GpuJson {
     name: &'static str,
     driver_name: &'static str,
     total_bytes: u64,
-    /// What of it the allocator cannot have.
+    /// The part of `total_bytes` that the allocator cannot use.
     overhead_bytes: u64,
     peak_reserved_bytes: u64,
     num_alloc_retries: u64,
 }
 
-/// The setting that needs least where none fits.
+/// The setting that needs the least memory, if none fits.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Nearest"))]
 pub(super) struct NearestJson {
     conf: String,
-    /// A device on which it fits.
+    /// Size of a device that fits the run.
     needed_bytes: u64,
-    /// By how much the device is smaller.
+    /// `needed_bytes` minus the device size.
     missing_bytes: u64,
 }
 
@@ -102,28 +102,28 @@ pub(super) struct OutcomeJson {
     peak_active_bytes: u64,
     peak_reserved_bytes: u64,
     end_reserved_bytes: u64,
-    /// Reserved and not active where most was active.
+    /// Bytes reserved and not active at the peak of active bytes.
     external_fragmentation_bytes: u64,
-    /// Whole segments; ranges mapped into expandable ones do not count, as in PyTorch.
+    /// Whole segments; ranges mapped into expandable segments do not count, as in PyTorch.
     segments_allocated: u64,
     segments_freed: u64,
     /// Segments and mapped ranges.
     device_allocs: u64,
     device_frees: u64,
     num_alloc_retries: u64,
-    /// Null where the size of the device is not known.
+    /// Null if the device size is unknown.
     fits: Option<bool>,
-    /// Requests that failed when recorded and are served here; what the program would have done then is not
-    /// known.
+    /// Number of requests that failed in the recording and succeed here. What the program would have done afterwards is
+    /// unknown.
     rescued_requests: usize,
-    /// Where the replay ended because the program would have failed there.
+    /// The event at which the replay stopped, because the program would have failed there.
     stopped_at_event: Option<usize>,
 }
 
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayOom"))]
 pub(super) struct ReplayOomJson {
-    /// It failed when recorded, too.
+    /// Whether it also failed in the recording.
     recorded: bool,
     #[serde(flatten)]
     explained: OomJson,
@@ -133,12 +133,12 @@ pub(super) struct ReplayOomJson {
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Tried"))]
 pub(super) struct TriedJson {
     conf: String,
-    /// These are the recorded settings.
+    /// Whether these are the recorded settings.
     recorded: bool,
     #[serde(flatten)]
     outcome: OutcomeJson,
     oom_event: Option<usize>,
-    /// How it differs from the recorded settings.
+    /// Settings added to and removed from the recorded ones.
     add: Vec<String>,
     remove: Vec<String>,
 }
@@ -154,7 +154,7 @@ pub(super) struct FloorsJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Divergence"))]
 pub(super) struct DivergenceJson {
-    /// Null where every event is reproduced and the layout at the end is not.
+    /// Null if every event is reproduced, but not the layout at the end.
     event: Option<usize>,
     recorded: Option<SideJson>,
     replayed: Option<SideJson>,
@@ -170,7 +170,7 @@ pub(super) struct SideJson {
 }
 
 impl ReplayJson {
-    /// The answers as they are printed.
+    /// The output for `answers`.
     pub fn new(answers: &ReplayAnswers<'_>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
         let builder = Builder::new(names, None);

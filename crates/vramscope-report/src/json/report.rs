@@ -1,4 +1,4 @@
-//! `vramscope report --json`.
+//! JSON of `vramscope report --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, Summary};
@@ -15,7 +15,7 @@ use super::steps::StepsJson;
 use crate::answers::Answers;
 use crate::names::Names;
 
-/// `vramscope report --json`.
+/// The output of `vramscope report --json`.
 #[derive(Debug, Serialize)]
 pub struct ReportJson {
     file: String,
@@ -29,7 +29,7 @@ pub struct ReportJson {
 pub(super) struct DeviceJson {
     device: i64,
     events: usize,
-    /// The last event before the highest allocated bytes; null where nothing rose above the start.
+    /// Event index of the peak of allocated bytes; null if nothing rose above the start.
     peak_event: Option<usize>,
     peak_time_us: Option<i64>,
     peak_requested_bytes: u64,
@@ -43,36 +43,36 @@ pub(super) struct DeviceJson {
     end_segments: usize,
     end_blocks: usize,
     preexisting_bytes: u64,
-    /// Who held `peak_allocated_bytes`, most first. With `--at` it is left out.
+    /// Holders of `peak_allocated_bytes`, largest first. Absent with `--at`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     holders_at_peak: Option<Vec<HolderJson>>,
-    /// What `peak_allocated_bytes` was for, most first. With `--at` it is left out.
+    /// Categories of `peak_allocated_bytes`, largest first. Absent with `--at`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     categories_at_peak: Option<Vec<CategoryJson>>,
-    /// With `--at`: the event, the counters after it, and who held `allocated_bytes` then.
+    /// With `--at`: the event, and the counters and holders after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     at: Option<AtJson>,
-    /// Why it is said what the allocated bytes were for, at the moment of the holders.
+    /// The evidence for the categories of the holders.
     category_reasons: Vec<ReasonJson>,
-    /// The steps of training or serving, where the program repeats itself.
+    /// The steps of training or serving, if the program repeats itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     steps: Option<StepsJson>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
-    /// What `--filter` left out of the holders.
+    /// Bytes of holders that `--filter` left out.
     filtered_out_bytes: u64,
     ooms: Vec<OomJson>,
     /// Out-of-memory events beyond those in `ooms`.
     more_ooms: usize,
-    /// After an out of memory, the setting that would have served best on the same device.
+    /// After an out-of-memory failure: the setting that would have worked best on the same device.
     best_setting: Option<BestSettingJson>,
-    /// After an out of memory, what else to change, where that takes the first cause away.
+    /// After an out-of-memory failure: another change, if it removes the main cause.
     remedy: Option<RemedyJson>,
-    /// Allocated bytes that the program gains with a step; null where it gains none, or no steps are known.
+    /// Growth of allocated bytes per step; null if there is none, or no steps are known.
     growth_per_step_bytes: Option<u64>,
     leaks: Vec<LeakJson>,
     fragmentation: FragmentationsJson,
@@ -98,28 +98,28 @@ pub(super) struct AtJson {
 pub(super) struct BestSettingJson {
     conf: String,
     peak_reserved_bytes: u64,
-    /// Up to the end of the recording.
+    /// Whether the recording fits up to its end.
     fits: bool,
-    /// Where it does not fit.
+    /// Present if it does not fit.
     nearest: Option<NearestJson>,
     exact: bool,
-    /// Items that the recorded settings lack, and those that they have too many.
+    /// Items to add to and remove from the recorded settings.
     add: Vec<String>,
     remove: Vec<String>,
-    /// Where the program grows: how many more steps it would run before it fails again.
+    /// If the program grows: the number of further steps before it fails again.
     more_steps: Option<u64>,
-    /// The setting that PyTorch's error text recommends: `was_on`, `helps` or `does_not_help`.
+    /// Effect of the setting that PyTorch's error message recommends: `was_on`, `helps` or `does_not_help`.
     recommended: &'static str,
 }
 
-/// A change other than of settings.
+/// A change other than a setting.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Remedy"))]
 pub(super) struct RemedyJson {
     /// `remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`.
     change: &'static str,
     peak_reserved_bytes: u64,
-    /// Of a larger device: its bytes.
+    /// For a larger device: its size in bytes.
     needed_bytes: Option<u64>,
 }
 
@@ -137,7 +137,7 @@ impl RemedyJson {
 }
 
 impl ReportJson {
-    /// The report about `answers`; `top` limits lists of holders where the user asked for it.
+    /// The report of `answers`; `top` limits the lists of holders if the user asked for a limit.
     pub fn new(answers: &Answers<'_>, top: Option<usize>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
         let builder = Builder::new(names, top);
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::Advice;
 
-    /// The report on blocks that live before recording, each with a stack of `depth` frames.
+    /// The report of blocks that are live before recording, each with a stack of `depth` frames.
     fn report(blocks: usize, depth: usize, name: &str) -> serde_json::Value {
         let frame = |line: usize| serde_json::json!({"filename": name, "line": line, "name": "f"});
         let block = |n: usize| {

@@ -1,4 +1,4 @@
-//! `vramscope report --json` of a log of samples.
+//! JSON of `vramscope report --json` for a log of samples.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use vramscope_trace::samples::{Call, LogEnd, LogEvent, PhaseSeen, Quantity, Valu
 use crate::answers::SampleAnswers;
 use crate::samples::{advice, doubts, findings};
 
-/// `vramscope report --json` of a log of samples.
+/// The output of `vramscope report --json` for a log of samples.
 #[derive(Debug, Serialize)]
 pub struct SamplesJson {
     file: String,
@@ -50,7 +50,7 @@ struct DeviceJson {
     num_alloc_retries: u64,
     events: Vec<EventJson>,
     phases: Vec<PhaseJson>,
-    /// What the text says first, and at its end.
+    /// Sentences at the start and at the end of the text report.
     findings: Vec<String>,
     advice: Vec<&'static str>,
     doubts: Vec<String>,
@@ -120,7 +120,7 @@ struct EventJson {
     time_us: i64,
     kind: &'static str,
     message: String,
-    /// What the sample before it said, by quantity.
+    /// Values of the sample before the event, by quantity.
     before: Map<String, Value>,
 }
 
@@ -140,7 +140,7 @@ struct CallJson {
 }
 
 impl SamplesJson {
-    /// The report about `answers`; `top` limits lists of spikes, events and phases where the user asked for it.
+    /// The report of `answers`; `top` limits the lists of spikes, events and phases if the user asked for a limit.
     pub fn new(answers: &SampleAnswers<'_>, top: Option<usize>) -> Self {
         let (log, top) = (answers.log, top.unwrap_or(usize::MAX));
         let device = |s: &SamplesSummary| DeviceJson::of(answers, s, top);
@@ -271,7 +271,7 @@ fn phase(phase: &PhaseSeen) -> PhaseJson {
     PhaseJson { phase: phase.path.clone(), samples: phase.samples, highest: known(&phase.highest) }
 }
 
-/// The quantities that are known: `allocated_bytes` and so on.
+/// The known quantities, with keys as `allocated_bytes`.
 fn known(values: &Values) -> Map<String, Value> {
     let known = |q: Quantity| Some((format!("{}_bytes", q.name()), values.get(q)?.into()));
     Quantity::ALL.into_iter().filter_map(known).collect()

@@ -1,4 +1,4 @@
-//! `vramscope report --at A..B --json`.
+//! JSON of `vramscope report --at A..B --json`.
 
 use serde::Serialize;
 use vramscope_analysis::{Amount, Origin, SpanSummary, Spent, SpentGroup};
@@ -9,7 +9,7 @@ use crate::answers::SpanAnswers;
 use crate::names::Names;
 use crate::spent;
 
-/// `vramscope report --at A..B --json`.
+/// The output of `vramscope report --at A..B --json`.
 #[derive(Debug, Serialize)]
 pub struct SpanJson {
     file: String,
@@ -17,29 +17,29 @@ pub struct SpanJson {
     devices: Vec<SpanDeviceJson>,
 }
 
-/// What the events did to one device.
+/// The allocations and frees of the events on one device.
 #[derive(Debug, Serialize)]
 struct SpanDeviceJson {
     device: i64,
     first_event: usize,
     last_event: usize,
-    /// The step or the region that they are, or their numbers.
+    /// The name of the step or region, or the range of events.
     name: String,
     highest_allocated_bytes: u64,
-    /// The last event before the highest allocated bytes; null where these stood before the recording's first.
+    /// Event index of the peak of allocated bytes in the range; null before the recording's first event.
     highest_event: Option<usize>,
-    /// How far the highest bytes lie above those before the first event.
+    /// The peak minus the allocated bytes before the first event.
     rise_bytes: u64,
-    /// Of all allocations.
+    /// For all allocations.
     #[serde(flatten)]
     all: SpentJson,
-    /// Of those that `--filter` takes.
+    /// For the allocations that match `--filter`.
     filtered: SpentJson,
     groups: Vec<SpentGroupJson>,
     quality: QualityJson,
 }
 
-/// What allocations did.
+/// Amounts of allocations in a range of events.
 #[derive(Debug, Serialize)]
 struct SpentJson {
     before: AmountJson,
@@ -61,12 +61,12 @@ struct AmountJson {
 
 #[derive(Debug, Serialize)]
 struct SpentGroupJson {
-    /// What the group shares, as the text report names it.
+    /// The shared property of the group, named as in the text report.
     key: String,
     preexisting: Option<bool>,
     #[serde(flatten)]
     spent: SpentJson,
-    /// The stack that allocated most.
+    /// The stack that allocated the most bytes.
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     freed_at: Vec<FrameJson>,
@@ -96,7 +96,7 @@ impl SpentJson {
 }
 
 impl SpanJson {
-    /// What `answers` say; `top` limits the groups where the user asked for it.
+    /// The output for `answers`; `top` limits the groups if the user asked for a limit.
     pub fn new(answers: &SpanAnswers<'_>, top: Option<usize>) -> Self {
         let names = Names { trace: &answers.recording.trace, frames: answers.frames };
         let builder = Builder::new(names, top);

@@ -1,4 +1,4 @@
-//! Stacks as lists of frames, bounded in number and in bytes.
+//! JSON of stacks: lists of frames, bounded in number and in bytes.
 
 use std::cell::Cell;
 
@@ -7,13 +7,13 @@ use vramscope_trace::{FrameId, StackId};
 
 use crate::names::Names;
 
-/// Frames of one stack that are told, the innermost: real ones have some hundred, recursion without an end a million.
+/// Limit on the innermost frames of one stack. Real stacks have some hundred; infinite recursion can record a million.
 pub(super) const MOST_FRAMES: usize = 1000;
 
-/// Bytes that all stacks together may take, about: a file may refer to one stack, or one long name, any number of times.
+/// Approximate limit on the bytes of all stacks together: a file may refer to one stack, or one long name, any number of times.
 const MOST_STACK_BYTES: usize = 64 << 20;
 
-/// What a frame takes beside its names, about.
+/// Approximate bytes of a frame without its names.
 const FRAME_BYTES: usize = 64;
 
 #[derive(Debug, Serialize)]
@@ -24,14 +24,14 @@ pub(super) struct FrameJson {
     name: String,
 }
 
-/// The frames of a stack, innermost first, and how many outer ones are not told.
+/// The frames of a stack, innermost first, and the number of outer frames left out.
 #[derive(Default)]
 pub(super) struct StackJson {
     pub(super) frames: Vec<FrameJson>,
     pub(super) left_out: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 pub(super) fn is_zero(n: &usize) -> bool {
     *n == 0
 }
@@ -39,7 +39,7 @@ pub(super) fn is_zero(n: &usize) -> bool {
 pub(super) struct Builder<'r> {
     pub(super) names: Names<'r>,
     pub(super) top: Option<usize>,
-    /// Of [`MOST_STACK_BYTES`], those that are left.
+    /// The bytes left of [`MOST_STACK_BYTES`].
     left: Cell<usize>,
 }
 

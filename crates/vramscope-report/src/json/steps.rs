@@ -1,17 +1,17 @@
-//! The steps of a program that repeats itself.
+//! JSON of the steps of a program that repeats itself.
 
 use serde::Serialize;
 use vramscope_analysis::{Steps, StepsFrom};
 
-/// What is known of steps.
+/// The steps and their source.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Steps"))]
 pub(super) struct StepsJson {
     /// `annotations`, `optimizer` or `rhythm`.
     told_by: &'static str,
-    /// The number of the first step after the first that makes other allocations than most, from 0.
+    /// Index (from 0) of the first step, after the very first, whose allocations differ from those of most steps.
     first_unusual: Option<usize>,
-    /// In order.
+    /// In order of time.
     steps: Vec<StepJson>,
 }
 
@@ -19,23 +19,23 @@ pub(super) struct StepsJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Step"))]
 pub(super) struct StepJson {
-    /// The number of its first event, and of the first behind it.
+    /// Half-open range `first_event..end_event` of event indices.
     first_event: usize,
     end_event: usize,
     peak_allocated_bytes: u64,
-    /// The last event before that peak; null before the first event.
+    /// Event index of the peak; null before the first event.
     peak_event: Option<usize>,
-    /// Bytes of all blocks that were handed out in it, and how many.
+    /// Bytes and number of all blocks allocated in the step.
     allocated_bytes: u64,
     allocations: u64,
-    /// Allocated bytes after it minus those before.
+    /// Allocated bytes after the step minus those before.
     kept_bytes: i64,
-    /// Most steps make the same allocations.
+    /// Whether most steps make the same allocations.
     is_usual: bool,
 }
 
 impl StepsJson {
-    /// Nothing where no steps are known.
+    /// `None` if no steps are known.
     pub(super) fn of(steps: &Steps) -> Option<Self> {
         let told_by = match steps.told_by {
             StepsFrom::Annotations => "annotations",

@@ -1,4 +1,4 @@
-//! The TypeScript types by which the page of `vramscope view` reads reports and replays.
+//! The TypeScript types of reports and replays for the page of `vramscope view`.
 
 use ts_rs::{Config, TS};
 use vramscope_testing::{committed, typescript};
@@ -18,7 +18,7 @@ use super::stacks::FrameJson;
 use super::steps::{StepJson, StepsJson};
 
 const HEAD: &str = "// Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
-// vramscope-report`. docs/json.md tells what each key means.
+// vramscope-report`. docs/json.md describes the keys.
 ";
 
 fn declared<T: TS>() -> String {

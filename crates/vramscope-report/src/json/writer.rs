@@ -1,5 +1,4 @@
-//! JSON as it is printed: characters that would steer a terminal are written as `\u009b`, which is the same text to
-//! every reader of JSON.
+//! JSON output. Characters that would control a terminal are escaped as `\u009b`, which every JSON parser reads as the same text.
 
 use std::io::{self, BufWriter, Write};
 
@@ -9,21 +8,21 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::shown::is_unfit;
 
-/// Writes `value` with line breaks and indents, and a line's end behind it. It holds no character that steers a
-/// terminal, turns the direction of writing or cannot be seen: each is written as its number.
+/// Writes `value` as indented JSON with a final line break. Characters that control a terminal, change the text direction or are
+/// invisible are escaped as `\uXXXX`.
 ///
 /// # Errors
-/// Where `out` fails, its own error.
+/// Returns the error of `out`.
 pub fn write_json(out: impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     write(&mut out, value, PrettyFormatter::new())?;
     out.flush()
 }
 
-/// The same on one line, as a row of JSON Lines.
+/// Like [`write_json`], on one line, as a row of JSON Lines.
 ///
 /// # Errors
-/// Where `out` fails, its own error.
+/// Returns the error of `out`.
 pub fn write_json_line(out: impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     write(&mut out, value, CompactFormatter)?;
@@ -35,7 +34,7 @@ fn write(out: &mut impl Write, value: &impl Serialize, formatter: impl Formatter
     out.write_all(b"\n")
 }
 
-/// As `F` writes it, and every character of its strings can be seen.
+/// Formats like `F`, and escapes all invisible characters of strings.
 struct Visible<F>(F);
 
 impl<F: Formatter> Formatter for Visible<F> {
@@ -104,13 +103,13 @@ mod tests {
         assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), value);
         assert!(!written.chars().any(|c| c != '\n' && is_unfit(c)), "{written}");
         assert!(written.contains("größe") && written.contains("\\udb40\\udc41"), "{written}");
-        // On one line as well.
+        // The one-line form.
         let mut out = Vec::new();
         write_json_line(&mut out, &value).unwrap();
         let line = String::from_utf8(out).unwrap();
         assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), value);
         assert!(line.ends_with('\n') && !line.trim_end_matches('\n').chars().any(is_unfit), "{line}");
-        // But for those characters as it always was.
+        // Other characters are written unchanged.
         let plain = json!({ "nested": { "list": [1, [2], [], {}] }, "text": "größe" });
         let mut out = Vec::new();
         write_json(&mut out, &plain).unwrap();

@@ -1,4 +1,4 @@
-//! An out of memory in a few lines, for the moment in which it ends a program.
+//! A short text about an out-of-memory failure, for printing at the moment of failure.
 
 use std::fmt::Write as _;
 
@@ -12,26 +12,25 @@ use crate::findings::{oom_advice, oom_cause, oom_verdict, recorded_conf};
 use crate::names::Names;
 use vramscope_basics::units::{bytes, share};
 
-/// The most rows of categories, and of lines.
+/// Limit on the rows of categories, and of lines.
 const ROWS: usize = 4;
 
-/// An out of memory, and what is known of it.
+/// An out-of-memory failure and related answers.
 #[derive(Debug, Clone, Copy)]
 pub struct OomInBrief<'r> {
-    /// The recording.
     pub trace: &'r Trace,
-    /// Whose code its frames are.
+    /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
-    /// The request that failed.
+    /// The failed request.
     pub oom: &'r OutOfMemory,
-    /// Who held the allocated bytes then, by category, most first; empty where nobody can tell.
+    /// Holders of the allocated bytes at the failure, by category, largest first; empty if categories are unknown.
     pub categories: &'r [Holder],
-    /// The answers about the device: what would help is taken from them.
+    /// The summary of the device, which contains the advice.
     pub summary: &'r Summary,
 }
 
-/// What was asked for and where, who held the device, and what would help: at most 14 lines without styles. The sentences are those
-/// of [`report`](crate::report).
+/// The failed request and its line, the holders, and advice: at most 14 lines without styles. The sentences are those of
+/// [`report`](crate::report).
 pub fn oom_in_brief(answers: &OomInBrief<'_>) -> String {
     let OomInBrief { trace, frames, oom, summary, .. } = *answers;
     let names = Names { trace, frames };
@@ -40,7 +39,7 @@ pub fn oom_in_brief(answers: &OomInBrief<'_>) -> String {
     let mut out = oom_verdict(&names, conf, oom);
     out.push('\n');
     if let Some(line) = oom.stack.and_then(|stack| frames.own_frame(trace, stack)) {
-        let _ = writeln!(out, "  asked for in {}", names.frame(line));
+        let _ = writeln!(out, "  requested in {}", names.frame(line));
     }
     let mut rows = |holders: &[Holder]| {
         for holder in holders.iter().take(ROWS) {

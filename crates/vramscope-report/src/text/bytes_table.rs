@@ -1,4 +1,4 @@
-//! The four kinds of bytes at one moment, at their highest and at the end.
+//! The table of byte kinds: at one event, at their peaks and at the end.
 
 use vramscope_analysis::{Peak, Summary};
 
@@ -17,7 +17,7 @@ impl Page<'_> {
         };
         self.heading(&format!(
             "{:<12}{here:>16}{:>14}  {:<16}{:>14}",
-            "Bytes", "highest", "at", "at the end"
+            "Bytes", "own peak", "at", "at the end"
         ));
         let end = s.end;
         let has_end = end.segments > 0;
@@ -36,8 +36,10 @@ impl Page<'_> {
             ));
         }
         let used = match s.ooms.first() {
-            Some(oom) => format!("the driver had {} left at the out of memory", bytes(oom.device_free)),
-            None => "a snapshot does not hold it".to_owned(),
+            Some(oom) => {
+                format!("the driver had {} free at the out-of-memory failure", bytes(oom.device_free))
+            }
+            None => "not in a snapshot".to_owned(),
         };
         self.line(format!("{:<12}{DIM}    {used}{DIM:#}", "device used"));
     }

@@ -1,4 +1,4 @@
-//! Bytes over time, drawn in characters.
+//! Charts of bytes over time, drawn with characters.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,15 @@ use super::lines::{BAD, BAR, DIM, Lines};
 use super::page::Page;
 use vramscope_basics::units::{bytes, counted, duration};
 
-/// Rows of a chart.
 const ROWS: usize = 6;
 
-/// A column of a chart, in bytes; 0 draws nothing.
+/// A column of a chart, heights in bytes; 0 draws nothing.
 pub(super) struct ChartColumn {
-    /// A filled column of this height.
+    /// Height of the filled column.
     pub(super) filled: u64,
-    /// A line at this height.
+    /// Height of the solid line.
     pub(super) line: u64,
-    /// A dotted line at this height.
+    /// Height of the dotted line.
     pub(super) dotted: u64,
 }
 
@@ -46,7 +45,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Marks below a chart, and what its signs mean.
+    /// Draws marks below a chart, and the legend.
     pub(super) fn below_chart(&mut self, marks: &[char], legend: &str) {
         let marks: String = marks.iter().collect();
         if !marks.trim_end().is_empty() {
@@ -57,7 +56,7 @@ impl Lines<'_> {
 }
 
 impl Page<'_> {
-    /// Allocated bytes over the run as filled columns, with reserved bytes drawn over them.
+    /// Draws allocated bytes over the run as filled columns, and reserved bytes as a line.
     pub(super) fn chart(&mut self, s: &Summary) {
         let top = s.peaks.reserved.bytes.max(s.peaks.allocated.bytes);
         let width = self.options.width.saturating_sub(16).min(s.timeline.len()).min(100);

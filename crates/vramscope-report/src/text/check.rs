@@ -1,4 +1,4 @@
-//! Whether a recording keeps its budgets, as text: what does not comes first, with what held the memory.
+//! The text of a check: exceeded budgets first, with the holders.
 
 use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, Recorder, Status, Verdict};
 
@@ -11,7 +11,7 @@ use crate::shown::Shown;
 use crate::verdicts::{notes, only_in_baseline, sentence};
 use vramscope_basics::units::{bytes, count, counted};
 
-/// Whether a recording keeps its budgets, as text with ANSI styles.
+/// The verdicts on a recording's budgets, as text with ANSI styles.
 pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     let mut page = Page::of_check(answers, options);
     let events = answers.devices.iter().map(|d| d.events).sum();
@@ -27,7 +27,7 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     page.summary(&verdicts);
     let mut before = None;
     for (device, verdict) in verdicts {
-        // What is kept is a list; anything else stands alone, for its evidence.
+        // Kept budgets form a list; others are separated by blank lines, because of their evidence.
         if before.replace(verdict.status) != Some(Status::Kept) {
             page.out.push('\n');
         }
@@ -36,7 +36,7 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     let notes: Vec<String> = answers.devices.iter().flat_map(|d| notes(answers, d)).collect();
     let notes: Vec<String> = notes.into_iter().chain(only_in_baseline(answers)).collect();
     if !notes.is_empty() {
-        page.heading("How far to trust these numbers");
+        page.heading("Limitations of these numbers");
     }
     for note in notes {
         page.words(2, &note);
@@ -44,8 +44,7 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     page.out
 }
 
-/// What stands behind a verdict: the lines that held the memory, or what to do where nobody can tell. Empty where a
-/// budget is kept.
+/// The evidence for a verdict: the lines that hold the memory, or advice if the verdict is unknown. Empty for a kept budget.
 pub(crate) fn evidence(
     answers: &CheckAnswers<'_>,
     device: &BudgetCheck,
@@ -71,9 +70,9 @@ impl<'r> Page<'r> {
         Self::new(names, Recorder::of(answers.recording), answers.advice, options)
     }
 
-    /// `1 budget exceeded, 2 kept.`
+    /// A summary, as `1 budget exceeded, 2 kept.`
     fn summary(&mut self, verdicts: &[(&BudgetCheck, &Verdict)]) {
-        let counts = ["exceeded", "not known", "kept"].iter().zip(0..).filter_map(|(words, which)| {
+        let counts = ["exceeded", "unknown", "kept"].iter().zip(0..).filter_map(|(words, which)| {
             let n = verdicts.iter().filter(|(_, v)| urgency(v.status) == which).count();
             (n > 0).then_some((n, words))
         });
@@ -89,9 +88,9 @@ impl<'r> Page<'r> {
         let (style, word) = match verdict.status {
             Status::Kept => (GOOD, "kept"),
             Status::Exceeded => (BAD, "exceeded"),
-            Status::Unknown(_) => (BAD, "not known"),
+            Status::Unknown(_) => (BAD, "unknown"),
         };
-        // Not cut: it is for searching and copying.
+        // Not shortened, for searching and copying.
         let text = sentence(&self.names, &self.advice, device.device, verdict);
         self.line(format!("{style}{word:<9}{style:#}  {text}"));
         self.evidence(device, verdict);
@@ -114,8 +113,8 @@ impl<'r> Page<'r> {
                 self.words(
                     2,
                     &match kind {
-                        ByteKind::Allocated => format!("held {when} by"),
-                        _ => format!("{when}, when {} was allocated, by", bytes(peak.allocated)),
+                        ByteKind::Allocated => format!("holders {when}:"),
+                        _ => format!("holders {when}, with {} allocated:", bytes(peak.allocated)),
                     },
                 );
                 self.holder_rows(holders, peak.allocated, top);
@@ -124,20 +123,23 @@ impl<'r> Page<'r> {
                 let when = peak.moment.event().map_or("before the first event".to_owned(), |event| {
                     format!("after event {}", count(event as u64))
                 });
-                self.words(2, &format!("held {when} by"));
+                self.words(2, &format!("holders {when}:"));
                 self.holder_rows(holders, peak.bytes, top);
             }
             Measured::Growth { kind, peak, baseline, lines, .. } => {
                 if *kind != ByteKind::Allocated {
                     let before = bytes(baseline.map_or(0, |b| b.allocated));
                     let now = bytes(peak.allocated);
-                    self.words(2, &format!("{now} was allocated at this peak, {before} at the baseline's"));
+                    self.words(
+                        2,
+                        &format!("allocated bytes at this peak: {now}; at the baseline's peak: {before}"),
+                    );
                 }
                 self.words(
                     2,
                     match lines.as_slice() {
-                        [] => "no line held more than at the baseline's peak",
-                        _ => "what held more than at the baseline's peak:",
+                        [] => "no line holds more than at the baseline's peak",
+                        _ => "lines that hold more than at the baseline's peak:",
                     },
                 );
                 self.grown_rows(lines, top);
@@ -173,7 +175,7 @@ impl<'r> Page<'r> {
             let line = self.names.frame(line);
             self.words(2, &format!("in {line}"));
         }
-        self.words(2, &format!("{} was allocated then, by", bytes(oom.counters.allocated)));
+        self.words(2, &format!("holders of the {} allocated at that event:", bytes(oom.counters.allocated)));
         self.holder_rows(&oom.holders, oom.counters.allocated, top);
     }
 

@@ -1,4 +1,4 @@
-//! What was allocated over the whole run, freed or not.
+//! The section about all allocations of the run, freed or not.
 
 use vramscope_analysis::{Holder, Summary};
 

@@ -1,4 +1,4 @@
-//! What changed between two recordings, and where their events part.
+//! The text of a diff: the differences between two recordings, and their first differing event.
 
 use std::cmp::Reverse;
 
@@ -17,16 +17,16 @@ use crate::names::Names;
 use crate::shown::Shown;
 use crate::verdicts::quality;
 
-/// Lines below each thing that changed.
+/// Rows of lines below each finding.
 const LINES: usize = 3;
 
-/// Where recordings are compared without another choice.
+/// The default place of the comparison.
 const AT_PEAK: &str = "At the peak";
 
-/// Columns of the bytes in front of a row.
+/// Width of the bytes column, in columns.
 const BYTES: usize = 14;
 
-/// Two recordings side by side, as text with ANSI styles.
+/// The comparison of two recordings, as text with ANSI styles.
 pub fn diff(answers: &DiffAnswers<'_>, options: TextOptions) -> String {
     let first = &answers.recordings.a;
     let mut page = Page::new(first.names(), Recorder::of(first.recording), answers.advice, options);
@@ -38,7 +38,7 @@ pub fn diff(answers: &DiffAnswers<'_>, options: TextOptions) -> String {
     }
     for (name, other, devices) in [("A", "B", &answers.only.a), ("B", "A", &answers.only.b)] {
         for device in devices {
-            page.line(format!("\nDevice {device} was used in {name}, and not in {other}."));
+            page.line(format!("\nDevice {device} was used in {name}, but not in {other}."));
         }
     }
     page.changed_settings(answers);
@@ -89,7 +89,7 @@ impl Page<'_> {
         self.diff_notes(device, answers);
     }
 
-    /// The ranked list: each with its lines.
+    /// The ranked list of findings with their lines.
     fn what_changed(&mut self, device: &DeviceDiff, answers: &DiffAnswers<'_>, names: &Both<Names<'_>>) {
         let difference = &device.difference;
         let at = answers.at.as_deref().unwrap_or(AT_PEAK);
@@ -99,14 +99,16 @@ impl Page<'_> {
             .filter(|&side| *difference.ooms.of(side) > *difference.ooms.of(side.other()))
         {
             let times = counted(*difference.ooms.of(side) as u64, "request");
-            let text =
-                format!("{times} failed in {}: what it would have needed is not known.", changes::side(side));
+            let text = format!(
+                "{times} failed in {}: the memory need of the rest of that run is unknown.",
+                changes::side(side)
+            );
             self.words(0, &text);
         }
         if difference.findings.is_empty() {
             return;
         }
-        self.heading("What changed, most telling first");
+        self.heading("What changed, most relevant first");
         let is_told = |finding: &&Finding| {
             finding.counts || finding.difference() == 0 || matches!(finding.cause, Cause::Leak(_))
         };
@@ -122,16 +124,15 @@ impl Page<'_> {
         self.more_rows(told.len().saturating_sub(self.options.top), BYTES + 2);
         let rest: i64 = rest.iter().map(|finding| finding.difference()).sum();
         let rest = match rest {
-            0 => "Everything else is as it was.".to_owned(),
-            rest => format!(
-                "Everything else: {} in all, in parts of less than one percent each.",
-                signed_bytes(rest)
-            ),
+            0 => "Nothing else changed.".to_owned(),
+            rest => {
+                format!("All other differences: {} in total, each less than one percent.", signed_bytes(rest))
+            }
         };
         self.words(BYTES + 2, &rest);
     }
 
-    /// What is allocated at the moments that are compared, by category and by line.
+    /// Allocated bytes at the compared events, by category and by line.
     fn held(&mut self, device: &DeviceDiff, at: Option<&str>, names: &Both<Names<'_>>) {
         let difference = &device.difference;
         self.heading(&format!("{:<20}{:>16}{:>16}{:>18}", at.unwrap_or(AT_PEAK), "A", "B", "difference"));
@@ -152,7 +153,7 @@ impl Page<'_> {
         self.highest(device, names);
     }
 
-    /// Each line at its own highest.
+    /// Each line at its own peak.
     fn highest(&mut self, device: &DeviceDiff, names: &Both<Names<'_>>) {
         let bytes_of = |change: &HighestChange| change.group.held().map(|held| held.bytes);
         let mut differing: Vec<_> =
@@ -161,7 +162,7 @@ impl Page<'_> {
             return;
         }
         differing.sort_by_key(|change| Reverse(bytes_of(change).difference().unsigned_abs()));
-        self.line(format!("{DIM}by line, each at its own highest{DIM:#}"));
+        self.line(format!("{DIM}by line, each at its own peak{DIM:#}"));
         for change in differing.iter().take(self.options.top) {
             let held = bytes_of(change);
             let amounts = changes::was(held, change.group.only_in());
@@ -201,7 +202,7 @@ impl Page<'_> {
         if answers.settings.is_empty() {
             return;
         }
-        self.heading("Settings of the allocator that differ");
+        self.heading("Allocator settings that differ");
         for setting in &answers.settings {
             let value = |value: &Option<String>| Shown::of(value.as_deref().unwrap_or("not set")).to_string();
             let values = setting.values.map(value);
@@ -209,7 +210,7 @@ impl Page<'_> {
         }
     }
 
-    /// What makes the numbers less than certain.
+    /// The limitations of the numbers.
     fn diff_notes(&mut self, device: &DeviceDiff, answers: &DiffAnswers<'_>) {
         let of = |side: Side| {
             let of = answers.recordings.of(side);
@@ -220,11 +221,11 @@ impl Page<'_> {
                 Recorder::of(of.recording),
                 &answers.advice,
             );
-            doubts.into_iter().map(move |doubt| format!("Of {}: {doubt}", changes::side(side)))
+            doubts.into_iter().map(move |doubt| format!("{}: {doubt}", changes::side(side)))
         };
         let notes: Vec<String> = Side::BOTH.into_iter().flat_map(of).collect();
         if !notes.is_empty() {
-            self.heading("How far to trust these numbers");
+            self.heading("Limitations of these numbers");
         }
         for note in notes {
             self.words(2, &note);
@@ -233,17 +234,17 @@ impl Page<'_> {
 
     fn diff_verdict(&mut self, device: &DeviceDiff) {
         let all = counted(device.events.a as u64, "event");
-        let what = "what happened, how many bytes, on which stream, to which block";
+        let what = "same action, bytes, stream and block";
         match (device.has_same_events(), device.is_same()) {
-            (true, true) => self.styled_words(GOOD, &format!("The same: {all}, one for one ({what}), the same peaks and the same end.")),
+            (true, true) => self.styled_words(GOOD, &format!("The recordings are the same: {all}, one for one ({what}), the same peaks and the same end.")),
             (true, false) => self.styled_words(
                 BAD,
-                &format!("All {all} are the same, one for one ({what}); what they came to differs, as the table says."),
+                &format!("All {all} are the same, one for one ({what}); the resulting bytes differ, as the table shows."),
             ),
-            (false, _) if device.same_at_start == 0 => self.styled_words(BAD, "They differ from the first event on."),
+            (false, _) if device.same_at_start == 0 => self.styled_words(BAD, "The recordings differ from the first event on."),
             (false, _) => {
                 let start = count(device.same_at_start as u64);
-                let text = format!("They differ: the first {start} events are the same, one for one ({what}).");
+                let text = format!("The recordings differ: only the first {start} events are the same, one for one ({what}).");
                 self.styled_words(BAD, &text);
             }
         }
@@ -265,7 +266,7 @@ impl Page<'_> {
         self.line(format!("{name:<20}{:>16}{:>16}{difference:>18}", of.a, of.b));
     }
 
-    /// The first event that is another in each recording.
+    /// The first differing event of each recording.
     fn first_difference(&mut self, device: &DeviceDiff, recordings: &Both<Compared<'_>>) {
         let at = device.same_at_start;
         self.heading(&format!("Event {} is the first that differs", count(at as u64)));
@@ -277,17 +278,17 @@ impl Page<'_> {
             self.line(format!("  {name}  {text}"));
         }
         if device.alike_at_end > 0 {
-            self.line(format!("The last {} are alike again.", counted(device.alike_at_end as u64, "event")));
+            self.line(format!("The last {} match again.", counted(device.alike_at_end as u64, "event")));
         }
     }
 
-    /// What one of the two has more of, between what is alike.
+    /// The kinds of events that one recording has more of, between the matching start and end.
     fn changed_events(&mut self, device: &DeviceDiff, recordings: &Both<Compared<'_>>) {
         if device.changed.is_empty() {
-            self.line("Between, the same events come in another order, or to other blocks.");
+            self.line("Between these, the same events are in another order, or refer to other blocks.");
             return;
         }
-        self.heading("What one has more of");
+        self.heading("Events that one recording has more of");
         self.line(format!("{DIM}{:>10}{:>12}{:>14}{DIM:#}", "times in A", "in B", "bytes each"));
         for changed in device.changed.iter().take(self.options.top) {
             let ChangedEvents { action, size, count: times, first } = *changed;
@@ -310,13 +311,13 @@ impl Page<'_> {
     }
 }
 
-/// An event in words, as `alloc 512 B model.py:12 forward`.
+/// An event, as `alloc 512 B model.py:12 forward`.
 fn event(of: &Compared<'_>, device: i64, number: usize) -> String {
     let Some(event) = of.event(device, number) else { return String::new() };
     format!("{} {} {DIM}{}{DIM:#}", event.action.name(), bytes(event.size), place(of, device, number))
 }
 
-/// The line of the user's code where an event happened.
+/// The line of user code of an event.
 fn place(of: &Compared<'_>, device: i64, number: usize) -> String {
     of.event(device, number).map(|event| of.names().place(event.stack).to_string()).unwrap_or_default()
 }

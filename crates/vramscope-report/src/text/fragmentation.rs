@@ -1,4 +1,4 @@
-//! Memory that is reserved and of no use.
+//! The section about fragmentation: reserved memory that is not in use.
 
 use vramscope_analysis::{Fragmentation, Summary};
 
@@ -8,7 +8,7 @@ use vramscope_basics::units::{bytes, counted};
 impl Page<'_> {
     pub(super) fn fragmentation(&mut self, s: &Summary) {
         let at_end = s.fragmentation_at_end.as_ref().filter(|e| s.moment != e.moment);
-        let here = if at_end.is_some() { "here" } else { "at the end" };
+        let here = if at_end.is_some() { "at this event" } else { "at the end" };
         let moments = [(here, s.fragmentation.as_ref()), ("at the end", at_end)];
         if moments.iter().all(|(_, f)| f.is_none()) {
             return;
@@ -17,7 +17,7 @@ impl Page<'_> {
         for (when, f) in moments {
             let Some(f) = f else { continue };
             let text = format!(
-                "{when}: {} lost inside blocks to rounding; {} reserved and free, {} of it in whole segments, which go back to the device when needed. {}",
+                "{when}: {} lost to rounding inside blocks; {} reserved and free, {} of it in whole segments, which the allocator can release when needed. {}",
                 bytes(f.internal),
                 bytes(f.external),
                 bytes(f.whole_segments),
@@ -28,14 +28,14 @@ impl Page<'_> {
     }
 }
 
-/// Which part of the free memory one more request could use, in a sentence.
+/// The part of the free memory that one more request could use, in a sentence.
 fn usable_words(f: &Fragmentation) -> String {
     let asked = bytes(f.request.bytes);
     if f.external == 0 {
         return String::new();
     }
     format!(
-        "One more request of {asked}, the run's largest, could use {} and not {}; the largest of {} is {}.",
+        "One more request of {asked}, the largest of the run, could use {} of it but not the other {}; the largest of {} is {}.",
         bytes(f.usable),
         bytes(f.unusable_bytes()),
         counted(f.free_blocks as u64, "free block"),

@@ -1,4 +1,4 @@
-//! Who held the memory at a moment: as a tree of calls, or by what the user asked for.
+//! The section about holders at an event: as a tree of calls, or grouped as the user chose.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ impl Page<'_> {
             (None, None) => "at the peak, before the first event".to_owned(),
             (Some(e), _) => format!("after event {}", count(e as u64)),
         };
-        self.heading(&format!("Who held {} {when}", bytes(total)));
+        self.heading(&format!("Holders of {} {when}", bytes(total)));
         if s.filtered_out > 0 {
             self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
         }
@@ -39,7 +39,7 @@ impl Page<'_> {
         match answers.by {
             None if self.options.full_stacks => self.holder_rows(&s.holders, total, self.options.top),
             None => match s.tree.roots.as_slice() {
-                // Without events all there is was live before them.
+                // Without events, all memory was live before them.
                 &[all] if s.events == 0 => self.tree(&s.tree, &s.tree.nodes[all].children, total, 0),
                 roots => self.tree(&s.tree, roots, total, 0),
             },
@@ -58,7 +58,7 @@ impl Page<'_> {
             .map(|h| h.bytes)
             .sum();
         if self.recorder == Recorder::Torch && has_stacks(s) && without * 20 >= total && total > 0 {
-            let text = "Blocks without a stack were allocated outside Python, as a rule by a backward pass; record with `stacks=\"all\"` to see where.";
+            let text = "Blocks without a stack were allocated outside of Python, usually in the backward pass; record with `stacks=\"all\"` to see their lines.";
             self.words(2, text);
         }
         if s.events > 0 && !has_stacks(s) {
@@ -66,7 +66,7 @@ impl Page<'_> {
             let is_frame = |node: &Node| matches!(node.kind, NodeKind::Frame(_));
             let text = if s.tree.nodes.iter().any(is_frame) {
                 format!(
-                    "Stacks are those of memory that was live before recording; to record the others, {stacks}."
+                    "Only memory that was live before recording has stacks; to record the others, {stacks}."
                 )
             } else {
                 format!("No stacks were recorded: {stacks}.")
@@ -84,13 +84,13 @@ impl Page<'_> {
         }
     }
 
-    /// Modules as a tree: each with all that is inside it.
+    /// Modules as a tree; each row includes the modules inside it.
     fn layers(&mut self, layers: &[Layer], total: u64) {
         if layers.is_empty() {
             return;
         }
-        self.line(format!("{DIM}  with the modules inside them{DIM:#}"));
-        // Rows below one percent say little and push the rest off the screen.
+        self.line(format!("{DIM}  including inner modules{DIM:#}"));
+        // Rows below one percent are left out to keep the list short.
         let shown = layers.iter().filter(|l| l.bytes.saturating_mul(100) >= total);
         for l in shown.take(self.options.top.saturating_mul(4)) {
             let name = Shown::end_of(l.path.rsplit('.').next().unwrap_or_default());
@@ -100,7 +100,7 @@ impl Page<'_> {
         }
     }
 
-    /// Why each category is said to be what it is.
+    /// The evidence for each category.
     fn reasons(&mut self, told: &[Told], total: u64) {
         self.line(format!("{DIM}  why{DIM:#}"));
         for t in told.iter().take(self.options.top) {
@@ -110,12 +110,12 @@ impl Page<'_> {
         self.words(2, &told_by(told));
     }
 
-    /// Calls as a tree: a chain of calls with no branch is one row, its innermost line in front.
+    /// The tree of calls. A chain of calls without a branch is one row, its innermost line first.
     fn tree(&mut self, tree: &CallTree, siblings: &[usize], total: u64, depth: usize) {
-        // Deep recursion of the profiled program must not become recursion here.
+        // Deep recursion in the profiled program must not overflow the stack here.
         const DEEPEST: usize = 24;
         let nodes: Vec<&Node> = siblings.iter().map(|&n| &tree.nodes[n]).collect();
-        // Rows below one percent say little and push the rest off the screen.
+        // Rows below one percent are left out to keep the list short.
         let worth = |n: &&&Node| n.bytes.saturating_mul(100) >= total;
         let shown = nodes.iter().take_while(worth).take(self.options.top).count().max(nodes.len().min(1));
         let (nodes, rest) = nodes.split_at(shown);
@@ -132,7 +132,7 @@ impl Page<'_> {
             let mut label = String::new();
             for (i, &kind) in chain.iter().rev().enumerate() {
                 let between = if i == 0 { "" } else { " < " };
-                // The innermost line comes first, but leaves its caller some room.
+                // The innermost line comes first, and leaves room for its caller.
                 let callers = if i == 0 && chain.len() > 1 { 22 } else { 0 };
                 let left = room.saturating_sub(label.width() + between.len() + callers).max(10);
                 if i > 0 && left < 12 {
@@ -158,7 +158,7 @@ impl Page<'_> {
     }
 }
 
-/// Some allocation was recorded with its stack.
+/// Whether any allocation was recorded with its stack.
 pub(super) fn has_stacks(s: &Summary) -> bool {
     s.churn.iter().any(|h| h.key != HolderKey::NoStack)
 }

@@ -1,4 +1,4 @@
-//! The bare facts of a file.
+//! The text of `vramscope info`: properties of a file.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::page::{BOLD, format_of};
 use crate::shown::Shown;
 use vramscope_basics::units::{count, counted};
 
-/// What a file holds, as text with ANSI styles: its form, its settings, and how much of everything.
+/// The properties of a file as text with ANSI styles: format, settings and counts.
 pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
     let trace = &recording.trace;
     let mut out = format!("{BOLD}{}{BOLD:#}\n", Shown::of(file));
@@ -17,7 +17,7 @@ pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
         let _ = writeln!(out, "  {name:<12}{value}");
     };
     line("format", format_of(recording));
-    // A log says nothing about PyTorch's age.
+    // A log does not contain the generation of PyTorch's format.
     if !matches!(recording.format, Format::Log { .. }) {
         line("age", facts.generation.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Lines that are suspected of a leak, with the evidence.
+//! The section about leak suspects, with evidence.
 
 use vramscope_analysis::{LeakSuspect, Summary, WINDOWS};
 
@@ -33,18 +33,15 @@ impl Page<'_> {
         let stacks =
             if leak.stacks.len() > 1 { format!(" from {} stacks", leak.stacks.len()) } else { String::new() };
         let text = format!(
-            "kept {} of {} blocks{stacks}; live and never fewer again, by tenths of the run: {}",
+            "retained {} of {} blocks{stacks}; fewest live from each tenth of the run to its end: {}",
             count(leak.kept),
             count(leak.allocations),
             floor.join(" ")
         );
         self.words(15, &text);
         let half = leak.kept_by_then[WINDOWS / 2 - 1];
-        let text = format!(
-            "held {} in the middle of the run and {} at its end",
-            bytes(half),
-            bytes(leak.kept_bytes)
-        );
+        let text =
+            format!("{} in the middle of the run and {} at its end", bytes(half), bytes(leak.kept_bytes));
         self.words(15, &text);
         self.full_stack(Some(leak.stack));
     }

@@ -1,4 +1,4 @@
-//! Lines of text under way: words that are wrapped, headings and styles that all pages share.
+//! Wrapped lines, headings and styles shared by all text reports.
 
 use std::fmt::Write as _;
 
@@ -8,37 +8,37 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::fit::fit;
 use crate::shown::Shown;
 
-/// Of headings and names.
+/// For headings and names.
 pub const BOLD: Style = Style::new().bold();
-/// Of what matters less.
+/// For secondary text.
 pub const DIM: Style = Style::new().dimmed();
-/// Of a verdict that something went wrong.
+/// For a verdict that something went wrong.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
-/// Of a verdict that all is well.
+/// For a verdict that all is well.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const BAR: Style = AnsiColor::Cyan.on_default();
 
-/// A text under way, whose lines take so many columns.
+/// Writes lines of a given width to a text.
 #[derive(Debug)]
 pub struct Lines<'o> {
-    /// What is written so far, with ANSI styles.
+    /// The text so far, with ANSI styles.
     pub out: &'o mut String,
-    /// Columns that a line may take.
+    /// Line width in columns.
     pub width: usize,
 }
 
 impl Lines<'_> {
-    /// A line as it is.
+    /// Writes a line unchanged.
     pub fn line(&mut self, text: impl AsRef<str>) {
         self.out.push_str(text.as_ref());
         self.out.push('\n');
     }
 
-    /// Words, wrapped at the width with every row indented.
+    /// Writes words, wrapped at the width, with every row indented.
     pub fn words(&mut self, indent: usize, text: &str) {
         let width = self.width.saturating_sub(indent).max(20);
         let mut row = String::new();
-        // Columns of the row: measured again for each word, a long row would cost its square.
+        // Tracked incrementally: measuring the row again for each word would be quadratic.
         let mut used = 0;
         for word in text.trim_end().split(' ') {
             let columns = word.width();
@@ -57,21 +57,21 @@ impl Lines<'_> {
         let _ = writeln!(self.out, "{:indent$}{row}", "");
     }
 
-    /// A heading, with a line before it.
+    /// Writes a heading after an empty line.
     pub fn heading(&mut self, text: &str) {
         let _ = writeln!(self.out, "\n{BOLD}{text}{BOLD:#}");
     }
 
-    /// Words, wrapped at the width, in a style.
+    /// Writes words in a style, wrapped at the width.
     pub fn styled_words(&mut self, style: Style, text: &str) {
         let _ = write!(self.out, "{style}");
         self.words(0, text);
-        // The style ends before the line does.
+        // The style ends before the line break.
         self.out.pop();
         let _ = writeln!(self.out, "{style:#}");
     }
 
-    /// The first line: a file, and what it is.
+    /// Writes the first line: a file name and facts about the file.
     pub fn title(&mut self, file: &str, facts: &str) {
         let room = self.width.saturating_sub(facts.width() + 2).max(20);
         let file = fit(&Shown::of(file), room);

@@ -1,7 +1,6 @@
-//! The report as text: the verdict first, then the evidence. One file a section.
+//! The report as text: the verdict first, then the evidence. One file per section.
 //!
-//! Styles are ANSI codes; the caller strips them where nobody sees colours. They never carry a meaning that
-//! the words do not.
+//! Styles are ANSI codes; the caller removes them for output without colors. A style never carries a meaning that the words lack.
 
 mod brief;
 mod bytes_table;

@@ -1,4 +1,4 @@
-//! Why a request failed.
+//! The section about a failed request.
 
 use vramscope_analysis::{OomCauseKind, OutOfMemory};
 
@@ -7,11 +7,11 @@ use crate::findings::{self, oom_cause, oom_verdict, unusable_blocks};
 use crate::names::stream;
 use vramscope_basics::units::{bytes, count, duration};
 
-/// Lines that are named for the free memory that they pin.
+/// Limit on the lines that are listed for pinning free memory.
 const MOST_PINS: usize = 3;
 
 impl Page<'_> {
-    /// Why a request failed; `start` is when the recording began, `conf` the settings under which it failed.
+    /// Describes a failed request. `start` is the first time of the recording in microseconds, `conf` the settings at the failure.
     pub(super) fn oom(&mut self, start: Option<i64>, oom: &OutOfMemory, conf: &str) {
         let time = match (oom.time_us, start) {
             (Some(t), Some(start)) => format!(", {} after the first", duration(t.saturating_sub(start))),
@@ -21,7 +21,7 @@ impl Page<'_> {
         let f = &oom.fragmentation;
         self.words(
             2,
-            &format!("asked for {} on the {}", bytes(oom.request.bytes), stream(oom.request.stream)),
+            &format!("requested {} on the {}", bytes(oom.request.bytes), stream(oom.request.stream)),
         );
         if let Some(line) = oom.stack.and_then(|st| self.names.frames.own_frame(self.names.trace, st)) {
             let line = self.names.frame(line);
@@ -55,7 +55,7 @@ impl Page<'_> {
             }
         }
         if !oom.holders.is_empty() {
-            self.words(2, &format!("what held the {} in use:", bytes(oom.counters.allocated)));
+            self.words(2, &format!("holders of the {} allocated:", bytes(oom.counters.allocated)));
             self.holder_rows(&oom.holders, oom.counters.allocated, self.options.top.min(5));
         }
     }

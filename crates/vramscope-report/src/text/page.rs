@@ -1,4 +1,4 @@
-//! A page about a recording as it is written: what all its sections share.
+//! The state of a text report while it is written, shared by all sections.
 
 use std::fmt::Write as _;
 
@@ -12,18 +12,18 @@ use crate::advice::Advice;
 use crate::names::Names;
 use vramscope_basics::units::counted;
 
-/// How the text is laid out.
+/// The layout of the text.
 #[derive(Debug, Clone, Copy)]
 pub struct TextOptions {
-    /// Columns that a line may take.
+    /// Line width in columns.
     pub width: usize,
-    /// The most rows of each list.
+    /// Limit on the rows of each list.
     pub top: usize,
-    /// Whether every frame of its stack follows each row.
+    /// Whether every row is followed by all frames of its stack.
     pub full_stacks: bool,
 }
 
-/// A page under way. Each section is a file that adds to it.
+/// A text report that is being written. Each section is a file with further methods.
 pub(super) struct Page<'r> {
     pub(super) out: String,
     pub(super) names: Names<'r>,
@@ -45,12 +45,11 @@ impl<'r> Page<'r> {
         self.lines().line(text);
     }
 
-    /// Words, wrapped at the width with every row indented.
     pub(super) fn words(&mut self, indent: usize, text: &str) {
         self.lines().words(indent, text);
     }
 
-    /// Words behind a prefix, every row indented by its columns, which are as many as its bytes.
+    /// Writes words after a prefix and indents every row by its length. The prefix must be ASCII.
     pub(super) fn hanging(&mut self, prefix: &str, text: &str) {
         let start = self.out.len();
         self.words(prefix.len(), text);
@@ -76,7 +75,7 @@ impl<'r> Page<'r> {
     }
 }
 
-/// The form of a file, as `pickle, protocol 4, compressed with zstd`.
+/// The format of a file, as `pickle, protocol 4, compressed with zstd`.
 pub(super) fn format_of(recording: &Recording) -> String {
     let mut text = recording.format.to_string();
     if recording.compression != Compression::None {

@@ -1,4 +1,4 @@
-//! What the annotated regions of the program needed.
+//! The section about annotated regions of the program.
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{RunFigures, Summary};
@@ -28,7 +28,7 @@ impl Page<'_> {
             let name = fit(&Shown::of(&r.name), room);
             let pad = " ".repeat(room.saturating_sub(name.width()));
             self.line(format!("  {name}{pad}{:>7}{}", count(r.count), figures(&r.typical)));
-            let others = [("the first", r.first), ("the highest", r.largest)];
+            let others = [("first run", r.first), ("highest peak", r.largest)];
             for (which, run) in others.into_iter().filter(|(_, run)| differs(run, &r.typical)) {
                 self.line(format!("  {DIM}{:<room$}{:>7}{}{DIM:#}", format!("  {which}"), "", figures(&run)));
             }
@@ -38,7 +38,7 @@ impl Page<'_> {
             self.words(2, &format!("... {} more", count(more as u64)));
         }
         if s.regions.iter().any(|r| r.count > 1) {
-            let text = "Figures are those of one run: of each figure the median of all runs after the first, of two runs the second; the first run, and the run with the highest peak, where they differ.";
+            let text = "Each figure is for one run: the median of all runs after the first (of two runs, the second). The first run and the run with the highest peak are listed if they differ.";
             self.words(2, text);
         }
     }
@@ -50,7 +50,7 @@ fn figures(run: &RunFigures) -> String {
     format!("{peak:>13}{above:>13}{:>13}{:>12}", signed_bytes(run.net), duration(run.us))
 }
 
-/// Whether two runs needed other memory. Times always differ.
+/// Whether two runs differ in memory. Times always differ.
 fn differs(a: &RunFigures, b: &RunFigures) -> bool {
     (a.peak, a.above_start, a.net) != (b.peak, b.above_start, b.net)
 }

@@ -1,4 +1,4 @@
-//! What a replay answers, as text: whether it fits, and which setting to use.
+//! The text of a replay: whether the run fits, and which setting to use.
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{DeviceReplay, Outcome, Recorder, Tried};
@@ -14,7 +14,7 @@ use crate::shown::Shown;
 use crate::trust::ReplayTrust;
 use vramscope_basics::units::{bytes, count, counted};
 
-/// What a replay answers, as text with ANSI styles.
+/// The results of a replay, as text with ANSI styles.
 pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
@@ -33,7 +33,7 @@ pub fn replay(answers: &ReplayAnswers<'_>, options: TextOptions) -> String {
     page.out
 }
 
-/// The line to paste into a shell.
+/// The setting as a line to paste into a shell.
 pub(super) fn paste(conf: &str) -> String {
     if conf.is_empty() {
         return "unset PYTORCH_CUDA_ALLOC_CONF".to_owned();
@@ -66,18 +66,18 @@ impl Page<'_> {
         self.exactness(d);
     }
 
-    /// What came of the settings asked for, and whether others do better.
+    /// The result under the requested settings, and whether other settings are better.
     fn fits(&mut self, d: &DeviceReplay) {
         let asked = &d.asked;
         let under = if d.is_what_if {
             format!("With {}", setting_name(&asked.setting.conf))
         } else {
-            "As recorded".to_owned()
+            "With the recorded settings".to_owned()
         };
         let peak = bytes(asked.outcome.statistics.reserved.peak);
         if d.events == 0 {
             let text = format!(
-                "No history was recorded: call {} first. What was live when the snapshot was taken is all there is to replay.",
+                "No history was recorded: call {} first. The replay contains only the allocations that were live when the snapshot was taken.",
                 advice::record(self.recorder)
             );
             self.words(0, &text);
@@ -85,7 +85,7 @@ impl Page<'_> {
         match (asked.outcome.failure, d.capacity) {
             (Some(failure), _) => {
                 let text = format!(
-                    "{under} this run is out of memory at event {}, where it asks for {}.",
+                    "{under} this run is out of memory at event {}, at a request of {}.",
                     count(failure.event as u64),
                     bytes(failure.size)
                 );
@@ -95,7 +95,7 @@ impl Page<'_> {
                 let retries = asked.outcome.statistics.num_alloc_retries;
                 let after = match retries {
                     0 => String::new(),
-                    n => format!(", giving its cache back {}", times(n)),
+                    n => format!(", after releasing its cache {}", times(n)),
                 };
                 self.styled_words(
                     GOOD,
@@ -108,13 +108,13 @@ impl Page<'_> {
         if let Some(best) = d.best() {
             self.advice(d, best);
         } else if let Some(nearest) = &d.nearest {
-            let tried = if d.tried.len() > 1 { "No setting tried makes it fit. " } else { "" };
+            let tried = if d.tried.len() > 1 { "No tried setting makes it fit. " } else { "" };
             self.words(0, &format!("{tried}{}", findings::nearest(nearest)));
         } else if d.tried.len() > 1 && !d.is_what_if {
             let text = if asked.outcome.fits() {
-                "No other setting tried makes much of a difference."
+                "No other tried setting makes much of a difference."
             } else {
-                "No setting tried makes it fit."
+                "No tried setting makes it fit."
             };
             self.words(0, text);
         }
@@ -126,22 +126,26 @@ impl Page<'_> {
         let setting = setting_name(&best.setting.conf);
         let text = if !d.asked.outcome.fits() {
             let known = if best.outcome.rescued > 0 {
-                " up to the request that failed, which is then served"
+                " up to the failed request, which then succeeds"
             } else {
-                " and fits"
+                " and the run fits"
             };
-            format!("{}: it peaks at {}{known}:", causes::change(&d.change(best), true), bytes(peak))
+            format!(
+                "{}: reserved bytes peak at {}{known}:",
+                causes::change(&d.change(best), true),
+                bytes(peak)
+            )
         } else if peak < before {
-            format!("With {setting} it peaks at {}, {} less:", bytes(peak), bytes(before - peak))
+            format!("With {setting} it peaks at {} reserved, {} less:", bytes(peak), bytes(before - peak))
         } else {
-            format!("With {setting} it never gives its cache back:")
+            format!("With {setting} the allocator never releases its cache:")
         };
         self.out.push('\n');
         self.styled_words(GOOD, &text);
         self.line(format!("  {BOLD}{}{BOLD:#}", paste(&best.setting.conf)));
     }
 
-    /// One row a setting. The settings stand last, one below the other where they are several.
+    /// One row per setting. The settings are the last column, on several lines if a setting has several items.
     fn tried(&mut self, d: &DeviceReplay) {
         let judged = d.capacity.is_some() || d.tried.iter().any(|t| !t.outcome.fits());
         let width =
@@ -150,7 +154,7 @@ impl Page<'_> {
         let labels: Vec<Vec<String>> = d.tried.iter().map(|t| label(d, t)).collect();
         let longest = labels.iter().flatten().map(|l| l.width()).max().unwrap_or(0);
         let indent = 2 + 11 + 15 + 9 + 9 + gap + width + 2;
-        // Where they do not fit beside the numbers, settings stand above them.
+        // Settings that do not fit next to the numbers are printed above them.
         let is_one_line = indent + longest <= self.options.width;
         self.out.push('\n');
         let last = if is_one_line { "setting" } else { "" };
@@ -206,31 +210,34 @@ impl Page<'_> {
         let under = if d.is_what_if {
             format!("with {}", setting_name(&d.asked.setting.conf))
         } else {
-            "as recorded".to_owned()
+            "with the recorded settings".to_owned()
         };
         if !outcome.fits() {
-            self.styled_words(BAD, &format!("No device was found on which this run fits {under}."));
+            self.styled_words(BAD, &format!("No device size was found that fits this run {under}."));
             return;
         }
         let text =
             format!("This run fits {under} on a device of {} ({} bytes).", bytes(capacity), count(capacity));
         self.styled_words(GOOD, &text);
         let retries = outcome.statistics.num_alloc_retries;
-        let gives =
-            if retries > 0 { format!(" and gives its cache back {}", times(retries)) } else { String::new() };
+        let gives = if retries > 0 {
+            format!(", after releasing its cache {}", times(retries))
+        } else {
+            String::new()
+        };
         let text = format!(
-            "It then peaks at {} reserved{gives}. Found by halving: what fits on one device does not always fit on every larger one.",
+            "It then peaks at {} reserved{gives}. Found by bisection: a run that fits on one device does not always fit on every larger one.",
             bytes(outcome.statistics.reserved.peak),
         );
         self.words(0, &text);
         if let Some(gpu) = &d.smallest_gpu {
             self.words(0, &smallest_gpu(gpu));
         } else {
-            self.words(0, "It fits on none of the GPUs that are known.");
+            self.words(0, "It fits on none of the known GPUs.");
         }
     }
 
-    /// How far to trust the numbers.
+    /// The limitations of the numbers.
     fn exactness(&mut self, d: &DeviceReplay) {
         let trust = ReplayTrust::of(d, self.names.overflowed(d.device), &self.advice);
         if let Some(text) = trust.reproduced {
@@ -240,14 +247,14 @@ impl Page<'_> {
         if trust.doubts.is_empty() && trust.what_if_doubts.is_empty() {
             return;
         }
-        self.heading("What is approximate");
+        self.heading("Limitations of these numbers");
         for text in trust.doubts.iter().chain(&trust.what_if_doubts) {
             self.words(2, text);
         }
     }
 }
 
-/// A setting in lines that are not too long.
+/// The label of a setting, split into lines at its commas.
 fn label(d: &DeviceReplay, t: &Tried) -> Vec<String> {
     let recorded = t.setting.policy == d.recorded_setting.policy;
     let named = if t.setting.conf.is_empty() { "defaults" } else { &t.setting.conf };

@@ -1,4 +1,4 @@
-//! The report on a recording: the verdict first, then a section for each question.
+//! The report of a recording: the verdict first, then one section per topic.
 
 use anstyle::Style;
 use vramscope_analysis::{Recorder, Summary};
@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::trust::Trust;
 use vramscope_basics::units::{bytes, count, counted};
 
-/// The report on a recording as text with ANSI styles, a section for each question.
+/// The report of a recording as text with ANSI styles.
 pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
@@ -27,13 +27,13 @@ pub fn report(answers: &Answers<'_>, options: TextOptions) -> String {
 }
 
 impl Page<'_> {
-    /// Pinned host memory has another allocator, whose rules are not followed here.
+    /// Pinned host memory: its allocator is a different one, which is not analyzed.
     fn host(&mut self, answers: &Answers<'_>) {
         let host = answers.recording.trace.host.as_ref();
         let Some(host) = host.filter(|h| h.was_used()) else { return };
         self.heading("Pinned host memory");
         let text = format!(
-            "{} in {} at the end, {}. It has an allocator of its own and is not explained further.",
+            "{} in {} at the end, {}. A separate allocator manages it, which this report does not analyze.",
             bytes(host.segments.iter().map(|s| s.total_size).sum()),
             counted(host.segments.len() as u64, "segment"),
             counted(host.events.len() as u64, "event")
@@ -62,7 +62,7 @@ impl Page<'_> {
         }
         if s.more_ooms > 0 {
             let more = counted(s.more_ooms as u64, "more out-of-memory event");
-            self.words(2, &format!("... and {more}; {} shows any moment.", self.advice.any_moment));
+            self.words(2, &format!("... and {more}; {} shows any event.", self.advice.any_moment));
         }
         self.steps(s);
         self.regions(s);
@@ -70,7 +70,7 @@ impl Page<'_> {
         self.trust(s);
     }
 
-    /// The verdict: what went wrong, in a few lines.
+    /// The verdict: failures and leaks, in a few lines.
     fn verdict(&mut self, s: &Summary) {
         let mut said = Vec::new();
         if let Some(oom) = s.ooms.first() {
@@ -80,7 +80,7 @@ impl Page<'_> {
             let (kept, all) = (count(leak.kept), count(leak.allocations));
             let (line, held) = (self.names.frame(leak.line), bytes(leak.kept_bytes));
             said.push(format!(
-                "Leak suspected at {line}: it kept {kept} of the {all} blocks it allocated, {held}."
+                "Leak suspected at {line}: it retained {kept} of the {all} blocks it allocated, {held}."
             ));
         }
         let style = if said.is_empty() { GOOD } else { BAD };
@@ -105,7 +105,7 @@ impl Page<'_> {
             let before = bytes(s.preexisting);
             self.words(
                 0,
-                &format!("{before} was allocated before recording began and is counted everywhere."),
+                &format!("{before} was allocated before recording began and is included in all numbers."),
             );
         }
         if let Some(dropped) = self.trust_of(s).dropped {
@@ -117,20 +117,20 @@ impl Page<'_> {
         Trust::of(&s.quality, self.names.overflowed(s.device), self.recorder, &self.advice)
     }
 
-    /// What is not exact, and why.
+    /// The limitations of the numbers.
     fn trust(&mut self, s: &Summary) {
         let doubts = self.trust_of(s).doubts;
         if doubts.is_empty() {
             return;
         }
-        self.heading("How far to trust these numbers");
+        self.heading("Limitations of these numbers");
         for doubt in doubts {
             self.words(2, &doubt);
         }
     }
 }
 
-/// The verdict where nothing went wrong.
+/// The verdict if nothing went wrong.
 fn quiet(s: &Summary, recorder: Recorder) -> String {
     if s.events == 0 {
         return format!(
@@ -141,9 +141,9 @@ fn quiet(s: &Summary, recorder: Recorder) -> String {
         );
     }
     let leaks = if has_stacks(s) {
-        "Nothing failed and nothing looks like a leak."
+        "No request failed and no leak is suspected."
     } else {
-        "Nothing failed; without stacks nobody can say who held it, or whether it leaks."
+        "No request failed. Without recorded stacks, holders and leaks are unknown."
     };
     let (allocated, reserved) = (bytes(s.peaks.allocated.bytes), bytes(s.peaks.reserved.bytes));
     format!("The peak was {allocated} allocated, {reserved} reserved. {leaks}")

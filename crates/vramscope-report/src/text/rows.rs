@@ -1,4 +1,4 @@
-//! Rows that show who holds memory: a number, its share, a bar, a name.
+//! Rows of holders: bytes, share, bar, name.
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::Holder;
@@ -8,7 +8,7 @@ use super::page::{BAR, DIM, Page};
 use crate::fit::fit;
 use vramscope_basics::units::{bytes, count, counted, share};
 
-/// Columns of a bar.
+/// Width of a bar in columns.
 const BAR_WIDTH: usize = 16;
 
 impl Page<'_> {
@@ -36,11 +36,10 @@ impl Page<'_> {
         ));
     }
 
-    /// Every frame of a stack, innermost first, where the user asked for that. Rows are not cut: they are
-    /// for searching and copying.
+    /// All frames of a stack, innermost first, if the user asked for them. Rows are not shortened, for searching and copying.
     pub(super) fn full_stack(&mut self, stack: Option<StackId>) {
         let Some(stack) = stack.filter(|_| self.options.full_stacks) else { return };
-        // Real stacks have some hundred frames, recursion without an end a million.
+        // Real stacks have some hundred frames; infinite recursion can record a million.
         const MOST_FRAMES: usize = 1000;
         let frames = self.names.trace.stacks.get(stack);
         for &frame in frames.iter().take(MOST_FRAMES) {

@@ -1,4 +1,4 @@
-//! The report on a log of samples: the verdict first, then a section for each question.
+//! The report of a log of samples: the verdict first, then one section per topic.
 
 use anstyle::Style;
 use vramscope_analysis::{SamplesSummary, WINDOWS};
@@ -14,7 +14,7 @@ use crate::samples::{advice, doubts, findings, label, quiet, rate, since_start, 
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted, duration, share, signed_bytes};
 
-/// The report on a log of samples as text with ANSI styles, a section for each question.
+/// The report of a log of samples as text with ANSI styles.
 pub fn samples_report(answers: &SampleAnswers<'_>, options: TextOptions) -> String {
     let mut out = String::new();
     let lines = Lines { out: &mut out, width: options.width };
@@ -24,7 +24,7 @@ pub fn samples_report(answers: &SampleAnswers<'_>, options: TextOptions) -> Stri
         page.device(answers, device);
     }
     if answers.devices.is_empty() && answers.log.calls.is_empty() {
-        page.lines.words(0, "No sample is in it: what was watched has not answered.");
+        page.lines.words(0, "The log contains no samples: the watched process did not answer.");
     }
     page.calls(answers);
     out
@@ -89,10 +89,10 @@ impl SamplesPage<'_> {
             let style = if found.is_bad { BAD } else { Style::new() };
             self.lines.styled_words(style, &found.text);
         }
-        self.lines.words(0, &format!("{source} was looked at every {often} for {long}{end}."));
+        self.lines.words(0, &format!("{source} was sampled every {often} for {long}{end}."));
     }
 
-    /// What the log is about over time, with reserved bytes and the use of the device drawn over it.
+    /// The main quantity over time, with reserved bytes and device use as lines.
     fn chart(&mut self, s: &SamplesSummary) {
         let is_pool = s.main == Quantity::Allocated;
         let width = self.lines.width.saturating_sub(16).min(s.timeline.len()).min(100);
@@ -145,13 +145,13 @@ impl SamplesPage<'_> {
         let seen = s.quantity(Quantity::Allocated).map(|range| (range.most_seen, range.highest.bytes));
         let at_peak = match seen {
             Some((most_seen, highest)) if most_seen == Some(highest) => "at the peak",
-            // The peak lay between two samples.
-            Some(_) => "most seen",
+            // The peak was between two samples.
+            Some(_) => "max. sampled",
             None => "",
         };
         self.lines.heading(&format!(
             "{:<16}{:>12}{:>13}  {:<14}{:>12}{:>14}",
-            "Bytes", at_peak, "highest", "after", "lowest", "at the end"
+            "Bytes", at_peak, "own peak", "after", "minimum", "at the end"
         ));
         let known = |bytes_known: Option<u64>| bytes_known.map_or("-".to_owned(), bytes);
         for range in &s.quantities {
@@ -166,7 +166,7 @@ impl SamplesPage<'_> {
             ));
         }
         if let Some(total) = s.device_total {
-            let text = format!("the whole has {}", bytes(total));
+            let text = format!("{} in total", bytes(total));
             self.lines.line(format!("{:<16}{DIM}    {text}{DIM:#}", "device"));
         }
     }
@@ -175,7 +175,7 @@ impl SamplesPage<'_> {
         if s.growing.is_empty() {
             return;
         }
-        self.lines.heading("What keeps growing");
+        self.lines.heading("Growing quantities");
         for growing in &s.growing {
             let name = label(growing.quantity);
             self.lines.line(format!(
@@ -185,7 +185,7 @@ impl SamplesPage<'_> {
             ));
             let floor: Vec<String> = growing.floor.iter().map(|&floor| bytes(floor)).collect();
             let text = format!(
-                "never less again, by tenths of the log: {} (it rose in {} of {})",
+                "minimum from each tenth of the log to its end: {} (it rose in {} of {})",
                 floor.join(", "),
                 growing.rises,
                 WINDOWS - 1
@@ -205,15 +205,13 @@ impl SamplesPage<'_> {
         self.more(s.spikes.len());
     }
 
-    /// What lies outside of the pool.
+    /// Device memory outside of the pool.
     fn outside(&mut self, s: &SamplesSummary) {
         let Some(outside) = s.outside else { return };
-        self.lines.heading("Device used outside of the pool");
+        self.lines.heading("Device memory used outside of the pool");
         let who = match outside.others {
-            Some(_) => "contexts, libraries and their workspaces, of this process",
-            None => {
-                "contexts and libraries; other processes are among them, because the log does not tell them apart"
-            }
+            Some(_) => "contexts, libraries and workspaces of this process",
+            None => "contexts, libraries and other processes, which the log does not distinguish",
         };
         let rows = [(Some(outside.hidden), who), (outside.others, "other processes")];
         for (part, who) in rows {
@@ -221,7 +219,7 @@ impl SamplesPage<'_> {
             let of_device =
                 s.device_total.map(|total| format!(", {} of the device", share(part.highest.bytes, total)));
             let text = format!(
-                "{who}: {} all the time, at most {}{} after {}, {} at the end",
+                "{who}: {} at least, {} at most{} after {}, {} at the end",
                 bytes(part.lowest),
                 bytes(part.highest.bytes),
                 of_device.unwrap_or_default(),
@@ -239,13 +237,13 @@ impl SamplesPage<'_> {
         if let Some(internal) = pool.internal {
             self.lines.words(
                 2,
-                &format!("{} lost inside blocks to rounding when most was allocated", bytes(internal)),
+                &format!("{} lost to rounding inside blocks when most was allocated", bytes(internal)),
             );
         }
         self.lines.words(
             2,
             &format!(
-                "{} reserved and not {in_use} on average, {} at most, {} at the end: cache that serves again, or free memory in pieces, which a log does not tell apart",
+                "{} reserved and not {in_use} on average, {} at most, {} at the end: reusable cache or fragmented free memory, which a log does not distinguish",
                 bytes(pool.unused_on_average),
                 bytes(pool.unused_at_most),
                 bytes(pool.unused_at_end)
@@ -254,7 +252,7 @@ impl SamplesPage<'_> {
         self.lines.words(
             2,
             &format!(
-                "{} of the {} reserved at most were never {in_use} at one time ({})",
+                "of the {} reserved at most, {} were never {in_use} at the same time ({})",
                 bytes(pool.never_in_use),
                 bytes(pool.reserved.bytes),
                 share(pool.never_in_use, pool.reserved.bytes)
@@ -263,7 +261,7 @@ impl SamplesPage<'_> {
         if s.retries > 0 {
             let times =
                 if s.retries == 1 { "once".to_owned() } else { format!("{} times", count(s.retries)) };
-            self.lines.words(2, &format!("the allocator gave its cache back {times} to serve a request"));
+            self.lines.words(2, &format!("the allocator released its cache {times} to serve a request"));
         }
     }
 
@@ -271,7 +269,7 @@ impl SamplesPage<'_> {
         if s.events.is_empty() {
             return;
         }
-        self.lines.heading(&format!("What happened: {}", counted(s.events.len() as u64, "event")));
+        self.lines.heading(&format!("Timeline: {}", counted(s.events.len() as u64, "event")));
         for (event, _) in s.events.iter().take(self.top) {
             let style = match event.kind {
                 LogEventKind::OutOfMemory | LogEventKind::Alert => BAD,
@@ -289,7 +287,7 @@ impl SamplesPage<'_> {
         if s.phases.is_empty() {
             return;
         }
-        self.lines.heading(&format!("Phases, by the highest {}", label(s.main)));
+        self.lines.heading(&format!("Phases, by peak of {}", label(s.main)));
         for phase in s.phases.iter().take(self.top) {
             let most = phase.highest.get(s.main).map_or("-".to_owned(), bytes);
             let name = fit(&Shown::of(&phase.path), self.lines.width.saturating_sub(36));
@@ -301,18 +299,18 @@ impl SamplesPage<'_> {
         self.more(s.phases.len());
     }
 
-    /// Functions of saved results.
+    /// Functions of a profiler's saved results.
     fn calls(&mut self, answers: &SampleAnswers<'_>) {
         let calls = &answers.log.calls;
         if calls.is_empty() {
             return;
         }
-        self.lines.heading("Functions, by the highest allocated");
+        self.lines.heading("Functions, by peak of allocated bytes");
         for call in calls.iter().take(self.top) {
             let peak = call.peak.map_or("-".to_owned(), bytes);
             let name = fit(&Shown::of(&call.name), self.lines.width.saturating_sub(50));
             self.lines.line(format!(
-                "  {peak:>11}  {BOLD}{name}{BOLD:#}  {DIM}{}, {} kept in all{DIM:#}",
+                "  {peak:>11}  {BOLD}{name}{BOLD:#}  {DIM}{}, {} retained in total{DIM:#}",
                 counted(call.calls, "call"),
                 signed_bytes(call.kept)
             ));
@@ -330,7 +328,7 @@ impl SamplesPage<'_> {
         }
     }
 
-    /// Says how many rows there are beyond those that are shown.
+    /// Prints the number of rows that are not shown.
     fn more(&mut self, rows: usize) {
         if let Some(more) = rows.checked_sub(self.top).filter(|&more| more > 0) {
             self.lines.words(2, &format!("... {} more", count(more as u64)));

@@ -1,4 +1,4 @@
-//! What a stretch of a recording did: the report on a range of events.
+//! The report of a range of events.
 
 use vramscope_analysis::{Amount, Holder, Recorder, SpanSummary, SpentGroup};
 
@@ -9,7 +9,7 @@ use crate::names::Names;
 use crate::spent::{events, headline, title};
 use vramscope_basics::units::{bytes, count};
 
-/// The report on a range of events as text with ANSI styles.
+/// The report of a range of events as text with ANSI styles.
 pub fn span_report(answers: &SpanAnswers<'_>, options: TextOptions) -> String {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
     let mut page = Page::new(names, Recorder::of(answers.recording), answers.advice, options);
@@ -37,25 +37,25 @@ impl Page<'_> {
         self.amount("  allocated before", all.before);
         self.amount("  allocated", all.allocated);
         self.amount("  freed", all.freed());
-        self.amount("    of what was there before", all.freed_before);
-        self.amount("    temporary: allocated and freed again", all.temporary);
-        self.amount("  left behind: allocated and not freed", all.survived());
+        self.amount("    allocated before the range", all.freed_before);
+        self.amount("    temporary: allocated and freed in it", all.temporary);
+        self.amount("  retained: allocated and not freed", all.survived());
         let highest = match s.highest.moment.event() {
-            Some(event) => format!("  highest, after event {}", count(event as u64)),
-            None => "  highest, before the first event".to_owned(),
+            Some(event) => format!("  peak, after event {}", count(event as u64)),
+            None => "  peak, before the first event".to_owned(),
         };
         self.amount(&highest, all.at_highest);
         let rise = s.highest.bytes - all.before.bytes;
-        self.line(format!("{:<44}{:>14}", "    above what was there before", bytes(rise)));
+        self.line(format!("{:<44}{:>14}", "    above the bytes before the range", bytes(rise)));
         self.amount("  allocated after", all.after());
         let left_out = all.allocated.bytes - s.spent.taken.allocated.bytes;
         let heading = format!("By {}", answers.by.name());
         self.heading(&format!(
             "{heading:<13}{:>13}{:>13}{:>13}{:>13}",
-            "allocated", "temporary", "left behind", "at highest"
+            "allocated", "temporary", "retained", "at peak"
         ));
         if s.spent.taken != *all {
-            self.words(2, &format!("The filter left out {} of what was allocated.", bytes(left_out)));
+            self.words(2, &format!("The filter left out {} of the allocated bytes.", bytes(left_out)));
         }
         for group in s.spent.groups.iter().take(self.options.top) {
             self.spent_group(group);

@@ -1,4 +1,4 @@
-//! The steps of a program that repeats itself: what each needed, and the first that differs.
+//! The section about the steps of a program that repeats itself: typical and unusual steps.
 
 use vramscope_analysis::{Step, Summary};
 
@@ -15,10 +15,10 @@ impl Page<'_> {
             format!("Steps ({})", count(steps.len() as u64)),
             "peak",
             "allocated",
-            "kept",
+            "retained",
             "blocks"
         ));
-        self.step("the first", first);
+        self.step("first", first);
         let Some(median) = s.steps.median() else {
             for (number, step) in later.iter().enumerate() {
                 self.step(&format!("step {}", number + 2), step);
@@ -26,7 +26,7 @@ impl Page<'_> {
             self.words(2, &steps_told(&s.steps));
             return;
         };
-        self.step("the median peak", &steps[median]);
+        self.step("median peak", &steps[median]);
         let others = [("highest peak", s.steps.highest()), ("first that differs", s.steps.first_unusual())];
         for (what, number) in others {
             if let Some(number) = number.filter(|&n| n > 0) {

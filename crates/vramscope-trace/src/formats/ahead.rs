@@ -1,18 +1,17 @@
-//! Reading ahead: the file is read and decompressed on one thread while another decodes what came before.
+//! Reading ahead: one thread reads and decompresses the file while another thread decodes earlier bytes.
 //!
 //! ```text
-//!   thread that reads                        thread that decodes
+//!   reading thread                           decoding thread
 //!   file -> decompressor -> full chunks ---> Window -> pickle, JSON, log
 //!                 ^                             |
 //!                 +------ empty buffers <-------+
 //! ```
 //!
-//! There are a few buffers and no more, so the reader waits where the decoder is slower. Each buffer has free
-//! space in front: the few bytes that the decoder had not used of the chunk before are copied there, and it
-//! goes on with bytes that lie together.
+//! The number of buffers is fixed, so the reader waits if the decoder is slower. Each buffer has free space in front. The decoder
+//! copies the unused bytes of the previous chunk there, and continues with contiguous bytes.
 //!
-//! A read that is under way cannot be called off, so this is for files on disk, whose reads end. What may wait
-//! for ever, such as a pipe, is [read when it is needed](super::window::WhenNeeded).
+//! A read in progress cannot be canceled, so this is only for files on disk, whose reads end. Streams that may block forever, such as a
+//! pipe, are [read on demand](super::window::WhenNeeded).
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -20,10 +19,10 @@ use std::thread::{self, Scope};
 
 use super::window::{AtHand, CHUNK, Source, read};
 
-/// Space in front of a chunk. The pickle machine looks ahead for a batch of references, at most 10 KiB.
+/// Space in front of a chunk in bytes. The pickle machine looks ahead for a batch of references, at most 10 KiB.
 const FRONT: usize = 1 << 14;
 
-/// Buffers in all: one that is decoded, one that is filled, and the others wait.
+/// Number of buffers: one being decoded, one being filled, and the others waiting.
 const BUFFERS: usize = 4;
 
 /// `buffer[FRONT..end]` are the next bytes of the stream.
@@ -32,17 +31,17 @@ struct Chunk {
     end: usize,
 }
 
-/// What the reading thread sends, for the thread that decodes.
+/// The decoding thread's end of the channel from the reading thread.
 pub(super) struct Ahead<'p> {
     full: Receiver<io::Result<Chunk>>,
     empty: Sender<Vec<u8>>,
-    /// Told after each chunk.
+    /// Called after each chunk.
     progress: &'p mut dyn FnMut(),
 }
 
 impl<'p> Ahead<'p> {
-    /// Begins to read. The thread ends with the stream, with its first error, or soon after the `Ahead` is
-    /// dropped; it fails to start where the system has no thread to give.
+    /// Starts to read. The thread ends with the stream, with its first error, or soon after the `Ahead` is dropped. Fails if the system
+    /// cannot start a thread.
     pub(super) fn start<'s, R: Read + Send + 's>(
         scope: &'s Scope<'s, '_>,
         stream: R,
@@ -53,7 +52,7 @@ impl<'p> Ahead<'p> {
         thread::Builder::new()
             .name("vramscope-read".to_owned())
             .spawn_scoped(scope, move || read_all(stream, &take_empty, &send_full))?;
-        // The decoder's own is the last of them.
+        // The decoder's buffer is the last one.
         for _ in 1..BUFFERS {
             empty.send(vec![0; FRONT + CHUNK]).ok();
         }
@@ -63,21 +62,21 @@ impl<'p> Ahead<'p> {
 
 impl Source for Ahead<'_> {
     fn more(&mut self, at_hand: &mut AtHand) -> io::Result<()> {
-        // Where the thread has ended, so has the stream. If it panicked, so does the scope.
+        // If the thread has ended, so has the stream. If it panicked, the scope panics too.
         let Ok(chunk) = self.full.recv() else { return Ok(()) };
         let Chunk { buffer, end } = chunk?;
         let mut used = at_hand.take(buffer, FRONT, end);
-        // One that had to grow goes back as all the others are.
+        // A buffer that had to grow returns to the usual size.
         used.resize(FRONT + CHUNK, 0);
         used.shrink_to_fit();
-        // At the end of the stream nobody takes it any more.
+        // At the end of the stream nothing receives it any more.
         self.empty.send(used).ok();
         (self.progress)();
         Ok(())
     }
 }
 
-/// Sends all of `stream` in full chunks, and last its error if there is one. Ends early where nobody wants more.
+/// Sends the whole `stream` in full chunks, followed by its error, if any. Ends early if the receiver is gone.
 fn read_all(mut stream: impl Read, empty: &Receiver<Vec<u8>>, full: &Sender<io::Result<Chunk>>) {
     for mut buffer in empty {
         let mut end = FRONT;
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
     use crate::formats::window::Window;
 
-    /// Gives `length` bytes that count up, in reads of odd sizes, and then what `then` says.
+    /// Returns `length` increasing bytes in reads of odd sizes, and then the result of `then`.
     struct Counting<F> {
         at: usize,
         length: usize,
@@ -143,7 +142,7 @@ mod tests {
     #[test]
     fn the_bytes_are_those_of_the_stream_however_many_are_asked_for() {
         for length in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 5 * CHUNK + 17] {
-            // Less and more than fits in front of a chunk, and more than a chunk.
+            // Less and more than the space in front of a chunk, and more than a chunk.
             for step in [10, FRONT - 1, FRONT + 1, CHUNK + 7, 3 * CHUNK] {
                 let stream = Counting { at: 0, length, then: || Ok(0) };
                 ahead(stream, |mut window| {
@@ -153,7 +152,7 @@ mod tests {
                         window.fill(step).unwrap();
                         let here = window.here();
                         assert!(here.len() >= step.min(length - at), "{length} {step} {at}");
-                        // Some are left over each time.
+                        // Leave some bytes each time.
                         let used = if here.len() < step { here.len() } else { step - step / 3 };
                         assert!(here[..used].iter().enumerate().all(|(i, &byte)| byte == byte_at(at + i)));
                         window.advance(used);
@@ -191,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_decoder_that_stops_ends_the_thread() {
-        // If it did not end, neither would the scope nor this test.
+        // If the thread did not end, neither the scope nor this test would end.
         ahead(io::repeat(7), |mut window| window.fill(1).unwrap());
         let panicked = std::panic::catch_unwind(|| {
             ahead(io::repeat(7), |_| std::panic::panic_any("the decoder"));

@@ -1,4 +1,4 @@
-//! Streams that may be compressed, and how far they may expand.
+//! Decompression of streams, with a limit on the decompressed size.
 
 use std::io::{self, BufReader, Cursor, Read};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::error::ReadError;
 use crate::formats::window::read;
 
-/// How a file was compressed.
+/// Compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// None.
     None,
     /// gzip.
     Gzip,
@@ -28,13 +28,13 @@ impl Compression {
     }
 }
 
-/// Bytes that any compressed stream may expand to, and how many more for each byte of it. A recording of 300 steps of
-/// training expands 42 times, whatever the compressor tries: its times and addresses are not to be foretold. A stream
-/// of zeros expands a thousand times with gzip, and thirty thousand times with Zstandard.
+/// Limit on the decompressed size: a fixed number of bytes, plus a multiple of the compressed bytes. A recording of 300 training steps
+/// expands by a factor of 42 with any compressor, because its times and addresses are unpredictable. A stream of zeros expands by a
+/// factor of 1000 with gzip and 30,000 with Zstandard.
 const FREE_BYTES: u64 = 16 << 20;
 const MOST_TIMES: u64 = 250;
 
-/// How many bytes were taken of the file itself, whatever they expand to.
+/// Number of bytes read from the file, before decompression.
 #[derive(Default)]
 pub(super) struct Taken(AtomicU64);
 
@@ -44,7 +44,7 @@ impl Taken {
     }
 }
 
-/// Counts what is taken of a stream.
+/// Counts the bytes read from a stream.
 pub(super) struct Counted<'t, R> {
     stream: R,
     taken: &'t Taken,
@@ -58,16 +58,16 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// The beginning of a stream, which told how it is compressed, and the rest.
+/// A stream after the detection of its compression: the first bytes, and the rest.
 type Whole<'t, R> = io::Chain<Cursor<Vec<u8>>, Counted<'t, R>>;
 
-/// A stream as it was before it was compressed.
+/// A decompressed stream.
 pub(super) struct Expanded<'t, R> {
     stream: Decoder<'t, R>,
     taken: &'t Taken,
-    /// The most bytes that the stream may bring; `None` is as many as recordings do.
+    /// Limit on the decompressed bytes; `None` for the default limit.
     most: Option<u64>,
-    /// Bytes that came out.
+    /// Decompressed bytes so far.
     expanded: u64,
 }
 
@@ -81,7 +81,7 @@ enum Decoder<'t, R> {
 }
 
 impl<'t, R: Read> Expanded<'t, R> {
-    /// The first four bytes tell how `stream` is compressed.
+    /// Detects the compression from the first four bytes of `stream`.
     pub(super) fn new(stream: R, taken: &'t Taken, most: Option<u64>) -> io::Result<Self> {
         let mut stream = Counted { stream, taken };
         let mut start = [0; 4];
@@ -138,7 +138,7 @@ impl<R: Read> Read for Expanded<'_, R> {
     }
 }
 
-/// What failed in a compressed stream, failed in its decompressor.
+/// Converts an I/O error of a compressed stream to an error of its decompressor.
 pub(super) fn in_words<T>(compression: Compression, result: Result<T, ReadError>) -> Result<T, ReadError> {
     result.map_err(|e| match (compression, e) {
         (Compression::Gzip | Compression::Zstd, ReadError::Io(e)) => {

@@ -1,4 +1,4 @@
-//! What a format of recordings is, to those who read one.
+//! [`Format`] and [`FormatReader`]: a format of recordings and its reader.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::error::ReadError;
 use crate::notices::Notices;
 use crate::trace::Trace;
 
-/// The form of a recording.
+/// Format of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
@@ -18,20 +18,20 @@ pub enum Format {
     },
     /// JSON.
     Json,
-    /// A recording that was written while the program ran.
+    /// A recording written while the program ran.
     Log {
         /// Its version: 1 to 3.
         version: u32,
     },
-    /// A form whose reader is not of this crate.
+    /// A format with a reader from another crate.
     Other {
-        /// What it is called.
+        /// Name of the format.
         name: &'static str,
     },
 }
 
 impl Format {
-    /// `pickle`, `json`, `log`, or another form's own name.
+    /// `pickle`, `json`, `log`, or the name of another format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pickle { .. } => "pickle",
@@ -43,7 +43,7 @@ impl Format {
 }
 
 impl fmt::Display for Format {
-    /// `pickle, protocol 4`.
+    /// Writes `pickle, protocol 4`, for example.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pickle { protocol } => write!(f, "pickle, protocol {protocol}"),
@@ -54,28 +54,27 @@ impl fmt::Display for Format {
     }
 }
 
-/// A reader of one form of recordings. Those of this crate are [`READERS`](super::READERS); readers of other crates are
-/// given with [`ReadOptions`](super::ReadOptions), and are asked first.
+/// A reader of one format of recordings. [`READERS`](super::READERS) has the readers of this crate. [`ReadOptions`](super::ReadOptions)
+/// can add readers of other crates, which are tried first.
 pub trait FormatReader: fmt::Debug + Sync {
-    /// A recording that begins with these bytes is of this form. The question comes with the first byte, and where
-    /// nobody takes that, once more with the first 64, or all of a shorter file: what no reader takes is refused.
+    /// Whether a recording that begins with these bytes has this reader's format. Called with the first byte, and if no reader accepts
+    /// it, again with the first 64 bytes (or all bytes of a shorter file). A file that no reader accepts is rejected.
     fn takes(&self, start: &[u8]) -> bool;
 
-    /// Reads all of it, from the first byte on.
+    /// Reads the whole stream from its first byte.
     ///
     /// # Errors
-    /// Where the stream fails or breaks the rules of the form. Memory should stay within a small multiple of what was
-    /// read, whatever the stream holds.
+    /// If the stream fails or violates the format. Memory use should stay within a small multiple of the bytes read, for any stream.
     fn read(&self, stream: Window<'_>) -> Result<Contents, ReadError>;
 }
 
-/// What a reader found.
+/// Result of a reader.
 #[derive(Debug)]
 pub struct Contents {
-    /// What happened.
+    /// The trace.
     pub trace: Trace,
-    /// What did not reach the trace.
+    /// Parts of the file that the trace does not include.
     pub notices: Notices,
-    /// The form it had.
+    /// Format of the file.
     pub format: Format,
 }

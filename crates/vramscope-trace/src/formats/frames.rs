@@ -1,18 +1,18 @@
-//! Zstandard without C, for machines that have no library of it: one frame after the other.
+//! Zstandard in pure Rust, for targets without the C library. Decodes one frame after the other.
 
 use std::io::{self, BufRead, Read};
 
 use structured_zstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use structured_zstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Bytes that a frame may refer back to, as the library of C has it: `zstd --long` and `--ultra -22` write no more.
+/// Maximum window size in bytes, as in the C library: `zstd --long` and `--ultra -22` write no larger ones.
 const LARGEST_WINDOW: u64 = 1 << 27;
 
-/// A stream of frames as what was compressed.
+/// Decompresses a stream of frames.
 pub(super) struct Frames<R> {
     stream: R,
     frame: FrameDecoder,
-    /// A frame has begun, and not all of it is out.
+    /// Whether a frame has begun and is not completely decoded.
     is_open: bool,
 }
 
@@ -23,7 +23,7 @@ impl<R: BufRead> Frames<R> {
         Ok(Self { stream, frame, is_open: false })
     }
 
-    /// Goes to the next frame that holds something; false at the end of the stream.
+    /// Moves to the next frame with content. Returns false at the end of the stream.
     fn open(&mut self) -> io::Result<bool> {
         while !self.stream.fill_buf()?.is_empty() {
             match self.frame.reset(&mut self.stream) {
@@ -43,7 +43,7 @@ impl<R: BufRead> Frames<R> {
         Ok(false)
     }
 
-    /// What the frame says its content sums up to, where it says so, must be what came.
+    /// Compares the frame's checksum, if it has one, with the decoded content.
     fn check(&self) -> io::Result<()> {
         let (told, is) = (self.frame.get_checksum_from_data(), self.frame.get_calculated_checksum());
         if told.is_some() && told != is {
@@ -100,7 +100,7 @@ mod tests {
         packed_at(3, bytes)
     }
 
-    /// Bytes that are neither random nor all alike.
+    /// Bytes that are neither random nor constant.
     fn some(length: usize) -> Vec<u8> {
         (0..length).map(|i| (i * i / 7 % 251) as u8).collect()
     }
@@ -128,7 +128,8 @@ mod tests {
     }
 
     proptest! {
-        /// The library of C is the measure, for what it wrote and for what became of that: what is accepted is what it accepts.
+        /// The C library is the reference: this decoder accepts valid and modified data only if the C library accepts it, with the same
+        /// result.
         #[test]
         fn the_library_of_c_reads_the_same(
             seed in any::<[u8; 32]>(),

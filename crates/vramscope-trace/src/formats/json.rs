@@ -1,4 +1,4 @@
-//! Snapshots as JSON: the same dictionaries and lists, written by `json.dump`.
+//! Snapshots as JSON: the dictionaries and lists of the pickle, written by `json.dump`.
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,7 +13,7 @@ use crate::error::{ReadError, TableFull};
 use crate::notices::Notices;
 use crate::trace::Trace;
 
-/// The reader of JSON.
+/// The JSON reader.
 #[derive(Debug)]
 pub(super) struct Json;
 
@@ -28,7 +28,7 @@ impl FormatReader for Json {
     }
 }
 
-/// Reads a JSON snapshot. `serde_json` bounds the nesting at 128.
+/// Reads a JSON snapshot. `serde_json` limits the nesting depth to 128.
 fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
     let progress = Progress::default();
     let mut reader = Reader {
@@ -54,19 +54,19 @@ fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
     }
 }
 
-/// Hands each object and array to the assembler as it closes.
+/// Passes each object and array to the assembler as it closes.
 struct Reader<'p> {
     assembler: Assembler,
-    /// Values of all objects and arrays that are still open, innermost last.
+    /// Values of all open objects and arrays, innermost last.
     items: Vec<Value>,
     progress: &'p Progress,
-    /// How many bytes had been read when memory was looked at last.
+    /// Number of bytes read at the last memory check.
     checked: u64,
     failed: Option<ReadError>,
 }
 
 impl Reader<'_> {
-    /// Passes the assembler's error through serde, which cannot carry it.
+    /// Stores the assembler's error, because serde cannot carry it.
     fn note<T, E: serde::de::Error>(&mut self, result: Result<T, TableFull>) -> Result<T, E> {
         let result = result.map_err(ReadError::from).and_then(|value| self.check_memory().map(|()| value));
         result.map_err(|e| {
@@ -87,15 +87,15 @@ impl Reader<'_> {
     }
 }
 
-/// How far the text has been read, for both ends of serde.
+/// Number of bytes read, shared by both sides of serde.
 #[derive(Default)]
 struct Progress {
     read: Cell<u64>,
-    /// How far it was read when a string, a list or an object was last complete.
+    /// Number of bytes read at the end of the last string, list or object.
     last_value: Cell<u64>,
 }
 
-/// Refuses strings that no snapshot has: serde keeps one whole until it ends.
+/// Rejects strings longer than any in a snapshot, because serde buffers a whole string.
 struct Watched<'w, 'p> {
     window: Window<'w>,
     progress: &'p Progress,
@@ -106,7 +106,7 @@ impl Read for Watched<'_, '_> {
         let read = self.progress.read.get();
         if read - self.progress.last_value.get() > (LONGEST_STRING + CHUNK) as u64 {
             let what = format!(
-                "a string, number or space of more than {LONGEST_STRING} bytes, a snapshot has none so long"
+                "a string, number or space of more than {LONGEST_STRING} bytes; no snapshot has one that long"
             );
             return Err(io::Error::other(ReadError::Damaged {
                 offset: self.progress.last_value.get(),

@@ -1,9 +1,8 @@
-//! The names that snapshots use, with fixed ids: the assembler's string table begins with them, so that a key
-//! is recognised by its number.
+//! The names in snapshots, with fixed ids. The assembler's string table begins with them, so a key is recognized by its id.
 
 macro_rules! keys {
     ($($name:ident = $text:literal),+ $(,)?) => {
-        /// Every known key, in the order of its number.
+        /// All known keys, by id.
         pub(super) const KEYS: &[&str] = &[$($text),+];
         keys!(@number 0usize; $($name)+);
     };
@@ -55,11 +54,11 @@ keys! {
     CPP_FRAMES = "cpp_frames",
     // Annotations
     STAGE = "stage",
-    // Settings: those by which their dictionary is known
+    // Settings: the keys that identify their dictionary
     CONF = "PYTORCH_CUDA_ALLOC_CONF",
     MAX_SPLIT_SIZE = "max_split_size",
     EXPANDABLE_SEGMENTS = "expandable_segments",
-    // The whole
+    // Snapshot
     SEGMENTS = "segments",
     DEVICE_TRACES = "device_traces",
     ALLOCATOR_SETTINGS = "allocator_settings",

@@ -1,4 +1,4 @@
-//! The formats a recording comes in: one file or folder a format, each with a [`FormatReader`] in [`READERS`].
+//! Formats of recordings. Each has one file or folder and a [`FormatReader`] in [`READERS`].
 
 mod ahead;
 mod assembler;
@@ -36,81 +36,79 @@ use crate::trace::{DeviceTrace, Trace};
 use start::{FirstObject, other_file, own_json};
 use window::{CHUNK, WhenNeeded};
 
-/// Numbers that devices may have: -1 is the host, and the others are below what the largest machine could have
-/// (PyTorch counts devices in eight bits). Every question is answered for each device.
+/// Valid device numbers, as a half-open range. -1 is the host; the upper limit exceeds the largest machines (PyTorch counts devices in
+/// eight bits). A limit is needed because every analysis runs for each device.
 const DEVICES: std::ops::Range<i64> = -1..1024;
 
-/// Bytes of the longest string that is believed; names of C++ functions have a few thousand.
+/// Maximum length of a string in bytes. Names of C++ functions have a few thousand.
 const LONGEST_STRING: usize = 16 << 20;
 
-/// A trace, and how its file held it.
+/// A trace, with the format and compression of its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// What happened.
+    /// The trace.
     pub trace: Arc<Trace>,
-    /// The form it had.
+    /// Format of the file.
     pub format: Format,
-    /// How it was compressed.
+    /// Compression of the file.
     pub compression: Compression,
-    /// What did not reach the trace.
+    /// Parts of the file that the trace does not include.
     pub notices: Notices,
 }
 
-/// What a file holds.
+/// Contents of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Opened {
-    /// Every allocation of a program.
+    /// A recording: all allocations of a program.
     Recording(Recording),
-    /// What was in use, looked at again and again.
+    /// A log of samples: periodic measurements of memory use.
     Samples {
-        /// What it says.
+        /// The log.
         log: SampleLog,
-        /// How it was compressed.
+        /// Compression of the file.
         compression: Compression,
     },
 }
 
-/// What is looked for in a file.
+/// Accepted contents of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// A recording; a log of samples is refused before it is read.
+    /// A recording; a log of samples is rejected before it is read.
     Recording,
-    /// Either.
+    /// A recording or a log of samples.
     Any,
 }
 
-/// The readers of this crate, in the order in which they are asked.
+/// The readers of this crate, in the order in which they are tried.
 pub const READERS: &[&dyn FormatReader] = &[&pickle::Pickle, &json::Json, &log::Log];
 
-/// How recordings are read.
+/// Options for reading recordings.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct ReadOptions {
-    /// How many bytes a compressed recording may expand to; `None` is 16 MiB and 250 times the compressed bytes,
-    /// and `Some(u64::MAX)` no limit. Recordings expand to some forty times their compressed bytes.
+    /// Limit on the decompressed size in bytes. `None` is 16 MiB plus 250 times the compressed bytes; `Some(u64::MAX)` is no limit.
+    /// Recordings expand by a factor of about 40.
     pub expanded_bytes: Option<u64>,
-    /// How many bytes of memory the tables of a recording may take, about, while it is read; `None` is no limit but the usual one,
-    /// eight times the bytes that were read. What is read beyond the limit is [`ReadError::Memory`].
+    /// Approximate limit on the memory of a recording's tables while it is read, in bytes. `None` is the default limit of eight times
+    /// the bytes read. Exceeding the limit is [`ReadError::Memory`].
     pub memory_bytes: Option<u64>,
-    /// Readers of other crates. They are asked before [`READERS`].
+    /// Readers of other crates. They are tried before [`READERS`].
     pub readers: &'static [&'static dyn FormatReader],
 }
 
-/// Reads a snapshot or a [`log`] of any known form; the first bytes decide which, not a file's name. A log of samples is an
-/// error, which [`read_any`] is not.
+/// Reads a snapshot or a [`log`] of any known format. The first bytes determine the format, not the file's name. A log of samples is an
+/// error; [`read_any`] accepts it.
 ///
-/// `progress` is told how many bytes of `stream` have been read, now and then. The stream is read when its
-/// bytes are needed, so an error in those that came does not wait for more. For a file on disk
-/// [`read_file`] is faster.
+/// Calls `progress` now and then with the number of bytes read from `stream`. The stream is read on demand, so an error in the first
+/// bytes does not wait for more. [`read_file`] is faster for a file on disk.
 ///
 /// # Errors
-/// Where the stream fails or holds neither. Memory stays within a small multiple of what was
-/// read, whatever the stream holds, and nothing in it can run code. A compressed stream may expand as far as
-/// [`ReadOptions`] say.
+/// If the stream fails or is not a recording. Memory use stays within a small multiple of the bytes read, for any stream, and no data
+/// can run code. [`ReadOptions`] limit the decompressed size.
 pub fn read(stream: impl Read, progress: &mut dyn FnMut(u64)) -> Result<Recording, ReadError> {
     read_with(ReadOptions::default(), stream, progress)
 }
 
-/// As [`read`], in other ways than the usual ones.
+/// Like [`read`], with options.
 ///
 /// # Errors
 /// As [`read`].
@@ -122,7 +120,7 @@ pub fn read_with(
     recording(read_wanted(Wanted::Recording, options, stream, progress))
 }
 
-/// Reads a recording or a log of samples; the first bytes decide which, not a file's name. Otherwise as [`read_with`].
+/// Reads a recording or a log of samples. The first bytes determine the format, not the file's name. Otherwise like [`read_with`].
 ///
 /// # Errors
 /// As [`read`].
@@ -134,7 +132,7 @@ pub fn read_any(
     read_wanted(Wanted::Any, options, stream, progress)
 }
 
-/// As [`read_any`], for a file, as [`read_file`] reads one.
+/// Like [`read_any`], for a file, which it reads as [`read_file`] does.
 ///
 /// # Errors
 /// As [`read`].
@@ -160,7 +158,7 @@ fn read_wanted(
     in_words(compression, read_plain(wanted, options, window, compression))
 }
 
-/// What was read where nothing but a recording was wanted.
+/// Unwraps the result of a read that only accepts recordings.
 fn recording(read: Result<Opened, ReadError>) -> Result<Recording, ReadError> {
     match read? {
         Opened::Recording(recording) => Ok(recording),
@@ -168,8 +166,7 @@ fn recording(read: Result<Opened, ReadError>) -> Result<Recording, ReadError> {
     }
 }
 
-/// As [`read`], for a file: one on disk is [read ahead](read_ahead). Where the file is small or is a pipe, it is read as
-/// [`read`] does.
+/// Like [`read`], for a file. A file on disk is [read ahead](read_ahead). A small file or a pipe is read as in [`read`].
 ///
 /// # Errors
 /// As [`read`].
@@ -194,13 +191,13 @@ fn read_wanted_file(
     }
 }
 
-/// Whether a file is better read by [`read_ahead`]: it is on disk, so that its reads end, and not small.
+/// Whether [`read_ahead`] is better for a file: a regular file larger than one chunk.
 pub fn is_worth_a_thread(file: &File) -> bool {
     file.metadata().is_ok_and(|m| m.is_file() && m.len() > CHUNK as u64)
 }
 
-/// As [`read_with`], for a stream whose reads end: it is read and decompressed on a thread of its own, ahead of the thread that
-/// decodes. Where there is no second core, it is read as [`read_with`] does.
+/// Like [`read_with`], for a stream whose reads always end. A separate thread reads and decompresses ahead of the decoding thread. With
+/// only one core, the stream is read as in [`read_with`].
 ///
 /// # Errors
 /// As [`read`].
@@ -229,7 +226,7 @@ fn read_wanted_ahead(
         let ahead = Ahead::start(scope, &mut stream, progress)?;
         io::Result::Ok(read_plain(wanted, options, Window::new(ahead, options.memory_bytes), compression))
     });
-    // Without a thread nothing was read yet.
+    // If the thread did not start, nothing was read yet.
     let read = read.unwrap_or_else(|_| {
         let window = Window::new(WhenNeeded { stream, progress }, options.memory_bytes);
         read_plain(wanted, options, window, compression)
@@ -247,7 +244,7 @@ fn read_plain(
         let mut all = options.readers.iter().chain(READERS).filter(|_| !start.is_empty());
         all.find(|reader| reader.takes(start)).copied()
     };
-    // No more than it takes: a pipe may have no more yet.
+    // Fill no more than one byte: a pipe may not have more yet.
     window.fill(1)?;
     let mut found = reader(window.here());
     if found.is_none() {
@@ -255,7 +252,7 @@ fn read_plain(
         found = reader(window.here());
     }
     let form = match window.here() {
-        // No JSON, though it begins with the end of a line.
+        // Not JSON, although it begins with a newline.
         [b'\n', 1..=8, ..] => {
             found = None;
             None
@@ -284,17 +281,17 @@ fn read_plain(
     Ok(Opened::Recording(Recording { trace: Arc::new(trace), format, compression, notices }))
 }
 
-/// Whether a snapshot of PyTorch's may begin with this key.
+/// Whether a snapshot of PyTorch may begin with this key.
 fn is_of_a_snapshot(key: &str) -> bool {
-    // A row of a log may begin with its time, and the list of cards with a name.
+    // A row of a log may begin with its time, and the list of GPUs with a name.
     !matches!(key, "time_us" | "name") && keys::KEYS.contains(&key)
 }
 
-/// The bytes in which a table says what its columns are.
+/// Maximum bytes of a table's header.
 const SHORT: usize = 4 << 10;
 
-/// The form of a log of samples in JSON; an error that names it where it is another file of ours. It asks for no more bytes once the
-/// first key says that it is neither.
+/// The format of a log of samples in JSON. Returns an error that names the file if it is another output of vramscope. Requests no more
+/// bytes once the first key shows a snapshot.
 fn form_of_json(window: &mut Window<'_>) -> Result<Option<SampleForm>, ReadError> {
     const MOST: usize = 64 << 10;
     loop {
@@ -317,7 +314,7 @@ fn form_of_json(window: &mut Window<'_>) -> Result<Option<SampleForm>, ReadError
     }
 }
 
-/// All sizes together stay so far below 2^64 that no sum of some of them can overflow, rounded up or not.
+/// Limits the sum of all sizes, so that no partial sum can overflow 64 bits, even after rounding.
 fn check_sizes<'d>(devices: impl Iterator<Item = &'d DeviceTrace>) -> Result<(), ReadError> {
     for d in devices {
         let events = d.events.iter().map(|e| u128::from(e.size));

@@ -1,26 +1,26 @@
-//! What a file is, by how it begins: the keys of its first object of JSON, and names of files of other kinds.
+//! Detection of a file's kind from its beginning: the keys of the first JSON object, and the signatures of other files.
 
 use crate::error::ReadError;
 
-/// The first object of a text of JSON: the text itself, or the first in its list.
+/// The first object of a JSON text: the text itself, or the first element of its list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FirstObject {
-    /// The text is a list of objects.
+    /// Whether the text is a list of objects.
     pub(super) in_list: bool,
-    /// Its keys, as far as they were seen.
+    /// The keys seen so far.
     pub(super) keys: Vec<String>,
-    /// There are no more: the object has ended, or is none.
+    /// Whether there are no further keys: the object has ended, or is not an object.
     pub(super) is_whole: bool,
 }
 
 impl FirstObject {
-    /// The first object of a text that begins so; `None` where it does not begin like one.
+    /// Scans the beginning of a text; `None` if it does not begin like an object.
     pub(super) fn of(start: &[u8]) -> Option<Self> {
         let mut rest = Scan(start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start));
         let in_list = rest.take(b'[');
         let mut keys = Vec::new();
         if !rest.take(b'{') {
-            // More of it may tell.
+            // More bytes may show an object.
             return rest.0.is_empty().then_some(Self { in_list, keys, is_whole: false });
         }
         let is_whole = loop {
@@ -49,22 +49,22 @@ impl FirstObject {
     }
 }
 
-/// Rows of logs have some thirty.
+/// Rows of logs have about thirty.
 const MOST_KEYS: usize = 100;
 const LONGEST_KEY: usize = 100;
 
-/// What of a text is left.
+/// The rest of a text.
 struct Scan<'t>(&'t [u8]);
 
 impl<'t> Scan<'t> {
-    /// The next byte that is no space.
+    /// The next byte that is not whitespace.
     fn next(&mut self) -> Option<u8> {
         let (&byte, rest) = self.0.trim_ascii_start().split_first()?;
         self.0 = rest;
         Some(byte)
     }
 
-    /// Steps over this byte, where it is the next that is no space.
+    /// Skips `byte` if it is the next byte that is not whitespace.
     fn take(&mut self, byte: u8) -> bool {
         let text = self.0.trim_ascii_start();
         let rest = text.split_first().filter(|&(&next, _)| next == byte).map(|(_, rest)| rest);
@@ -72,7 +72,7 @@ impl<'t> Scan<'t> {
         rest.is_some()
     }
 
-    /// The rest of a string, behind its first quote; `None` where it has no end.
+    /// The rest of a string after its opening quote; `None` if the string does not end.
     fn string(&mut self) -> Option<&'t [u8]> {
         let mut escaped = false;
         let end = self.0.iter().position(|&byte| {
@@ -85,7 +85,7 @@ impl<'t> Scan<'t> {
         Some(string)
     }
 
-    /// Steps over a value and returns the byte behind it, which ends it; `None` where it has no end.
+    /// Skips a value. Returns the byte after it, which ends it; `None` if the value does not end.
     fn value(&mut self) -> Option<u8> {
         let mut depth = 0u32;
         loop {
@@ -102,27 +102,28 @@ impl<'t> Scan<'t> {
     }
 }
 
-/// Names a file of another kind by how it begins.
+/// Describes a file of another kind by its first bytes.
 pub(super) fn other_file(start: &[u8]) -> ReadError {
     let (what, remedy) = match start {
         [] => return ReadError::Empty,
         [b'P', b'K', 3 | 5, ..] => ("a zip archive, as `torch.save` writes".to_owned(), DUMP),
-        [b'(' | b']' | b'}', ..] => {
-            ("a pickle of protocol 0 or 1".to_owned(), "write it again with `pickle.dump(.., protocol=4)`")
-        }
+        [b'(' | b']' | b'}', ..] => (
+            "a pickle of protocol 0 or 1".to_owned(),
+            "write the file again with `pickle.dump(.., protocol=4)`",
+        ),
         s if s.starts_with(b"version https://git-lfs") => {
             ("a Git LFS pointer".to_owned(), "fetch the file itself with `git lfs pull`")
         }
         s if s.starts_with(b"SQLite format 3") => ("an SQLite database".to_owned(), DUMP),
-        // A profile begins with the kinds of its values, which are short messages of protobuf.
-        [b'\n', 1..=8, 8, ..] => ("a profile for pprof".to_owned(), EXPORTED),
-        // What a page carries is not printable.
+        // A profile begins with the types of its values, which are short protobuf messages.
+        [b'\n', 1..=8, 8, ..] => ("a pprof profile".to_owned(), EXPORTED),
+        // The data inside a page is not printable.
         s if s.starts_with(b"<!doctype html>")
             && s.windows(PAGE_TITLE.len()).any(|part| part == PAGE_TITLE) =>
         {
             (
                 "a page of `vramscope view --html`".to_owned(),
-                "open it in a browser, or give the recording that it was made from",
+                "open it in a browser, or give the recording it was made from",
             )
         }
         s if s.starts_with(b"PAR1") => ("a table of `vramscope export`".to_owned(), EXPORTED),
@@ -131,29 +132,29 @@ pub(super) fn other_file(start: &[u8]) -> ReadError {
                 Some((what, remedy)) => (what.to_owned(), remedy),
                 None if text.starts_with('<') => (
                     "a web page".to_owned(),
-                    "give the snapshot that it was made from; pages of `_memory_viz.py` are not read",
+                    "give the snapshot it was made from; vramscope does not read pages of `_memory_viz.py`",
                 ),
                 None => (format!("text that begins \"{text}\""), DUMP),
             },
             None => {
                 let hex: Vec<String> = s.iter().take(4).map(|b| format!("{b:02x}")).collect();
-                (format!("an unknown kind of file that begins with bytes {}", hex.join(" ")), DUMP)
+                (format!("an unknown kind of file that begins with the bytes {}", hex.join(" ")), DUMP)
             }
         },
     };
     ReadError::OtherFile { what, remedy }
 }
 
-/// Stands in every page of `vramscope view`.
+/// Part of every page of `vramscope view`.
 const PAGE_TITLE: &[u8] = b"<title>vramscope";
 
 const DUMP: &str = "give the file that `torch.cuda.memory._dump_snapshot` wrote";
-const ANSWERED: &str = "it is an answer already: give the recording that it was made from";
-const EXPORTED: &str = "give the recording that it was made from";
-const SEEN: &str = "`vramscope monitor PID --output FILE` keeps a log that is read";
-const BUNDLED: &str = "name `snapshot.pickle`, or the events or the log, in the same folder";
+const ANSWERED: &str = "it is already a result: give the recording it was made from";
+const EXPORTED: &str = "give the recording it was made from";
+const SEEN: &str = "`vramscope monitor PID --output FILE` writes a log that vramscope reads";
+const BUNDLED: &str = "give `snapshot.pickle`, the events or the log in the same folder";
 
-/// Names a text that vramscope itself writes, and that is neither a recording nor a log.
+/// Describes a text output of vramscope that is neither a recording nor a log.
 fn own_text(start: &[u8]) -> Option<(&'static str, &'static str)> {
     let text = String::from_utf8_lossy(&start[..start.len().min(4096)]);
     let line = text.lines().next().unwrap_or_default();
@@ -161,81 +162,83 @@ fn own_text(start: &[u8]) -> Option<(&'static str, &'static str)> {
     Some(match line {
         _ if line.starts_with("device,") && has("event") => ("a table of `vramscope export`", EXPORTED),
         _ if line.starts_with("<?xml") && has("<testsuites name=\"vramscope") => {
-            ("the verdicts of `vramscope check --junit`", ANSWERED)
+            ("output of `vramscope check --junit`", ANSWERED)
         }
         _ if line.starts_with("<?xml") && has("<svg") => {
-            ("a flame graph", "open it in a browser, or give the recording that it was made from")
+            ("a flame graph", "open it in a browser, or give the recording it was made from")
         }
         _ if [": pickle, protocol ", ": JSON, ", ": log, version "]
             .iter()
             .any(|form| line.contains(form)) =>
         {
-            ("a report of `vramscope` as text", ANSWERED)
+            ("a text report of `vramscope`", ANSWERED)
         }
         _ if line.starts_with("_vramscope") || line.starts_with("#compdef vramscope") => {
-            ("completions of `vramscope` for a shell", EXPORTED)
+            ("a shell completion script of `vramscope`", EXPORTED)
         }
         _ if is_folded(line) => ("folded stacks of `vramscope export`", EXPORTED),
-        _ if line.starts_with("# HELP ") || line.starts_with("# TYPE ") => ("metrics for Prometheus", SEEN),
+        _ if line.starts_with("# HELP ") || line.starts_with("# TYPE ") => ("Prometheus metrics", SEEN),
         _ => return None,
     })
 }
 
-/// `outermost;...;innermost bytes`.
+/// Whether a line has the form `outermost;...;innermost bytes`.
 fn is_folded(line: &str) -> bool {
     let bytes = line.rsplit_once(' ').filter(|(stack, _)| stack.contains(';')).map(|(_, bytes)| bytes);
     bytes.is_some_and(|bytes| bytes.parse::<u64>().is_ok())
 }
 
-/// Names JSON that vramscope itself writes, and that is neither a recording nor a log, by the keys of its first object.
+/// Describes a JSON output of vramscope that is neither a recording nor a log, by the keys of its first object.
 pub(super) fn own_json(object: &FirstObject) -> Option<ReadError> {
     let all = |keys: &[&str]| keys.iter().all(|key| object.has(key));
     let (what, remedy) = match object.in_list {
-        true if all(&["name", "driver_name"]) => ("the cards of `vramscope phantom list --json`", EXPORTED),
+        true if all(&["name", "driver_name"]) => ("output of `vramscope phantom list --json`", EXPORTED),
         true => return None,
-        false if all(&["file", "kept"]) => ("the answer of `vramscope check --json`", ANSWERED),
-        false if all(&["file", "collector"]) => ("the answer of `vramscope report --json`", ANSWERED),
-        false if all(&["file", "compression"]) => ("the answer of `vramscope info --json`", ANSWERED),
-        false if all(&["file", "format", "output"]) => ("the answer of `vramscope export --json`", EXPORTED),
-        false if all(&["file", "format", "devices"]) => ("the answer of `vramscope report --json`", ANSWERED),
-        false if all(&["file", "devices"]) => ("the answer of `vramscope replay --json`", ANSWERED),
-        false if all(&["files", "same"]) => ("the answer of `vramscope diff --json`", ANSWERED),
-        false if all(&["source", "samples", "ended"]) => ("the summary of `vramscope monitor --json`", SEEN),
-        false if all(&["gpus", "programs"]) => ("the look of `vramscope top --json`", SEEN),
+        false if all(&["file", "kept"]) => ("output of `vramscope check --json`", ANSWERED),
+        false if all(&["file", "collector"]) => ("output of `vramscope report --json`", ANSWERED),
+        false if all(&["file", "compression"]) => ("output of `vramscope info --json`", ANSWERED),
+        false if all(&["file", "format", "output"]) => ("output of `vramscope export --json`", EXPORTED),
+        false if all(&["file", "format", "devices"]) => ("output of `vramscope report --json`", ANSWERED),
+        false if all(&["file", "devices"]) => ("output of `vramscope replay --json`", ANSWERED),
+        false if all(&["files", "same"]) => ("output of `vramscope diff --json`", ANSWERED),
+        false if all(&["source", "samples", "ended"]) => ("output of `vramscope monitor --json`", SEEN),
+        false if all(&["gpus", "programs"]) => ("output of `vramscope top --json`", SEEN),
         false if all(&["command", "gpu", "fits"]) => (
-            "the answer of `vramscope phantom run --json`",
-            "give one of the recordings that it names, which `--record FILE` keeps",
+            "output of `vramscope phantom run --json`",
+            "give one of the recordings it names; `--record FILE` keeps them",
         ),
         false if all(&["shell", "script"]) || all(&["url"]) || all(&["page", "bytes"]) => {
-            ("an answer of `vramscope` about no run", EXPORTED)
+            ("output of `vramscope` without a recording", EXPORTED)
         }
         false if all(&["displayTimeUnit"]) || all(&["traceEvents"]) => (
-            "a trace for Chrome and Perfetto",
-            "open it at ui.perfetto.dev, or give the recording that it was made from",
+            "a Chrome or Perfetto trace",
+            "open it at ui.perfetto.dev, or give the recording it was made from",
         ),
         false if all(&["reason", "files"]) || all(&["reason", "custom_metadata"]) => {
-            ("a part of the bundle of an out of memory", BUNDLED)
+            ("a part of an out-of-memory bundle", BUNDLED)
         }
-        false if all(&["pid", "variables"]) => ("a part of the bundle of an out of memory", BUNDLED),
-        false if all(&["total_used_bytes", "call_history"]) => {
-            ("what `CupyMemoryProfileHook` counted by function", "it is read as it is; a recording says more")
-        }
-        false if all(&["nodes", "threads", "device_ids"]) => {
-            ("what `LineProfileHook` counted by line", "it is read as it is; a recording says more")
-        }
+        false if all(&["pid", "variables"]) => ("a part of an out-of-memory bundle", BUNDLED),
+        false if all(&["total_used_bytes", "call_history"]) => (
+            "a summary by function of `CupyMemoryProfileHook`",
+            "open it in a text editor, or give a recording, which has more detail",
+        ),
+        false if all(&["nodes", "threads", "device_ids"]) => (
+            "a summary by line of `LineProfileHook`",
+            "open it in a text editor, or give a recording, which has more detail",
+        ),
         false if object.keys.first().is_some_and(|key| key == "tests") => {
-            ("a baseline of the tests' memory", "`pytest --vramscope-baseline FILE` reads it")
+            ("a memory baseline of tests", "`pytest --vramscope-baseline FILE` reads it")
         }
         false => return None,
     };
     Some(ReadError::OtherFile { what: what.to_owned(), remedy })
 }
 
-/// The beginning of `start` where it is printable text.
+/// The beginning of `start`, if it is printable text.
 fn text_start(start: &[u8]) -> Option<String> {
     let text = match std::str::from_utf8(start) {
         Ok(text) => text,
-        // The last character may be cut.
+        // The last character may be incomplete.
         Err(e) if e.valid_up_to() + 4 > start.len() => std::str::from_utf8(&start[..e.valid_up_to()]).ok()?,
         Err(_) => return None,
     };

@@ -1,22 +1,22 @@
-//! A moving view of a byte stream: contiguous bytes to decode from, whatever the stream's chunks are.
+//! A moving window on a byte stream: contiguous bytes for decoding, independent of the stream's chunks.
 
 use std::io::{self, Read};
 
-/// Bytes asked of a stream at a time.
+/// Size of one read from a stream, in bytes.
 pub(super) const CHUNK: usize = 1 << 19;
 
-/// Where a [`Window`] gets its bytes from.
+/// Source of a [`Window`]'s bytes.
 pub(super) trait Source {
-    /// Puts more of the stream behind the bytes at hand; nothing where the stream has ended.
+    /// Appends more of the stream to the bytes at hand. Appends nothing at the end of the stream.
     fn more(&mut self, at_hand: &mut AtHand) -> io::Result<()>;
 }
 
-/// The bytes of a recording, unpacked, as they arrive: those at hand may be looked at before they are taken. It is also
-/// a [`Read`], for readers that do their own buffering.
+/// The decompressed bytes of a recording as they arrive. A reader may inspect bytes before it consumes them. `Window` is also a
+/// [`Read`], for readers that do their own buffering.
 pub struct Window<'s> {
     source: Box<dyn Source + 's>,
     at_hand: AtHand,
-    /// Offset in the stream behind the last byte at hand.
+    /// Stream offset after the last byte at hand.
     read: u64,
     exhausted: bool,
     most_memory: u64,
@@ -33,13 +33,13 @@ impl<'s> Window<'s> {
         }
     }
 
-    /// Bytes of memory that the tables of the recording may take: [`ReadOptions::memory_bytes`](super::ReadOptions::memory_bytes), or
+    /// Limit on the memory of the recording's tables in bytes: [`ReadOptions::memory_bytes`](super::ReadOptions::memory_bytes), or
     /// [`u64::MAX`] without a limit.
     pub fn most_memory(&self) -> u64 {
         self.most_memory
     }
 
-    /// Offset in the stream of the next byte.
+    /// Stream offset of the next byte.
     #[inline]
     pub fn offset(&self) -> u64 {
         self.read - (self.at_hand.end - self.at_hand.pos) as u64
@@ -51,21 +51,21 @@ impl<'s> Window<'s> {
         self.at_hand.bytes()
     }
 
-    /// Steps over `n` of the bytes at hand.
+    /// Consumes `n` of the bytes at hand.
     ///
     /// # Panics
-    /// Later, where there are fewer.
+    /// A later call panics if there are fewer than `n` bytes at hand.
     #[inline]
     pub fn advance(&mut self, n: usize) {
         debug_assert!(self.at_hand.pos + n <= self.at_hand.end);
         self.at_hand.pos += n;
     }
 
-    /// Has `n` bytes at hand, or all that are left where there are fewer. The buffer grows with what
-    /// arrives, not with what is asked for: a length in the file is not to be trusted.
+    /// Makes `n` bytes available, or all remaining bytes if there are fewer. The buffer grows with the arriving bytes, not with `n`,
+    /// because a length in the file is not trusted.
     ///
     /// # Errors
-    /// Where the stream fails.
+    /// If the stream fails.
     #[inline]
     pub fn fill(&mut self, n: usize) -> io::Result<()> {
         if self.here().len() >= n { Ok(()) } else { self.fill_slow(n) }
@@ -84,7 +84,7 @@ impl<'s> Window<'s> {
     }
 }
 
-/// What is left of the stream, for a reader that does its own buffering.
+/// The rest of the stream, for readers that do their own buffering.
 impl Read for Window<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.fill(1)?;
@@ -109,8 +109,7 @@ impl AtHand {
         &self.buffer[self.pos..self.end]
     }
 
-    /// Room for `least` bytes or more behind the bytes at hand. What is put there counts once
-    /// [`arrived`](Self::arrived) says so.
+    /// Returns space for at least `least` bytes after the bytes at hand. Call [`arrived`](Self::arrived) after writing to it.
     pub(super) fn room(&mut self, least: usize) -> &mut [u8] {
         if self.buffer.len() - self.end < least {
             self.buffer.copy_within(self.pos..self.end, 0);
@@ -120,7 +119,7 @@ impl AtHand {
         if self.buffer.len() - self.end < least {
             let length = (self.buffer.len() * 2).max(self.end + least).max(CHUNK);
             if self.buffer.is_empty() {
-                // The system's fresh memory is zeros already: a small file touches little of it.
+                // Fresh memory of the system is already zeroed, so a small file touches little of it.
                 self.buffer = vec![0; length];
             } else {
                 self.buffer.resize(length, 0);
@@ -129,14 +128,13 @@ impl AtHand {
         &mut self.buffer[self.end..]
     }
 
-    /// The first `n` bytes of the room are of the stream.
+    /// Marks the first `n` bytes of the space as bytes of the stream.
     pub(super) fn arrived(&mut self, n: usize) {
         self.end += n;
     }
 
-    /// Takes the stream's next bytes, `chunk[start..end]`, together with the buffer they lie in, if what is
-    /// left of the old ones fits in front of them; otherwise copies them. Gives back the buffer that is not
-    /// needed any more.
+    /// Appends the stream's next bytes, `chunk[start..end]`. If the unused bytes fit in front of them, takes over the chunk's buffer;
+    /// otherwise copies the new bytes. Returns the buffer that is no longer needed.
     pub(super) fn take(&mut self, mut chunk: Vec<u8>, start: usize, end: usize) -> Vec<u8> {
         let left = self.bytes().len();
         match start.checked_sub(left) {
@@ -155,10 +153,10 @@ impl AtHand {
     }
 }
 
-/// A stream that is read when its bytes are needed: nothing waits for more of it than that.
+/// A stream that is read on demand: no read waits for more bytes than needed.
 pub(super) struct WhenNeeded<'p, R> {
     pub(super) stream: R,
-    /// Told after each read.
+    /// Called after each read.
     pub(super) progress: &'p mut dyn FnMut(),
 }
 
@@ -171,7 +169,7 @@ impl<R: Read> Source for WhenNeeded<'_, R> {
     }
 }
 
-/// One read that was not interrupted by a signal.
+/// Reads once. Repeats a read that was interrupted by a signal.
 pub(super) fn read(stream: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     loop {
         match stream.read(out) {

@@ -1,6 +1,6 @@
-//! Logs of samples: what was in use, looked at again and again, as `vramscope monitor` and trackers write them.
+//! Logs of samples: periodic measurements of memory use, as written by `vramscope monitor` and by trackers.
 //!
-//! They know no allocation and no stack, and so they are no [`Trace`](crate::Trace). What a log does not know is `None`.
+//! A log of samples has no allocations and no stacks, so it is not a [`Trace`](crate::Trace). Unknown values are `None`.
 
 mod quantity;
 mod series;
@@ -12,39 +12,39 @@ pub use series::{Highest, Look, PhaseSeen, Series};
 /// A log of samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleLog {
-    /// Its form.
+    /// Format of the log.
     pub form: SampleForm,
-    /// What was watched, as the log names it.
+    /// The monitored process or device, as the log names it.
     pub source: Option<String>,
-    /// The program that wrote it, where the log names one.
+    /// The program that wrote the log, if the log names it.
     pub collector: Option<String>,
-    /// One for each device and rank, in the order of their numbers.
+    /// One series for each device and rank, in ascending order.
     pub series: Vec<Series>,
-    /// What happened meanwhile, in the order of the file; the first [`SampleLog::MOST_EVENTS`].
+    /// Events between samples, in file order; at most the first [`SampleLog::MOST_EVENTS`].
     pub events: Vec<LogEvent>,
-    /// How many events there are beyond those.
+    /// Number of further events.
     pub more_events: u64,
-    /// Results of profiled functions that lie in the same file: those with the highest peaks, highest first.
+    /// Results of profiled functions in the same file: those with the highest peaks, highest first.
     pub calls: Vec<Call>,
-    /// How the log ends; `None` where it just stops.
+    /// How the log ends; `None` if it has no end record.
     pub ended: Option<LogEnd>,
-    /// What of the file could not be read.
+    /// Parts of the file that could not be read.
     pub damage: LogDamage,
 }
 
 impl SampleLog {
-    /// The most events that are kept.
+    /// Maximum number of events to keep.
     pub const MOST_EVENTS: usize = 1000;
-    /// The most functions that are kept.
+    /// Maximum number of functions to keep.
     pub const MOST_CALLS: usize = 1000;
 }
 
-/// The form of a log of samples.
+/// Format of a log of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleForm {
-    /// A table with a header.
+    /// A CSV table with a header.
     Csv,
-    /// A JSON object in each line.
+    /// One JSON object per line.
     JsonLines,
     /// A JSON list of objects.
     Json,
@@ -64,42 +64,42 @@ impl SampleForm {
     }
 }
 
-/// Something that happened while samples were taken.
+/// An event between samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEvent {
-    /// When, in microseconds since the Unix epoch.
+    /// Microseconds since the Unix epoch.
     pub time_us: i64,
-    /// The device, where the log says it.
+    /// The device, if the log has it.
     pub device: Option<i64>,
-    /// The rank, where the log says it.
+    /// The rank, if the log has it.
     pub rank: Option<i64>,
-    /// What happened.
+    /// Type of the event.
     pub kind: LogEventKind,
-    /// In the words of who wrote the log.
+    /// Message of the program that wrote the log.
     pub message: String,
 }
 
-/// The kinds of what happens.
+/// Types of events in a log of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogEventKind {
-    /// Requests failed because they were out of memory.
+    /// Requests failed with out of memory.
     OutOfMemory,
-    /// The allocator gave its cache back to serve a request.
+    /// The allocator released its cache to serve a request.
     Retry,
-    /// A threshold was crossed.
+    /// A threshold was exceeded.
     Alert,
-    /// The alert of a threshold is over.
+    /// A threshold is no longer exceeded.
     Cleared,
-    /// The watchdog gave cached memory back.
+    /// The watchdog released cached memory.
     Cleanup,
-    /// What was watched did not answer.
+    /// The monitored process did not respond.
     Error,
-    /// What was watched is not there any more.
+    /// The monitored process no longer exists.
     Gone,
 }
 
 impl LogEventKind {
-    /// Its name in JSON, as `oom`.
+    /// The event type's name in JSON, such as `oom`.
     pub fn name(self) -> &'static str {
         match self {
             Self::OutOfMemory => "oom",
@@ -116,36 +116,36 @@ impl LogEventKind {
 /// How a log ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnd {
-    /// Whoever watched stopped.
+    /// The monitor stopped.
     Stopped,
-    /// What was watched has ended.
+    /// The monitored process ended.
     Gone,
 }
 
-/// What of a log could not be read.
+/// Parts of a log that could not be read.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LogDamage {
-    /// Rows that make no sense and were left out.
+    /// Number of invalid rows, which were ignored.
     pub bad_rows: u64,
-    /// The number of the first of them, from 1; a line of JSON Lines, a row of other forms.
+    /// Number of the first invalid row, from 1. It counts lines in JSON Lines and rows in other formats.
     pub first_bad_row: Option<u64>,
-    /// The file stops within a row: its writer was killed, or still writes.
+    /// Whether the file ends within a row: its writer was killed or is still writing.
     pub cut_off: bool,
-    /// Rows whose time is before that of the row before: a clock that was set, or several logs in one file.
+    /// Number of rows whose time is before the previous row's: the clock was changed, or the file has several logs.
     pub unordered: u64,
-    /// Samples of devices beyond the first thousand.
+    /// Number of samples of devices beyond the first thousand.
     pub left_out: u64,
 }
 
-/// What a profiler saved of the calls of one function.
+/// Results of a profiler for the calls of one function.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Its name.
+    /// Name of the function.
     pub name: String,
-    /// How many results there are of it.
+    /// Number of results.
     pub calls: u64,
-    /// The highest allocated bytes during any of them.
+    /// Highest allocated bytes during a call.
     pub peak: Option<u64>,
-    /// What they left behind, summed: allocated after without allocated before.
+    /// Retained bytes of all calls: allocated bytes after minus allocated bytes before.
     pub kept: i64,
 }

@@ -1,32 +1,32 @@
-//! What a sample says, one number a quantity.
+//! [`Quantity`]: the values of a sample.
 
-/// What can be in use, in bytes.
+/// A measured quantity, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quantity {
-    /// What callers asked for, of all active blocks.
+    /// Requested bytes of all active blocks.
     Requested,
-    /// Blocks handed out, after rounding.
+    /// Allocated blocks, after rounding.
     Allocated,
-    /// Allocated blocks, and freed ones that wait for another stream.
+    /// Allocated blocks, and freed blocks that wait for another stream.
     Active,
-    /// What the pool took from the device.
+    /// Memory that the pool took from the device.
     Reserved,
-    /// Reserved and not active; not allocated, where active bytes are not known.
+    /// Reserved minus active bytes; reserved minus allocated bytes if active bytes are unknown.
     Inactive,
-    /// In use on the device by anyone.
+    /// In use on the device by all processes.
     DeviceUsed,
-    /// What the process has of the device, as the driver counts it.
+    /// In use on the device by the process, as the driver counts it.
     ProcessUsed,
-    /// In use on the device outside of the pool: by the process, or by anyone where the driver does not tell them apart.
+    /// In use on the device outside the pool: by the process, or by all processes if the driver does not separate them.
     Hidden,
-    /// What other processes have of the device.
+    /// In use on the device by other processes.
     Others,
-    /// What the process has of the host's memory.
+    /// Host memory of the process.
     Cpu,
 }
 
 impl Quantity {
-    /// All of them, in the order in which they are shown.
+    /// All quantities in display order.
     pub const ALL: [Self; 10] = [
         Self::Requested,
         Self::Allocated,
@@ -40,7 +40,7 @@ impl Quantity {
         Self::Cpu,
     ];
 
-    /// Its name in JSON, as `device_used`.
+    /// The quantity's name in JSON, such as `device_used`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Requested => "requested",
@@ -57,39 +57,39 @@ impl Quantity {
     }
 }
 
-/// Larger numbers are no sizes of memory, and are not known.
+/// Larger numbers are not plausible memory sizes and count as unknown.
 const MOST: u64 = 1 << 60;
 
-/// One number for each [`Quantity`] that is known.
+/// One optional number of bytes for each [`Quantity`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Values([u64; Quantity::ALL.len()]);
 
 impl Values {
     const UNKNOWN: u64 = u64::MAX;
 
-    /// The bytes of a quantity; `None` where they are not known.
+    /// Bytes of a quantity, or `None` if unknown.
     pub fn get(&self, quantity: Quantity) -> Option<u64> {
         Some(self.0[quantity as usize]).filter(|&bytes| bytes != Self::UNKNOWN)
     }
 
-    /// Sets the bytes of a quantity. What no memory holds is not known.
+    /// Sets the bytes of a quantity. Implausibly large values become unknown.
     pub fn set(&mut self, quantity: Quantity, bytes: Option<u64>) {
         self.0[quantity as usize] = bytes.filter(|&bytes| bytes <= MOST).unwrap_or(Self::UNKNOWN);
     }
 
-    /// The higher of each two numbers.
+    /// The higher value of each quantity.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.both(other, u64::max)
     }
 
-    /// The lower of each two numbers.
+    /// The lower value of each quantity.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         self.both(other, u64::min)
     }
 
-    /// Each number of `self`, or that of `other` where it is not known.
+    /// The values of `self`, or those of `other` where `self` has none.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.both(other, |mine, _| mine)
@@ -105,7 +105,7 @@ impl Values {
         self
     }
 
-    /// With those that follow from others: what is reserved and not active, and what is outside of the pool.
+    /// Adds the derived quantities: inactive, hidden and others.
     #[must_use]
     pub(crate) fn with_differences(mut self) -> Self {
         let get = |quantity| self.get(quantity);
@@ -122,7 +122,7 @@ impl Values {
 }
 
 impl Default for Values {
-    /// Nothing is known.
+    /// All quantities unknown.
     fn default() -> Self {
         Self([Self::UNKNOWN; Quantity::ALL.len()])
     }

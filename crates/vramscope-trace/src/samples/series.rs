@@ -1,72 +1,72 @@
-//! The samples of one device, in bounded memory.
+//! [`Series`]: the samples of one device, in bounded memory.
 
 use super::quantity::{Quantity, Values};
 
-/// Samples of one device.
+/// The samples of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// The device; `None` where the log does not say it.
+    /// The device, or `None` if the log does not have it.
     pub device: Option<i64>,
-    /// The rank of the process; `None` where the log does not say it.
+    /// The process's rank, or `None` if the log does not have it.
     pub rank: Option<i64>,
-    /// The samples in the order of the file. In a long log several samples in a row are one look.
+    /// The samples in file order. In a long log, one look merges several consecutive samples.
     pub looks: Vec<Look>,
-    /// How many samples there were.
+    /// Number of samples.
     pub samples: u64,
-    /// Samples that were left out because one took too long.
+    /// Number of samples skipped because an earlier one took too long.
     pub missed: u64,
-    /// The size of the device, in bytes.
+    /// Size of the device in bytes.
     pub device_total: Option<u64>,
-    /// The highest of each quantity, and when.
+    /// Highest value of each quantity, with its time.
     pub highest: [Option<Highest>; Quantity::ALL.len()],
-    /// The sample in which most was allocated. Between two samples it may have been more.
+    /// The sample with the highest allocated bytes. Between samples the value may have been higher.
     pub most_seen: Values,
-    /// Whether the highest allocated and reserved bytes saw all that was between two samples.
+    /// Whether the highest allocated and reserved bytes include all changes between samples.
     pub high_is_exact: bool,
-    /// Requests that failed for want of memory meanwhile.
+    /// Number of requests that failed with out of memory.
     pub failed_requests: u64,
-    /// How often the allocator gave its cache back to serve a request.
+    /// Number of times the allocator released its cache to serve a request.
     pub retries: u64,
-    /// Phases in the order in which they were first seen, at most [`Series::MOST_PHASES`].
+    /// Phases in order of first appearance, at most [`Series::MOST_PHASES`].
     pub phases: Vec<PhaseSeen>,
 }
 
-/// Some samples in a row.
+/// One or more consecutive samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// When the first and the last was taken, in microseconds since the Unix epoch.
+    /// Time of the first sample, in microseconds since the Unix epoch.
     pub from_us: i64,
-    /// See `from_us`.
+    /// Time of the last sample, in microseconds since the Unix epoch.
     pub to_us: i64,
-    /// How many samples they are.
+    /// Number of samples.
     pub samples: u64,
-    /// What the last one says.
+    /// Values of the last sample.
     pub last: Values,
-    /// The lowest that was seen.
+    /// Lowest sampled values.
     pub lowest: Values,
-    /// The highest: of what was seen, and of what a pool says was in between.
+    /// Highest values: of the samples, and of the pool's counters between samples.
     pub highest: Values,
-    /// The phase in which most was allocated, as its place in [`Series::phases`].
+    /// Phase with the highest allocated bytes, as an index of [`Series::phases`].
     pub phase: Option<u32>,
 }
 
 /// The highest value of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Highest {
-    /// How much.
+    /// The value in bytes.
     pub bytes: u64,
-    /// The time of the sample that says it, in microseconds since the Unix epoch.
+    /// Time of the sample that reported it, in microseconds since the Unix epoch.
     pub time_us: i64,
 }
 
-/// A phase that the program said it was in.
+/// A phase that the program reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PhaseSeen {
-    /// Its path, such as `epoch / step`.
+    /// Path of the phase, such as `epoch / step`.
     pub path: String,
-    /// How many samples were taken in it.
+    /// Number of samples in the phase.
     pub samples: u64,
-    /// The highest that these samples say.
+    /// Highest values in these samples.
     pub highest: Values,
 }
 
@@ -75,7 +75,7 @@ pub struct PhaseSeen {
 pub(crate) struct Sample {
     pub(crate) time_us: i64,
     pub(crate) now: Values,
-    /// The highest since the sample before, where the log says it.
+    /// Highest values since the previous sample, if the log has them.
     pub(crate) high: Values,
     pub(crate) high_is_exact: bool,
     pub(crate) device_total: Option<u64>,
@@ -84,7 +84,7 @@ pub(crate) struct Sample {
 }
 
 impl Series {
-    /// The most phases that are told apart.
+    /// Maximum number of distinct phases.
     pub const MOST_PHASES: usize = 1000;
 
     pub(crate) fn new(device: Option<i64>, rank: Option<i64>) -> Self {
@@ -104,17 +104,17 @@ impl Series {
         }
     }
 
-    /// The highest of a quantity, and when.
+    /// The highest value of a quantity, with its time.
     pub fn highest(&self, quantity: Quantity) -> Option<Highest> {
         self.highest[quantity as usize]
     }
 
-    /// What the last sample says.
+    /// Values of the last sample.
     pub fn last(&self) -> Values {
         self.looks.last().map(|look| look.last).unwrap_or_default()
     }
 
-    /// Takes in the next sample, so that at most `together` are one look.
+    /// Adds the next sample. At most `together` samples are merged into one look.
     pub(crate) fn push(&mut self, sample: Sample, together: u64) {
         let now = sample.now.with_differences();
         let highest = now.max(sample.high);
@@ -156,7 +156,7 @@ impl Series {
         }
     }
 
-    /// Makes one look of each two in a row.
+    /// Merges every two consecutive looks into one.
     pub(crate) fn halve(&mut self) {
         let pair = |pair: &[Look]| match *pair {
             [a, b] => Some(a.and(b)),
@@ -167,7 +167,7 @@ impl Series {
     }
 
     fn phase(&mut self, path: String) -> Option<u32> {
-        // Programs have few, and mostly it is the one before.
+        // Programs have few phases, and usually the last one matches.
         let place = self.phases.iter().rposition(|seen| seen.path == path).or_else(|| {
             (self.phases.len() < Self::MOST_PHASES).then(|| {
                 self.phases.push(PhaseSeen { path, samples: 0, highest: Values::default() });
@@ -179,7 +179,7 @@ impl Series {
 }
 
 impl Look {
-    /// This one and the one behind it.
+    /// Merges this look with the next one.
     fn and(self, next: Self) -> Self {
         let allocated = |look: &Self| look.highest.get(Quantity::Allocated);
         let phase = if allocated(&next) > allocated(&self) { next.phase } else { self.phase };

@@ -1,4 +1,4 @@
-//! The text that a user gives PyTorch in `PYTORCH_CUDA_ALLOC_CONF`.
+//! Configuration texts of `PYTORCH_CUDA_ALLOC_CONF`.
 
 use thiserror::Error;
 
@@ -8,23 +8,22 @@ use crate::release::TorchRelease;
 
 const MIB: i64 = 1 << 20;
 
-/// What is wrong with a configuration text.
+/// An invalid item of a configuration text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{item}` {why}")]
 pub struct ConfError {
-    /// The item that is wrong, as written.
+    /// The invalid item, as written.
     pub item: String,
-    /// Why.
+    /// What is wrong with it.
     pub why: String,
 }
 
 impl TorchSettings {
-    /// Parses `key:value,key:value`, with `[..]` around a list of pairs. Sizes are bytes, though the text has MiB. It
-    /// is lenient, for what is in a recording was accepted once: keys that are not known are kept in
-    /// [`other`](Self::other).
+    /// Parses `key:value,key:value`, with `[..]` around a list of pairs. Sizes are in bytes, although the text has MiB. Parsing is
+    /// lenient, because PyTorch once accepted the text of a recording: unknown keys go to [`other`](Self::other).
     ///
     /// # Errors
-    /// The first item that is not of that form or has a value of the wrong kind.
+    /// The first item that does not have this form, or has a value of the wrong type.
     pub fn parse(text: &str) -> Result<Self, ConfError> {
         let mut settings = Self::default();
         for item in split_outside_brackets(text) {
@@ -45,12 +44,11 @@ impl TorchSettings {
         Ok(settings)
     }
 
-    /// As [`parse`](Self::parse), as strictly as PyTorch does when it starts with the text (`parseArgs` of
-    /// `c10/core/AllocatorConfig.cpp`, 2.11).
+    /// Like [`parse`](Self::parse), but as strict as PyTorch at startup (`parseArgs` in `c10/core/AllocatorConfig.cpp`, 2.11).
     ///
     /// # Errors
-    /// The first item that this release would refuse, in substance with its own complaint; or that asks for
-    /// another allocator, whose rules are not known here.
+    /// The first item that this release would reject, with the substance of PyTorch's message. Also an item that selects another
+    /// allocator, whose rules are not known here.
     pub fn parse_for(text: &str, release: TorchRelease) -> Result<Self, ConfError> {
         let settings = Self::parse(text)?;
         let wrong = |key: &str, value: &str, why| Err(ConfError { item: format!("{key}:{value}"), why });
@@ -62,7 +60,7 @@ impl TorchSettings {
         for (setting, key, value) in settings.items() {
             if let Some(since) = setting.since.filter(|&since| release < since) {
                 let why =
-                    format!("has an unrecognized key: PyTorch {release} does not know it, {since} does");
+                    format!("has an unrecognized key: PyTorch {release} does not support it, {since} does");
                 return wrong(key, &value, why);
             }
         }
@@ -74,24 +72,24 @@ impl TorchSettings {
         Ok(settings)
     }
 
-    /// The text that sets them.
+    /// The text that sets these settings.
     pub fn to_conf(&self) -> String {
         self.in_conf().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",")
     }
 
-    /// Each setting that has a value, as key and value of a configuration text.
+    /// Each setting with a value, as key and value of a configuration text.
     pub fn in_conf(&self) -> impl Iterator<Item = (&str, String)> {
         let known = self.items().map(|(_, key, value)| (key, value));
         known.chain(self.other.iter().map(|(key, value)| (key.as_str(), value.clone())))
     }
 
-    /// What decides nothing about blocks of device memory, as key and value of a configuration text.
+    /// Settings that do not affect blocks of device memory, as key and value of a configuration text.
     pub fn beside_blocks(&self) -> impl Iterator<Item = (&str, String)> {
         let known = self.items().filter(|(setting, ..)| !setting.decides).map(|(_, key, value)| (key, value));
         known.chain(self.other.iter().map(|(key, value)| (key.as_str(), value.clone())))
     }
 
-    /// Each setting that a configuration text can set and that has a value, with both in the text's words.
+    /// Each known setting with a value that a configuration text can set, with key and value as in the text.
     fn items(&self) -> impl Iterator<Item = (&'static TorchSetting, &'static str, String)> {
         Self::ALL
             .iter()
@@ -100,7 +98,7 @@ impl TorchSettings {
 }
 
 impl SettingKind {
-    /// The value that a configuration text means.
+    /// Parses the value of a setting in a configuration text.
     fn parse(self, text: &str) -> Result<SettingValue<'_>, &'static str> {
         match self {
             Self::Bytes => {
@@ -147,10 +145,10 @@ fn known_keys() -> String {
         TorchSettings::ALL.iter().filter(|setting| setting.decides && setting.kind != SettingKind::Word);
     let mut keys: Vec<&str> = deciding.filter_map(|setting| setting.conf).collect();
     keys.sort_unstable();
-    format!("{} and others that do not change where blocks lie", keys.join(", "))
+    format!("{} and others that do not affect the placement of blocks", keys.join(", "))
 }
 
-/// A configuration text in which `key` has `value`, whatever it had before.
+/// Sets `key` to `value` in a configuration text and replaces any earlier value.
 ///
 /// ```
 /// let text = vramscope_trace::conf_with("backend:native,max_split_size_mb:64", "max_split_size_mb", "128");
@@ -165,7 +163,7 @@ pub fn conf_with(text: &str, key: &str, value: &str) -> String {
     items.join(",")
 }
 
-/// `a:1,b:[x:1,y:2],c:3` as three items.
+/// Splits `a:1,b:[x:1,y:2],c:3` into three items.
 fn split_outside_brackets(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     text.split(move |c| {
@@ -230,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Each as PyTorch 2.11 answers `torch._C._accelerator_setAllocatorSettings`.
+    /// PyTorch 2.11 gives the same answer in `torch._C._accelerator_setAllocatorSettings`.
     #[test]
     fn what_pytorch_accepts_is_accepted() {
         for text in [
@@ -280,6 +278,6 @@ mod tests {
         let old = TorchSettings::parse_for("large_segment_size_mb:64", TorchRelease::new(2, 6))
             .unwrap_err()
             .to_string();
-        assert!(old.contains("PyTorch 2.6 does not know it"), "{old}");
+        assert!(old.contains("PyTorch 2.6 does not support it"), "{old}");
     }
 }

@@ -1,15 +1,15 @@
-//! Rounding of requests between powers of two.
+//! Rounding of requests to steps between powers of two.
 
-/// Smallest block, and the unit of rounding (`kMinBlockSize`, `c10/core/AllocatorConfig.h`, PyTorch 2.11).
+/// Smallest block and unit of rounding in bytes (`kMinBlockSize` in `c10/core/AllocatorConfig.h`, PyTorch 2.11).
 const MIN_BLOCK_SIZE: u64 = 512;
 
-/// Into how many steps the range from one power of two to the next is divided when a request is rounded
-/// up: one number for each power of two MiB from 1 to 32768; 0 is off.
+/// Number of steps between one power of two and the next when a request is rounded up. One entry for each power of two from 1 to 32768
+/// MiB; 0 is off.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct PowerOfTwoDivisions(pub [u64; 16]);
 
 impl PowerOfTwoDivisions {
-    /// Rounds a request to a block size; saturates at the largest multiple of 512.
+    /// Rounds a request of `size` bytes to a block size in bytes. Saturates at the largest multiple of 512.
     pub fn round_size(self, size: u64) -> u64 {
         if size < MIN_BLOCK_SIZE {
             return MIN_BLOCK_SIZE;
@@ -25,7 +25,7 @@ impl PowerOfTwoDivisions {
 }
 
 impl PowerOfTwoDivisions {
-    /// In the words of a configuration text: `4`, or `[1:0,2:0,4:8 ...]` with boundaries in MiB.
+    /// The text of a configuration: `4`, or `[1:0,2:0,4:8 ...]` with boundaries in MiB.
     pub(super) fn in_conf(self) -> String {
         let divisions = self.0;
         if divisions[1..].iter().all(|&n| n == divisions[0]) {
@@ -36,8 +36,8 @@ impl PowerOfTwoDivisions {
     }
 }
 
-/// `4`, or `[256:1,512:2,>:8]` with boundaries in MiB: the first pair also holds for everything below it,
-/// `>` for everything above the last, and what lies between two pairs stays off (PyTorch 2.11, `parseArgs`).
+/// Parses `4`, or `[256:1,512:2,>:8]` with boundaries in MiB. The first pair also applies to all sizes below it, `>` to all sizes above
+/// the last pair. Sizes between two pairs stay off (PyTorch 2.11, `parseArgs`).
 pub(super) fn parse(value: &str) -> Result<PowerOfTwoDivisions, &'static str> {
     let count = |s: &str| match s.trim().parse::<u64>() {
         Ok(n) if n == 0 || n.is_power_of_two() => Ok(n),
@@ -45,7 +45,7 @@ pub(super) fn parse(value: &str) -> Result<PowerOfTwoDivisions, &'static str> {
     };
     let Some(list) = value.strip_prefix('[') else {
         let all = count(value)?;
-        // Off is what it is without the key, and only a list may say so.
+        // Off is the default; only a list may contain it.
         return if all == 0 { Err("is not a power of two") } else { Ok(PowerOfTwoDivisions([all; 16])) };
     };
     let list = list.strip_suffix(']').ok_or("has no closing bracket")?;
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn divisions_round_between_powers_of_two() {
         let four = PowerOfTwoDivisions([4; 16]);
-        // 1200 MiB lies between 1024 and 2048; with four divisions the steps are 256 MiB.
+        // 1200 MiB is between 1024 and 2048 MiB; four divisions give steps of 256 MiB.
         assert_eq!(four.round_size(1200 * MIB), 1280 * MIB);
         assert_eq!(four.round_size(1024 * MIB), 1024 * MIB);
-        // At or below 512 times the divisions, the plain rule holds.
+        // At or below 512 bytes times the divisions, requests round to 512 bytes.
         assert_eq!(four.round_size(2048), 2048);
         assert_eq!(four.round_size(2049), 2560);
     }

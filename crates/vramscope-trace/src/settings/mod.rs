@@ -1,4 +1,4 @@
-//! The caching allocator's settings: as a user gives them, and as a recording has them.
+//! Settings of the caching allocator, as a user writes them and as a recording has them.
 
 mod conf;
 mod divisions;
@@ -10,42 +10,42 @@ pub use table::{SettingKind, SettingValue, TorchSetting, TorchSettings};
 
 use crate::release::TorchRelease;
 
-/// The allocator's settings when the snapshot was taken; they may have been others during the run.
+/// The allocator's settings at the time of the snapshot. They may have changed during the run.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct AllocatorSettings {
-    /// `PYTORCH_CUDA_ALLOC_CONF` as it stood in the environment.
+    /// `PYTORCH_CUDA_ALLOC_CONF` in the environment.
     pub conf_text: Option<String>,
-    /// What that text sets, as far as it can be parsed.
+    /// The settings of that text, as far as it can be parsed.
     pub conf: TorchSettings,
-    /// What the snapshot's dictionary says, under its own keys; it leaves some settings out.
+    /// The snapshot's dictionary of settings, by its keys. It does not have all settings.
     pub recorded: TorchSettings,
 }
 
 impl AllocatorSettings {
-    /// The settings that held: what the dictionary says, and what the text sets where it says nothing.
+    /// The settings in effect: the dictionary's, and those of the text that the dictionary lacks.
     pub fn in_force(&self) -> TorchSettings {
         self.recorded.clone().or(&self.conf)
     }
 
-    /// The oldest release that was seen to write all the keys of the dictionary, where one of them tells.
+    /// The oldest release known to write all keys of the dictionary, if a key identifies one.
     pub fn oldest_release(&self) -> Option<TorchRelease> {
         let written = TorchSettings::ALL.iter().filter(|setting| setting.get(&self.recorded).is_some());
         written.filter_map(|setting| setting.recorded_since).max()
     }
 
-    /// The release that wrote them gives every event a compile context and user metadata, be they empty.
+    /// Whether the release that wrote the settings gives every event a compile context and user metadata, even empty ones.
     pub fn with_contexts(&self) -> bool {
         self.oldest_release() >= Some(TorchRelease::WITH_CONTEXTS)
     }
 
-    /// The release that wrote them lists pinned host memory beside devices.
+    /// Whether the release that wrote the settings also records pinned host memory.
     pub fn with_host_memory(&self) -> bool {
         self.oldest_release() >= Some(TorchRelease::WITH_HOST_MEMORY)
     }
 }
 
 impl From<TorchSettings> for AllocatorSettings {
-    /// As if a configuration text had set them.
+    /// Settings as if set by a configuration text.
     fn from(conf: TorchSettings) -> Self {
         Self { conf, ..Self::default() }
     }

@@ -1,5 +1,4 @@
-//! Files as they lie on disk, read ahead on a thread of their own, against the same bytes read from memory; and
-//! pipes whose writer waits.
+//! Compares files read ahead on a thread with the same bytes read from memory, and tests pipes whose writer stays open.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -41,7 +40,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
-/// `bytes` as a file; also how far it was read, as was told last.
+/// Reads `bytes` from a file. Also returns the last reported number of bytes read.
 fn read_file(bytes: &[u8]) -> (Result<Recording, ReadError>, u64) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -94,7 +93,7 @@ fn errors_of_a_file_are_those_of_its_bytes() {
         cut(&zstd(&plain), 9),
         damaged,
         wrong,
-        // What is wrong at once leaves a thread behind that has all the rest to read.
+        // An error at the start leaves a thread that still has the rest to read.
         [b"\x80\x04R".as_slice(), &plain].concat(),
         zstd(&[b"no snapshot".as_slice(), &plain].concat()),
     ] {
@@ -105,14 +104,14 @@ fn errors_of_a_file_are_those_of_its_bytes() {
     }
 }
 
-/// The error of what has come through a pipe whose writer goes on holding it open.
+/// The error of the bytes in a pipe whose writer stays open.
 fn error_of_a_pipe(bytes: &[u8]) -> String {
     let (reader, mut writer) = io::pipe().unwrap();
     writer.write_all(bytes).unwrap();
     #[cfg(unix)]
     {
         let file = File::from(std::os::fd::OwnedFd::from(reader.try_clone().unwrap()));
-        // All of it has been taken when the error is told: it must be written again.
+        // All bytes were consumed when the error is returned, so they must be written again.
         let error = formats::read_file(ReadOptions::default(), &file, &mut |_| {}).unwrap_err();
         writer.write_all(bytes).unwrap();
         assert_eq!(formats::read(reader, &mut |_| {}).unwrap_err().to_string(), error.to_string());
@@ -124,7 +123,7 @@ fn error_of_a_pipe(bytes: &[u8]) -> String {
 
 #[test]
 fn an_error_does_not_wait_for_what_a_pipe_may_still_bring() {
-    // Were it to wait, these tests would not end: nothing follows the byte that is wrong.
+    // If reading waited, this test would hang, because nothing follows the wrong byte.
     let start = b"\x80\x04\x95\0\0\0\0\0\0\0\0}\x94(\x8c\x0ddevice_traces]\x94]\x94(".to_vec();
     let frame = b"}\x94(\x8c\x04name\x8c\x01f\x8c\x08filename\x8c\x01g\x8c\x04lineK\x07u".to_vec();
     let list = [b"]\x94(".as_slice(), &frame, &frame, b"e]\x94(h\x03h"].concat();
@@ -142,7 +141,7 @@ fn an_error_does_not_wait_for_what_a_pipe_may_still_bring() {
         assert!(error.starts_with(&format!("refused opcode REDUCE at byte {at}")), "{error}");
     }
     let unmade = [start.as_slice(), &list, &b"\xf0"[..]].concat();
-    assert!(error_of_a_pipe(&unmade).contains("memo entry 240 is used before it is made"));
+    assert!(error_of_a_pipe(&unmade).contains("memo entry 240 is used before it is set"));
     let long = [start.as_slice(), b"\x8a\xff"].concat();
     assert!(error_of_a_pipe(&[long.as_slice(), &[0; 9]].concat()).contains("an integer beyond 64 bits"));
     assert!(error_of_a_pipe(b"{\"segments\": [}").starts_with("not a JSON snapshot: "));

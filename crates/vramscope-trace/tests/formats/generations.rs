@@ -1,4 +1,4 @@
-//! Files of every age.
+//! Files of all PyTorch releases.
 
 use serde_json::json;
 use vramscope_trace::formats::{Compression, Format};
@@ -41,7 +41,7 @@ fn every_key_reaches_the_trace() {
     assert_eq!(tags(8).category.map(text), Some("gradient"));
     let forward = t.string_lists.get(tags(8).forward_frames.unwrap());
     assert_eq!(forward.iter().map(|&s| text(s)).collect::<Vec<_>>(), ["a", "b"]);
-    // The block's stack, the segment's and those of three events are one.
+    // The stacks of the block, the segment and three events are the same.
     assert_eq!(d.blocks[0].stack, d.events.get(1).stack);
     assert_eq!(t.stacks.get(d.events.get(1).stack.unwrap()).len(), 2);
 
@@ -98,9 +98,9 @@ fn unknown_keys_and_actions_are_kept_out_of_the_way_and_named_once() {
     assert_eq!(recording.trace.strings.get(name), "defragment");
     assert_eq!(
         recording.notices.to_string(),
-        "left out the unknown key `rank` of 1 snapshots\n\
-         left out the unknown key `color` of 2 trace entries\n\
-         2 events have the unknown action `defragment`; they change nothing\n"
+        "ignored the unknown key `rank` in 1 snapshots\n\
+         ignored the unknown key `color` in 2 trace entries\n\
+         2 events have the unknown action `defragment`; they have no effect\n"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Input that is broken or means harm: an error that names the place, never a panic, a hang or code run.
+//! Damaged or malicious input gives an error with its place, never a panic, a hang or running code.
 
 use proptest::prelude::*;
 use vramscope_trace::ReadError;
@@ -22,7 +22,7 @@ fn pickled() -> Vec<u8> {
 
 #[test]
 fn opcodes_that_can_run_code_are_refused_by_name() {
-    // os.system("true"), as pickle.dumps of an object with __reduce__ has it.
+    // os.system("true"), as pickle.dumps writes an object with __reduce__.
     let attack = b"\x80\x04\x8c\x05posix\x8c\x06system\x93\x8c\x04true\x85R.";
     assert_eq!(
         error(attack),
@@ -48,7 +48,7 @@ fn the_end_of_the_file_is_named_wherever_it_is_cut() {
 
 #[test]
 fn shared_containers_do_not_unfold() {
-    // Thirty lists, each holding the one before twice: 2^30 elements if they were copied.
+    // Thirty lists, each with two references to the previous one: 2^30 elements if they were copied.
     let mut bomb = vec![0x80, 4, b']', 0x94];
     for i in 0..30u8 {
         bomb.extend([b']', 0x94, b'(', b'h', i, b'h', i, b'e']);
@@ -56,21 +56,21 @@ fn shared_containers_do_not_unfold() {
     bomb.push(b'.');
     assert!(error(&bomb).starts_with("holds a list, not a memory snapshot"), "{}", error(&bomb));
 
-    // One trace made of references to the same event, in batches as `pickle` writes them.
+    // A trace of references to the same event, in batches as `pickle` writes them.
     let mut bomb = b"\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](](".to_vec();
     bomb.extend(b"}\x94(\x8c\x06action\x8c\x04free\x8c\x04addrK\x01\x8c\x04sizeK\x01u");
     for i in 0..100_000 {
         bomb.extend(if i % 1000 == 999 { b"e(".as_slice() } else { b"h\0" });
     }
     bomb.extend(b"eeu.");
-    assert_eq!(error(&bomb), "device_traces: holds the same entry twice, which no recorder writes");
+    assert_eq!(error(&bomb), "device_traces: contains the same entry twice, which no recorder writes");
 
-    // References that never close into a list may not fill the memory either.
+    // Values that never become a list must not fill the memory either.
     let endless = [b"\x80\x04](".as_slice(), &b"N".repeat(1_000_000)].concat();
     assert!(error(&endless).contains("a list or dictionary that never closes"), "{}", error(&endless));
 }
 
-/// Bytes of a pickle: a key and `dictionary` with it, memoised, so that the dictionary costs few bytes each time.
+/// A pickle with memoized keys and many copies of `dictionary`, so that each copy takes few bytes.
 fn many(keys: &[&str], dictionary: &[u8], times: usize) -> Vec<u8> {
     let mut bytes = b"\x80\x04](".to_vec();
     for key in keys {
@@ -115,7 +115,7 @@ fn small_dictionaries_that_mean_much_may_not_fill_the_memory() {
     }
 }
 
-/// A batch of references to frames is looked at before it is taken.
+/// A batch of references to frames is inspected before it is consumed.
 #[test]
 fn a_batch_that_is_cut_anywhere_is_an_error() {
     let mut bytes = b"\x80\x04]\x94(}\x94(".to_vec();
@@ -134,7 +134,7 @@ fn a_batch_that_is_cut_anywhere_is_an_error() {
 
 #[test]
 fn a_text_that_many_dictionaries_refer_to_is_copied_once() {
-    // Four mebibytes of text in ten thousand settings were forty gibibytes, and as much to parse.
+    // Four MiB of text in ten thousand settings would be 40 GiB to copy and to parse.
     let conf = "x".repeat(4 << 20);
     let zeros = "0".repeat(4 << 20);
     let mut bytes = b"\x80\x04](".to_vec();
@@ -153,7 +153,7 @@ fn a_text_that_many_dictionaries_refer_to_is_copied_once() {
 
 #[test]
 fn frames_that_change_in_the_memo_cost_the_same_however_many_stacks_there_are() {
-    // Each change forgot every stack, and each stack behind it made room for all of them again.
+    // Regression test: each change forgot every stack, and each following stack reserved space for all of them again.
     let mut bytes = b"\x80\x04](\x8c\x04name\x94\x8c\x08filename\x94\x8c\x04line\x94".to_vec();
     for line in 0..=255u8 {
         bytes.extend(b"}(h\0h\x01h\x01h\0h\x02K");
@@ -166,7 +166,7 @@ fn frames_that_change_in_the_memo_cost_the_same_however_many_stacks_there_are() 
             [b"](".as_slice(), &reference(i), &reference(i >> 8), &reference(i >> 16), b"e"].concat(),
         );
         if i >= 150_000 {
-            // The same frame, put where it was.
+            // The same frame at the same index.
             bytes.extend([reference(7), b"r".to_vec(), 10u32.to_le_bytes().to_vec(), b"0".to_vec()].concat());
         }
         if i % 1000 == 999 {
@@ -182,7 +182,7 @@ fn a_string_of_json_is_bounded() {
     let long = format!("{{\"segments\": [\"{}\"]}}", "x".repeat(17 << 20));
     let message = error(long.as_bytes());
     assert!(message.contains("a string, number or space of more than 16777216 bytes"), "{message}");
-    // Many short values are no long one.
+    // Many short values are not one long value.
     let numbers = format!("{{\"segments\": [], \"other\": [0{}]}}", ",0".repeat(9 << 20));
     assert!(read(numbers.as_bytes()).is_ok());
 }
@@ -197,8 +197,8 @@ fn what_expands_beyond_reason_is_refused_unless_it_may() {
     assert_eq!(
         error(&packed),
         format!(
-            "the zstd data expands to more than {most} bytes, further than recordings do; if you trust it, unpack it \
-             first and read what comes out"
+            "the zstd data expands to more than {most} bytes, more than any recording does; if you trust the file, \
+             decompress it first and read the result"
         )
     );
     for (limit, fits) in [(u64::MAX, true), (snapshot.len() as u64, true), (snapshot.len() as u64 - 1, false)]
@@ -208,7 +208,7 @@ fn what_expands_beyond_reason_is_refused_unless_it_may() {
     }
 }
 
-/// The limit ends the reading early, and not after everything is in memory.
+/// The limit stops reading early, not after everything is in memory.
 #[test]
 fn a_limit_on_memory_ends_the_reading() {
     let event = r#"{"action": "alloc", "addr": 512, "size": 512, "stream": 0, "frames": []}"#;
@@ -245,7 +245,7 @@ fn a_limit_on_memory_ends_the_reading() {
             read.unwrap_err().to_string(),
             "takes more than 1048576 bytes of memory, the limit for a recording"
         );
-        // A log of one chunk is taken whole.
+        // A log with one chunk is read completely.
         assert!(taken <= file.len() / 2 || file.len() < 4 << 20, "{taken} of {}", file.len());
         assert!(read_in(64 << 20).0.is_ok());
     }
@@ -253,7 +253,7 @@ fn a_limit_on_memory_ends_the_reading() {
 
 #[test]
 fn devices_are_as_many_as_a_machine_may_have() {
-    let at_most = "device_traces: has more lists than any machine has devices: at most 1024";
+    let at_most = "device_traces: has too many lists: a machine has at most 1024 devices";
     for (lists, most) in
         [(1024, None), (1025, Some(at_most)), (4096, Some(at_most)), (100_000, Some(at_most))]
     {
@@ -265,11 +265,11 @@ fn devices_are_as_many_as_a_machine_may_have() {
     {
         let json = serde_json::json!({"segments": [{"device": device, "address": 512, "total_size": 512, "blocks": []}]});
         let error = read(json.to_string().as_bytes()).err().map(|e| e.to_string());
-        let beyond = format!("segments[0]: segment of device {device}, beyond any machine's");
+        let beyond = format!("segments[0]: segment of device {device}, which no machine has");
         assert_eq!(error, (!fits).then_some(beyond));
     }
     let json = serde_json::json!({"segments": vec![0; 5000], "device_traces": []}).to_string();
-    assert_eq!(error(json.as_bytes()), "segments: is a list of thousands of values that are no records");
+    assert_eq!(error(json.as_bytes()), "segments: is a list of thousands of values that are not records");
 }
 
 #[test]
@@ -369,9 +369,9 @@ fn other_kinds_of_files_are_named() {
         (b"(dp0\n", "not a memory snapshot but a pickle of protocol 0 or 1"),
         (
             b"\x00\x01\x02\x03\xff",
-            "not a memory snapshot but an unknown kind of file that begins with bytes 00 01 02 03",
+            "not a memory snapshot but an unknown kind of file that begins with the bytes 00 01 02 03",
         ),
-        (b"\x80\x07.", "byte 0: pickle protocol 7, known are 2 to 5"),
+        (b"\x80\x07.", "byte 0: pickle protocol 7; supported are 2 to 5"),
         (b"\x80\x04}.", "holds neither `segments` nor `device_traces`, not a memory snapshot"),
         (b"{\"model\": 3}", "holds neither `segments` nor `device_traces`, not a memory snapshot"),
         (b"{\"segments\": [", "not a JSON snapshot: EOF while parsing a list"),
@@ -380,7 +380,7 @@ fn other_kinds_of_files_are_named() {
     }
 }
 
-/// What the fuzzer begins with, and what it once found.
+/// The fuzzer's initial files, and its former findings.
 #[test]
 fn the_fuzzers_corpus_is_read_or_refused() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");

@@ -1,5 +1,5 @@
-//! The pickles of libtorch's own pickler (`_memory_snapshot_pickled`): protocol 2, one batch of any length,
-//! strings and shared containers memoised after they are complete, addresses cast to signed.
+//! Pickles of libtorch's pickler (`_memory_snapshot_pickled`): protocol 2, one batch of any length, strings and shared containers
+//! memoized after they are complete, addresses cast to signed integers.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use vramscope_trace::formats::Format;
 
 use crate::{everything, read, read_json};
 
-/// Writes JSON-like data in that form. Frame dictionaries and lists that are equal count as one object.
+/// Writes JSON-like data in this format. Equal frame dictionaries and equal lists count as one object.
 #[derive(Default)]
 struct Pickler {
     out: Vec<u8>,
@@ -118,7 +118,7 @@ fn the_form_of_libtorch_says_the_same_as_json() {
     let recording = read(&Pickler::pickle(&everything())).unwrap();
     assert_eq!(recording.format, Format::Pickle { protocol: 2 });
     let event = recording.trace.devices[0].events.get(8);
-    assert_eq!(event.address, 0xffff_8000_0000_0000, "a signed address is mended");
+    assert_eq!(event.address, 0xffff_8000_0000_0000, "a signed address becomes unsigned");
     assert!(recording.trace == read_json(&everything()).trace);
 }
 

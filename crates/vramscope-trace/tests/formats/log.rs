@@ -1,4 +1,4 @@
-//! A recording that is written while the program runs: what went in comes out, however it ends.
+//! Recordings written while the program runs: the reader returns what was written, however the file ends.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -12,7 +12,7 @@ use vramscope_trace::{
 
 use crate::read;
 
-/// A recording of version 1, of chunks with these payloads.
+/// A recording of version 1 with chunks of these payloads.
 fn chunks(payloads: &[&[u8]]) -> Vec<u8> {
     let mut log = b"\x93vramscp\x01\0\0\0".to_vec();
     for payload in payloads {
@@ -23,21 +23,21 @@ fn chunks(payloads: &[&[u8]]) -> Vec<u8> {
     log
 }
 
-/// The run of a recording made here.
+/// The run of the recordings in these tests.
 const RUN: u64 = 0x0123_4567_89ab_cdef;
 
-/// Bytes before the first chunk of a recording, and before a chunk's payload.
+/// Sizes in bytes of the file header and of a chunk header.
 const HEADER: usize = 20;
 const CHUNK_HEADER: usize = 20;
 
-/// A chunk of a run with this number and payload.
+/// A chunk of a run, with this number and payload.
 fn chunk(run: u64, number: u32, payload: &[u8]) -> Vec<u8> {
     let sealed = [&run.to_le_bytes()[..], &number.to_le_bytes(), payload].concat();
     let seal = [payload.len() as u32, crc32fast::hash(&sealed)].map(u32::to_le_bytes).concat();
     [seal, sealed].concat()
 }
 
-/// A recording of [`RUN`] with a chunk of these records after the names that every file begins with.
+/// A recording of [`RUN`] with one chunk of these records, after the names at the start of every file.
 fn sealed(payload: &[u8]) -> Vec<u8> {
     let mut log = LogWriter::create_run(Vec::new(), RUN).unwrap();
     log.flush().unwrap();
@@ -47,7 +47,7 @@ fn sealed(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Where the chunks of a recording lie.
+/// Byte ranges of a recording's chunks.
 fn chunks_of(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut out = Vec::new();
     let mut start = HEADER;
@@ -82,7 +82,7 @@ fn event(action: Action, address: u64, size: u64, time_us: i64) -> LogEvent<'sta
     }
 }
 
-/// A small recording with something of everything, and a flush after each step.
+/// A small recording with all kinds of records, and a flush after each step.
 fn sample() -> Vec<u8> {
     sample_of(RUN)
 }
@@ -145,7 +145,7 @@ fn sample_of(run: u64) -> Vec<u8> {
     log.finish().unwrap()
 }
 
-/// The files that the fuzzer begins with also keep the format as it is; without them, this test makes them.
+/// The fuzzer's initial files also pin the format. If they are missing, this test creates them.
 #[test]
 fn version_3_stays_as_it_is() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
@@ -209,7 +209,7 @@ fn a_recording_is_readable_wherever_it_is_cut() {
         assert!(recording.trace == read(&whole[..read_bytes]).unwrap().trace, "{length}");
     }
     assert_eq!(most, all.len());
-    // The last chunk may also be there in length and not in content.
+    // The last chunk may also have the right length but wrong contents.
     let mut torn = whole.clone();
     let last = torn.len() - 1;
     torn[last] ^= 1;
@@ -217,8 +217,8 @@ fn a_recording_is_readable_wherever_it_is_cut() {
     assert_eq!(
         recording.notices.to_string(),
         format!(
-            "left out the last {} bytes, a write that was not finished\n\
-             the program did not close the recording: it was killed, or it still runs\n",
+            "ignored the last {} bytes, an incomplete write\n\
+             the program did not close the recording: it was killed or is still running\n",
             recording.notices.cut_off_bytes
         )
     );
@@ -248,7 +248,7 @@ fn damage_is_named_with_its_place() {
     for place in [24, 30, 38, 60] {
         let mut torn = sample();
         torn[place] ^= 1;
-        let message = "a chunk whose checksum is wrong, and others follow it";
+        let message = "a chunk with a wrong checksum, followed by others";
         assert_eq!(error(&torn), format!("byte 20: {message}{end}"), "{place}");
     }
     for (payload, message) in [
@@ -256,22 +256,22 @@ fn damage_is_named_with_its_place() {
         (b"\x01\x03ab", "byte 22: a record goes beyond its chunk"),
         (b"\x01\x01\xff", "byte 21: a string that is not UTF-8"),
         (b"\x01\xff\xff\xff\x7f", "byte 21: a string of 268435455 bytes"),
-        (b"\x02\x00\x00\x00", "byte 21: string 0, where there are 0"),
-        (b"\x01\x00\x02\x00\x00\x00\x04\x02\x00\x01", "byte 29: site 1, where there are 1"),
-        (b"\x04\xff\xff\xff\xff\x0f", "byte 21: a list of 4294967295, in a chunk with 0 bytes left"),
+        (b"\x02\x00\x00\x00", "byte 21: string 0, but there are only 0"),
+        (b"\x01\x00\x02\x00\x00\x00\x04\x02\x00\x01", "byte 29: site 1, but there are only 1"),
+        (b"\x04\xff\xff\xff\xff\x0f", "byte 21: a list of 4294967295 items in a chunk with 0 bytes left"),
         (b"\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x02", "byte 21: a number beyond 64 bits"),
         (b"\x06\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", "byte 21: a number beyond 64 bits"),
-        (b"\x06\x80\x20", "byte 21: device 2048, beyond any machine's"),
+        (b"\x06\x80\x20", "byte 21: device 2048, which no machine has"),
         (b"\x08\0\0\0\0\0\0\0\0\x01\x01\x00\x00", "byte 21: a block before any segment"),
-        (b"\x09\x0c", "byte 21: action 12, where there are 12"),
-        (b"\x0a\x02", "byte 21: stage 2, where there are 2"),
+        (b"\x09\x0c", "byte 21: action 12, but there are only 12"),
+        (b"\x0a\x02", "byte 21: stage 2, but there are only 2"),
     ] {
         assert_eq!(error(&chunks(&[payload])), format!("{message}{end}"));
     }
     let mut long = chunks(&[]);
     long.extend([0xff; 8]);
     assert_eq!(error(&long), format!("byte 12: a chunk of 4294967295 bytes{end}"));
-    // A length that may be meant is not trusted with memory either.
+    // Even a plausible length must not allocate memory before the bytes arrive.
     let mut long = chunks(&[]);
     long.extend((60u32 << 20).to_le_bytes());
     assert_eq!(read(&long).unwrap().notices.cut_off_bytes, 4);
@@ -281,7 +281,7 @@ fn damage_is_named_with_its_place() {
 
 #[test]
 fn stacks_and_frames_do_not_unfold() {
-    // One site of a thousand frames, a thousand times in each of a hundred stacks.
+    // One site with a thousand frames, a thousand times in each of a hundred stacks.
     let mut log = LogWriter::create(Vec::new()).unwrap();
     let f = LogFrame { name: "f", filename: "f.c", line: 1 };
     let site = log.site(f);
@@ -291,13 +291,13 @@ fn stacks_and_frames_do_not_unfold() {
     }
     assert_eq!(
         error(&log.finish().unwrap()),
-        "stacks: hold more than 4401508 frames, beyond what a recorder writes"
+        "stacks: have more than 4401508 frames, which no recorder writes"
     );
     let mut log = LogWriter::create(Vec::new()).unwrap();
     for line in 0..1_000_000 {
         log.site(LogFrame { line, ..f });
     }
-    assert!(error(&log.finish().unwrap()).starts_with("sites: hold more than "));
+    assert!(error(&log.finish().unwrap()).starts_with("sites: have more than "));
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn stack_of(trace: &Trace, id: Option<StackId>) -> Option<Frames> {
     id.map(|id| trace.stacks.get(id).iter().map(|&id| frame(id)).collect())
 }
 
-/// A step of a random program; what cannot happen when its turn comes is left out.
+/// A step of a random program. A step that is impossible at its turn is skipped.
 #[derive(Debug, Clone)]
 struct Step {
     what: usize,
@@ -352,21 +352,21 @@ fn step() -> impl Strategy<Value = Step> {
         })
 }
 
-/// Device memory in the units of the model.
+/// Device memory of the model, in units.
 const UNITS: usize = 40;
 const UNIT: u64 = 512;
 
-/// The streams and pools that segments serve; a kind for each.
+/// Streams and pools of segments, with a kind for each.
 const PLACES: [(u64, Option<PoolId>, SegmentKind); 3] = [
     (0, None, SegmentKind::Unknown),
     (0, Some(PoolId(0, 0)), SegmentKind::Large),
     (0x5555_0000_1234, Some(PoolId(1, u64::MAX)), SegmentKind::Small),
 ];
 
-/// What the naive model knows of each unit: its segment, and its block.
+/// State of each unit in the naive model: its segment and its block.
 #[derive(Default, Clone)]
 struct Model {
-    /// Place, and the number of its `cudaMalloc`; 0 where it is mapped.
+    /// Index in [`PLACES`], and number of its `cudaMalloc`; 0 if it is mapped.
     segments: Vec<Option<(usize, usize)>>,
     blocks: Vec<Option<ModelBlock>>,
     count: usize,
@@ -380,7 +380,7 @@ struct ModelBlock {
     stack: Option<usize>,
 }
 
-/// A segment and its blocks, as the model and the trace both can say them.
+/// A segment and its blocks, in a form common to the model and the trace.
 type Plain = (LogSegment, [Option<u64>; 3], Vec<(u64, u64, u64, BlockState, Option<usize>)>);
 
 impl Model {
@@ -388,7 +388,7 @@ impl Model {
         Self { segments: vec![None; UNITS], blocks: vec![None; UNITS], count: 0 }
     }
 
-    /// What the step does, as an event, where it can happen.
+    /// Applies a step. Returns its event, or `None` if the step is impossible.
     fn apply(&mut self, s: &Step) -> Option<(Action, usize, u64, u64)> {
         let range = s.at..(s.at + s.units).min(UNITS);
         let size = range.len() as u64 * UNIT;
@@ -488,7 +488,7 @@ impl Model {
     }
 }
 
-/// Random programs on devices 0 and 2, recorded from step `begin` on.
+/// Runs random programs on devices 0 and 2 and records them from step `begin` on.
 fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) -> Result<(), TestCaseError> {
     const DEVICES: [i64; 2] = [0, 2];
     let mut log = LogWriter::create(Vec::new()).unwrap();
@@ -570,7 +570,7 @@ fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) 
     prop_assert_eq!(read_annotations, annotations);
     prop_assert_eq!(trace.devices.iter().map(|d| d.device).collect::<Vec<_>>(), [0, 1, 2]);
     let resolved = |stack: Option<usize>| stack.map(|i| symbols[..i].concat());
-    // As the release of the settings writes it: nothing set is an empty text, or no text.
+    // As the release of the settings writes it: unset metadata is an empty text or missing.
     let contexts = settings.is_some_and(AllocatorSettings::with_contexts);
     let written = |text: Option<String>| text.or_else(|| contexts.then(String::new));
     for ((model, events), number) in models.iter().zip(events).zip([0, 2]) {
@@ -643,8 +643,7 @@ proptest! {
         recorded(&steps, begin, settings.as_ref())?;
     }
 
-    /// Damage that the checksums hide must do no more harm than damage they show; and what can be read can be
-    /// written as a snapshot.
+    /// Damage hidden by correct checksums does no more harm than visible damage. Every readable recording can be written as a snapshot.
     #[test]
     fn damaged_recordings_end_in_a_trace_or_an_error(
         changes in vec((any::<usize>(), any::<u8>()), 1..8), sealed in any::<bool>(),
@@ -669,7 +668,7 @@ proptest! {
     }
 }
 
-/// A name that means nothing here is kept, and what it changes nothing of is read on.
+/// Unknown names are kept, and do not stop the reader.
 #[test]
 fn names_of_a_future_version_are_kept() {
     let mut log = LogWriter::create_run(Vec::new(), RUN).unwrap();
@@ -692,10 +691,10 @@ fn names_of_a_future_version_are_kept() {
     );
     assert_eq!(
         recording.notices.to_string(),
-        "2 events have the unknown action `segment_move`; they change nothing\n\
-         2 events have the unknown action `unknown`; they change nothing\n"
+        "2 events have the unknown action `segment_move`; they have no effect\n\
+         2 events have the unknown action `unknown`; they have no effect\n"
     );
-    // Three strings of a future version, as a kind, a state and a stage.
+    // Three strings of a future version: a kind, a state and a stage.
     let names = b"\x01\x04huge\x01\x06frozen\x01\x06MIDDLE";
     let first = 20;
     let mut payload = names.to_vec();
@@ -710,13 +709,13 @@ fn names_of_a_future_version_are_kept() {
     assert!(recording.trace.annotations.as_ref().is_none_or(Vec::is_empty));
     assert_eq!(
         recording.notices.to_string(),
-        "`huge` is no known kind of segment; it was met 1 times\n\
-         `MIDDLE` is no known stage of a region; it was met 1 times\n\
-         `frozen` is no known state of a block; it was met 1 times\n"
+        "unknown kind of segment `huge`: 1 occurrences\n\
+         unknown stage of a region `MIDDLE`: 1 occurrences\n\
+         unknown state of a block `frozen`: 1 occurrences\n"
     );
 }
 
-/// Every value of every list comes back as itself, whatever its place in the list.
+/// Every value of every list is read back unchanged, whatever its position in the list.
 #[test]
 fn every_value_is_written_as_itself() {
     let mut log = LogWriter::create(Vec::new()).unwrap();
@@ -767,13 +766,13 @@ fn every_value_is_written_as_itself() {
     }
 }
 
-/// Two runs in one file: what the other run wrote is left out and said, never mixed in.
+/// Two runs in one file: the bytes of the other run are ignored and reported, never mixed in.
 #[test]
 fn chunks_of_another_run_are_left_out() {
     let (mine, theirs) = (sample(), sample_of(RUN + 1));
     let alone = read(&mine).unwrap();
     let (my_chunks, their_chunks) = (chunks_of(&mine), chunks_of(&theirs));
-    // Both append: chunks of one are between those of the other.
+    // Both append: chunks of one run are between those of the other.
     let mut both = mine[..HEADER].to_vec();
     let mut foreign = 0;
     for (my, their) in my_chunks.iter().zip(&their_chunks) {
@@ -789,30 +788,30 @@ fn chunks_of_another_run_are_left_out() {
     assert_eq!(
         recording.notices.to_string(),
         format!(
-            "left out {foreign} bytes: another run wrote into the file; give each run a file of its own\n"
+            "ignored {foreign} bytes: another run wrote into the file; use a separate file for each run\n"
         )
     );
-    // Cut anywhere it is readable, too.
+    // It is readable wherever it is cut, too.
     for length in HEADER..both.len() {
         read(&both[..length]).unwrap();
     }
-    // One writes over a chunk of the other: what follows means nothing without it.
+    // One run overwrites a chunk of the other; later chunks are meaningless without it.
     let mut over = mine.clone();
     over[my_chunks[3].clone()].copy_from_slice(&theirs[their_chunks[3].clone()]);
     let recording = read(&over).unwrap();
     assert_eq!(recording.trace.devices[0].events.len(), 1);
     assert_eq!(recording.notices.foreign_bytes, (mine.len() - my_chunks[3].start) as u64);
     assert!(recording.notices.unclosed);
-    // Without another run in it, a file that lacks a chunk is damaged.
+    // Without another run in the file, a missing chunk is damage.
     let lacks = [&mine[..my_chunks[2].start], &mine[my_chunks[2].end..]].concat();
     let at = my_chunks[2].start;
     assert_eq!(
         error(&lacks),
         format!(
-            "byte {at}: chunk 3, where chunk 2 should be; the recording is damaged: copy it again from where it was written"
+            "byte {at}: chunk 3 in place of chunk 2; the recording is damaged: copy it again from where it was written"
         )
     );
-    // A recording behind a whole one, and behind one that was cut off.
+    // A recording after a complete one, and after a truncated one.
     for mine in [&mine[..], &mine[..my_chunks[5].start]] {
         let recording = read(&[mine, &theirs].concat()).unwrap();
         assert!(recording.trace == read(mine).unwrap().trace);
@@ -830,10 +829,10 @@ fn zeros_are_no_chunk() {
         assert!(recording.trace == read(whole).unwrap().trace);
     }
     let inside = [&mine[..cut], &[0; 8], &mine[cut..]].concat();
-    assert!(error(&inside).starts_with(&format!("byte {cut}: a chunk of no bytes, and others follow it")));
+    assert!(error(&inside).starts_with(&format!("byte {cut}: an empty chunk, followed by others")));
 }
 
-/// Runs that begin in one process, or in a moment, are not taken for each other.
+/// Runs that begin in one process or at one moment have different numbers.
 #[test]
 fn each_recording_is_a_run_of_its_own() {
     let run = || LogWriter::create(Vec::new()).unwrap().finish().unwrap()[12..20].to_vec();
@@ -849,5 +848,5 @@ fn segments_do_not_unfold_either() {
         log.event(&event(Action::SegmentAlloc, i * 512, 512, 0));
     }
     let error = error(&log.finish().unwrap());
-    assert!(error.starts_with("devices: hold more than ") && error.contains(" segments"), "{error}");
+    assert!(error.starts_with("devices: have more than ") && error.contains(" segments"), "{error}");
 }

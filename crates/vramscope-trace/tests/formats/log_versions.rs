@@ -1,4 +1,4 @@
-//! Logs of every version are read, with all that they say.
+//! Logs of every version are read completely.
 
 use std::fmt::Write as _;
 
@@ -7,10 +7,10 @@ use vramscope_trace::{Notices, Trace};
 
 use crate::read;
 
-/// A log of version 1, written by the code of that version: every action, kind, state and stage.
+/// A log of version 1, written by the code of that version. It has every action, kind, state and stage.
 const VERSION_1: &[u8] = include_bytes!("data/version1.vramscope");
 
-/// Events, segments and regions, one a line.
+/// Events, segments and regions, one per line.
 fn said(trace: &Trace) -> String {
     let mut out = String::new();
     let text = |id| trace.strings.get(id);
@@ -66,7 +66,7 @@ fn version_1_says_what_it_said_when_it_was_written() {
     assert_eq!(trace.host.as_ref().unwrap().device, -1);
 }
 
-/// Its checksums cover the payloads alone, and its chunks belong to no run; zeros are no chunk in it either.
+/// Its checksums only cover the payloads, and its chunks belong to no run. As in later versions, zeros are not a chunk.
 #[test]
 fn version_1_may_be_cut_and_may_end_in_zeros() {
     for length in 12..VERSION_1.len() {
@@ -79,10 +79,10 @@ fn version_1_may_be_cut_and_may_end_in_zeros() {
     assert!(recording.trace == read(VERSION_1).unwrap().trace);
     let followed = [&VERSION_1[..12], &[0; 8], &VERSION_1[12..]].concat();
     let error = read(&followed).unwrap_err().to_string();
-    assert!(error.starts_with("byte 12: a chunk of no bytes, and others follow it"), "{error}");
+    assert!(error.starts_with("byte 12: an empty chunk, followed by others"), "{error}");
 }
 
-/// The fuzzer's corpus has the same small recording, written by the code of version 2 and of this one.
+/// The fuzzer's corpus has the same small recording, written by version 2 and by the current version.
 #[test]
 fn version_2_says_what_this_one_says() {
     let corpus = |name: &str| {

@@ -1,4 +1,4 @@
-//! Readers and writers of every format, against files made by hand, by CPython and at random.
+//! Readers and writers of every format, tested with handwritten files, files written by CPython, and random data.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod files;
@@ -23,7 +23,7 @@ fn read_json(snapshot: &serde_json::Value) -> Recording {
     read(snapshot.to_string().as_bytes()).unwrap()
 }
 
-/// A recording with something of everything that PyTorch 2.11 writes.
+/// A recording with every feature that PyTorch 2.11 writes.
 fn everything() -> serde_json::Value {
     let stack = serde_json::json!([
         {"name": "forward", "filename": "/home/user/model.py", "line": 12},

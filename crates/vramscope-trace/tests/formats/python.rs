@@ -1,5 +1,5 @@
-//! CPython's pickler and unpickler, where `python3` is installed; with PyTorch's own module where
-//! `VRAMSCOPE_TORCH_PYTHON` names an interpreter that has it.
+//! Tests with CPython's pickler and unpickler, if `python3` is installed, and with PyTorch's module, if `VRAMSCOPE_TORCH_PYTHON` names
+//! an interpreter that has it.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use vramscope_trace::formats;
 
 use crate::{everything, read, read_json};
 
-/// Runs `script` with `input`; `None`, and a skip, where there is no such interpreter.
+/// Runs `script` with `input`. Without the interpreter, skips the test and returns `None`.
 fn python(interpreter: &str, script: &str, input: &[u8]) -> Option<Vec<u8>> {
     let child =
         Command::new(interpreter).args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -43,7 +43,7 @@ fn every_protocol_of_cpython_is_read() {
 
 #[test]
 fn shared_frames_and_lists_longer_than_a_batch_are_read() {
-    // As PyTorch makes them: one dictionary a frame, one list a captured traceback, shared by reference.
+    // As PyTorch creates them: one dictionary per frame, one list per captured traceback, shared by reference.
     let script = "import pickle, sys, json\n\
         frames = [{'name': f'f{i}', 'filename': 'a.py', 'line': i} for i in range(2500)]\n\
         deep, shallow = frames[:], frames[10:13]\n\
@@ -69,16 +69,15 @@ fn cpython_loads_what_we_write() {
     let Some(loaded) = python("python3", script, &ours) else { return };
     let mut loaded: serde_json::Value = serde_json::from_slice(&loaded).unwrap();
     let mut expected = everything();
-    // All 16 divisions are written, listed or not.
+    // All 16 divisions are written, even if not listed.
     let divisions = loaded["allocator_settings"]["roundup_power2_divisions"].take();
     assert_eq!(divisions.as_object().unwrap().len(), 16);
     expected["allocator_settings"]["roundup_power2_divisions"] = serde_json::Value::Null;
-    // An address is written where PyTorch has one: everywhere but in `oom`.
+    // An address is written where PyTorch writes one: everywhere except in `oom`.
     assert_eq!(loaded, expected);
 }
 
-/// The memory_viz page has an unpickler of its own: protocols 2 to 4, these opcodes, and batches that fit the
-/// arguments of one call.
+/// The memory_viz page has a separate unpickler: protocols 2 to 4, these opcodes, and batches that fit into the arguments of one call.
 #[test]
 fn the_memory_viz_page_knows_every_opcode_we_write() {
     let mut ours = Vec::new();

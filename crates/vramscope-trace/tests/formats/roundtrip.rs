@@ -1,4 +1,4 @@
-//! Writing and reading again is the identity.
+//! Writing and reading a trace gives an equal trace.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn traces_that_differ_anywhere_are_not_equal() {
     }
 }
 
-/// Text as it may stand in a recording, empty and long strings included.
+/// Text of a recording, including empty and long strings.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![4 => "[a-zäß_./]{0,12}", 1 => Just("x".repeat(300)), 1 => Just(String::new())]
 }
@@ -150,7 +150,7 @@ prop_compose! {
             }
             d
         });
-        // A settings dictionary without any of its keys is not told from another dictionary.
+        // A settings dictionary without any settings cannot be distinguished from other dictionaries.
         t.settings = conf.map(|conf| AllocatorSettings {
             conf: TorchSettings::parse(&conf).unwrap_or_default(), conf_text: Some(conf),
             recorded: TorchSettings {

@@ -1,4 +1,4 @@
-//! Logs of samples: each form that our own programs and gpumemprof write, what is damaged, and what is hostile.
+//! Logs of samples: each format of vramscope and gpumemprof, damaged logs and hostile logs.
 
 use std::io::Read as _;
 
@@ -14,7 +14,7 @@ fn read(bytes: &[u8]) -> Result<SampleLog, ReadError> {
     }
 }
 
-/// A log of the tracker for Rust; one look a second.
+/// A log of the Rust tracker with one sample per second.
 const LINES: &str = r#"{"time_us":1000000,"event":"start","message":"pool on device 0"}
 {"time_us":1000000,"event":"sample","requested_bytes":90,"allocated_bytes":100,"active_bytes":110,"reserved_bytes":200,"device_used_bytes":700,"device_total_bytes":1000,"process_used_bytes":260,"high_allocated_bytes":150,"high_reserved_bytes":200,"high_is_exact":true,"num_alloc_retries":2,"num_ooms":5,"missed_ticks":0}
 {"time_us":1500000,"event":"phase_enter","message":"epoch","phase":"epoch","phase_scope":1,"thread":"main"}
@@ -25,7 +25,7 @@ const LINES: &str = r#"{"time_us":1000000,"event":"start","message":"pool on dev
 {"time_us":3000000,"event":"stop","message":""}
 "#;
 
-/// The same as a table.
+/// The same log as a table.
 fn table() -> String {
     let names = "time_us,event,severity,value,message,requested_bytes,allocated_bytes,active_bytes,reserved_bytes,device_used_bytes,device_total_bytes,process_used_bytes,high_allocated_bytes,high_reserved_bytes,high_is_exact,num_alloc_retries,num_ooms,missed_ticks,phase,phase_scope,thread";
     let mut out = format!("{names}\n");
@@ -65,7 +65,7 @@ fn a_log_of_the_tracker() {
     assert_eq!(phases, [("epoch", 1), ("load", 1)]);
 }
 
-/// However it is written, it says the same.
+/// Every format gives the same log.
 #[test]
 fn every_form_says_the_same() {
     let lines = read(LINES.as_bytes()).unwrap();
@@ -84,12 +84,12 @@ fn every_form_says_the_same() {
     ] {
         assert_eq!(read(&bytes).unwrap(), SampleLog { form, ..lines.clone() });
     }
-    // Of two tables, one behind the other, the second header is no row.
+    // In two concatenated tables, the second header is not a row.
     let twice = read(twice.as_bytes()).unwrap();
     assert_eq!((twice.series[0].samples, twice.damage.bad_rows, twice.damage.unordered), (4, 0, 1));
 }
 
-/// A writer that was killed: all before the last line is there.
+/// A log whose writer was killed: everything before the last line is read.
 #[test]
 fn what_is_cut_off_is_read_up_to_there() {
     let list = format!("[{}]", LINES.lines().collect::<Vec<_>>().join(",\n"));
@@ -112,12 +112,12 @@ fn lines_that_make_no_sense_are_left_out_and_counted() {
     let mixed = LINES.replacen("{\"time_us\":1500000", &format!("{bad}{{\"time_us\":1500000"), 1);
     let log = read(mixed.as_bytes()).unwrap();
     assert_eq!((log.series[0].samples, log.damage.bad_rows, log.damage.first_bad_row), (2, 4, Some(3)));
-    // None at all is an error.
+    // A log without any readable row is an error.
     let error = read(b"{\"time_us\": null}\n{\"time_us\": {}}\n").unwrap_err().to_string();
     assert_eq!(error, "none of the 2 rows of this log can be read; copy it again from where it was written");
 }
 
-/// What `MemoryTracker.export_events` of the Python package writes, and gpumemprof's own, whose use of the device is its pool's.
+/// Telemetry of the Python package's `MemoryTracker.export_events`, and of gpumemprof, whose device use is the use of its pool.
 #[test]
 fn telemetry() {
     let row = |collector: &str, kind: &str, at: u64, allocated: u64, metadata: &str| {
@@ -145,7 +145,7 @@ fn telemetry() {
     assert_eq!(series.last().get(Quantity::Hidden), Some(400));
     assert_eq!(series.phases[0].path, "epoch / step");
     assert_eq!((ours.events.len(), ours.events[0].kind), (1, LogEventKind::OutOfMemory));
-    // There, every event is a look at the pool.
+    // In this log, every event is a sample of the pool.
     let theirs = of(
         "gpumemprof.cuda_tracker",
         [("start", "{}"), ("allocation", "{}"), ("peak", "{}"), ("warning", "{}")],
@@ -169,7 +169,7 @@ fn saved_results() {
     assert_eq!((log.form, looks), (SampleForm::SavedResults, vec![1_500_000, 2_000_000]));
 }
 
-/// A log of a day at ten a second is as many looks as one of an hour.
+/// A log of a day with ten samples a second has as many looks as a log of an hour.
 #[test]
 fn a_long_log_is_read_in_bounded_memory() {
     struct Rows(u64, Vec<u8>);
@@ -199,19 +199,19 @@ fn a_long_log_is_read_in_bounded_memory() {
     assert_eq!(series.highest(Quantity::Allocated), Some(Highest { bytes: 5000, time_us: 77_777 }));
 }
 
-/// Where a recording is needed, the log is named; nothing of it is read.
+/// A reader of recordings names a log of samples without reading it.
 #[test]
 fn a_log_is_no_recording() {
     for log in [LINES.to_owned(), table()] {
         assert!(matches!(formats::read(log.as_bytes(), &mut |_| {}), Err(ReadError::Samples)));
     }
-    // And a recording is none.
+    // A recording is not a log of samples.
     let snapshot = br#"{"segments": [], "device_traces": [[]]}"#;
     let opened = formats::read_any(ReadOptions::default(), &snapshot[..], &mut |_| {}).unwrap();
     assert!(matches!(opened, Opened::Recording(_)));
 }
 
-/// A text or a record that never ends is not kept.
+/// Texts and records without an end are not buffered.
 #[test]
 fn what_never_ends_is_refused() {
     let list = format!(
@@ -226,7 +226,7 @@ fn what_never_ends_is_refused() {
 }
 
 proptest! {
-    /// Whatever is changed, it is read or refused, and quickly.
+    /// Any change is read or rejected, and quickly.
     #[test]
     fn any_damage_is_read_or_refused(
         form in 0..3usize,
@@ -246,7 +246,7 @@ proptest! {
         }
     }
 
-    /// Numbers of any size stay in order, and nothing overflows.
+    /// Numbers of any size stay in order and never overflow.
     #[test]
     fn any_numbers(rows in prop::collection::vec((any::<i64>(), any::<u64>(), any::<u64>(), any::<f64>()), 1..50)) {
         let lines: String = rows

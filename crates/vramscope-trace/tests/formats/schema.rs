@@ -1,5 +1,5 @@
-//! What we write against PyTorch's schema, which `tests/schema/snapshot_schema.py` knows by itself: it is Python, reads
-//! with CPython's unpickler, and is held to recordings of real releases here.
+//! Checks written files against PyTorch's schema in `tests/schema/snapshot_schema.py`. That script is independent of vramscope: it uses
+//! CPython's unpickler. These tests also check it with recordings of real releases.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +24,7 @@ fn differences(arguments: &[&str], release: &str, files: &[PathBuf]) -> String {
     text
 }
 
-/// Those of what is written when `snapshot` was read.
+/// Differences between `snapshot`, after reading and writing, and the schema.
 fn differences_of(snapshot: &Value, release: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("written.pickle");
@@ -32,7 +32,7 @@ fn differences_of(snapshot: &Value, release: &str) -> String {
     differences(&[], release, &[file]).replace(&folder.path().display().to_string(), "")
 }
 
-/// The least that says where frames, devices and settings may be missing.
+/// A snapshot without frames in its segments and blocks.
 fn without_frames() -> Value {
     let mut snapshot = everything();
     for segment in snapshot["segments"].as_array_mut().unwrap() {
@@ -62,12 +62,12 @@ fn every_device_has_a_list_of_events() {
         "allocator_settings": settings, "external_annotations": []});
     let missing = differences_of(&s, "2.6");
     assert!(!missing.contains("which has no list of events"), "{missing}");
-    // The lists that were added say nothing.
+    // The added lists contain nothing.
     let trace = read_json(&s).trace;
     let mut written = Vec::new();
     write_pickle(&trace, &mut written).unwrap();
     assert!(read(&written).unwrap().trace == trace);
-    // The highest device that is read does not make absurdly long lists.
+    // The highest supported device does not cause absurdly long lists.
     let mut written = Vec::new();
     write_pickle(&read_json(&json!({"segments": [segment(1023)], "device_traces": []})).trace, &mut written)
         .unwrap();
@@ -80,14 +80,14 @@ mod data {
     fn recordings(folder: &Path, release: &str) -> Vec<PathBuf> {
         let files = std::fs::read_dir(folder.join("phantom")).unwrap().map(|entry| entry.unwrap().path());
         let files = files.filter(|path| path.to_string_lossy().contains(&format!("-torch{release}-")));
-        // The larger ones hold nothing else, and take long without optimisation.
+        // Larger recordings have no further features, and take long without optimization.
         let files = files.filter(|path| path.metadata().unwrap().len() < 600_000);
         let files: Vec<PathBuf> = files.collect();
         assert!(files.len() >= 3, "{files:?}");
         files
     }
 
-    /// The schema is right: recordings of the releases keep to it to the letter, and to no other release's.
+    /// The schema is exact: recordings of each release match it, and match no other release's schema.
     #[test]
     fn pytorchs_own_recordings_keep_to_the_schema() {
         let Some(folder) = vramscope_testing::recordings() else { return };
@@ -95,7 +95,7 @@ mod data {
             let files = recordings(&folder, release);
             assert_eq!(differences(&["--strict"], release, &files), "");
             for other in ["2.6", "2.11", "2.15"].into_iter().filter(|&other| other != release) {
-                assert_ne!(differences(&["--strict"], other, &files), "", "{release} is no {other}");
+                assert_ne!(differences(&["--strict"], other, &files), "", "{release} is not {other}");
             }
         }
     }

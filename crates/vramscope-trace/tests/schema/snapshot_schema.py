@@ -1,11 +1,11 @@
-"""What a snapshot of each PyTorch release holds, as data, and a check of pickles against it.
+"""The schema of snapshots of each PyTorch release, as data, and a check of pickles against it.
 
     python3 snapshot_schema.py [--strict] RELEASE FILE...
 
-prints every difference, a line each, and ends with 1 where there is one. It reads with Python's own unpickler and knows
-nothing of vramscope. The tables were written down from torch/csrc/cuda/Module.cpp (`_cuda_memorySnapshot`),
-c10/cuda/CUDACachingAllocator.cpp (`snapshot`, `record_trace`) and the types in torch/cuda/_memory_viz.py, and are held
-to recordings of 2.6, 2.11 and 2.15 by a test; `--strict` is for those: it allows no key that the release does not write.
+Prints one line for each difference, and exits with 1 if there are any. The script uses Python's unpickler and is
+independent of vramscope. Sources of the tables: torch/csrc/cuda/Module.cpp (`_cuda_memorySnapshot`),
+c10/cuda/CUDACachingAllocator.cpp (`snapshot`, `record_trace`) and the types in torch/cuda/_memory_viz.py. A test checks
+the tables with recordings of 2.6, 2.11 and 2.15. It uses `--strict`, which allows no key that the release does not write.
 """
 
 import pickle
@@ -15,11 +15,11 @@ INT, FLOAT, BOOL, STR, LIST, DICT, TUPLE = int, float, bool, str, list, dict, tu
 
 
 def since(release, table):
-    """Keys that came with a release."""
+    """Keys that a release introduced."""
     return [(release, key, kind) for key, kind in table.items()]
 
 
-# (first release, key, type): every dump of that release and later has the key.
+# (first release, key, type): every snapshot of that release and later has the key.
 SNAPSHOT = since((2, 6), {
     "segments": LIST,
     "device_traces": LIST,
@@ -57,7 +57,7 @@ SEGMENT = since((2, 6), {
 
 BLOCK = since((2, 6), {"address": INT, "size": INT, "requested_size": INT, "state": STR, "frames": LIST})
 
-# Beside `addr`, in whose place `oom` has `device_free`.
+# In addition to `addr`, which is `device_free` in `oom`.
 EVENT = since((2, 6), {"action": STR, "size": INT, "stream": INT, "time_us": INT}) + since((2, 11), {
     "compile_context": STR,
     "user_metadata": STR,
@@ -66,7 +66,7 @@ EVENT = since((2, 6), {"action": STR, "size": INT, "stream": INT, "time_us": INT
 FRAME = since((2, 6), {"name": STR, "filename": STR, "line": INT})
 ANNOTATION = since((2, 6), {"stage": STR, "name": STR, "device": INT, "time_us": INT})
 
-# Keys that a dump may have.
+# Optional keys.
 MAYBE = {
     "segment": {"forward_frames": LIST},
     "block": {"forward_frames": LIST},
@@ -74,7 +74,7 @@ MAYBE = {
     "frame": {"fx_node_op": STR, "fx_node_name": STR, "fx_node_target": STR, "fx_original_trace": STR},
 }
 
-# Keys of later releases that vramscope writes whatever the release, for what they say is known.
+# Keys of later releases that vramscope writes for every release, because their values are known.
 BEYOND = {
     "snapshot": {"trace_alloc_overflowed": LIST, "trace_alloc_max_entries": LIST, "device_total_bytes": LIST},
     "event": {"pool_id": TUPLE, "user_metadata": STR},
@@ -96,7 +96,7 @@ class Check:
         self.found.append(f"{where} {what}")
 
     def record(self, where, kind, table, value, also=()):
-        """The keys of one dictionary and the types of their values; whether it is one."""
+        """Checks the keys of a dictionary and the types of their values. Returns whether all required keys exist."""
         if type(value) is not dict:
             self.say(where, f"is a {type(value).__name__}")
             return False
@@ -174,7 +174,7 @@ class Check:
             self.say("segments", "are not in order")
         for i, segment in enumerate(s["segments"]):
             self.segment(f"segments[{i}]", segment)
-            # The page looks its events up by number.
+            # The page looks up the events of a device by its number.
             if not 0 <= segment["device"] < len(s["device_traces"]):
                 self.say(f"segments[{i}]", f"is of device {segment['device']}, which has no list of events")
         for device, trace in enumerate(s["device_traces"]):

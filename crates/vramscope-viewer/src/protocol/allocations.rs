@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use crate::columns::{F64s, U8s, U32s};
 use crate::protocol::search::SearchQuery;
 
-/// What the table is sorted by. What has no value stands last in both directions; of equal ones the older comes first.
+/// The sort column of the table. Missing values come last in both directions; among equal values, the older allocation comes
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AllocationColumn {
-    /// Its number.
+    /// The allocation's index.
     Allocation,
     Address,
     RequestedBytes,
@@ -28,24 +29,24 @@ pub(crate) enum AllocationColumn {
     Region,
 }
 
-/// Which allocations the table has, where nothing is searched.
+/// The allocations in the table, before any search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(tag = "are", rename_all = "snake_case")]
 pub(crate) enum Among {
     All,
-    /// Those that are allocated at a moment.
+    /// Allocations that are live at a moment.
     LiveAt {
         moment: usize,
     },
-    /// Those that were allocated after one moment and not after another.
+    /// Allocations made after the moment `from`, up to the moment `to`.
     Within {
         from: usize,
         to: usize,
     },
 }
 
-/// Asks for some rows of the table of allocations.
+/// Requests a range of rows of the allocation table.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct AllocationsQuery {
@@ -53,32 +54,32 @@ pub struct AllocationsQuery {
     pub(crate) among: Among,
     pub(crate) sort: AllocationColumn,
     pub(crate) descending: bool,
-    /// The row to begin with, and how many.
+    /// The first row, and the number of rows.
     pub(crate) first: usize,
     pub(crate) count: usize,
 }
 
-/// Some rows of the table of allocations.
+/// A range of rows of the allocation table.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Allocations<'r> {
-    /// How many rows the table has, and their bytes added up.
+    /// The number of rows in the whole table, and the sum of their bytes.
     pub(crate) count: usize,
     pub(crate) bytes: u64,
-    /// The first of these rows.
+    /// The index of the first returned row.
     pub(crate) first: usize,
-    /// The numbers of the allocations.
+    /// The indices of the allocations.
     pub(crate) id: U32s,
     pub(crate) address: F64s,
-    /// Which of the allocations at this address it is, from 0.
+    /// The number of earlier allocations at the same address.
     pub(crate) version: U32s,
     pub(crate) requested: F64s,
     /// The bytes of its block.
     pub(crate) bytes_of: F64s,
-    /// The moment after it was made, and that after it was freed.
+    /// The moments after the allocation and after its free.
     pub(crate) from: U32s,
     pub(crate) freed: U32s,
-    /// NaN where it is not known.
+    /// NaN if unknown.
     pub(crate) from_us: F64s,
     pub(crate) freed_us: F64s,
     pub(crate) stack: U32s,
@@ -87,9 +88,9 @@ pub(crate) struct Allocations<'r> {
     pub(crate) purpose: U8s,
     /// Positions in `ORIGINS`.
     pub(crate) origin: U8s,
-    /// The step in which it was made, from 0.
+    /// The step of the allocation, from 0.
     pub(crate) step: U32s,
-    /// The innermost annotated region around it: a position in `regions`.
+    /// The innermost annotated region around the allocation: a position in `regions`.
     pub(crate) region: U32s,
     pub(crate) regions: Vec<&'r str>,
 }

@@ -1,36 +1,36 @@
-//! What changed between two recordings.
+//! The changes between two recordings.
 
 use serde::Serialize;
 
-/// What changed from one recording to another at the peaks of their allocated bytes, in the words of `vramscope diff`.
+/// The changes from one recording to another at the peaks of their allocated bytes, in the wording of `vramscope diff`.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Comparison {
-    /// By how much the peaks differ, in a sentence.
+    /// The difference of the peaks, in a sentence.
     pub(crate) verdict: String,
-    /// Most telling first.
+    /// Most significant first.
     pub(crate) changes: Vec<WhatChanged>,
-    /// Empty where one of the two does not tell categories.
+    /// Empty if one of the two recordings has no categories.
     pub(crate) categories: Vec<Held>,
 }
 
-/// One thing that changed.
+/// One change.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct WhatChanged {
-    /// The rule that found it, as `vramscope diff --json` names it.
+    /// The rule that found it, as in `vramscope diff --json`.
     pub(crate) kind: &'static str,
     pub(crate) text: String,
-    /// Bytes that it holds in the first recording, and in the second.
+    /// Its bytes in the first recording, and in the second.
     pub(crate) a: u64,
     pub(crate) b: u64,
-    /// It is more than one percent of all that differs.
+    /// Whether it is more than one percent of the total difference.
     pub(crate) counts: bool,
-    /// The lines of it that differ most.
+    /// Its lines with the largest differences.
     pub(crate) lines: Vec<Held>,
 }
 
-/// What a line or a category holds in both.
+/// The bytes of a line or a category in both recordings.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Held {

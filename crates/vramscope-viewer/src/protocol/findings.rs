@@ -1,95 +1,95 @@
-//! What the report and the replay find.
+//! The findings of the report and of the replay.
 
 use serde::{Deserialize, Serialize};
 
-/// What the report finds on a device, as data and in sentences.
+/// The findings of the report for a device, as data and in sentences.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Report {
     /// The device's part of `vramscope report --json`.
     #[cfg_attr(test, ts(type = "ReportDevice"))]
     pub(crate) device: serde_json::Value,
-    /// What is said of each of `ooms`, in their order.
+    /// The explanations of `ooms`, in the same order.
     pub(crate) ooms: Vec<OomFinding>,
-    /// What to change after an out of memory, in sentences; null where there was none.
+    /// The recommended change after an out-of-memory error, in sentences; null without such an error.
     pub(crate) best_setting: Option<String>,
 }
 
-/// What is said of a request that failed.
+/// The explanation of a failed request.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct OomFinding {
-    /// Which free blocks were of no use to the request and why, a clause each.
+    /// The free blocks that the request could not use, with the reason: one clause each.
     pub(crate) unusable: Vec<String>,
     /// Why it failed.
     pub(crate) cause: String,
-    /// How much free memory lay between blocks, and the lines that pinned it, a sentence each; empty where none did.
+    /// The amount of free memory between blocks, and the lines that pinned it: one sentence each. Empty if there was none.
     pub(crate) pinned: Vec<String>,
 }
 
-/// The recording replayed under its own settings and under others.
+/// The recording, replayed under its own settings and under others.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Replay {
     /// The device's part of `vramscope replay --json`.
     #[cfg_attr(test, ts(type = "ReplayDevice"))]
     pub(crate) device: serde_json::Value,
-    /// Reserved bytes under each of the settings tried: moment and bytes, at each change.
+    /// Reserved bytes under each tried setting: moment and bytes, at each change.
     pub(crate) lines: Vec<Vec<(usize, u64)>>,
-    /// How large the device is, and from where that is known, in a sentence.
+    /// The device size and its source, in a sentence.
     pub(crate) device_size: String,
-    /// How little any allocator could do with, and how sure that is: two sentences.
+    /// The lower bound for any allocator, and its confidence: two sentences.
     pub(crate) floors: [String; 2],
-    /// What comes nearest where nothing fits, in a sentence.
+    /// The closest result if nothing fits, in a sentence.
     pub(crate) nearest: Option<String>,
-    /// The smallest GPU on which it fits, in a sentence, where that was asked for and there is one.
+    /// The smallest GPU that fits, in a sentence. Null if it was not requested or if there is none.
     pub(crate) smallest_gpu: Option<String>,
     pub(crate) trust: ReplayTrust,
 }
 
-/// What to replay, as the options of `vramscope replay`.
+/// The options of a replay, like those of `vramscope replay`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(default)]
 pub struct ReplayQuery {
-    /// One setting, compared with the recorded one; null: those that often help.
+    /// One setting, compared with the recorded one; null for settings that often help.
     pub(crate) conf: Option<String>,
-    /// Bytes of the device; null: as the recording shows it.
+    /// Bytes of the device; null for the device in the recording.
     pub(crate) capacity: Option<u64>,
-    /// What of it the allocator cannot have.
+    /// The bytes of the device that the allocator cannot use.
     pub(crate) overhead: u64,
-    /// Look for the smallest device and the smallest GPU instead.
+    /// Find the smallest device and the smallest GPU instead.
     pub(crate) find_capacity: bool,
 }
 
-/// Whether PyTorch takes a setting.
+/// Whether PyTorch accepts a setting.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct SettingCheck {
-    /// Why it refuses it; null where it takes it.
+    /// Why PyTorch refuses it; null if it accepts it.
     pub(crate) refused: Option<String>,
 }
 
-/// A GPU that is known.
+/// A known GPU.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "KnownGpu"))]
 pub(crate) struct KnownGpu {
     pub(crate) name: &'static str,
-    /// As its driver names it.
+    /// The driver's name for the GPU.
     pub(crate) driver_name: &'static str,
     pub(crate) bytes: u64,
 }
 
-/// How far the numbers of a replay can be trusted, in the words of the report.
+/// The confidence in a replay, in the wording of the report.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct ReplayTrust {
     /// The verdict in a few words.
     pub(crate) title: &'static str,
-    /// What the replay reproduced; null where it did not reproduce the recording.
+    /// What the replay reproduced; null if it did not reproduce the recording.
     pub(crate) reproduced: Option<&'static str>,
-    /// Why the replay is approximate, a sentence each; empty where it is exact.
+    /// Why the replay is approximate, one sentence each; empty if it is exact.
     pub(crate) doubts: Vec<String>,
-    /// Further reasons, which hold only for settings other than the recorded ones.
+    /// Further limitations, which apply only to settings other than the recorded ones.
     pub(crate) what_if_doubts: Vec<String>,
 }

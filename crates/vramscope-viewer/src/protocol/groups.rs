@@ -1,4 +1,4 @@
-//! Groups of allocations as pictures colour them, and as a legend lists them.
+//! Groups of allocations, for the colors of pictures and for the legend.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,63 +6,63 @@ use crate::columns::U32s;
 use crate::protocol::held::By;
 use crate::protocol::search::SearchQuery;
 
-/// What groups a picture is coloured by.
+/// Requests the groups by which a picture is colored.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct GroupsQuery {
     pub(crate) by: By,
 }
 
-/// The groups of a device by what tells them: stacks, or tags.
+/// The groups of a device, assigned to stacks or to tags.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Groups {
-    /// By what each is coloured: a number made of its name, the same in every recording; 0 of a group that stands for nothing known.
-    /// Those that cover most of the timeline, or of its peak, come first.
+    /// The hue of each group: a hash of its name, equal in every recording; 0 for a group without a known name. Groups that
+    /// cover most of the timeline, or of its peak, come first.
     pub(crate) hue: U32s,
-    /// The group of each stack of the file, `NONE` where none is of the device; empty where tags tell it.
+    /// The group of each stack of the file; `NONE` if the device does not use it. Empty if groups are assigned to tags.
     pub(crate) stack: U32s,
-    /// The group of what has no stack.
+    /// The group of allocations without a stack.
     pub(crate) no_stack: u32,
-    /// The group of each of the device's tags; empty where stacks tell it.
+    /// The group of each of the device's tags; empty if groups are assigned to stacks.
     pub(crate) tags: U32s,
-    /// The hue of each frame of the file, for trees of calls; empty but by line, function, file and module.
+    /// The hue of each frame of the file, for call trees. Empty unless grouped by line, function, file or module.
     pub(crate) frame: U32s,
 }
 
-/// What a legend lists: the groups at the moment of some at which most is allocated.
+/// Requests a legend: the groups at the peak of an interval.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LegendQuery {
     pub(crate) by: By,
-    /// The first and the last of the moments.
+    /// The first and the last moment of the interval.
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Whether it is about reserved ranges, and not about what is allocated.
+    /// Whether to list reserved ranges instead of live allocations.
     pub(crate) reserved: bool,
-    /// How many groups it lists.
+    /// The maximum number of groups.
     pub(crate) most: usize,
-    /// What is not faded.
+    /// The search whose matches are not faded.
     pub(crate) search: Option<SearchQuery>,
 }
 
-/// The largest groups at a moment, and what is left of all.
+/// The largest groups at a moment, and the sum of the others.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Legend {
     pub(crate) moment: usize,
     /// The bytes of all groups.
     pub(crate) bytes: u64,
-    /// How many of them the search finds; null where nothing is searched for.
+    /// The matching bytes among them; null without a search.
     pub(crate) found: Option<u64>,
     /// Most bytes first.
     pub(crate) groups: Vec<GroupShare>,
-    /// How many groups are not listed, and their bytes.
+    /// The number of groups that are not listed, and their bytes.
     pub(crate) others: usize,
     pub(crate) other_bytes: u64,
 }
 
-/// What one group holds.
+/// The bytes of one group.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct GroupShare {
@@ -73,8 +73,8 @@ pub(crate) struct GroupShare {
     pub(crate) bytes: u64,
     /// The number of blocks or ranges.
     pub(crate) count: u64,
-    /// How many of the bytes the search finds.
+    /// The matching bytes.
     pub(crate) found: u64,
-    /// The stack that holds most of it; null where none was recorded.
+    /// The stack with the most bytes; null if none was recorded.
     pub(crate) stack: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! What is live at a moment: groups, calls, sums.
+//! The live allocations at a moment: groups, call tree, sums.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::columns::{F64s, U8s, U32s};
 use crate::protocol::recording::ByKind;
 use crate::protocol::search::SearchQuery;
 
-/// What live allocations are grouped by, as `vramscope report --by` names it.
+/// The grouping of live allocations, as in `vramscope report --by`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -42,7 +42,7 @@ impl From<By> for vramscope_analysis::By {
     }
 }
 
-/// Which frames of a stack make nodes of the tree of calls: those of the user's code, of Python, or all.
+/// The frames of a stack that become nodes of the call tree: user code, Python code, or all.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -62,96 +62,96 @@ impl From<CallsOf> for vramscope_analysis::CallsOf {
     }
 }
 
-/// What is live at a moment.
+/// Requests the live allocations at a moment.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LiveQuery {
     pub(crate) moment: usize,
     pub(crate) by: By,
-    /// Which frames make nodes of the tree of calls.
+    /// The frames that become nodes of the call tree.
     pub(crate) calls: CallsOf,
-    /// Whether the innermost calls are outermost in the tree.
+    /// Whether the innermost calls are the roots of the tree.
     pub(crate) inverted: bool,
-    /// An earlier moment to compare with.
+    /// An earlier moment for comparison.
     pub(crate) before: Option<usize>,
-    /// What is marked in the answer; or, with `only_found`, all that is in it.
+    /// A search that marks groups; with `only_found`, only matches are included.
     pub(crate) search: Option<SearchQuery>,
     pub(crate) only_found: bool,
 }
 
-/// What is live at a moment, so that all that is shown is of one.
+/// The live allocations at a moment. All parts of the answer refer to the same moment.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Live {
     pub(crate) holders: Holders,
     pub(crate) calls: Calls,
-    /// Bytes for each of `CATEGORIES`; null as long as nobody has asked what memory is for.
+    /// Bytes for each of `CATEGORIES`; null before the categories are computed.
     pub(crate) categories: Option<Vec<u64>>,
-    /// How many blocks are allocated, and how many of them, and of their bytes, the search finds.
+    /// The number of live blocks, the number of matching blocks, and the matching bytes.
     pub(crate) blocks: usize,
     pub(crate) found_blocks: usize,
     pub(crate) found_bytes: u64,
 }
 
-/// Groups of what is live at a moment of each of two devices.
+/// Requests groups of the live allocations at one moment of each of two devices.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct HoldersOfBothQuery {
     pub(crate) moment: usize,
     pub(crate) by: By,
     pub(crate) search: Option<SearchQuery>,
-    /// The position of the other file, and that of the device in it.
+    /// The position of the other file, and of the device in it.
     pub(crate) other_file: usize,
     pub(crate) other_device: usize,
     pub(crate) other_moment: usize,
 }
 
-/// Groups of what is allocated in a part of each of two devices, each group where it holds most.
+/// Requests groups of the live allocations in an interval of each of two devices, each group at its own peak.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct HighestOfBothQuery {
-    /// The first and the last moment of the part.
+    /// The first and the last moment of the interval.
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) by: By,
     pub(crate) search: Option<SearchQuery>,
-    /// The position of the other file, and that of the device in it.
+    /// The position of the other file, and of the device in it.
     pub(crate) other_file: usize,
     pub(crate) other_device: usize,
     pub(crate) other_from: usize,
     pub(crate) other_to: usize,
 }
 
-/// Groups with what each holds at its own highest; the moments of `holders` are those at which all of them together hold most.
+/// Groups, each with its bytes at its own peak. The moments of `holders` are those of the overall peak.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct HighestOfBoth {
     pub(crate) holders: Holders,
-    /// For each group its own highest moment in the first device; `NONE` where it holds nothing there.
+    /// The moment of each group's own peak in the first device; `NONE` if it has no bytes there.
     pub(crate) moment: U32s,
-    /// The same of the other device.
+    /// The same for the other device.
     pub(crate) other_moment: U32s,
 }
 
-/// Groups of what is allocated at a moment, most bytes first; compared with another moment or another recording, what grew most first
-/// and what shrank most last.
+/// Groups of the live allocations at a moment, most bytes first. In a comparison with another moment or recording, the largest
+/// growth comes first and the largest decrease last.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Holders {
-    /// Names each group, at any moment of the recording.
+    /// Identifies each group at any moment of the recording.
     pub(crate) key: Vec<String>,
-    /// What each shares, in words.
+    /// The display name of each group.
     pub(crate) label: Vec<String>,
-    /// By what each is coloured: see [`Groups`](super::groups::Groups).
+    /// The hue of each group: see [`Groups`](super::groups::Groups).
     pub(crate) hue: U32s,
-    /// 1 where the search finds some of it, at either moment.
+    /// 1 if the group contains matches, at either moment.
     pub(crate) found: U8s,
     pub(crate) now: HeldAt,
-    /// At the moment, or of the recording, that is compared with.
+    /// The compared moment or recording.
     pub(crate) before: Option<HeldAt>,
 }
 
-/// What the groups hold at a moment.
+/// The amounts of the groups at a moment.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct HeldAt {
@@ -161,28 +161,28 @@ pub(crate) struct HeldAt {
     pub(crate) requested: F64s,
     /// The number of blocks.
     pub(crate) count: U32s,
-    /// The stack that holds most of each.
+    /// The stack with the most bytes of each group.
     pub(crate) stack: U32s,
 }
 
-/// The call tree of what is live at a moment, and of what was live at another: each call before what it calls, those that weigh most first.
+/// The call tree of the live allocations at a moment, and of those at another. Callers precede callees, largest weight first.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Calls {
-    /// The position of the caller; `NONE` of the outermost.
+    /// The position of the caller; `NONE` for a root.
     pub(crate) parent: U32s,
-    /// The frame; `NONE` where the node stands for something else.
+    /// The frame; `NONE` for a node without a frame.
     pub(crate) frame: U32s,
-    /// What a node without a frame stands for: a position in `words`.
+    /// The meaning of a node without a frame: a position in `words`.
     pub(crate) word: U8s,
     pub(crate) words: Vec<String>,
-    /// What was allocated there and below, now and before.
+    /// The bytes and blocks of the node and its descendants, now and before.
     pub(crate) bytes: F64s,
     pub(crate) count: U32s,
     pub(crate) bytes_before: F64s,
     pub(crate) count_before: U32s,
-    /// How many of the bytes the search finds.
+    /// The matching bytes.
     pub(crate) found: F64s,
-    /// The larger of the bytes now and before, added up from the innermost calls.
+    /// The larger of the bytes now and before, summed from the leaves.
     pub(crate) weight: F64s,
 }

@@ -1,11 +1,11 @@
-//! What the page asks of a recording, and what it is told, as plain data.
+//! The queries of the page and the answers to them, as plain data.
 //!
-//! The types by which the page reads all of this are written from these structs, comments included
-//! (`viewer/src/source/generated/view.ts`): a field is added here, and nowhere else.
+//! The page's types are generated from these structs, including the comments (`viewer/src/source/generated/view.ts`). To add a
+//! field, add it here only.
 //!
-//! Events are numbered from 0. A moment is a position between events: moment 0 lies before the first event, moment n after
-//! event n - 1, so there is one moment more than there are events. Times of a device are microseconds after its first
-//! event. Columns of numbers say [`NONE`] where there is no such thing.
+//! Events are numbered from 0. A moment is a position between events: moment 0 is before the first event, moment n is after
+//! event n - 1, so there is one more moment than there are events. Times of a device are microseconds after its first event.
+//! Columns contain [`NONE`] for missing values.
 
 mod allocations;
 mod comparison;
@@ -51,7 +51,7 @@ pub(crate) use spent::{Amount, EarlierPart, Spent, SpentAmounts, SpentIn, SpentQ
 pub(crate) use timeline::Axis;
 pub(crate) use timeline::{Band, Bands, ByteKind, Items, Picture, SpanQuery, WindowQuery};
 
-/// Stands for "no such thing" in columns of numbers.
+/// Marks a missing value in columns of numbers.
 pub(crate) const NONE: u32 = u32::MAX;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 use serde::{Deserialize, Serialize};
 
-/// A note on what happened between two moments of a device, or on a moment, where they are the same.
+/// A note on an interval between two moments of a device. If both moments are the same, it is a note on the moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Note {
-    /// The position of the file among those of its page.
+    /// The position of the file on its page.
     pub file: usize,
     /// The position of the device in the file.
     pub device: usize,
@@ -12,16 +12,16 @@ pub struct Note {
     pub from: usize,
     /// The last moment.
     pub to: usize,
-    /// What was written, in one line.
+    /// The text, on one line.
     pub text: String,
 }
 
-/// What is asked for a page that carries recordings.
+/// Requests a self-contained page with recordings.
 #[cfg(feature = "server")]
 #[derive(Debug, Deserialize)]
 pub(crate) struct PageQuery {
     /// The positions of its files.
     pub(crate) files: Vec<usize>,
-    /// Notes on them, by their positions in that page.
+    /// Notes on them, by the file positions on that page.
     pub(crate) notes: Vec<Note>,
 }

@@ -1,45 +1,45 @@
-//! Searches, and what they find.
+//! Searches and their results.
 
 use serde::{Deserialize, Serialize};
 
 use crate::columns::{U8s, U32s};
 use crate::protocol::timeline::{Axis, ByteKind};
 
-/// Tells which allocations are searched for: one condition, or several put together. A condition whose text means nothing does not
-/// count, and the answer says why.
+/// A search for allocations: one condition, or a combination. Conditions with an invalid text are ignored, and the answer says
+/// why.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Query"))]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum SearchQuery {
-    /// What matches every one.
+    /// All conditions match.
     All { of: Vec<SearchQuery> },
-    /// What matches at least one.
+    /// At least one condition matches.
     Any { of: Vec<SearchQuery> },
-    /// What does not match.
+    /// The condition does not match.
     Not { of: Box<SearchQuery> },
-    /// What the leak of this number keeps, from 0, of those that the report lists.
+    /// The allocation was retained by this leak: an index into the report's leaks.
     Leak { leak: usize },
-    /// A frame of the stack, or the frame that names it, has this text.
+    /// A frame of the stack, or the frame that names it, contains this text.
     Frame { field: FrameField, sought: Sought },
-    /// A tag has this text.
+    /// A tag contains this text.
     Tag { field: TagField, sought: Sought },
-    /// The name of its category has this text.
+    /// The name of the category contains this text.
     Category { sought: Sought },
-    /// It was allocated in a region whose name has this text.
+    /// The allocation was made in a region whose name contains this text.
     Region { sought: Sought },
-    /// It was allocated in one of these steps, counted from 1, both included.
+    /// The allocation was made in one of these steps, counted from 1, inclusive.
     Step { from: f64, to: Option<f64> },
-    /// An address inside of the block; with `version` the allocation of this number, from 0, of those that begin there.
+    /// The block contains this address. With `version`, the allocation with this index among those that begin at the address.
     Address { address: f64, version: Option<u32> },
-    /// The block's bytes beside a size, such as `10MiB`.
+    /// The block size compared with a size such as `10MiB`.
     Size { sign: SizeSign, size: String },
-    /// The moment after it was made lies in one of these spans: their first moments and their last.
+    /// The moment after the allocation is in one of these closed intervals of moments.
     Allocated { spans: Vec<[u32; 2]> },
-    /// The same of the moment after it was freed, which is `NONE` where it never was.
+    /// The moment after the free is in one of these closed intervals. It is `NONE` if the allocation was never freed.
     Freed { spans: Vec<[u32; 2]> },
 }
 
-/// A text to find within others, without regard to letter case.
+/// A text to search for, ignoring case.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct Sought {
@@ -48,7 +48,7 @@ pub struct Sought {
     pub(crate) is_pattern: bool,
 }
 
-/// Where in a stack a text is looked for.
+/// The part of a stack in which a text is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -63,7 +63,7 @@ pub enum FrameField {
     Line,
 }
 
-/// Which tag a text is looked for in.
+/// The tag in which a text is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -72,13 +72,13 @@ pub enum TagField {
     Pool,
     /// The path of the module.
     Layer,
-    /// What was compiled.
+    /// The compile context.
     Context,
-    /// The text that the program set.
+    /// The program's text.
     Metadata,
 }
 
-/// How blocks compare with a size.
+/// The comparison of a block size with a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -91,28 +91,28 @@ pub enum SizeSign {
     About,
 }
 
-/// Allocations that a search finds: how many, which, and the largest of them.
+/// The matches of a search: their number, a bit set, and the largest of them.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Found {
     pub(crate) count: usize,
-    /// The bytes of all that were found, added up over the recording.
+    /// The bytes of all matches, summed over the recording.
     pub(crate) bytes: u64,
-    /// A bit for each allocation, the first in the lowest bit of the first byte: 1 where it was found.
+    /// A bit for each allocation, starting with the lowest bit of the first byte: 1 for a match.
     pub(crate) allocations: U8s,
     /// The same for each reserved range.
     pub(crate) ranges: U8s,
-    /// The numbers of the largest.
+    /// The indices of the largest matches.
     pub(crate) id: U32s,
-    /// For each of `CATEGORIES` 0 where the search finds nothing of it, as far as its conditions about categories tell.
+    /// For each of `CATEGORIES`: 0 if the search cannot match it, judged by its category conditions.
     pub(crate) categories: Vec<u8>,
-    /// Why conditions do not count.
+    /// Why conditions are ignored.
     pub(crate) unclear: Vec<String>,
-    /// No condition counts: all is found.
+    /// Whether no condition is valid, so that everything matches.
     pub(crate) is_empty: bool,
 }
 
-/// Asks where what a search finds lies in a window in which it is smaller than a pixel.
+/// Requests the positions of matches that are smaller than a pixel in a window.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SpecksQuery {
@@ -121,20 +121,21 @@ pub struct SpecksQuery {
     pub(crate) from: f64,
     pub(crate) to: f64,
     pub(crate) width: u16,
-    /// The bytes of a pixel.
+    /// The bytes per pixel.
     pub(crate) bytes: f64,
 }
 
-/// What a search finds and a picture cannot show.
+/// Matches that are too small for a picture.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Specks {
-    /// 1 for each pixel column in which such an allocation begins; what began before the window stands in the first.
+    /// 1 for each pixel column in which such an allocation begins. Allocations from before the window count in the first
+    /// column.
     pub(crate) at: U8s,
     pub(crate) count: usize,
 }
 
-/// Asks where an allocation lies in the stack.
+/// Requests the position of an allocation in the stacked timeline.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct PlaceQuery {
@@ -142,18 +143,18 @@ pub struct PlaceQuery {
     pub(crate) stacked: ByteKind,
 }
 
-/// Where an allocation lies in the stack.
+/// The position of an allocation in the stacked timeline.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Place {
-    /// Its first moment, and the first at which it is there no more; the end of the recording where it stays.
+    /// Its first moment, and the first moment after its end; the end of the recording if it stays.
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) from_us: Option<i64>,
     pub(crate) to_us: Option<i64>,
-    /// Its bytes as they are stacked.
+    /// Its bytes as stacked.
     pub(crate) bytes: u64,
-    /// What lies below it at its first moment, and at its last: no more than at the first.
+    /// The bytes below it at its first moment and at its last moment. The second number is never larger.
     pub(crate) below_first: u64,
     pub(crate) below_last: u64,
 }

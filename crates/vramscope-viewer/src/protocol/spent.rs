@@ -1,4 +1,4 @@
-//! What a part of the recording allocated, freed and left behind.
+//! The memory that an interval of the recording allocated, freed and retained.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,55 +6,55 @@ use crate::columns::{F64s, U32s};
 use crate::protocol::held::By;
 use crate::protocol::search::SearchQuery;
 
-/// What happened between two moments: in the events of the numbers from `from` up to `to`, without the last.
+/// Requests the activity between two moments: the events `from..to`.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SpentQuery {
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) by: By,
-    /// What is grouped; null: everything.
+    /// The search that selects allocations; null for all.
     pub(crate) search: Option<SearchQuery>,
-    /// The moments between which lies what it is compared with.
+    /// The moments of the interval for comparison.
     pub(crate) before: Option<[usize; 2]>,
 }
 
-/// What a part of the recording did, in groups: what allocated most first; compared with another part, what allocated most more than
-/// there first and what allocated most less last.
+/// The activity in an interval, in groups: most allocated bytes first. In a comparison, the largest increase comes first and
+/// the largest decrease last.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Spent {
-    /// Names each group, in any part of the recording.
+    /// Identifies each group in any interval of the recording.
     pub(crate) key: Vec<String>,
-    /// What each shares, in words.
+    /// The display name of each group.
     pub(crate) label: Vec<String>,
-    /// The stack that allocated most of each.
+    /// The stack that allocated most of each group.
     pub(crate) stack: U32s,
     pub(crate) now: SpentIn,
-    /// In the part that is compared with.
+    /// The amounts in the compared interval.
     pub(crate) before: Option<SpentIn>,
-    /// The same part of the step before, where this is a step, or a region.
+    /// The same interval of the previous step, if this is a step or a region.
     pub(crate) earlier: Option<EarlierPart>,
 }
 
-/// A part of the recording, and what it did.
+/// An interval of the recording, and its amounts.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct SpentIn {
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// `backward of step 2`, `events 10 to 99`.
+    /// For example `backward of step 2` or `events 10 to 99`.
     pub(crate) title: String,
-    /// What it did, in a line.
+    /// A summary in one line.
     pub(crate) headline: String,
-    /// Microseconds from its first event to its last; null where they have no times.
+    /// Microseconds from its first event to its last; null without times.
     pub(crate) lasted_us: Option<i64>,
-    /// The most allocated bytes in it, and the first moment at which it was so much.
+    /// The peak of allocated bytes in the interval, and its first moment.
     pub(crate) highest: u64,
     pub(crate) highest_moment: usize,
-    /// What all allocations did.
+    /// The amounts of all allocations.
     pub(crate) all: SpentAmounts,
-    /// What those did that the search finds.
+    /// The amounts of the allocations that match the search.
     pub(crate) found: SpentAmounts,
     /// Bytes of each group.
     pub(crate) before: F64s,
@@ -64,31 +64,31 @@ pub(crate) struct SpentIn {
     pub(crate) survived: F64s,
     pub(crate) at_highest: F64s,
     pub(crate) after: F64s,
-    /// How many blocks each allocated.
+    /// The number of blocks that each group allocated.
     pub(crate) count: U32s,
 }
 
-/// What allocations did in a part of the recording.
+/// The amounts of allocations in an interval.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct SpentAmounts {
-    /// What was allocated before its first event.
+    /// Live before the first event.
     pub(crate) before: Amount,
     pub(crate) allocated: Amount,
     pub(crate) freed: Amount,
-    /// What was freed of that which was there before.
+    /// Live before the first event, and freed.
     pub(crate) freed_from_before: Amount,
-    /// What was allocated and freed again.
+    /// Allocated and freed.
     pub(crate) temporary: Amount,
-    /// What was allocated and not freed.
+    /// Allocated and not freed.
     pub(crate) survived: Amount,
-    /// What was allocated when most was.
+    /// Live at the peak.
     pub(crate) at_highest: Amount,
-    /// What is allocated after its last event.
+    /// Live after the last event.
     pub(crate) after: Amount,
 }
 
-/// Bytes, and the number of blocks that they are in.
+/// Bytes, and their number of blocks.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Amount {
@@ -96,7 +96,7 @@ pub(crate) struct Amount {
     pub(crate) count: u64,
 }
 
-/// A part of the recording that can be compared with.
+/// An interval of the recording for comparison.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct EarlierPart {

@@ -5,22 +5,22 @@ use serde::{Deserialize, Serialize};
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::recording::ByKind;
 
-/// What part of the timeline is drawn, and how large.
+/// The part of the timeline to draw, and the size of the picture.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Window"))]
 pub struct WindowQuery {
     pub(crate) stacked: ByteKind,
     pub(crate) axis: Axis,
-    /// The left and the right end on the axis.
+    /// The left and right ends on the axis.
     pub(crate) from: f64,
     pub(crate) to: f64,
     /// The size of the picture in pixels.
     pub(crate) width: u16,
     pub(crate) height: u16,
-    /// Bytes at the bottom and at the top; where the top is null, the picture is fitted to what is there.
+    /// Bytes at the bottom and at the top. If the top is null, the picture is fitted to its contents.
     pub(crate) low: f64,
     pub(crate) high: Option<f64>,
-    /// Where `high` is null: whether room is left for reserved bytes, too.
+    /// Whether a fitted picture includes the reserved bytes.
     pub(crate) fit_reserved: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum ByteKind {
     Reserved,
 }
 
-/// What the timeline lies along: moments, or microseconds after the first event.
+/// The axis of the timeline: moments, or microseconds after the first event.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 #[serde(rename_all = "snake_case")]
@@ -53,19 +53,19 @@ impl From<Axis> for vramscope_analysis::Axis {
     }
 }
 
-/// A picture of a window: each pixel column shows the moment in it at which the stacked bytes were highest, so that no
-/// peak is lost at any zoom; each row shows what covers its middle.
+/// A picture of a window. Each pixel column shows the moment within it at which the stacked bytes peak, so no peak is lost at
+/// any zoom. Each row shows the item that covers its middle.
 ///
-/// Pixel columns that show the same moment share a column here. Column `c` has the runs `start[c]` up to `start[c + 1]`,
-/// from the bottom: run `r` shows item `item[r]` below row `end[r]`, and above the end of the run before it. Row 0 is
-/// the bottom. Above the last run nothing is live, and where the item is `NONE` nothing lies.
+/// Pixel columns that show the same moment share a column here. Column `c` has the runs `start[c]..start[c + 1]`, from the
+/// bottom up. Run `r` shows item `item[r]` below row `end[r]`, and above the end of the previous run. Row 0 is the bottom.
+/// Nothing is live above the last run, or where the item is `NONE`.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Picture {
     /// Bytes at the bottom and at the top.
     pub(crate) low: f64,
     pub(crate) high: f64,
-    /// The column of each pixel column; `NONE` where the window reaches beyond the recording.
+    /// The column of each pixel column; `NONE` outside of the recording.
     pub(crate) column: U32s,
     /// The moment that a column shows.
     pub(crate) moment: U32s,
@@ -73,32 +73,32 @@ pub(crate) struct Picture {
     pub(crate) item: U32s,
     pub(crate) end: U16s,
     pub(crate) items: Items,
-    /// The exact highest bytes within each pixel column.
+    /// The exact maximum of the bytes within each pixel column.
     pub(crate) highest: ByKind<F64s>,
 }
 
-/// The items of a picture: allocations, or ranges of reserved memory.
+/// The items of a picture: allocations, or reserved ranges.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Items {
-    /// The number of the allocation or range.
+    /// The index of the allocation or range.
     pub(crate) id: U32s,
     pub(crate) address: F64s,
-    /// Bytes as they are stacked.
+    /// Bytes as stacked.
     pub(crate) bytes: F64s,
-    /// Bytes of the block or range, whatever is stacked.
+    /// Bytes of the block or range, independent of the stacking.
     pub(crate) size: F64s,
-    /// The first moment at which it is there.
+    /// Its first moment.
     pub(crate) from: U32s,
-    /// The first moment at which it is there no more; `NONE` where it stays to the end.
+    /// The first moment after its end; `NONE` if it stays to the end.
     pub(crate) to: U32s,
     pub(crate) stack: U32s,
     pub(crate) tags: U32s,
-    /// Positions in the device's `purposes`; empty of ranges, and where the device has none yet.
+    /// Positions in the device's `purposes`; empty for ranges, and before the categories are computed.
     pub(crate) purpose: U8s,
 }
 
-/// What part of the axis is drawn, in how many pixel columns.
+/// The part of the axis to draw, and its number of pixel columns.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Span"))]
 pub struct SpanQuery {
@@ -108,16 +108,16 @@ pub struct SpanQuery {
     pub(crate) width: u16,
 }
 
-/// Allocated bytes by category: each pixel column shows the first moment in it at which most was allocated, and there all
-/// categories sum to what is allocated.
+/// Allocated bytes by category. Each pixel column shows the first moment of its allocated peak; there, the categories sum to
+/// the allocated bytes.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Bands {
-    /// The column of each pixel column; `NONE` where the span reaches beyond the recording.
+    /// The column of each pixel column; `NONE` outside of the recording.
     pub(crate) column: U32s,
     /// The moment that a column shows.
     pub(crate) moment: U32s,
-    /// Categories that have bytes, in the order of `CATEGORIES`.
+    /// Categories with bytes, in the order of `CATEGORIES`.
     pub(crate) bands: Vec<Band>,
 }
 

@@ -22,23 +22,23 @@ use crate::protocol::{
 
 use texts::Finder;
 
-/// How many matches a search lists, the largest first; all are counted.
+/// The maximum number of listed matches, largest first. All matches are counted.
 const MOST_FOUND: usize = 1000;
 
-/// The most conditions of a search: every allocation is held to each.
+/// The maximum number of conditions in a search. Every allocation is checked against each.
 const MOST_CONDITIONS: usize = 256;
 
-/// By how much a size may differ that is given without a sign, in thousandths.
+/// The tolerance of a size without a sign, in thousandths.
 const ABOUT: u64 = 5;
 
-/// Makes a search ready.
+/// Prepares a search.
 fn read(device: &OpenDevice, query: &SearchQuery, cancel: &Cancel) -> Result<Search, ViewError> {
     let mut reader = Reader { device, cancel, unclear: Vec::new(), conditions: 0 };
     let condition = reader.read(query)?;
     Ok(Search { condition, unclear: reader.unclear })
 }
 
-/// Makes conditions of a query.
+/// Converts a query to conditions.
 struct Reader<'r> {
     device: &'r OpenDevice,
     cancel: &'r Cancel,
@@ -47,7 +47,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The condition; `None` where it does not count.
+    /// Converts a query. `None` if the condition is invalid and is ignored.
     fn read(&mut self, query: &SearchQuery) -> Result<Option<Condition>, ViewError> {
         self.conditions += 1;
         if self.conditions > MOST_CONDITIONS {
@@ -103,7 +103,7 @@ impl Reader<'_> {
         self.understood(Finder::of(sought))
     }
 
-    /// What was understood; else the reason is noted, once.
+    /// Unwraps a result. Records the reason of an error, once.
     fn understood<T>(&mut self, read: Result<T, String>) -> Option<T> {
         match read {
             Ok(read) => Some(read),
@@ -130,7 +130,7 @@ impl Reader<'_> {
         Some(Condition::Size { min, max })
     }
 
-    /// The spans of the moments right after allocations in these steps, counted from 1.
+    /// The intervals of the moments right after allocations in these steps, counted from 1.
     fn steps(&self, from: f64, to: Option<f64>) -> Spans {
         let steps = &self.device.purposes().steps.steps;
         let is_asked = |&(number, _): &(usize, _)| {
@@ -143,7 +143,7 @@ impl Reader<'_> {
     }
 }
 
-/// An allocation, or a reserved range, as it is searched.
+/// An allocation or reserved range, as a search sees it.
 struct Thing {
     address: u64,
     size: u64,
@@ -151,21 +151,21 @@ struct Thing {
     tags: u32,
     from: u32,
     freed: u32,
-    /// The number of the allocation; a range is for nothing, and none of several allocations.
+    /// The index of the allocation. A reserved range has no category and no version.
     allocation: Option<usize>,
 }
 
-/// Tells which allocations of a device a search finds.
+/// Decides which allocations of a device match a search.
 pub(crate) struct Matcher<'d> {
     device: &'d OpenDevice,
     search: Arc<Search>,
 }
 
 impl<'d> Matcher<'d> {
-    /// The matcher of a search; `None` where nothing is searched for.
+    /// The matcher of a search; `None` without a valid condition.
     ///
     /// # Errors
-    /// Where the search has too many conditions, or is no longer wanted.
+    /// Fails if the search has too many conditions or is cancelled.
     pub(crate) fn of(
         device: &'d OpenDevice,
         query: Option<&SearchQuery>,
@@ -175,7 +175,7 @@ impl<'d> Matcher<'d> {
         Ok(search.filter(|search| search.condition.is_some()).map(|search| Self { device, search }))
     }
 
-    /// Whether it finds the allocation of this number.
+    /// Whether the allocation with this index matches.
     pub(crate) fn finds(&self, id: usize) -> bool {
         let a: &Allocation = &self.device.history().allocations[id];
         self.takes(&Thing {
@@ -189,7 +189,7 @@ impl<'d> Matcher<'d> {
         })
     }
 
-    /// Whether it finds the reserved range of this number.
+    /// Whether the reserved range with this index matches.
     fn finds_range(&self, number: usize) -> bool {
         let r: &ReservedRange = &self.device.history().reserved[number];
         self.takes(&Thing {
@@ -208,7 +208,7 @@ impl<'d> Matcher<'d> {
     }
 
     fn holds(&self, condition: &Condition, thing: &Thing) -> bool {
-        // What is counted for the whole device, purposes and versions, is counted only where a search needs it.
+        // Categories and versions are computed for the whole device, so only conditions that need them access them.
         match condition {
             Condition::All(of) => of.iter().all(|one| self.holds(one, thing)),
             Condition::Any(of) => of.iter().any(|one| self.holds(one, thing)),
@@ -239,7 +239,7 @@ impl<'d> Matcher<'d> {
 }
 
 impl OpenDevice {
-    /// A search made ready. The last one is remembered, for pictures and tables ask for it again.
+    /// Prepares a search. The last one is cached, because pictures and tables request it again.
     fn ready(&self, query: &SearchQuery, cancel: &Cancel) -> Result<Arc<Search>, ViewError> {
         if let Some(last) = lock(&self.searched).as_ref().filter(|last| last.query == *query) {
             return Ok(last.search.clone());
@@ -249,7 +249,7 @@ impl OpenDevice {
         Ok(search)
     }
 
-    /// The allocations that a search finds.
+    /// The allocations that match a search.
     pub(crate) fn found(&self, query: &SearchQuery, cancel: &Cancel) -> Result<Arc<Bits>, ViewError> {
         let search = self.ready(query, cancel)?;
         let is_it = |last: &&mut Searched| Arc::ptr_eq(&last.search, &search);
@@ -276,7 +276,7 @@ impl OpenDevice {
             |category| search.condition.as_ref().and_then(|one| one.of_category(category)) != Some(false);
         let (mut count, mut bytes) = (0, 0);
         let mut largest: Vec<(Reverse<u64>, usize)> = Vec::new();
-        // What is no larger than so many others is not listed.
+        // Allocations below this size are not among the largest.
         let mut least = 0;
         for id in found.numbers() {
             let size = allocations[id].size;
@@ -308,7 +308,7 @@ impl OpenDevice {
     pub(crate) fn specks(&self, query: &SpecksQuery, cancel: &Cancel) -> Answer {
         let &SpecksQuery { from, to, width, bytes, .. } = query;
         if !(from.is_finite() && to.is_finite() && from < to && bytes.is_finite()) {
-            return Err(ViewError::Question("no window of that place has pixels".to_owned()));
+            return Err(ViewError::Question("invalid window: position out of range".to_owned()));
         }
         let axis = query.axis.into();
         self.check(axis)?;
@@ -338,11 +338,11 @@ impl OpenDevice {
         Columns::answer(|columns| Specks { at: columns.u8(at), count })
     }
 
-    /// Where an allocation lies in the stack of some kind of bytes.
+    /// The position of an allocation in a stack of some kind of bytes.
     pub(crate) fn place(&self, PlaceQuery { id, stacked }: PlaceQuery) -> Result<Place, ViewError> {
         let history = self.history();
         let Some(a) = history.allocations.get(id) else {
-            return Err(ViewError::Question(format!("there is no allocation {id}")));
+            return Err(ViewError::Question(format!("no allocation {id}")));
         };
         let is_allocated = stacked == ByteKind::Allocated;
         let bytes = |of: &Allocation| if stacked == ByteKind::Requested { of.requested } else { of.size };
@@ -373,7 +373,7 @@ mod tests {
     use crate::recording::example as open;
     use crate::tables::category;
 
-    /// Numbers that look random, the same in every run.
+    /// Pseudorandom numbers, equal in every run.
     struct Random(u64);
 
     impl Random {
@@ -386,7 +386,7 @@ mod tests {
             texts[self.below(texts.len() as u64) as usize]
         }
 
-        /// Any search of a device: about what is in it, as a rule.
+        /// A random search of a device, usually about values in it.
         fn search(&mut self, device: &OpenDevice, depth: u32) -> SearchQuery {
             let history = device.history();
             let any = &history.allocations[self.below(history.allocations.len() as u64) as usize];
@@ -426,7 +426,7 @@ mod tests {
         Sought { text: text.to_owned(), is_pattern: false }
     }
 
-    /// The same as what is tested, by looking at texts one by one.
+    /// A reference implementation that compares texts one by one.
     fn matches(query: &SearchQuery, device: &OpenDevice, id: usize) -> bool {
         let allocations = &device.history().allocations;
         let trace = device.history().trace();
@@ -495,7 +495,8 @@ mod tests {
         }
     }
 
-    /// What a search of the example with annotated regions answers: how many it finds, and what of it is unclear.
+    /// The result of a search in the example with annotated regions: the number of matches, the ignored conditions, whether the
+    /// search is empty, and the possible categories.
     fn answered(query: &SearchQuery) -> (usize, Vec<String>, bool, Vec<u8>) {
         let file = open("training.pickle.zst");
         let device = &file.devices[0];
@@ -517,7 +518,7 @@ mod tests {
         assert!(is_empty && all > some);
         assert_eq!(unclear.len(), 1, "{unclear:?}");
         let (found, unclear, is_empty, _) = answered(&SearchQuery::Any { of: vec![wrong(), forward()] });
-        assert!((found, is_empty) == (some, false) && unclear[0].contains("no regular expression"));
+        assert!((found, is_empty) == (some, false) && unclear[0].contains("invalid regular expression"));
         let size = |size: &str| SearchQuery::Size { sign: SizeSign::AtLeast, size: size.to_owned() };
         let (_, unclear, is_empty, _) = answered(&size("5 parsecs"));
         assert!(is_empty && unclear[0].starts_with("5 parsecs: a size is"), "{unclear:?}");
@@ -594,7 +595,7 @@ mod tests {
             let a = &history.allocations[id];
             let place = device.place(PlaceQuery { id, stacked: ByteKind::Allocated }).unwrap();
             assert!(place.below_last <= place.below_first);
-            // What is younger lies above it.
+            // Younger allocations are above it.
             if a.from > Moment::START {
                 let total = device.timeline.counters_at(a.from).allocated;
                 assert_eq!(place.below_first + place.bytes, total);

@@ -1,7 +1,7 @@
-//! Texts and patterns of a search, looked for in the names of a recording.
+//! Searches for texts and patterns in the names of a recording.
 //!
-//! A pattern may come with a link, so it is a regular expression of the crate `regex`: its time is linear in the text, and its size is
-//! bounded. Look-around and back references are not in it.
+//! A pattern may come from a link, so it is a regular expression of the crate `regex`: its time is linear in the text, and its
+//! size is limited. It supports no look-around and no back references.
 
 use std::borrow::Cow;
 
@@ -15,32 +15,33 @@ use crate::bits::Bits;
 use crate::device::OpenDevice;
 use crate::protocol::{FrameField, Sought, TagField};
 
-/// The most bytes of a text or pattern.
+/// The maximum length of a text or pattern, in bytes.
 const LONGEST_SOUGHT: usize = 1 << 10;
 
-/// The most bytes of a compiled pattern, by which the time for a byte of text is bounded: `\w` in all letter cases takes a fifth of it.
+/// The maximum size of a compiled pattern in bytes, which limits the time per byte of text. `\w` in all letter cases takes a
+/// fifth of it.
 const LARGEST_PATTERN: usize = 1 << 18;
 
-/// How deep the groups of a pattern may be nested.
+/// The maximum nesting depth of a pattern's groups.
 const DEEPEST_PATTERN: u32 = 32;
 
-/// The most bytes of a path and of a function's name that are looked at: many frames may share a text, and no known system has a
-/// longer path.
+/// The maximum number of bytes of a path or function name that are searched. Many frames may share a text, and no known system
+/// has longer paths.
 const LONGEST_NAME: usize = 4 << 10;
 
-/// Frames that are looked at before it is checked again whether the answer is still wanted.
+/// The number of frames between two checks for cancellation.
 const FRAMES_AT_ONCE: usize = 256;
 
-/// Finds a text or a pattern in others, without regard to letter case.
+/// Searches for a text or a pattern, ignoring case.
 pub(super) struct Finder(Regex);
 
 impl Finder {
     /// # Errors
-    /// In words: what is wrong with the text.
+    /// Returns a text that says what is wrong.
     pub(super) fn of(sought: &Sought) -> Result<Self, String> {
         let Sought { text, is_pattern } = sought;
         if text.len() > LONGEST_SOUGHT {
-            return Err(format!("a text to search for has at most {LONGEST_SOUGHT} bytes"));
+            return Err(format!("a search text has at most {LONGEST_SOUGHT} bytes"));
         }
         let pattern = if *is_pattern { Cow::Borrowed(text.as_str()) } else { regex::escape(text).into() };
         let regex = RegexBuilder::new(&pattern)
@@ -52,7 +53,7 @@ impl Finder {
         regex.map(Self).map_err(|why| match why {
             regex::Error::CompiledTooBig(_) => format!("/{text}/: the pattern is too large"),
             _ => format!(
-                "/{text}/: this is no regular expression (look-around and back references are not known)"
+                "/{text}/: invalid regular expression (look-around and back references are not supported)"
             ),
         })
     }
@@ -62,7 +63,7 @@ impl Finder {
     }
 }
 
-/// The stacks of which a frame, or for [`FrameField::Line`] the frame that names them, has in `field` what is sought.
+/// The stacks with a matching frame in `field`. For [`FrameField::Line`], only the frame that names the stack counts.
 pub(super) fn stacks_with(
     device: &OpenDevice,
     field: FrameField,
@@ -95,7 +96,7 @@ pub(super) fn stacks_with(
     Ok(Bits::of(stacks.map(|(id, _)| id.index())))
 }
 
-/// Of a path without end the end, behind a sign that it is not all.
+/// The end of a very long path, with an ellipsis.
 fn end_of(path: &str) -> Cow<'_, str> {
     match path.len() {
         0..=LONGEST_NAME => path.into(),
@@ -103,12 +104,12 @@ fn end_of(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// Of a name without end the start.
+/// The start of a very long name.
 fn start_of(name: &str) -> &str {
     &name[..name.floor_char_boundary(LONGEST_NAME)]
 }
 
-/// The positions in the device's table of tags that have in `field` what is sought.
+/// The positions in the device's tag table whose `field` matches.
 pub(super) fn tags_with(
     device: &OpenDevice,
     field: TagField,
@@ -134,7 +135,7 @@ pub(super) fn tags_with(
     Ok(Bits::of(tags.map(|(number, _)| number)))
 }
 
-/// The number of a stream: `0x3`, `3`, `default`, `stream 0x3`.
+/// Parses a stream: `0x3`, `3`, `default`, `stream 0x3`.
 fn stream_of(text: &str) -> Result<u64, String> {
     let number = text.trim_start_matches("stream ");
     let parsed = match number.strip_prefix("0x") {
@@ -142,10 +143,10 @@ fn stream_of(text: &str) -> Result<u64, String> {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => number.parse(),
     };
-    parsed.map_err(|_| format!("stream:{text}: a number, as in stream:0x3, or stream:default"))
+    parsed.map_err(|_| format!("stream:{text}: expected a number, as in stream:0x3, or stream:default"))
 }
 
-/// Whether a pool is meant: by its numbers, `1.0`, or by a part of its name.
+/// Whether a pool matches by its numbers (`1.0`) or by a part of its name.
 fn is_pool(pool: Option<[u64; 2]>, sought: &Sought, finder: &Finder) -> bool {
     let name = match pool {
         None => "pool not recorded".to_owned(),
@@ -164,25 +165,25 @@ fn is_pool(pool: Option<[u64; 2]>, sought: &Sought, finder: &Finder) -> bool {
     }
 }
 
-/// `1.0`: two numbers and a point.
+/// Whether a text is two numbers with a point: `1.0`.
 fn is_pair(text: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     text.split_once('.').is_some_and(|(a, b)| is_number(a) && is_number(b))
 }
 
-/// The name of a pool as it can be typed: `private pool 1.0`.
+/// The name of a pool as users type it: `private pool 1.0`.
 fn typed(pool: &str) -> String {
     pool.to_lowercase().replace(['(', ')'], "").replace(", ", ".").replace(',', ".")
 }
 
-/// For each of all categories whether its name has what is sought; spaces may stand for underscores.
+/// For each category, whether its name matches. Spaces may replace underscores.
 pub(super) fn categories_with(sought: &Sought) -> Result<[bool; Category::ALL.len()], String> {
     let text = if sought.is_pattern { sought.text.clone() } else { sought.text.replace(' ', "_") };
     let finder = Finder::of(&Sought { text, ..*sought })?;
     Ok(Category::ALL.map(|category| finder.finds(category.name())))
 }
 
-/// The spans of the moments right after allocations in regions whose name has what is sought.
+/// The intervals of the moments right after allocations in regions with a matching name.
 pub(super) fn regions_with(device: &OpenDevice, finder: &Finder) -> Vec<[u32; 2]> {
     let strings = &device.history().trace().strings;
     let mut named = std::collections::HashMap::new();
@@ -204,7 +205,7 @@ mod tests {
 
     #[test]
     fn patterns_take_linear_time() {
-        // An engine that tries every way takes 2^100,000 steps.
+        // A backtracking engine needs 2^100,000 steps.
         let text = format!("{}b", "a".repeat(100_000));
         for pattern in ["(a+)+$", "^(a|a)*$", "(a*)*c", "(.*a){12}c"] {
             assert!(!finder(pattern, true).unwrap().finds(&text), "{pattern}");
@@ -215,16 +216,16 @@ mod tests {
     fn patterns_are_bounded() {
         for (pattern, why) in [
             (r"(\w{100}){1000}".to_owned(), "too large"),
-            (format!("{}a{}", "(".repeat(100), ")".repeat(100)), "no regular expression"),
+            (format!("{}a{}", "(".repeat(100), ")".repeat(100)), "invalid regular expression"),
             ("a".repeat(5000), "at most 1024 bytes"),
-            ("(".to_owned(), "no regular expression"),
-            (r"(a)\1".to_owned(), "no regular expression"),
-            ("(?=a)".to_owned(), "no regular expression"),
+            ("(".to_owned(), "invalid regular expression"),
+            (r"(a)\1".to_owned(), "invalid regular expression"),
+            ("(?=a)".to_owned(), "invalid regular expression"),
         ] {
             let refused = finder(&pattern, true).err().unwrap_or_default();
             assert!(refused.contains(why), "{pattern}: {refused}");
         }
-        // Those that people type are not.
+        // Patterns that people type are accepted.
         for pattern in [r"\w+\s+\w+", r"^[\w.]+/(q|k|v)_proj\b.*", r"a b\/c", "[а-я]{2,8}"] {
             assert!(finder(pattern, true).is_ok(), "{pattern}");
         }

@@ -1,5 +1,5 @@
-//! Refuses requests that do not come from the page itself, and says in every answer what the page may do. The secret in
-//! the address keeps other programs out; where it leaks, [`Guard`] still refuses other pages.
+//! Rejects requests that do not come from the page itself, and restricts the page in every response. The secret in the address
+//! keeps other programs out; if it leaks, [`Guard`] still rejects other pages.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -7,7 +7,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use vramscope_http::Guard;
 
-/// Headers of every answer: what the page may do, and that nothing of it is stored.
+/// Headers of every response: they restrict the page and disable caching.
 const HEADERS: [(HeaderName, &str); 6] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -21,7 +21,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// The middleware that refuses what does not come from the page, and adds [`HEADERS`] to every answer.
+/// Middleware that rejects requests from outside of the page, and adds [`HEADERS`] to every response.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let mut response = if guard.admits(request.headers()) {
         next.run(request).await

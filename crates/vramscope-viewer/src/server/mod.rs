@@ -34,7 +34,7 @@ pub use library::{JobFiles, Library};
 pub use open_file::OpenFile;
 pub use upload::LARGEST_UPLOAD;
 
-/// A server on this machine alone, under an address with a secret.
+/// A server on the loopback interface, under an address with a secret.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -43,10 +43,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes a port of 127.0.0.1; 0 is any free one.
+    /// Binds a port of 127.0.0.1; 0 selects any free port.
     ///
     /// # Errors
-    /// Where the port is taken, or the system has no randomness.
+    /// Fails if the port is taken, or if the system has no random numbers.
     pub fn bind(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let port = listener.local_addr()?.port();
@@ -56,7 +56,7 @@ impl Server {
         Ok(Self { listener, port, secret })
     }
 
-    /// The address of the page, with the secret: whoever knows it can read the recordings.
+    /// The address of the page. It contains the secret: anyone who knows it can read the recordings.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/{}/", self.port, self.secret)
     }
@@ -64,7 +64,7 @@ impl Server {
     /// Serves `library` until the process ends.
     ///
     /// # Errors
-    /// Where the system refuses to go on.
+    /// Fails if the runtime or the listener cannot be created.
     pub fn serve(self, library: Arc<Library>) -> io::Result<()> {
         let guard = Guard::OwnPage { port: self.port };
         let own = format!("/{}/", self.secret);
@@ -72,8 +72,8 @@ impl Server {
         let app = app(state, &self.secret, guard);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            // For reading dropped files and ranks: a thread for each connection, and some for connections that were just closed.
-            // Questions are answered on the threads of their files.
+            // For reading dropped files and ranks: one thread per connection, and some for connections that were just closed.
+            // Queries run on the threads of their files.
             .max_blocking_threads(2 * LIMITS.connections)
             .enable_all()
             .build()?;
@@ -83,7 +83,7 @@ impl Server {
             vramscope_http::serve(listener, LIMITS, |place| {
                 let (app, own) = (TowerToHyperService::new(app.clone()), own.clone());
                 service_fn(move |request: Request<Incoming>| {
-                    // Only questions of the page itself keep a connection's place (see `vramscope_http`).
+                    // Only requests of the page itself keep a connection's place (see `vramscope_http`).
                     let place = (request.uri().path().starts_with(&own) && guard.admits(request.headers()))
                         .then(|| place.clone());
                     if let Some(place) = &place {
@@ -105,7 +105,7 @@ impl Server {
     }
 }
 
-/// The limits of connections. A page opens about six; 256 are far fewer files than a process may open.
+/// The limits of connections. A page opens about six. 256 is far below the limit of open files per process.
 const LIMITS: Limits = Limits {
     connections: 256,
     head: Duration::from_secs(30),
@@ -114,10 +114,10 @@ const LIMITS: Limits = Limits {
     keep_alive: true,
 };
 
-/// How many dropped files and ranks are decoded at the same time; others wait.
+/// The maximum number of dropped files and ranks that are decoded concurrently; others wait.
 const MOST_DECODING: usize = 4;
 
-/// The state that the routes share.
+/// The shared state of the routes.
 #[derive(Debug, Clone)]
 struct AppState {
     library: Arc<Library>,
@@ -130,7 +130,7 @@ impl FromRef<AppState> for Arc<Library> {
     }
 }
 
-/// The longest question in bytes: a search names the numbers of all stacks that match.
+/// The maximum size of a query in bytes: a search may list all matching stacks.
 const LONGEST_QUESTION: usize = 64 << 20;
 
 fn app(state: AppState, secret: &str, admits: Guard) -> Router {
@@ -157,7 +157,7 @@ struct Name {
     name: String,
 }
 
-/// Answers a question about one device.
+/// Answers a query about one device.
 async fn ask(
     State(library): State<Arc<Library>>,
     Path((file, device)): Path<(usize, usize)>,
@@ -174,7 +174,7 @@ async fn ask(
     answer.await.map(bytes)
 }
 
-/// A list of what the page asks for first of each file; null stands for a file that was closed.
+/// The list of the first data of each file; null for a closed file.
 async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, ViewError> {
     let mut all = Vec::new();
     for file in library.all().await {
@@ -186,19 +186,19 @@ async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, Vie
     Ok(bytes([b"[", all.join(&b","[..]).as_slice(), b"]"].concat()))
 }
 
-/// What is told of all ranks of a job.
+/// The data about all ranks of a job.
 async fn ranks(State(library): State<Arc<Library>>) -> Result<Response, StatusCode> {
     let ranks = library.ranks().await.ok_or(StatusCode::NOT_FOUND)?;
     Ok(bytes(ranks.answer.clone()))
 }
 
-/// Reads the recording of a rank, where it is not open, and tells what the page asks for first of it. The rank is named by its position:
-/// nothing but the files of the job can be opened.
+/// Reads a rank's recording, if it is not open, and returns its first data. The rank is identified by its position, so only
+/// files of the job can be opened.
 async fn read(
     State(AppState { library, decoding }): State<AppState>,
     Path(position): Path<usize>,
 ) -> Result<Response, ViewError> {
-    // Acquiring fails only where the semaphore is closed, which it never is.
+    // Acquiring fails only if the semaphore is closed, which never happens.
     let reading = decoding.acquire().await.ok();
     let file = match library.file(position).await {
         Ok(open) => open,
@@ -220,16 +220,16 @@ async fn open(
     let recording = upload::read(&name, length, body, decoding).await?;
     let opened = OpenFile::open(name, recording)?;
     opened.ask(Pace::Quick, |_, _| Ok(())).await?;
-    // The files that the command named have the first positions: wait for them.
+    // The files from the command line have the first positions, so wait for them.
     library.all().await;
     let file = library.add(opened);
     Ok(Json(serde_json::json!({ "file": file })).into_response())
 }
 
-/// A page that carries files and notes on them.
+/// A self-contained page with files and notes on them.
 async fn page_of(State(library): State<Arc<Library>>, asked: Bytes) -> Result<Response, ViewError> {
     let PageQuery { files, notes } = serde_json::from_slice(&asked)
-        .map_err(|e| ViewError::Question(format!("this asks for no page: {e}")))?;
+        .map_err(|e| ViewError::Question(format!("invalid page request: {e}")))?;
     let mut open = Vec::new();
     for file in files {
         open.push(library.file(file).await?.recording().await?);
@@ -246,7 +246,7 @@ async fn close(
     State(library): State<Arc<Library>>,
     Path(file): Path<usize>,
 ) -> Result<StatusCode, ViewError> {
-    // Wait until the files have their positions that the command named.
+    // Wait until the files from the command line have their positions.
     library.all().await;
     if library.close(file) { Ok(StatusCode::NO_CONTENT) } else { Err(ViewError::NoFile(file)) }
 }
@@ -265,20 +265,20 @@ mod tests {
 
     use super::*;
 
-    /// Longer than anything here takes.
+    /// Longer than anything takes here.
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Waits until so many of the questions, besides the library, hold the file.
+    /// Waits until exactly this number of queries hold the file.
     fn wait_for(file: &Arc<OpenFile>, questions: usize) {
         let began = Instant::now();
-        // The library has one, and so have we.
+        // The library and this test hold it, too.
         while Arc::strong_count(file) != 2 + questions {
             assert!(began.elapsed() < LONG, "{} hold the file", Arc::strong_count(file));
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Whoever leaves takes the question along, though its turn never came.
+    /// Closing a connection cancels its query, even while it waits in the queue.
     #[test]
     fn questions_end_when_whoever_asked_has_gone() {
         const MANY: usize = 100;
@@ -301,7 +301,7 @@ mod tests {
         });
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let file = runtime.block_on(library.file(0)).unwrap();
-        // Nothing is answered: those who could answer wait for us.
+        // No query is answered, because the answering threads wait for this test.
         let (release, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(std::sync::Mutex::new(wait));
         let (begun, begins) = std::sync::mpsc::channel::<()>();
@@ -318,7 +318,7 @@ mod tests {
                 })
             })
             .collect();
-        // Only once they are at work does everything else wait behind them.
+        // Everything else queues only after both threads are busy.
         for _ in &busy {
             begins.recv_timeout(LONG).unwrap();
         }

@@ -1,6 +1,6 @@
-//! An open file, and the threads that answer questions about it.
+//! An open file, and the threads that answer queries about it.
 //!
-//! The threads share the recording. When the file is closed they end, and its memory is free.
+//! The threads share the recording. When the file is closed, they end and its memory is freed.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,17 +14,17 @@ use vramscope_trace::formats::Recording;
 
 use crate::{OpenRecording, Pace, ViewError};
 
-/// How many threads answer questions of each pace.
+/// The number of answering threads per pace.
 const AT_ONCE: [(Pace, usize); 2] = [(Pace::Quick, 4), (Pace::Slow, 2)];
 
 type Job = Box<dyn FnOnce(&Arc<OpenRecording>) + Send>;
 
-/// An open recording. It is closed, and its memory given back, when it is dropped; questions under way are finished before.
+/// An open recording. Dropping it closes the file and frees its memory after the running queries.
 #[derive(Debug)]
 pub struct OpenFile {
     quick: Sender<Job>,
     slow: Sender<Job>,
-    /// Told to the thread that makes the recording ready.
+    /// Cancels the thread that prepares the recording.
     closed: Cancel,
 }
 
@@ -35,10 +35,10 @@ impl Drop for OpenFile {
 }
 
 impl OpenFile {
-    /// Begins to make a recording ready for questions; those that are asked meanwhile wait.
+    /// Starts preparing a recording; queries wait in the meantime.
     ///
     /// # Errors
-    /// Where the system has no threads to give.
+    /// Fails if the system cannot create threads.
     pub fn open(name: String, recording: Recording) -> io::Result<Self> {
         let (quick, quick_jobs) = channel();
         let (slow, slow_jobs) = channel();
@@ -52,7 +52,7 @@ impl OpenFile {
                 let jobs = Arc::new(Mutex::new(jobs));
                 for _ in 0..at_once {
                     let (open, jobs) = (Arc::clone(&open), Arc::clone(&jobs));
-                    // Where there are no threads to be had, the receiver is dropped, and who asks is told.
+                    // If no thread can be created, the receiver is dropped and callers get an error.
                     Builder::new().spawn(move || answer(&open, &jobs)).ok();
                 }
             }
@@ -61,22 +61,22 @@ impl OpenFile {
         Ok(Self { quick, slow, closed })
     }
 
-    /// The recording, to be held for as long as a question takes that is not about it alone.
+    /// The recording, for queries that also involve other files.
     ///
     /// # Errors
-    /// [`ViewError::Failed`] where the file is closed.
+    /// [`ViewError::Failed`] if the file is closed.
     pub(crate) async fn recording(&self) -> Result<Arc<OpenRecording>, ViewError> {
         let (send, answered) = oneshot::channel();
-        // This fails where the caller has gone.
+        // This fails if the caller is gone.
         let job: Job = Box::new(move |open| drop(send.send(Arc::clone(open))));
         self.quick.send(job).map_err(|_| ViewError::Failed)?;
         answered.await.map_err(|_| ViewError::Failed)
     }
 
-    /// Asks a question, which is answered on a thread of the file. Dropping the future cancels the question.
+    /// Runs a query on a thread of the file. Dropping the future cancels it.
     ///
     /// # Errors
-    /// Those of `answer`; [`ViewError::Failed`] where it panics.
+    /// The errors of `answer`; [`ViewError::Failed`] if it panics.
     pub(crate) async fn ask<A: Send + 'static>(
         &self,
         pace: Pace,
@@ -87,7 +87,7 @@ impl OpenFile {
         let (send, answered) = oneshot::channel();
         let job: Job = Box::new(move |open| {
             if !cancel.is_cancelled() {
-                // This fails where the caller has gone, and nobody needs the answer.
+                // This fails if the caller is gone and needs no answer.
                 send.send(answer(open, &cancel)).ok();
             }
         });
@@ -100,7 +100,7 @@ impl OpenFile {
     }
 }
 
-/// Cancels a question when it is dropped: nobody waits for the answer any more.
+/// Cancels a query when its caller stops waiting and drops this.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
@@ -109,13 +109,13 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Answers questions until the file is closed.
+/// Answers queries until the file is closed.
 fn answer(open: &Arc<OpenRecording>, jobs: &Mutex<Receiver<Job>>) {
     loop {
         // One thread waits for the next question and holds the lock; the others wait for the lock.
         let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = next else { return };
-        // A panic ends the question, not the thread: the caller's channel closes, and it gets an error.
+        // A panic ends the query, not the thread: the caller's channel closes, and the caller gets an error.
         catch_unwind(AssertUnwindSafe(|| job(open))).ok();
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(runtime.block_on(file.ask(Pace::Slow, |_, _| Ok(8))).unwrap(), 8);
     }
 
-    /// What the threads hold is dropped when the file is.
+    /// Dropping the file drops the values that its threads hold.
     #[test]
     fn a_closed_file_ends_its_threads() {
         let file = empty();

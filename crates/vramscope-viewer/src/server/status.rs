@@ -1,4 +1,4 @@
-//! Errors as the answers that they become.
+//! Converts errors to HTTP responses.
 
 use axum::Json;
 use axum::http::StatusCode;

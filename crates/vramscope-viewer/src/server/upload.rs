@@ -1,4 +1,4 @@
-//! Files that are dropped onto the page: read while they arrive, and never held whole in memory.
+//! Files that are dropped onto the page. They are read while they arrive, and never held in memory as a whole.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use vramscope_trace::formats::{self, Recording};
 
 use crate::ViewError;
 
-/// The largest file that can be dropped onto the page, in bytes.
+/// The maximum size of a dropped file, in bytes.
 pub const LARGEST_UPLOAD: u64 = 1 << 30;
 
-/// How long a file may keep the server waiting. Time that passes is taken from it, and bytes that arrive add time at the rate of
-/// [`SLOWEST`].
+/// The maximum time that a file may keep the server waiting. Elapsed time reduces it, and arriving bytes add time at the rate
+/// of [`SLOWEST`].
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The lowest rate at which a file may arrive, in bytes a second: slower than the slowest tunnels to a remote machine, and fast enough
-/// that nobody keeps the places of others for long.
+/// The minimum rate of an upload, in bytes per second. It is below the slowest tunnels to a remote machine, and high enough
+/// that no upload occupies a slot for long.
 const SLOWEST: f64 = 16.0 * 1024.0;
 
-/// The most chunks that wait for the reader. A chunk is at most as long as the buffer of its connection.
+/// The maximum number of chunks that wait for the reader. A chunk is at most as long as the buffer of its connection.
 const WAITING: usize = 4;
 
-/// Reads a recording from the body of a request that says to be `length` bytes long. A permit of `decoding` is held while bytes are
-/// decoded, and not while more are waited for: an upload that stalls delays no other.
+/// Reads a recording from a request body of `length` bytes, as declared by the request. Holds a permit of `decoding` while
+/// decoding, but not while waiting for bytes, so that a stalled upload delays no other.
 pub(crate) async fn read(
     name: &str,
     length: Option<u64>,
@@ -42,7 +42,7 @@ pub(crate) async fn read(
     let reading = tokio::task::spawn_blocking(move || {
         let mut stream = Chunks::new(chunks, decoding, Handle::current());
         let recording = formats::read(&mut stream, &mut |_| {});
-        // A recording may end before its file: the rest is taken and dropped.
+        // A recording may end before its file; the rest is read and discarded.
         recording.map(|r| io::copy(&mut stream, &mut io::sink()).map(|_| r))
     });
     let passed = pass_on(body, send, LARGEST_UPLOAD, PATIENCE).await;
@@ -52,11 +52,11 @@ pub(crate) async fn read(
     read.map_err(unreadable)?.map_err(|e| unreadable(e.into()))
 }
 
-/// Sends the body on until it ends. A body that is refused is still taken to its end, for browsers read the answer only when all of
-/// it is sent.
+/// Forwards the body to its end. A rejected body is still read to its end, because browsers read the response only after
+/// sending all of it.
 ///
 /// # Errors
-/// Where it is longer than `most` bytes, or comes slower than [`SLOWEST`] for so long as `patience`.
+/// Fails if the body is longer than `most` bytes, or slower than [`SLOWEST`] for a total of `patience`.
 async fn pass_on(
     mut body: Body,
     send: mpsc::Sender<io::Result<Bytes>>,
@@ -86,17 +86,17 @@ async fn pass_on(
             send.send(Err(io::ErrorKind::FileTooLarge.into())).await.ok();
             return Err(ViewError::TooLarge { limit: most });
         }
-        // This fails where the reader has stopped, and is no error.
+        // This fails if the reader stopped, which is not an error.
         send.send(Ok(chunk)).await.ok();
     }
 }
 
-/// The chunks that have arrived, as a stream of bytes.
+/// The arrived chunks as a byte stream.
 struct Chunks {
     chunks: mpsc::Receiver<io::Result<Bytes>>,
     rest: Bytes,
     decoding: Arc<Semaphore>,
-    /// Held while the bytes that have arrived are decoded.
+    /// Held while arrived bytes are decoded.
     permit: Option<OwnedSemaphorePermit>,
     runtime: Handle,
 }
@@ -112,7 +112,7 @@ impl Read for Chunks {
         while self.rest.is_empty() {
             self.permit = None;
             let chunk = self.chunks.blocking_recv();
-            // Acquiring fails only where the semaphore is closed, which it never is.
+            // Acquiring fails only if the semaphore is closed, which never happens.
             self.permit = self.runtime.block_on(Arc::clone(&self.decoding).acquire_owned()).ok();
             match chunk {
                 Some(chunk) => self.rest = chunk?,
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// A body of `left` bytes, one at each tick; nothing more comes, and it does not end.
+    /// A body of `left` bytes, one per tick. Then it stalls without ending.
     struct Dripping {
         left: usize,
         tick: Interval,
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// How long a body that does not end is waited for, by a clock that nobody waits for, and the bytes that came.
+    /// The time until an endless body is rejected, on a simulated clock, and the number of bytes that arrived.
     fn waited_for(pause: Duration, bytes: usize) -> (Duration, usize) {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!((waited.as_secs(), came), (30, 301));
     }
 
-    /// A byte each 50 microseconds is a little more than is asked for.
+    /// One byte per 50 microseconds is slightly above the minimum rate.
     #[test]
     fn a_body_that_comes_slowly_enough_is_waited_for() {
         let (waited, came) = waited_for(Duration::from_micros(50), 100_000);
@@ -229,7 +229,7 @@ mod tests {
             let (send, chunks) = mpsc::channel(WAITING);
             drop(chunks);
             let body = Dripping::every(Duration::from_micros(10), 2000);
-            // The end of the body is not reached, its longest length is: all before it was taken.
+            // The test reaches the maximum length before the end of the body, so everything before it was read.
             assert!(matches!(
                 pass_on(body, send, 1999, PATIENCE).await,
                 Err(ViewError::TooLarge { limit: 1999 })

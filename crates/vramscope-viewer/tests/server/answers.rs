@@ -1,4 +1,4 @@
-//! What the server says of recordings, against the report.
+//! Checks the server's answers against the report.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use vramscope_viewer::{Library, Server};
 
 use crate::{Address, example, server};
 
-/// The head of an answer that has columns.
+/// The head of a binary answer.
 fn head(answer: &[u8]) -> Value {
     let length = u32::from_le_bytes(answer[..4].try_into().unwrap()) as usize;
     serde_json::from_slice(&answer[4..4 + length]).unwrap()
 }
 
-/// The sum of a column of `f64`, to which a member of the head refers.
+/// The sum of an `f64` column that a member of the head refers to.
 fn sum(answer: &[u8], member: &Value) -> f64 {
     let [begin, length] = [0, 1].map(|i| member["f64"][i].as_u64().unwrap() as usize);
     let behind = (4 + u32::from_le_bytes(answer[..4].try_into().unwrap()) as usize).next_multiple_of(8);
@@ -70,10 +70,10 @@ fn steps_are_those_of_the_report() {
         (&json!(1), &Value::Null, &json!([]))
     );
 
-    // What a page asks that was told no purposes.
+    // The query of a page that has no categories yet.
     let meaning = head(&server().question(0, 0, &json!({"question": "meaning"})).body);
     assert_eq!((&meaning["steps"], &meaning["purposes"]), (steps, &recordings[0]["devices"][0]["purposes"]));
-    // Where nothing repeats there are none.
+    // A recording without repetition has no steps.
     assert_eq!(recordings[1]["devices"][0]["steps"], Value::Null);
 }
 
@@ -89,7 +89,7 @@ fn a_replay_brings_its_lines() {
     }
 }
 
-/// Frames that differ in their lines alone, and tags that differ in their streams alone, share their texts.
+/// Frames that differ only in their lines, and tags that differ only in their streams, share their texts.
 #[test]
 fn long_names_are_sent_once() {
     const LONG: usize = 20_000;
@@ -104,7 +104,7 @@ fn long_names_are_sent_once() {
     let opened = server().ask("POST", &server().path("api/open?name=long"), &[], snapshot.as_bytes());
     let file = serde_json::from_slice::<Value>(&opened.body).unwrap()["file"].as_u64().unwrap();
     let names = server().question(file as usize, 0, &json!({"question": "names"})).body;
-    // Once as recorded, and once cut for a line.
+    // Once as recorded, and once shortened for a line.
     assert!((LONG..2 * LONG).contains(&names.len()), "{} bytes", names.len());
     let recordings = server().get("api/recordings").text();
     assert_eq!(recordings.matches(&name).count(), 1);
@@ -125,7 +125,7 @@ fn a_search_has_a_bounded_number_of_conditions() {
     assert!(refused.status != 200 && refused.text().contains("at most 256 conditions"), "{}", refused.text());
 }
 
-/// The page may be there before the files are: what is dropped meanwhile takes a later place.
+/// A page may open before its files are loaded. A file that is dropped in the meantime gets a later position.
 #[test]
 fn files_that_were_named_come_first() {
     let server = Server::bind(0).unwrap();

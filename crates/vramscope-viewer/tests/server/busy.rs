@@ -1,4 +1,4 @@
-//! Whoever keeps the server busy keeps the page waiting for nothing.
+//! A busy server never keeps the page waiting.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -10,10 +10,10 @@ use vramscope_viewer::{Library, Server};
 
 use crate::{Address, example};
 
-/// More than a server keeps.
+/// More connections than a server keeps.
 const MANY: usize = 400;
 
-/// Longer than anything here takes; a server that does not answer fails the test then.
+/// Longer than anything takes here; if a server does not answer, the test fails after this time.
 const LONG: Duration = Duration::from_secs(120);
 
 fn connect(server: &Address) -> TcpStream {
@@ -22,7 +22,7 @@ fn connect(server: &Address) -> TcpStream {
     stream
 }
 
-/// A server of its own, for what disturbs others.
+/// A separate server, for tests that disturb others.
 fn alone() -> Address {
     let server = Server::bind(0).unwrap();
     let address = Address::of(&server.url());
@@ -33,7 +33,7 @@ fn alone() -> Address {
     address
 }
 
-/// Asks on a connection that stays open, and reads the whole answer.
+/// Sends a request on a keep-alive connection and reads the whole answer.
 fn ask_again(stream: &mut TcpStream, server: &Address) -> String {
     let path = server.path("api/recordings");
     stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", server.host).as_bytes()).unwrap();
@@ -63,12 +63,12 @@ fn connections_that_send_no_question_make_room() {
         stream.write_all(b"GET /half-a-question HTT").ok();
     }
     assert_eq!(server.get("api/recordings").status, 200);
-    // The first left, the last stay: nobody waited until their time was over.
+    // The first connection was closed and the last one stays: no request waited for a timeout.
     assert!(!matches!(silent[0].read(&mut [0; 9]), Ok(1..)));
     let last = silent.last_mut().unwrap();
     last.set_nonblocking(true).unwrap();
     assert_eq!(last.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
-    // The page's own connection, idle meanwhile, stays.
+    // The page's own idle connection stays.
     assert!(ask_again(&mut page, &server).starts_with("HTTP/1.1 200"));
 }
 
@@ -91,7 +91,7 @@ fn those_without_the_secret_leave_before_the_page() {
     assert!(ask_again(&mut page, &server).starts_with("HTTP/1.1 200"));
 }
 
-/// Uploads that have sent the first byte of their file and send no more.
+/// Uploads that sent the first byte of their file and then stalled.
 fn stalled_uploads(server: &Address) -> Vec<TcpStream> {
     let upload = |i: u32| {
         let mut stream = connect(server);
@@ -108,12 +108,12 @@ fn stalled_uploads(server: &Address) -> Vec<TcpStream> {
 fn files_that_stop_arriving_delay_no_other_file() {
     let server = alone();
     let mut stalled = stalled_uploads(&server);
-    // Each is being read.
+    // All of them are being read.
     std::thread::sleep(Duration::from_millis(200));
     let file = std::fs::read(format!("{}/../../examples/oom.pickle", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let answer = server.ask("POST", &server.path("api/open?name=whole"), &[], &file);
     assert_eq!(answer.text(), r#"{"file":1}"#);
-    // None of them was given up for it.
+    // None of them was closed.
     for stream in &mut stalled {
         stream.set_nonblocking(true).unwrap();
         assert_eq!(stream.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);

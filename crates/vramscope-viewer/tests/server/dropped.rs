@@ -1,4 +1,4 @@
-//! Dropped files that mean more than they hold: refused in a sentence, before they fill the memory.
+//! Dropped files that expand enormously: rejected with a sentence, before they fill the memory.
 
 use std::io::Write as _;
 
@@ -9,7 +9,7 @@ use crate::server;
 
 const MIB: usize = 1 << 20;
 
-/// `start` and then `times` mebibytes of `byte`, as gzip: as a file of several members, each of which is compressed but once.
+/// `start`, followed by `times` mebibytes of `byte`, as gzip with several members. Each member is compressed only once.
 fn packed(start: &[u8], byte: u8, times: usize, level: Compression) -> Vec<u8> {
     let member = |bytes: &[u8]| {
         let mut gzip = GzEncoder::new(Vec::new(), level);
@@ -19,7 +19,7 @@ fn packed(start: &[u8], byte: u8, times: usize, level: Compression) -> Vec<u8> {
     [member(start), member(&vec![byte; MIB]).repeat(times)].concat()
 }
 
-/// A pickle of dictionaries that take six bytes each, and look like allocator settings.
+/// A pickle of dictionaries that take six bytes each and look like allocator settings.
 fn settings() -> Vec<u8> {
     let mut bytes = b"\x80\x04](\x8c\x13expandable_segments\x94".to_vec();
     for _ in 0..300 {
@@ -30,7 +30,7 @@ fn settings() -> Vec<u8> {
     bytes
 }
 
-/// The most resident bytes of this process so far, where the system tells.
+/// The peak of this process's resident memory in bytes, if the system reports it.
 fn highest_resident() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let kib = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?;

@@ -1,4 +1,4 @@
-//! The server as others on the machine see it, over plain sockets.
+//! The server as other programs on the machine see it, over plain sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod answers;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use vramscope_trace::formats;
 use vramscope_viewer::{Library, OpenFile, Server};
 
-/// The one server of these tests: where it is.
+/// The address of the server that these tests share.
 fn server() -> &'static Address {
     static SERVER: OnceLock<Address> = OnceLock::new();
     SERVER.get_or_init(|| {
@@ -36,7 +36,7 @@ fn example(name: &str) -> OpenFile {
     OpenFile::open(name.to_owned(), formats::read(file, &mut |_| {}).unwrap()).unwrap()
 }
 
-/// `http://host/secret/` in parts.
+/// The parts of `http://host/secret/`.
 struct Address {
     host: String,
     secret: String,
@@ -48,12 +48,12 @@ impl Address {
         Self { host: host.to_owned(), secret: path.trim_end_matches('/').to_owned() }
     }
 
-    /// The page's own path of `question`.
+    /// The page's path for a request.
     fn path(&self, question: &str) -> String {
         format!("/{}/{question}", self.secret)
     }
 
-    /// Asks as the page would, with other or more headers.
+    /// Sends a request as the page would, with changed or additional headers.
     fn ask(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
@@ -67,14 +67,14 @@ impl Address {
             head += &format!("{header}\r\n");
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
-        // A server that refuses need not read the body.
+        // A server that rejects a request may not read the body.
         stream.write_all(body).ok();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
         Reply::of(&answer)
     }
 
-    /// Asks about a device, or where that does not matter, about its file.
+    /// Sends a query about a device, or about its file if the device does not matter.
     fn question(&self, file: usize, device: usize, question: &Value) -> Reply {
         let path = self.path(&format!("api/{file}/{device}/ask"));
         self.ask("POST", &path, &[], question.to_string().as_bytes())

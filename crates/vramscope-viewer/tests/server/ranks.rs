@@ -1,4 +1,4 @@
-//! A page of all ranks of a job: their recordings are read when they are asked for, and no other file is.
+//! The page of a job: its recordings are read on request, and no other file can be read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use vramscope_viewer::{JobFiles, Library, Server};
 
 use crate::{Address, example};
 
-/// A job of three ranks, of which the last cannot be read, and how often one was read.
+/// A job of three ranks, the last of which cannot be read, and the number of reads.
 fn job() -> (Address, Arc<Library>, Arc<AtomicUsize>) {
     let server = Server::bind(0).unwrap();
     let address = Address::of(&server.url());
@@ -45,12 +45,12 @@ fn a_rank_is_read_when_it_is_asked_for_and_once() {
         assert_eq!(told["name"], "a/rank1");
     }
     assert_eq!(read.load(Ordering::Relaxed), 1);
-    // What is dropped comes after the ranks.
+    // Dropped files come after the ranks.
     assert_eq!(library.add(example("oom.pickle")), 3);
     let all: Value = serde_json::from_slice(&server.get("api/recordings").body).unwrap();
     let names: Vec<_> = all.as_array().unwrap().iter().map(|one| one["name"].as_str()).collect();
     assert_eq!(names, [None, Some("a/rank1"), None, Some("oom.pickle")]);
-    // Closed, it is read again.
+    // After closing, it is read again.
     assert_eq!(ask("api/1/close").status, 204);
     assert_eq!(ask("api/1/read").status, 200);
     assert_eq!(read.load(Ordering::Relaxed), 2);

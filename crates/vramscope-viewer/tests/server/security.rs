@@ -1,4 +1,4 @@
-//! Who is refused, and what stays inert.
+//! Rejected requests, and data that must stay inert.
 
 use serde_json::{Value, json};
 use vramscope_trace::formats;
@@ -128,7 +128,7 @@ fn dropped_files_are_read_or_refused_with_a_reason() {
         assert_eq!(reply.status, 422, "{}", reply.text());
         assert!(reply.text().contains(why), "{}", reply.text());
     }
-    // One that nobody asks for must not disturb the positions of the named files.
+    // An additional file must not change the positions of the files from the command line.
     let empty = br#"{"segments": [], "device_traces": []}"#;
     let reply = server.ask("POST", &path, &[], empty);
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -185,7 +185,7 @@ fn questions_without_sense_are_refused() {
     assert_eq!(server.ask("DELETE", &server.path("api/0/0/ask"), &[], b"").status, 405);
 }
 
-/// A recording whose every name tries to leave the page it is put into.
+/// A recording in which every name tries to break out of the page.
 #[test]
 fn hostile_names_cannot_leave_their_place_in_a_page() {
     let evil = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>";

@@ -1,4 +1,4 @@
-//! A whole program: it profiles a function, watches the pool meanwhile, and finds the line that leaks.
+//! A complete program: it profiles a function, monitors the pool, and finds the leaking line.
 //!
 //! docs/profiler.md shows it.
 #![allow(clippy::print_stdout, reason = "a program prints")]
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 30)?;
     let options = ProfilerOptions { find_leaks: true, ..ProfilerOptions::default() };
     let profiler = PoolProfiler::with_options(&pool, "cuda:0", options)?;
-    // Each sample has the peak since the one before.
+    // Each sample has the peak since the previous one.
     profiler.start_monitoring(Duration::from_millis(100))?;
     // The profiler of functions with #[profile].
     set_global_profiler(profiler.clone());

@@ -1,4 +1,4 @@
-//! The program finds its leak, here as there: in a build that optimises, where one line has several return addresses.
+//! The program finds its leak, also in an optimized build, where one line has several return addresses.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn it_finds_its_leak() {
     main().unwrap();
 }
 
-/// The compiler unrolls a loop of so few rounds whole, and longer ones in part.
+/// The compiler unrolls short loops completely, and longer loops in part.
 #[test]
 fn a_leak_is_found_in_a_loop_of_any_length() {
     fn leaks_of<const CALLS: u64>() {

@@ -14,7 +14,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let pool = training::pool_of(64 << 20)?;
 
     let options = TrackerOptions {
-        interval: Duration::from_secs(60), // every peak is seen all the same
+        interval: Duration::from_secs(60), // pools report every peak anyway
         thresholds: vec![
             Threshold::new(Quantity::DevicePercent, Severity::Warning, 80.0),
             Threshold::new(Quantity::GrowthPerMinute, Severity::Warning, 1e9),
@@ -42,7 +42,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         writeln!(out, "{}", line.trim_end())?;
     }
     for alert in told.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        writeln!(out, "told: {alert}")?;
+        writeln!(out, "callback: {alert}")?;
     }
     Ok(())
 }

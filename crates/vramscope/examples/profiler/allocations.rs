@@ -1,4 +1,4 @@
-//! Allocations counted: of a call, and of its thread.
+//! Counts of allocations: of a call, and of its thread.
 
 use std::error::Error;
 use std::io::Write;
@@ -16,7 +16,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "blocks created: {}", result.allocations_created.unwrap_or(0))?;
     writeln!(out, "blocks freed: {}", result.allocations_freed.unwrap_or(0))?;
 
-    // Another thread loads the next batch meanwhile.
+    // Another thread loads the next batch at the same time.
     let (loaded, result) = profiler.profile_function("step and load", || {
         std::thread::scope(|scope| {
             let loader = scope.spawn(|| pool.malloc(64 << 20));
@@ -25,9 +25,9 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         })
     });
     let own = result.thread.unwrap_or_default();
-    writeln!(out, "on all threads: {}", bytes(result.memory_allocated))?;
-    writeln!(out, "on its own: {}, {} blocks", bytes(Some(own.allocated_bytes)), own.num_allocations)?;
-    writeln!(out, "its own peak: {}", bytes(Some(own.peak_above_start_bytes)))?;
+    writeln!(out, "all threads: {}", bytes(result.memory_allocated))?;
+    writeln!(out, "this thread: {}, {} blocks", bytes(Some(own.allocated_bytes)), own.num_allocations)?;
+    writeln!(out, "peak of this thread: {}", bytes(Some(own.peak_above_start_bytes)))?;
     drop(loaded);
     Ok(())
 }

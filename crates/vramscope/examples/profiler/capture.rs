@@ -1,4 +1,4 @@
-//! A bundle of an error that the pool did not raise, and one on demand.
+//! A bundle for an error that the pool did not raise, and a bundle on demand.
 
 use std::error::Error;
 use std::fs;
@@ -9,7 +9,7 @@ use vramscope::profiler::{BundleContext, FlightRecorderOptions};
 
 use crate::training::{self, Model};
 
-/// Stands in for a library that takes device memory for itself.
+/// Simulates a library that allocates device memory itself.
 fn matmul(_model: &Model) -> Result<(), &'static str> {
     Err("CUBLAS_STATUS_ALLOC_FAILED")
 }
@@ -25,13 +25,13 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
 
     let wanted = recorder.dump("before the long run", BundleContext::new("epoch 3"))?;
 
-    writeln!(out, "the error came back: {}", failed.is_err())?;
+    writeln!(out, "error returned: {}", failed.is_err())?;
     for bundle in recorder.bundles() {
         let metadata: serde_json::Value = serde_json::from_slice(&fs::read(bundle.join("metadata.json"))?)?;
         let (reason, context) = (&metadata["reason"], &metadata["context"]);
         writeln!(out, "{reason} in {context}, {}", metadata["custom_metadata"])?;
     }
-    writeln!(out, "the last is the one that was wanted: {}", recorder.bundles().last() == Some(&wanted))?;
+    writeln!(out, "the last bundle is the one on demand: {}", recorder.bundles().last() == Some(&wanted))?;
     fs::remove_dir_all(folder)?;
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         product
     };
 
-    // A block that is ended by hand tells at once.
+    // `finish` returns the result immediately.
     let block = profiler.profile_context("softmax");
     let _softmax = pool.malloc(processed.requested_size())?;
     drop(processed);
@@ -30,6 +30,6 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         writeln!(out, "  peak    {}", bytes(result.peak_memory_usage()))?;
         writeln!(out, "  change  {:+} bytes", result.memory_diff().unwrap_or(0))?;
     }
-    writeln!(out, "the last of them is softmax: {}", profiler.last_result() == Some(softmax))?;
+    writeln!(out, "the last result is softmax: {}", profiler.last_result() == Some(softmax))?;
     Ok(())
 }

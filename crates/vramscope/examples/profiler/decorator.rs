@@ -1,4 +1,4 @@
-//! Functions that are profiled as they are written.
+//! Functions with the attribute `#[profile]`.
 
 use std::error::Error;
 use std::io::Write;
@@ -22,7 +22,7 @@ fn train_on(model: &Model, batch: Allocation) -> Result<Allocation, AllocError> 
 pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let pool = training::pool()?;
     let model = Model::new(&pool, 4)?;
-    drop(train_on(&model, load(&pool, 32)?)?); // runs, unmeasured
+    drop(train_on(&model, load(&pool, 32)?)?); // runs without being measured
 
     let profiler = PoolProfiler::new(&pool, "cuda:0")?;
     set_global_profiler(profiler.clone());

@@ -8,7 +8,7 @@ use vramscope::prelude::*;
 use vramscope::profiler::DeviceSpec;
 
 pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
-    // Two devices of addresses alone; `CudaDevice::open` opens GPUs.
+    // Two devices of addresses without memory; `CudaDevice::open` opens GPUs.
     let gpus: Vec<Arc<dyn allocator::Device>> =
         (0..2).map(|_| Arc::new(VirtualDevice::with_capacity(24 << 30)) as _).collect();
     let pool = MemoryPool::new(&Policy::cupy(), gpus)?;

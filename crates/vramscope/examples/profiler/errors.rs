@@ -14,13 +14,13 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let model = Model::new(&pool, 4)?;
 
     let failed = profiler.try_profile_function("large batch", || model.train_step(4096)).is_err();
-    // A panic passes through, and is recorded.
+    // A panic is recorded and passed on.
     catch_unwind(AssertUnwindSafe(|| {
         profiler.profile_function("no such layer", || model.forward(32).map(|outputs| outputs[4].size()))
     }))
     .ok();
 
-    writeln!(out, "the error came back: {failed}")?;
+    writeln!(out, "error returned: {failed}")?;
     for result in profiler.results() {
         writeln!(out, "{}: {}", result.function_name, result.error().unwrap_or("no error"))?;
         writeln!(out, "  before  {}", bytes(result.memory_before.allocated_memory))?;

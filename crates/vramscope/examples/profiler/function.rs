@@ -19,6 +19,6 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "  freed      {}", bytes(result.memory_freed))?;
     writeln!(out, "  peak       {}", bytes(result.peak_memory_usage()))?;
     writeln!(out, "  time       {}", if result.execution_time.is_zero() { "none" } else { "some" })?;
-    writeln!(out, "and its loss, of {} bytes", loss.requested_size())?;
+    writeln!(out, "loss: {} bytes", loss.requested_size())?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Device memory outside of the pool.
+//! Device memory outside the pool.
 
 use std::error::Error;
 use std::io::Write;
@@ -7,7 +7,7 @@ use vramscope::profiler::{HiddenKind, HiddenMemory, HiddenOptions, Reading, Samp
 
 use crate::training::bytes;
 
-/// What a tracker would see on a device of 80 GiB: a context of 5 GiB, and a library that takes a workspace for a moment.
+/// Samples of a device of 80 GiB: a context of 5 GiB, and a library that briefly allocates a workspace.
 fn samples() -> Vec<Sample> {
     let sample = |second: i64| {
         let hidden: u64 = if second == 30 { 15 << 30 } else { 5 << 30 };
@@ -34,10 +34,10 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     )?;
     for finding in &hidden.findings {
         match finding.kind {
-            HiddenKind::Constant => writeln!(out, "{:?}: it is there all the time", finding.severity)?,
+            HiddenKind::Constant => writeln!(out, "{:?}: constant", finding.severity)?,
             HiddenKind::Spike { samples, deviations, time_us } => writeln!(
                 out,
-                "{:?}: it comes and goes, in {samples} sample, {deviations:.1} deviations above the mean at {} s",
+                "{:?}: spike in {samples} sample, {deviations:.1} deviations above the mean at {} s",
                 finding.severity,
                 time_us / 1_000_000
             )?,

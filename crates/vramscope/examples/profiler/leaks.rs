@@ -25,13 +25,13 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     for leak in profiler.leaks() {
         writeln!(out, "{} in {}", leak.line, leak.function_name)?;
         writeln!(out, "  {} in {} blocks", bytes(Some(leak.kept_bytes)), leak.kept_blocks)?;
-        writeln!(out, "  {} a call", bytes(Some(leak.bytes_per_call as u64)))?;
-        writeln!(out, "  blocks after each call: {:?}", leak.floor)?;
+        writeln!(out, "  {} per call", bytes(Some(leak.bytes_per_call as u64)))?;
+        writeln!(out, "  retained blocks after each call: {:?}", leak.floor)?;
     }
     Ok(())
 }
 
-/// Keeps what it should not.
+/// Keeps blocks that it should free.
 #[inline(never)]
 fn log_loss(pool: &MemoryPool, history: &mut Vec<Allocation>) -> Result<(), AllocError> {
     history.push(pool.malloc(4096)?);

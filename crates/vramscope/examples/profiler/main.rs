@@ -1,6 +1,6 @@
-//! A profiler on a small training step, a section at a time: `cargo run -p vramscope --example profiler -- SECTION`
+//! A profiler on a small training step, in sections: `cargo run -p vramscope --example profiler -- SECTION`
 //!
-//! Without a section it lists them. docs/profiler.md shows what each prints.
+//! Without a section it lists the sections. docs/profiler.md shows their output.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -33,26 +33,26 @@ mod training;
 type Section = fn(&mut dyn Write) -> Result<(), Box<dyn Error>>;
 
 const SECTIONS: [(&str, Section, &str); 20] = [
-    ("function", function::run, "a function: what it allocates, its peak, what it returns"),
-    ("decorator", decorator::run, "functions that are profiled as they are written"),
+    ("function", function::run, "a function: its allocations, its peak, its return value"),
+    ("decorator", decorator::run, "functions with the attribute #[profile]"),
     ("context", context::run, "a block of code"),
-    ("monitoring", monitoring::run, "watching from another thread while it trains"),
-    ("options", options::run, "what a profiler can do beside the least"),
-    ("results", results::run, "everything that is known of one call"),
+    ("monitoring", monitoring::run, "monitoring from another thread during training"),
+    ("options", options::run, "the options of a profiler"),
+    ("results", results::run, "all numbers of one call"),
     ("saving", saving::run, "results as JSON, with the keys of gpumemprof"),
-    ("snapshots", snapshots::run, "what was in use at one moment, and what reserved memory is"),
+    ("snapshots", snapshots::run, "memory use at one moment, and reserved memory"),
     ("summary", summary::run, "all calls together, by function"),
-    ("peaks", peaks::run, "calls inside calls, each with its own peak"),
+    ("peaks", peaks::run, "nested calls, each with its own peak"),
     ("errors", errors::run, "a step that runs out of memory, and one that panics"),
-    ("clearing", clearing::run, "beginning again from a new baseline"),
+    ("clearing", clearing::run, "a new baseline"),
     ("allocations", allocations::run, "blocks created and freed, by thread"),
-    ("devices", devices::run, "how a device is named, and names that are refused"),
-    ("leaks", leaks::run, "lines whose blocks pile up from call to call"),
+    ("devices", devices::run, "names of devices, and invalid names"),
+    ("leaks", leaks::run, "lines whose blocks accumulate across calls"),
     ("alerts", alerts::run, "a tracker: thresholds, callbacks, phases, a log"),
-    ("phases", phases::run, "what the program was doing when a sample was taken; a timeline"),
-    ("hidden", hidden::run, "device memory outside of the pool, classified"),
-    ("oom", oom::run, "what is left of a run that was out of memory"),
-    ("capture", capture::run, "the same of errors that the pool did not raise, and on demand"),
+    ("phases", phases::run, "samples with the phases of the program; a timeline"),
+    ("hidden", hidden::run, "device memory outside the pool, classified"),
+    ("oom", oom::run, "bundles of a run that is out of memory"),
+    ("capture", capture::run, "bundles for errors that the pool did not raise, and on demand"),
 ];
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -60,7 +60,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let asked = std::env::args().nth(1);
     if let Some(asked) = asked {
         let Some((_, run, _)) = SECTIONS.iter().find(|(name, ..)| *name == asked) else {
-            writeln!(io::stderr(), "there is no section {asked}; without one they are listed")?;
+            writeln!(io::stderr(), "there is no section {asked}; run without a section to list them")?;
             return Ok(ExitCode::from(2));
         };
         run(&mut out)?;

@@ -23,11 +23,11 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let highest = snapshots.iter().filter_map(|s| s.max_memory_allocated).max();
     let seen = snapshots.iter().filter_map(|s| s.allocated_memory).max();
     writeln!(out, "snapshots: {}", if snapshots.len() >= 2 { "two or more" } else { "too few" })?;
-    writeln!(out, "highest between them: {}", bytes(highest))?;
-    writeln!(out, "the pool's own peak:  {}", bytes(Some(pool.statistics().allocated.peak)))?;
-    writeln!(out, "a look sees at most that: {}", seen <= highest)?;
+    writeln!(out, "highest snapshot: {}", bytes(highest))?;
+    writeln!(out, "the pool's peak:  {}", bytes(Some(pool.statistics().allocated.peak)))?;
+    writeln!(out, "sampled values are not higher: {}", seen <= highest)?;
 
-    // Not two at a time.
+    // A second monitor is an error.
     profiler.start_monitoring(Duration::from_millis(100))?;
     if let Err(error) = profiler.start_monitoring(Duration::from_millis(10)) {
         writeln!(out, "{error}")?;

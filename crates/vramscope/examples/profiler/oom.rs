@@ -1,4 +1,4 @@
-//! What is left of a run that was out of memory.
+//! Bundles of a run that is out of memory.
 
 use std::error::Error;
 use std::fs;

@@ -12,8 +12,8 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let options = ProfilerOptions {
         track_allocations: true,    // blocks created and freed, by thread
         track_cpu_memory: true,     // this process's host memory
-        collect_stack_traces: true, // who called
-        max_results: 1000,          // kept; the summary is of all
+        collect_stack_traces: true, // the caller's stack
+        max_results: 1000,          // the summary covers all
         ..ProfilerOptions::default()
     };
     let profiler = GpuMemoryProfiler::with_options(PoolSource::new(&pool, "cuda:0")?, options)?;

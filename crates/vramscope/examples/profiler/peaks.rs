@@ -19,9 +19,9 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     }
     let epoch = epoch.finish();
     writeln!(out, "epoch: {}", bytes(epoch.peak_memory_usage()))?;
-    writeln!(out, "above what it began with: {}", bytes(epoch.peak_above_start()))?;
+    writeln!(out, "above the start: {}", bytes(epoch.peak_above_start()))?;
 
-    // Nothing was reset: the pool's peak is still the program's own.
-    writeln!(out, "the pool's own peak: {}", bytes(Some(pool.statistics().allocated.peak)))?;
+    // Nothing was reset: the pool's peak is unchanged.
+    writeln!(out, "the pool's peak: {}", bytes(Some(pool.statistics().allocated.peak)))?;
     Ok(())
 }

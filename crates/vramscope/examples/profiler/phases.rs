@@ -1,4 +1,4 @@
-//! Phases, thresholds that change, and a timeline.
+//! Phases, threshold changes, and a timeline.
 
 use std::error::Error;
 use std::io::Write;
@@ -32,13 +32,13 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let seen = tracker.samples_in_phases();
     let in_step = seen.iter().filter_map(|s| s.phases.last()).filter(|phase| phase.name() == "step");
     let batches: std::collections::BTreeSet<_> = in_step.map(|phase| &phase.metadata["batch"]).collect();
-    writeln!(out, "samples were taken in batches {batches:?}")?;
+    writeln!(out, "sampled batches: {batches:?}")?;
 
     let timeline = tracker.memory_timeline(Duration::from_secs(3600))?;
     for point in &timeline {
         writeln!(
             out,
-            "in this hour: highest {}, last {}",
+            "this hour: highest {}, last {}",
             bytes(point.high.allocated),
             bytes(point.last.allocated)
         )?;

@@ -25,9 +25,9 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     writeln!(out, "max_memory_allocated  {}", bytes(snapshot.max_memory_allocated))?;
     writeln!(out, "max_memory_reserved   {}", bytes(snapshot.max_memory_reserved))?;
 
-    // Inactive memory is cache. What of it cannot go back to the device is another number.
+    // Inactive memory is cache. The part that cannot be released is a separate number.
     writeln!(out, "inactive_split_bytes  {}", bytes(source.inactive_split_bytes()))?;
     source.free_cache()?;
-    writeln!(out, "then reserved         {}", bytes(profiler.snapshot().reserved_memory))?;
+    writeln!(out, "reserved afterwards   {}", bytes(profiler.snapshot().reserved_memory))?;
     Ok(())
 }

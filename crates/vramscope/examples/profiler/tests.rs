@@ -5,14 +5,14 @@ use std::path::Path;
 
 use crate::{SECTIONS, Section};
 
-/// What a section prints, with the paths of its files from the root of the checkout on.
+/// Returns the output of a section, with file paths relative to the checkout's root.
 fn printed(run: Section, root: &Path) -> String {
     let mut out = Vec::new();
     run(&mut out).unwrap();
     String::from_utf8(out).unwrap().replace(&format!("{}/", root.display()), "")
 }
 
-/// A file of this example without what it says of itself.
+/// Returns a file of this example without its header comment.
 fn program(name: &str, root: &Path) -> String {
     let file = root.join(format!("crates/vramscope/examples/profiler/{name}.rs"));
     let file = fs::read_to_string(file).unwrap();
@@ -20,7 +20,7 @@ fn program(name: &str, root: &Path) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// The guide with each program and each output as it is now.
+/// Returns the guide with the current programs and outputs.
 fn as_it_should_be(guide: &str, root: &Path) -> String {
     let mut shown = Vec::new();
     let mut written = String::new();
@@ -42,7 +42,7 @@ fn as_it_should_be(guide: &str, root: &Path) -> String {
     written
 }
 
-/// As with snapshots, `INSTA_UPDATE=always` writes what is printed now.
+/// As with snapshots, `INSTA_UPDATE=always` writes the current output.
 #[test]
 fn the_guide_shows_what_is_printed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();

@@ -1,4 +1,4 @@
-//! What the sections profile: a training step of a small model. It takes memory as one would and computes nothing.
+//! The sections' workload: a training step of a small model. It allocates realistically and computes nothing.
 
 use std::error::Error;
 
@@ -9,7 +9,7 @@ use vramscope::report;
 const WEIGHT: u64 = 4 * 1000 * 1000;
 const ROW: u64 = 4 * 1000;
 
-/// Memory under PyTorch's rules: 1 GiB of the host's. With a `CudaDevice` it would be a GPU's.
+/// A pool under PyTorch's rules, with 1 GiB of host memory. With a `CudaDevice` it would use a GPU.
 pub(crate) fn pool() -> Result<MemoryPool, Box<dyn Error>> {
     pool_of(1 << 30)
 }
@@ -19,7 +19,7 @@ pub(crate) fn pool_of(capacity: u64) -> Result<MemoryPool, Box<dyn Error>> {
     Ok(MemoryPool::on_host(policy, capacity)?)
 }
 
-/// Linear layers, one after the other.
+/// A sequence of linear layers.
 pub(crate) struct Model {
     pool: MemoryPool,
     weights: Vec<Allocation>,
@@ -31,7 +31,7 @@ impl Model {
         Ok(Self { pool: pool.clone(), weights })
     }
 
-    /// A step on a batch of `rows`. Returns the loss.
+    /// Runs a step on a batch of `rows`. Returns the loss.
     pub(crate) fn train_step(&self, rows: u64) -> Result<Allocation, AllocError> {
         let outputs = self.forward(rows)?;
         let loss = self.pool.malloc(4)?;
@@ -39,12 +39,12 @@ impl Model {
         Ok(loss)
     }
 
-    /// The output of each layer, which the way back needs.
+    /// Returns the output of each layer, which backward needs.
     pub(crate) fn forward(&self, rows: u64) -> Result<Vec<Allocation>, AllocError> {
         self.weights.iter().map(|_| self.pool.malloc(rows * ROW)).collect()
     }
 
-    /// Each gradient is applied and freed, with the output of its layer.
+    /// Applies and frees each gradient, together with the output of its layer.
     pub(crate) fn backward(&self, mut outputs: Vec<Allocation>) -> Result<(), AllocError> {
         while let Some(output) = outputs.pop() {
             let gradient = self.pool.malloc(WEIGHT)?;
@@ -54,12 +54,12 @@ impl Model {
     }
 }
 
-/// For people: `3.81 MiB`. A source need not know every number; a pool does.
+/// Formats bytes, such as `3.81 MiB`. Sources may not know every number; a pool does.
 pub(crate) fn bytes(n: Option<u64>) -> String {
     n.map_or_else(|| "unknown".to_owned(), report::bytes)
 }
 
-/// Waits for a sample that was begun after this.
+/// Waits for a sample that began after this call.
 pub(crate) fn wait_for_look(tracker: &MemoryTracker) {
     let seen = tracker.statistics().samples;
     while tracker.statistics().samples < seen + 2 {

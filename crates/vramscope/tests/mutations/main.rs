@@ -1,7 +1,7 @@
-//! Snapshots that were changed with knowledge of their structure, written as JSON and as pickles of every style: each is
-//! refused or read, both forms say the same, and every question is asked of what was read.
+//! Snapshots with structural changes, written as JSON and as pickles of every style. Each is rejected or read, both formats give the same
+//! result, and every analysis runs on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on fails")]
-#![allow(clippy::print_stderr, reason = "what a stuck test prints says where it stands")]
+#![allow(clippy::print_stderr, reason = "a hanging test prints its case")]
 
 mod mutate;
 mod pickle;
@@ -22,13 +22,13 @@ use tree::Tree;
 use vramscope::trace::Notices;
 use vramscope::trace::formats::{self, Opened, ReadOptions, Recording};
 
-/// How many snapshots are tried, where `PROPTEST_CASES` does not say.
+/// Number of snapshots, unless `PROPTEST_CASES` is set.
 const CASES: u32 = 3000;
 
-/// After so long a case is taken to hang. A case takes some milliseconds.
+/// A case counts as hanging after this time. A case takes some milliseconds.
 const HANGS: Duration = Duration::from_secs(300);
 
-/// The case at hand, and when it began.
+/// The current case, and its start.
 type AtHand = Arc<Mutex<Option<(Instant, String)>>>;
 
 #[test]
@@ -54,10 +54,10 @@ fn mutated_snapshots_are_read_alike_from_json_and_pickle_or_refused() {
         panic!("{e}");
     }
     let read = read.into_inner().unwrap();
-    assert!(read > cases / 10, "of {cases} snapshots only {read} were read: the questions went unasked");
+    assert!(read > cases / 10, "only {read} of {cases} snapshots were read, so the analyses did not run");
 }
 
-/// The fuzzer's logs of samples, with bytes changed by chance: each is refused or read, and everything is asked of it.
+/// The fuzzer's sample logs with random byte changes: each is rejected or read, and every analysis runs on it.
 #[test]
 fn mutated_logs_of_samples_are_read_or_refused() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
@@ -90,10 +90,10 @@ fn mutated_logs_of_samples_are_read_or_refused() {
     if let Err(e) = outcome {
         panic!("{e}");
     }
-    assert!(read.into_inner().unwrap() > 300, "most logs were refused: the questions went unasked");
+    assert!(read.into_inner().unwrap() > 300, "most logs were rejected, so the analyses did not run");
 }
 
-/// Each base is a recording, in every style.
+/// Each base is a valid recording in every style.
 #[test]
 fn what_is_not_mutated_is_read() {
     for (number, base) in bases().iter().enumerate() {
@@ -108,7 +108,7 @@ fn what_is_not_mutated_is_read() {
     }
 }
 
-/// Reads both forms of `tree`, and asks everything of what was read. False where it was refused.
+/// Reads both formats of `tree`, and runs every analysis on the result. Returns false if it was rejected.
 fn try_one(tree: &Tree, style: Style) -> bool {
     let recording = same(tree, style);
     if let Some(recording) = &recording {
@@ -117,7 +117,7 @@ fn try_one(tree: &Tree, style: Style) -> bool {
     recording.is_some()
 }
 
-/// The recording that both forms of `tree` are; `None` where it was refused.
+/// Returns the recording that both formats of `tree` give; `None` if it was rejected.
 fn same(tree: &Tree, style: Style) -> Option<Recording> {
     let pickle = formats::read(&pickle::write(tree, style)[..], &mut |_| {});
     let json = formats::read(tree.json().as_bytes(), &mut |_| {});
@@ -131,7 +131,7 @@ fn same(tree: &Tree, style: Style) -> Option<Recording> {
             Some(pickle)
         }
         (Err(_), Err(_)) => None,
-        // What JSON writes twice, a pickle may refer to; what no recorder refers to is refused.
+        // A pickle may refer to a value that JSON writes twice. References that no recorder writes are rejected.
         (Err(e), Ok(json)) if style.shared != Shared::Nothing => {
             let e = e.to_string();
             assert!(e.contains("twice") || e.contains("a block of another segment"), "{e}");
@@ -142,8 +142,8 @@ fn same(tree: &Tree, style: Style) -> Option<Recording> {
     }
 }
 
-/// Notices count what a file writes. What JSON writes again and again, a pickle may write once and refer to: then it has
-/// fewer of the same.
+/// Notices count written values. A pickle may write a value once and refer to it, where JSON repeats it: then it has fewer of the same
+/// notices.
 fn notices_agree(pickle: &Notices, mut json: Notices, style: Style) {
     if style.shared != Shared::Nothing && style.memo != Memo::Never {
         for (key, times) in &mut json.unknown_keys {
@@ -158,7 +158,7 @@ fn notices_agree(pickle: &Notices, mut json: Notices, style: Style) {
     assert_eq!(*pickle, json);
 }
 
-/// Ends the test and prints the case where one hangs: a test that is ended from outside says nothing.
+/// Stops the test and prints the case if it hangs: a test that is killed from outside prints nothing.
 fn watch(at_hand: &AtHand) {
     let at_hand = Arc::downgrade(at_hand);
     std::thread::spawn(move || {
@@ -188,8 +188,8 @@ fn style() -> impl Strategy<Value = Style> {
     )
 }
 
-/// Small snapshots that are read: everything that PyTorch writes, a program that allocates and frees, and the lists of
-/// segments of before there were traces, with former occupants of blocks.
+/// Small valid snapshots: everything that PyTorch writes, a program that allocates and frees, and segment lists from before traces existed,
+/// with former occupants of blocks.
 fn bases() -> Vec<Tree> {
     let everything = include_str!("../../../../fuzz/corpus/read/everything.json");
     let segments = serde_json::json!([{
@@ -204,7 +204,7 @@ fn bases() -> Vec<Tree> {
     [serde_json::from_str(everything).unwrap(), program(), segments].iter().map(Tree::of).collect()
 }
 
-/// Two steps of a program: eight blocks are allocated in each, all but the last are freed.
+/// Two steps of a program: each allocates eight blocks, and all but the last are freed.
 fn program() -> serde_json::Value {
     let base = 0x7f00_0000_0000u64;
     let stack = |line: u64| {

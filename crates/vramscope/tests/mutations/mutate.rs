@@ -1,8 +1,8 @@
-//! Changes of a snapshot that know its structure: types, signs, sizes, order, duplicates, keys, depth, cycles.
+//! Structural changes of a snapshot: types, signs, sizes, order, duplicates, keys, depth, cycles.
 
 use crate::tree::Tree;
 
-/// One change: what is done, where, and with what; each taken modulo what there is.
+/// One change: its kind, place and value, each modulo the number of choices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Change {
     pub(crate) kind: u8,
@@ -10,7 +10,7 @@ pub(crate) struct Change {
     pub(crate) with: u32,
 }
 
-/// Numbers at the bounds of what formats, addresses and devices can hold.
+/// Numbers at the limits of formats, addresses and devices.
 const NUMBERS: [i128; 18] = [
     0,
     1,
@@ -32,7 +32,7 @@ const NUMBERS: [i128; 18] = [
     -(1 << 64),
 ];
 
-/// Keys and words of snapshots, and texts that none has.
+/// Keys and values of snapshots, and texts that occur in none.
 const TEXTS: [&str; 26] = [
     "action",
     "addr",
@@ -62,7 +62,7 @@ const TEXTS: [&str; 26] = [
     "a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p/q/r/s/t/u/v/w/x/y/z.py",
 ];
 
-/// Applies `changes` one after the other. The tree stays below some ten thousand values.
+/// Applies `changes` in order. The tree stays below some ten thousand values.
 pub(crate) fn mutate(tree: &mut Tree, others: &[Tree], changes: &[Change]) {
     for &change in changes {
         apply(tree, others, change);
@@ -79,18 +79,18 @@ fn apply(tree: &mut Tree, others: &[Tree], Change { kind, place, with }: Change)
     };
     let Some(here) = tree.pick_mut(place, wanted) else { return };
     match (kind % 16, here) {
-        // A number close to what it was: most of these are still snapshots.
+        // A number close to the original: most results are still valid snapshots.
         (0..=4, Tree::Int(n)) => *n = near(*n, with),
         // Another value of any type.
         (5, here) => *here = odd(with),
-        // A value from elsewhere.
+        // A value from another tree.
         (6, here) => {
             let values = others[with % others.len()].values();
             *here = values[(1 + with / 7 % values.len()) % values.len()].clone();
         }
         // Order, duplicates and gaps of lists.
         (7..=10, Tree::List(items)) => rearrange(items, with),
-        // Keys: missing, twice, renamed, unknown, in another order.
+        // Keys: missing, duplicate, renamed, unknown, reordered.
         (11..=13, Tree::Dict(items)) => rekey(items, with),
         // Depth.
         (14, here) => {
@@ -103,7 +103,7 @@ fn apply(tree: &mut Tree, others: &[Tree], Change { kind, place, with }: Change)
                 };
             }
         }
-        // A reference to what it lies in, or a tuple.
+        // A reference to a surrounding container, or a tuple.
         (_, here) => {
             *here = match std::mem::replace(here, Tree::Nothing) {
                 Tree::List(items) if with.is_multiple_of(2) => Tree::Tuple(items),

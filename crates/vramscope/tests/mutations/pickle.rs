@@ -1,43 +1,43 @@
-//! A tree as a pickle, in the ways in which CPython, libtorch and others may say the same.
+//! Writes a tree as a pickle, in the encodings of CPython, libtorch and others.
 
 use crate::tree::Tree;
 
-/// How a pickle says what it says.
+/// The encoding of a pickle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Style {
-    /// 2 to 5.
+    /// The protocol, 2 to 5.
     pub(crate) protocol: u8,
-    /// When containers get their place in the memo.
+    /// When containers are stored in the memo.
     pub(crate) memo: Memo,
-    /// What is written once, and referred to where it comes again.
+    /// Which values are written once, and then referred to.
     pub(crate) shared: Shared,
-    /// Elements of lists one by one, not in batches.
+    /// Whether to append list elements one by one, not in batches.
     pub(crate) one_by_one: bool,
-    /// Integers and texts with the longest opcode that there is for them.
+    /// Whether to write integers and texts with the longest opcode.
     pub(crate) long: bool,
 }
 
-/// When containers get their place in the memo.
+/// When containers are stored in the memo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memo {
     Never,
-    /// As CPython does.
+    /// Like CPython.
     BeforeFilling,
-    /// As libtorch does.
+    /// Like libtorch.
     AfterFilling,
 }
 
-/// What is written once, and referred to where it comes again.
+/// Which values are written once, and then referred to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shared {
     Nothing,
-    /// Texts, frames and lists of them, as PyTorch does.
+    /// Texts, frames and lists of them, like PyTorch.
     Frames,
-    /// Whatever is equal, events and blocks too, as no recorder does.
+    /// All equal values, including events and blocks; no recorder does this.
     Everything,
 }
 
-/// The pickle of `tree`.
+/// Returns the pickle of `tree`.
 pub(crate) fn write(tree: &Tree, style: Style) -> Vec<u8> {
     let out = vec![0x80, style.protocol];
     let mut writer = Writer { out, style, next: 0, known: Vec::new(), open: Vec::new() };
@@ -49,11 +49,11 @@ pub(crate) fn write(tree: &Tree, style: Style) -> Vec<u8> {
 struct Writer<'t> {
     out: Vec<u8>,
     style: Style,
-    /// The memo's next place.
+    /// The next index of the memo.
     next: u32,
-    /// What can be referred to, and where it stands in the memo.
+    /// The values that can be referred to, with their memo indices.
     known: Vec<(&'t Tree, u32)>,
-    /// Places of the containers around, outermost first; `None` where they have none yet.
+    /// Memo indices of the surrounding containers, outermost first; `None` if not stored yet.
     open: Vec<Option<u32>>,
 }
 
@@ -109,7 +109,7 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// Begins a container by its opcode.
+    /// Starts a container with its opcode.
     fn begin(&mut self, opcode: u8) -> Option<u32> {
         self.out.push(opcode);
         let place = if self.style.memo == Memo::BeforeFilling { self.put() } else { None };
@@ -193,7 +193,7 @@ impl<'t> Writer<'t> {
                 self.out.extend(n.to_le_bytes());
             }
             _ => {
-                // As short as two's complement can be.
+                // The shortest two's complement.
                 let bytes = n.to_le_bytes();
                 let unused = if n < 0 { n.leading_ones() } else { n.leading_zeros() };
                 let length = 16 - (unused - 1) as usize / 8;
@@ -228,7 +228,7 @@ impl<'t> Writer<'t> {
     }
 }
 
-/// PyTorch refers to what is equal here: texts, frames and stacks.
+/// PyTorch refers to equal texts, frames and stacks.
 fn is_shared(tree: &Tree) -> bool {
     match tree {
         Tree::Text(_) => true,

@@ -1,4 +1,4 @@
-//! A snapshot as a tree of values, as Python's dictionaries and lists are: what is mutated, and written as JSON or pickle.
+//! A snapshot as a tree of values, like Python's dictionaries and lists. The tests mutate it, and write it as JSON or pickle.
 
 use std::fmt::Write as _;
 
@@ -7,20 +7,20 @@ use std::fmt::Write as _;
 pub(crate) enum Tree {
     Nothing,
     Bool(bool),
-    /// Wider than any reader takes, so that numbers can leave its range.
+    /// Wider than any reader accepts, so that numbers can leave its range.
     Int(i128),
     Float(f64),
     Text(String),
     List(Vec<Tree>),
     Tuple(Vec<Tree>),
-    /// Keys in the order of the file; one may stand there twice.
+    /// Keys in the order of the file; a key may occur twice.
     Dict(Vec<(String, Tree)>),
-    /// The container so many levels above, by a reference: a cycle. JSON has none.
+    /// A reference to the container this many levels above: a cycle. JSON has none.
     Up(usize),
 }
 
 impl Tree {
-    /// The value that JSON text holds.
+    /// Returns the tree of a JSON value.
     pub(crate) fn of(json: &serde_json::Value) -> Self {
         use serde_json::Value::*;
         match json {
@@ -33,7 +33,7 @@ impl Tree {
         }
     }
 
-    /// What is directly inside.
+    /// Returns the direct children.
     fn children(&self) -> Vec<&Self> {
         match self {
             Self::List(items) | Self::Tuple(items) => items.iter().collect(),
@@ -50,17 +50,17 @@ impl Tree {
         }
     }
 
-    /// Values in it, itself included.
+    /// Returns the number of values in the tree, including itself.
     pub(crate) fn count(&self) -> usize {
         self.values().len()
     }
 
-    /// Containers inside each other.
+    /// Returns the nesting depth of containers.
     pub(crate) fn depth(&self) -> usize {
         1 + self.children().into_iter().map(Self::depth).max().unwrap_or(0)
     }
 
-    /// All values in it from the root down, itself first.
+    /// Returns all values in the tree in breadth-first order, itself first.
     pub(crate) fn values(&self) -> Vec<&Self> {
         let mut values = vec![self];
         let mut next = 0;
@@ -72,14 +72,14 @@ impl Tree {
         values
     }
 
-    /// One of the values that are `wanted`, by a number that is taken modulo how many there are.
+    /// Returns the `wanted` value with index `number` modulo their count.
     pub(crate) fn pick_mut(&mut self, number: u32, wanted: fn(&Self) -> bool) -> Option<&mut Self> {
         let count = self.values().into_iter().filter(|value| wanted(value)).count();
         let mut left = number as usize % count.max(1);
         self.nth_mut(&mut left, wanted)
     }
 
-    /// The value before which `left` others are `wanted`, each value before what it holds. `left` is counted down.
+    /// Returns the `wanted` value with `left` others before it in depth-first order. `left` is counted down.
     fn nth_mut(&mut self, left: &mut usize, wanted: fn(&Self) -> bool) -> Option<&mut Self> {
         if wanted(self) {
             match left.checked_sub(1) {
@@ -90,7 +90,7 @@ impl Tree {
         self.children_mut().into_iter().find_map(|child| child.nth_mut(left, wanted))
     }
 
-    /// JSON and pickle can both say it, and say the same.
+    /// Whether JSON and pickle can both represent it, with the same meaning.
     pub(crate) fn is_common(&self) -> bool {
         let here = match self {
             Self::Int(n) => (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(n),
@@ -103,7 +103,7 @@ impl Tree {
         here && self.children().into_iter().all(Self::is_common)
     }
 
-    /// JSON as Python's `json.dump` writes it, `NaN` included.
+    /// Returns JSON as Python's `json.dump` writes it, including `NaN`.
     pub(crate) fn json(&self) -> String {
         let mut out = String::new();
         self.write_json(&mut out);

@@ -118,12 +118,12 @@ test('private pools, and the default pool beside them, have outlines around thei
     expect(envelopeAt(a, piece.y)).toBe(poolOf(piece.segment));
   }
   expect(a.envelopes[0]!.bottom).toBeLessThan(a.envelopes[1]!.top);
-  // The scale is the same, so that the pieces of a segment have all its bytes.
+  // The scale is the same, so the pieces of a segment have all its bytes.
   const widths = (segment: number) => a.pieces.filter((p) => p.segment === segment).reduce((sum, p) => sum + p.width, 0);
   expect(widths(2)).toBeCloseTo(2500);
 });
 
-test('every place is a block, a free range or nothing', () => {
+test('every position is a block, a free range or nothing', () => {
   const a = arrange(layout, tags, 'address', 1000, 100 * MIB);
   const at = (x: number, y: number) => {
     const p = placeAt(a, layout, x, y);
@@ -137,7 +137,7 @@ test('every place is a block, a free range or nothing', () => {
   expect(at(10, 5)).toBeNull();
 });
 
-test('blocks follow each other as they are drawn', () => {
+test('blocks are in drawing order', () => {
   const byAddress = arrange(layout, tags, 'address', 1000, 100 * MIB);
   const bySize = arrange(layout, tags, 'size', 1000, 100 * MIB);
   expect(blocksInOrder(byAddress, layout)).toEqual([0, 1, 2, 3]);
@@ -169,13 +169,13 @@ test('only pieces between two heights are drawn', () => {
   expect(piecesBetween(a, HEADING + 2 * LINE, HEADING + 2 * LINE + 1).map((p) => p.from / MIB)).toEqual([0, 100]);
 });
 
-test('a line is a power of two of bytes, and enough of them hold everything', () => {
+test('bytes per line are a power of two, enough to fit everything', () => {
   const line = fittingLine(8 * 1024 * MIB, 500);
   expect(Math.log2(line) % 1).toBe(0);
   expect(Math.ceil((8 * 1024 * MIB) / line) * LINE).toBeLessThan(500);
 });
 
-test('touching pieces of an expandable segment are one, so that blocks may reach over them', () => {
+test('touching pieces of an expandable segment are joined, so that blocks may span them', () => {
   const pieces = layoutOf(
     [
       [100, 20],

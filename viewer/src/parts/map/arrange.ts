@@ -1,5 +1,5 @@
-// Lays out segments and blocks of a moment. Segments follow each other in lines like words, long ones over several lines, all at one
-// scale. Segments of one pool, stream and kind are a group with a heading. Lengths are in CSS pixels.
+// Lays out the segments and blocks of a moment. Segments follow each other in lines like words, long ones over several lines, all at
+// one scale. Segments of one pool, stream and kind form a group with a heading. Lengths are in CSS pixels.
 
 import { poolName, streamName } from '../../names/tags';
 import { entryAt, numberAt } from '../../numbers/at';
@@ -14,16 +14,16 @@ export const BAR = 16;
 export const HEADING = 28;
 const GAP = 3;
 const GROUP_GAP = 10;
-/** The least width of a segment, so that it can be seen. */
+/** The least visible width of a segment. */
 const NARROWEST = 2;
-/** Below this width nothing is laid out: the element has not got its size yet. */
+/** Below this width nothing is laid out, because the element has no size yet. */
 const NARROWEST_LINE = 40;
 
-/** Height of the title of a pool, and the room between its outline and what is in it. */
+/** Height of a pool's title, and the space between its outline and its contents. */
 export const POOL_TITLE = 26;
 const INSET = 8;
 
-/** A private pool, or the default pool beside such: an outline around the groups of its segments. */
+/** An outline around a pool's segment groups: a private pool, or the default pool if there are private ones. */
 export interface Envelope {
   pool: NonNullable<Tags['pool']>;
   label: string;
@@ -33,26 +33,26 @@ export interface Envelope {
 
 export interface MapGroup {
   label: string;
-  /** The label where the pool stands in the title of an envelope around it. */
+  /** The label inside an envelope whose title already names the pool. */
   short: string;
   pool: Tags['pool'];
-  /** Where its heading begins from the left. */
+  /** The left end of its heading. */
   x: number;
-  /** The upper end of the heading. */
+  /** The top of its heading. */
   top: number;
   segments: number;
   reserved: number;
   allocated: number;
-  /** Bytes that were freed and wait for another stream. */
+  /** Freed bytes that wait for another stream. */
   pending: number;
   free: number;
   largestFree: number;
 }
 
-/** The part of a segment that lies in one line. */
+/** The part of a segment in one line. */
 export interface Piece {
   segment: number;
-  /** The bytes of the segment that it shows. */
+  /** The range of the segment's bytes that it shows. */
   from: number;
   to: number;
   x: number;
@@ -61,13 +61,13 @@ export interface Piece {
 }
 
 export interface Arrangement {
-  /** From top to bottom; none where there is only the default pool. */
+  /** From top to bottom; empty if there is only the default pool. */
   envelopes: Envelope[];
   groups: MapGroup[];
   /** From top to bottom. */
   pieces: Piece[];
   height: number;
-  /** For each segment the position of its first block, and at the end the number of blocks. Both are sorted by address. */
+  /** Per segment the position of its first block, then the number of blocks. Segments and blocks are sorted by address. */
   blocks: Uint32Array;
 }
 
@@ -107,7 +107,7 @@ function account(group: MapGroup, layout: Layout, segment: number, firsts: Uint3
   group.free = group.reserved - group.allocated - group.pending;
 }
 
-/** The groups, most reserved bytes first, with the positions of their segments in the order that was asked for. */
+/** Returns the groups, most reserved bytes first, with the positions of their segments in the requested order. */
 function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Uint32Array): [MapGroup, number[]][] {
   const groups = new Map<string, [MapGroup, number[]]>();
   const { address, bytes, kind, tags: segmentTags } = layout.segments;
@@ -128,7 +128,7 @@ function grouped(layout: Layout, tags: readonly Tags[], order: Order, firsts: Ui
 
 const isPrivate = (pool: Tags['pool']): boolean => pool !== null && (pool[0] !== 0 || pool[1] !== 0);
 
-/** The groups with those of a pool together, the pool with most reserved bytes first; null where there are no private pools. */
+/** Merges the groups of each pool, the pool with most reserved bytes first; null if there are no private pools. */
 function byPool(groups: [MapGroup, number[]][]): [MapGroup, number[]][][] | null {
   if (!groups.some(([group]) => isPrivate(group.pool))) return null;
   const pools = new Map<string, [MapGroup, number[]][]>();
@@ -165,7 +165,7 @@ export function arrange(layout: Layout, tags: readonly Tags[], order: Order, wid
   return a;
 }
 
-/** Places a group below what is there, between two edges. */
+/** Places a group below the existing ones, between two edges. */
 function place(
   a: Arrangement,
   layout: Layout,
@@ -203,13 +203,13 @@ function place(
   a.height = y + LINE + GROUP_GAP;
 }
 
-/** Bytes for which a line stands, a power of two, so that `reserved` bytes and the headings of three groups fit into `height`. */
+/** Returns the bytes per line, a power of two, so that `reserved` bytes and the headings of three groups fit into `height`. */
 export function fittingLine(reserved: number, height: number): number {
   const lines = Math.max(Math.floor((height - 3 * (HEADING + GROUP_GAP)) / LINE), 3);
   return 2 ** Math.ceil(Math.log2(Math.max(reserved, 1 << 20) / (lines * 0.9)));
 }
 
-/** Pieces that lie between two heights. */
+/** Returns the pieces between two heights. */
 export function piecesBetween(a: Arrangement, top: number, bottom: number): Piece[] {
   const first = firstThat(0, a.pieces.length, (p) => entryAt(a.pieces, p).y >= top - LINE);
   let last = first;
@@ -217,11 +217,11 @@ export function piecesBetween(a: Arrangement, top: number, bottom: number): Piec
   return a.pieces.slice(first, last);
 }
 
-/** The pool whose title or outline lies at a height. */
+/** Returns the pool whose title or outline is at a height. */
 export const envelopeAt = (a: Arrangement, y: number): Envelope | null =>
   a.envelopes.find(({ top, bottom }) => y >= top && y < bottom) ?? null;
 
-/** A block or a free range that lies at a place of the picture. */
+/** A block or a free range at a position of the picture. */
 export interface Place {
   segment: number;
   /** The position of the block; null for a free range. */
@@ -248,13 +248,13 @@ export function placeAt(a: Arrangement, layout: Layout, x: number, y: number): P
   return { segment, block: null, address: from, bytes: to - from };
 }
 
-/** The place of a block. */
+/** Returns the place of a block. */
 export function placeOfBlock(a: Arrangement, { blocks }: Layout, block: number): Place {
   const segment = firstThat(0, a.blocks.length - 1, (s) => numberAt(a.blocks, s + 1) > block);
   return { segment, block, address: numberAt(blocks.address, block), bytes: numberAt(blocks.bytes, block) };
 }
 
-/** The positions of blocks in the order in which they are drawn. Blocks that lie in no segment are not drawn. */
+/** Returns the positions of blocks in drawing order. Blocks outside all segments are not drawn. */
 export function blocksInOrder(a: Arrangement, { segments, blocks }: Layout): number[] {
   const order: number[] = [];
   for (const { segment, from } of a.pieces) {
@@ -266,7 +266,7 @@ export function blocksInOrder(a: Arrangement, { segments, blocks }: Layout): num
   return order;
 }
 
-/** The rectangles, all of a bar's height, that the bytes from `from` to `to` of a segment cover in its pieces. */
+/** Returns the rectangles, each as high as a bar, of a segment's bytes `from..to` in its pieces. */
 export function spans(pieces: readonly Piece[], from: number, to: number): { x: number; y: number; width: number }[] {
   const found = [];
   for (const p of pieces) {
@@ -279,7 +279,7 @@ export function spans(pieces: readonly Piece[], from: number, to: number): { x: 
   return found;
 }
 
-/** The sums of what is drawn, exactly. As PyTorch counts, the request of a block that waits for another stream is included. */
+/** Returns the exact sums of the drawn blocks. As in PyTorch, `requested` includes blocks that wait for another stream. */
 export function drawnBytes(layout: Layout): Layout['counters'] {
   const total = { requested: 0, allocated: 0, active: 0, reserved: 0 };
   for (const bytes of layout.segments.bytes) total.reserved += bytes;

@@ -1,5 +1,3 @@
-// Draws segments and blocks.
-
 import type { Pen } from '../../draw/pen';
 import { textWidth, type Font } from '../../draw/text-width';
 import { numberAt } from '../../numbers/at';
@@ -26,17 +24,17 @@ export interface MapScene {
   arrangement: Arrangement;
   width: number;
   inks: Record<Token, string>;
-  /** Colour of each block. */
+  /** Returns the color of a block. */
   color: (block: number) => Rgb;
   /** The pools of the recording, with their reserved bytes over time; the last moment, and the chosen pool. */
   pools: { courses: readonly PoolCourse[]; end: number; chosen: readonly number[] | null };
-  /** Ranges of addresses that are outlined. */
+  /** Address ranges to outline. */
   outlined: readonly { address: number; bytes: number; ink: Token }[];
 }
 
-/** How much background is mixed into the part of a block that was added by rounding. */
+/** How much background is mixed into the rounding part of a block. */
 const ROUNDING_FADE = 0.62;
-/** Bars that are wider than so many CSS pixels have a gap or a border between them. */
+/** Bars wider than this many CSS pixels have a gap or a border between them. */
 const SEPARATED_FROM = 4;
 
 /** Draws the part between two heights of the map, with `top` at the upper edge of the drawing. */
@@ -94,7 +92,7 @@ function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void 
   }
 }
 
-/** The first block of a segment that reaches into a piece. */
+/** Returns the first block of a segment that reaches into a piece. */
 function firstBlock({ layout, arrangement }: MapScene, piece: Piece): number {
   const { address, bytes: sizes } = layout.blocks;
   const at = numberAt(layout.segments.address, piece.segment) + piece.from;
@@ -105,7 +103,7 @@ function firstBlock({ layout, arrangement }: MapScene, piece: Piece): number {
   );
 }
 
-/** The sums of a group, as its heading shows them. */
+/** Returns the text of a group's sums, for its heading. */
 export function groupFacts(g: MapGroup): string {
   const facts = [
     `${bytes(g.reserved)} reserved`,
@@ -123,7 +121,7 @@ const TITLE: Font = { family: 'sans', size: 12, bold: true };
 /** The size of the line of a pool's reserved bytes. */
 const [COURSE_WIDTH, COURSE_HEIGHT] = [120, 18];
 
-/** The outline of a pool, with its name, what it is, and its reserved bytes over time. */
+/** Draws a pool's outline, with its name, its kind, and its reserved bytes over time. */
 function drawEnvelope(
   pen: Pen,
   { pool, label, top: from, bottom }: Envelope,

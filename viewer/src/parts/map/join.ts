@@ -1,12 +1,11 @@
-// Expandable segments are reserved in pieces, and a block may reach over several. So pieces that touch are joined before they
-// are drawn.
+// Joins touching pieces of expandable segments before drawing: these are reserved in pieces, and a block may span several.
 
 import { numberAt } from '../../numbers/at';
 import type { Layout } from '../../source/source';
 
 type SegmentColumns = Layout['segments'];
 
-/** Whether a piece continues the one before it. */
+/** Whether a piece continues the previous one. */
 function continues(s: SegmentColumns, piece: number, before: number): boolean {
   return (
     s.expandable[piece] === 1 &&
@@ -17,7 +16,7 @@ function continues(s: SegmentColumns, piece: number, before: number): boolean {
   );
 }
 
-/** The layout with touching pieces of expandable segments joined. Segments are sorted by address, before and after. */
+/** Returns the layout with touching pieces of expandable segments joined. Segments stay sorted by address. */
 export function joinExpandable(layout: Layout): Layout {
   const s = layout.segments;
   const firsts: number[] = [];

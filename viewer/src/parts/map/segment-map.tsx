@@ -50,16 +50,16 @@ export interface SegmentMapProps {
   layout: Layout;
   tables: Tables;
   names: Names | null;
-  /** The highest reserved bytes of the recording, so that the scale is the same at all moments. */
+  /** The recording's highest reserved bytes, so that the scale is the same at all moments. */
   peakReserved: number;
   outlined: readonly Outline[];
-  /** The pools of the recording, and the last moment. */
+  /** The pools of the recording, and its last moment. */
   pools: readonly PoolCourse[];
   end: number;
   choose: (allocation: number) => void;
-  /** An address that is brought into sight when it changes. */
+  /** An address that is scrolled into view when it changes. */
   bring: number | null;
-  /** A free range was clicked. */
+  /** Called when a free range is clicked. */
   chooseHole: (address: number) => void;
   keys: (e: KeyboardEvent) => void;
   drawn: () => void;
@@ -69,25 +69,25 @@ const ORDER_CHOICES: { value: Order; label: string }[] = [
   { value: 'address', label: 'Address' },
   { value: 'size', label: 'Size' },
 ];
-/** The fewest bytes that a line stands for. */
+/** The fewest bytes per line. */
 const FINEST = 1 << 16;
-/** The greatest height in CSS pixels: a higher element cannot be scrolled exactly (see virtual.ts). */
+/** The greatest height in CSS pixels; a higher element cannot be scrolled exactly (see virtual.ts). */
 const HIGHEST = 6_000_000;
 
 /** Blocks that an arrow key with Shift skips. */
 const STRIDE = 100;
 
-/** A map of segments and blocks at a moment. The arrows left and right go from block to block, Enter selects one. */
+/** A map of the segments and blocks at a moment. Left and right move from block to block, Enter selects one. */
 export function SegmentMap(p: SegmentMapProps) {
   const layout = useMemo(() => joinExpandable(p.layout), [p.layout]);
   const [box, size] = useSize<HTMLDivElement>();
   const [scrollTop, setScrollTop] = useState(0);
-  // A signal, so that a move of the pointer redraws the tooltip and not the map.
+  // A signal, so that moving the pointer redraws only the tooltip.
   const pointer = useSignal<Point | null>(null);
   /** The address of the block that the arrow keys have reached. */
   const [walked, setWalked] = useState<number | null>(null);
   const [order, setOrder] = useState<Order>('address');
-  /** How often the bytes of a line were halved, from the scale at which all fits. */
+  /** How often the bytes per line were halved, from the scale at which everything fits. */
   const [zoom, setZoom] = useState(0);
   const { tags } = p.tables;
   const width = Math.max(size.width - 2 * MARGIN, 0);
@@ -145,8 +145,8 @@ export function SegmentMap(p: SegmentMapProps) {
   const walk = (steps: number) => {
     const order = blocksInOrder(arrangement, layout);
     if (order.length === 0) return;
-    // The first step goes from the selected block, or to the first where none is selected. A block that was reached before may be
-    // gone at this moment: the next one in memory takes its place.
+    // The first step starts at the selected block, or at the first block. A block that was reached before may be gone at this moment;
+    // the next one in memory replaces it.
     const near =
       walked === null
         ? blocks.allocation.indexOf(selected.value ?? NONE)
@@ -222,7 +222,7 @@ export function SegmentMap(p: SegmentMapProps) {
   );
 }
 
-/** The height of an address in the map; null where no segment has it. */
+/** Returns the height of an address in the map; null if no segment contains it. */
 function heightOf(arrangement: Arrangement, { segments }: Layout, address: number): number | null {
   const segment = firstThat(0, segments.address.length, (s) => numberAt(segments.address, s) > address) - 1;
   if (segment < 0) return null;
@@ -242,7 +242,7 @@ interface HoveredProps {
   describe: (place: Place) => PlaceDescription;
 }
 
-/** The tooltip. It looks up what is under the pointer each time, for the moment may change while the pointer rests. */
+/** The tooltip. It looks up the block under the pointer on each render, because the moment may change while the pointer rests. */
 function Hovered({ pointer, placeUnder, describe }: HoveredProps) {
   const at = pointer.value;
   const place = at && placeUnder(at.x, at.y);
@@ -256,7 +256,7 @@ function Hovered({ pointer, placeUnder, describe }: HoveredProps) {
   );
 }
 
-/** The legend of what has no colour of its own. */
+/** The legend of patterns without a color. */
 function Legend({ preexisting }: { preexisting: boolean }) {
   return (
     <ul class="map-legend">
@@ -309,7 +309,7 @@ function describePlace(place: Place, { segments, blocks }: Layout, { tables, nam
     ],
   ];
   facts.unshift(...purposeFacts(tables.purposes?.[numberAt(blocks.purpose, b)]));
-  if (blocks.preexisting[b]) facts.push(['known', 'live before recording began']);
+  if (blocks.preexisting[b]) facts.push(['allocated', 'before recording began']);
   if (blocks.pending[b]) facts.push(['state', 'freed, waiting for another stream']);
   return { title: names ? stackTitle(names, numberAt(blocks.stack, b)) : 'Block', facts: [...facts, ...segment] };
 }

@@ -31,8 +31,8 @@ export interface SegmentTimelineProps {
 }
 
 /**
- * From moments to CSS pixels from the left end of the plot, so that they lie below the same place of the timeline above. NaN as long
- * as the timeline has no picture along that axis.
+ * Returns the conversion from moments to CSS pixels from the plot's left end, aligned with the timeline above. Returns NaN while the
+ * timeline has no picture of that axis.
  */
 function momentToX(width: number): (moment: number) => number {
   const [from, to] = shownRange.value;
@@ -41,7 +41,7 @@ function momentToX(width: number): (moment: number) => number {
   if (picture?.window.axis !== 'time') return () => NaN;
   const { window } = picture;
   const first = momentAt(picture, 0);
-  // A pixel of the picture knows only the moment that it shows. At the ends of the recording, moments beyond it lie at the end.
+  // A pixel knows only the moment that it shows. At the ends of the recording, moments beyond it are placed at the end.
   const before = window.from <= whole.value[0] ? 0 : -1;
   const after = window.to >= whole.value[1] ? width : width + 1;
   return (moment) => {
@@ -132,7 +132,7 @@ export function SegmentTimeline(p: SegmentTimelineProps) {
     <section class="tracks" aria-label="Reserved ranges over time">
       <header class="table-head">
         <h3>Reserved ranges over {axis.value === 'time' ? 'time' : 'events'}</h3>
-        <span class="quiet">one track a place in memory; heights grow with the logarithm of the bytes</span>
+        <span class="quiet">one track per address range, height by the logarithm of its bytes</span>
         <span class="spring" />
         <SaveMenu name="segments" items={saved} />
       </header>

@@ -26,7 +26,7 @@ function segmentsOf(rows: number[][]): Segments {
   };
 }
 
-test('a place that is reserved again keeps its track, neighbours have their own', () => {
+test('a range reserved again keeps its track, neighbors have their own', () => {
   const { tracks } = layTracks(
     segmentsOf([
       [100, 20, 0, 5],
@@ -38,7 +38,7 @@ test('a place that is reserved again keeps its track, neighbours have their own'
   expect(tracks.map((t) => t.members)).toEqual([[0, 2], [1]]);
 });
 
-test('pieces of an expandable segment share a track and lie in it by address, without the gaps', () => {
+test('pieces of an expandable segment share a track, in address order without gaps', () => {
   const { tracks, bars } = layTracks(
     segmentsOf([
       [100, 10, 0, 9, 0, 1],
@@ -58,7 +58,7 @@ test('pieces of an expandable segment share a track and lie in it by address, wi
   ]);
 });
 
-test('pools have headings of their own', () => {
+test('pools have separate headings', () => {
   const laid = layTracks(
     segmentsOf([
       [100, 20, 0, NONE],

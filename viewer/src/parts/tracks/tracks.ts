@@ -1,5 +1,5 @@
-// Lays out reserved ranges as tracks below each other: a track for each place in memory, and one for each expandable segment, whose
-// pieces are mapped and unmapped within it. Heights are CSS pixels.
+// Lays out reserved ranges as tracks: one per place in memory, and one per expandable segment, in which pieces are mapped and unmapped.
+// Heights are CSS pixels.
 
 import { poolText } from '../../names/tags';
 import { entryAt, numberAt } from '../../numbers/at';
@@ -19,7 +19,7 @@ export interface Track {
   height: number;
 }
 
-/** Where a range is drawn in height; its ends lie on the axis. */
+/** The vertical extent of a range; its ends are on the axis. */
 export interface Bar {
   segment: number;
   y: number;
@@ -35,18 +35,18 @@ export interface TrackGroup {
 export interface Tracks {
   groups: TrackGroup[];
   tracks: Track[];
-  /** A bar for every range, from top to bottom. */
+  /** One bar per range, from top to bottom. */
   bars: Bar[];
   height: number;
 }
 
-/** The height of a track, which grows with the logarithm of its bytes, so that 2 MiB can be seen next to 10 GiB. */
+/** Returns the height of a track. It grows with the logarithm of its bytes, so that 2 MiB is visible next to 10 GiB. */
 function heightOf(bytes: number, expandable: boolean): number {
   const doublings = Math.max(Math.log2(Math.max(bytes, 1) / (2 * MIB)), 0);
   return expandable ? Math.min(24 + 9 * doublings, 160) : Math.min(Math.round(4 + 2 * doublings), 26);
 }
 
-/** The ranges in one track: those that overlap, or all expandable ones of a kind. `members` must be sorted by address. */
+/** Groups ranges into tracks: those that overlap, or all expandable ones of a kind. `members` must be sorted by address. */
 function places(members: readonly number[], s: Segments): { expandable: boolean; members: number[] }[] {
   const found: { expandable: boolean; members: number[] }[] = [];
   const expandable = new Map<number, number[]>();
@@ -69,7 +69,7 @@ function places(members: readonly number[], s: Segments): { expandable: boolean;
   return found;
 }
 
-/** The bytes that ranges cover together, and how many of these lie before an address. `members` must be sorted by address. */
+/** Computes the bytes that ranges cover together, and how many of them are before an address. `members` must be sorted by address. */
 function coverage(members: readonly number[], s: Segments) {
   const ends: { from: number; to: number; before: number }[] = [];
   let total = 0;
@@ -86,7 +86,7 @@ function coverage(members: readonly number[], s: Segments) {
     }
   }
   let at = 0;
-  /** The covered bytes before an address. Addresses must be asked for in rising order. */
+  /** Returns the covered bytes before an address. Call it with ascending addresses. */
   const before = (address: number) => {
     while (entryAt(ends, at).to < address || (ends[at + 1]?.from ?? Infinity) <= address) at += 1;
     return entryAt(ends, at).before + address - entryAt(ends, at).from;
@@ -124,10 +124,10 @@ export function layTracks(s: Segments, tags: readonly Tags[]): Tracks {
   return laid;
 }
 
-/** No track is higher than this (see `heightOf`). */
+/** The greatest height of a track (see `heightOf`). */
 const HIGHEST = 160;
 
-/** The bars that reach into the part between two heights. */
+/** Returns the bars that reach into the part between two heights. */
 export function barsBetween(bars: readonly Bar[], top: number, bottom: number): Bar[] {
   const first = firstThat(0, bars.length, (i) => entryAt(bars, i).y >= top - HIGHEST);
   const seen: Bar[] = [];

@@ -1,4 +1,4 @@
-// Each group at its own highest, in all of both recordings or in a part of each.
+// Compares each group at its own peak, in both recordings or in a part of each.
 
 import { useMemo } from 'preact/hooks';
 import { numberAt } from '../../numbers/at';
@@ -20,11 +20,11 @@ import { bytes, signedBytes } from '../../text/units';
 import type { Cut } from './side';
 import { Rows } from './rows';
 
-/** The parts that both recordings have: all of both, and regions by name. */
+/** Chooses a part that both recordings have: all of both, or a region by name. */
 export function ChoosePart({ a, b }: { a: Cut; b: Cut }) {
   const names = [...a.parts.keys()].filter((name) => b.parts.has(name));
   const chosen = part.value;
-  // What the address names may be missing, or not be known yet.
+  // The part in the address may be missing, or not be known yet.
   const shown = chosen === null ? [] : names.includes(chosen.region) ? [] : [chosen.region];
   const choices = [
     { value: WHOLE, label: 'all' },
@@ -64,7 +64,7 @@ export function ChoosePart({ a, b }: { a: Cut; b: Cut }) {
 const WHOLE = 'all';
 const PART = 'part:';
 
-/** The moments of the part of a recording that is compared; null where it has no such part. */
+/** Returns the moments of the compared part of a recording; null if it lacks the part. */
 function momentsOf({ parts, recording }: Cut, side: 0 | 1): Range | null {
   const chosen = part.value;
   if (chosen === null) return [0, recording.events];
@@ -75,20 +75,20 @@ function highestColumns(by: By, color: ColorKeys['color'] | null, a: Device, b: 
   return [
     groupColumn(by, color),
     changeColumn('change_bytes', 'B − A', (g) => g.bytes - g.before),
-    bytesColumn('a_bytes', 'Most in A', (g) => g.before),
-    bytesColumn('b_bytes', 'Most in B', (g) => g.bytes),
+    bytesColumn('a_bytes', 'Peak in A', (g) => g.before),
+    bytesColumn('b_bytes', 'Peak in B', (g) => g.bytes),
     textColumn('a_at', 'A at', (g) => (g.atA === NONE ? '–' : momentName(g.atA, a))),
     textColumn('b_at', 'B at', (g) => (g.atB === NONE ? '–' : momentName(g.atB, b))),
   ];
 }
 
-/** When a group holds most in either; NONE where it holds nothing. */
+/** The moment of a group's peak in each recording; NONE if it holds nothing. */
 interface At {
   atA: number;
   atB: number;
 }
 
-/** Each group at its own highest in the chosen part of both, and the stack of the chosen row. */
+/** Each group at its own peak in the chosen part of both, and the stack of the chosen row. */
 export function Highest({ a, b }: { a: Cut; b: Cut }) {
   const [inA, inB] = [momentsOf(a, 0), momentsOf(b, 1)];
   if (inA && inB) return <HighestIn a={a} b={b} inA={inA} inB={inB} />;
@@ -117,7 +117,7 @@ function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range 
   const color = colorsOfGroups(by);
   const columns = useMemo(() => highestColumns(by, color, a.recording, b.recording), [by, color, a.recording, b.recording]);
   const before = both.value?.holders.before;
-  if (!both.value || !before) return <Waiting error={both.error} what="Reading what each holds at its highest." />;
+  if (!both.value || !before) return <Waiting error={both.error} what="Reading each group's peak." />;
   const { groups, holders } = both.value;
   const [totalA, totalB] = [before.counters.allocated, holders.now.counters.allocated];
   return (
@@ -126,7 +126,7 @@ function HighestIn({ a, b, inA, inB }: { a: Cut; b: Cut; inA: Range; inB: Range 
       b={b}
       way="highest"
       name="compare-highest"
-      caption={`Most allocated by each ${by}`}
+      caption={`Peak of each ${by}`}
       columns={columns}
       groups={groups}
       totals={[totalA, totalB]}

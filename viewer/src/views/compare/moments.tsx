@@ -1,4 +1,4 @@
-// All that is live at a moment of each recording, in groups.
+// The live memory at a moment of each recording, in groups.
 
 import { useMemo } from 'preact/hooks';
 import type { ColorKeys } from '../../draw/color-keys';
@@ -27,7 +27,7 @@ function growthColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[
   ];
 }
 
-/** What is live in both in groups, with what it was grouped by. */
+/** Requests the live groups of both, with their grouping. */
 function useBoth(a: Cut, b: Cut, atA: number, atB: number) {
   const by = groupBy.value;
   return useAnswer(a.scope, [b.scope, atA, atB, by, search.value].join(' '), async (unwanted) => {
@@ -37,14 +37,14 @@ function useBoth(a: Cut, b: Cut, atA: number, atB: number) {
   });
 }
 
-/** A table of what changed from A to B, and the stack of the chosen row. */
+/** A table of the changes from A to B, and the stack of the chosen row. */
 export function Growth({ a, b, atA, atB }: { a: Cut; b: Cut; atA: number; atB: number }) {
   const both = useBoth(a, b, atA, atB);
   const by = both.value?.by ?? groupBy.value;
   const color = colorsOfGroups(by);
   const columns = useMemo(() => growthColumns(by, color), [by, color]);
   const before = both.value?.held.before;
-  if (!both.value || !before) return <Waiting error={both.error} what="Reading what is live in both." />;
+  if (!both.value || !before) return <Waiting error={both.error} what="Reading the live memory of both." />;
   const { groups } = both.value;
   const { now } = both.value.held;
   const [totalA, totalB] = [before.counters.allocated, now.counters.allocated];

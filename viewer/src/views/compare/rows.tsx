@@ -16,14 +16,14 @@ interface RowsProps<G extends Group> {
   caption: string;
   columns: Column<G>[];
   groups: G[];
-  /** Allocated bytes of all together in A and in B. */
+  /** Allocated bytes over all groups in A and in B. */
   totals: readonly [number, number];
   pending: boolean;
-  /** What is said of the totals. */
+  /** The text about the totals. */
   children: ComponentChildren;
 }
 
-/** A table of groups of both, what grew most first, and the stack of the chosen row: of B where it is there. */
+/** A table of groups of both, the largest growth first, and the stack of the chosen row: B's if it has one. */
 export function Rows<G extends Group>({ a, b, groups, totals, ...p }: RowsProps<G>) {
   const [chosen, setChosen] = useState<string | null>(null);
   const row = groups.find((g) => g.key === chosen) ?? groups[0];
@@ -47,7 +47,7 @@ export function Rows<G extends Group>({ a, b, groups, totals, ...p }: RowsProps<
         <StackTrace
           file={inB ? b.file : a.file}
           stack={inB ? row.stack : row.stackBefore}
-          heading={`Stack that holds most of it in ${inB ? 'B' : 'A'}`}
+          heading={`Stack that holds the most in ${inB ? 'B' : 'A'}`}
         />
       )}
     </div>

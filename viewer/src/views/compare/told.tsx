@@ -1,4 +1,4 @@
-// What made the difference, the peaks, and the settings of both.
+// The explanation of the difference, the peaks, and the settings of both.
 
 import { useMemo } from 'preact/hooks';
 import { useAnswer } from '../../parts/answer';
@@ -17,11 +17,11 @@ const CATEGORY_COLUMNS: Column<Held>[] = [
   changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
 ];
 
-/** What made the difference at the peaks, as `vramscope diff` tells it. */
+/** The explanation of the difference at the peaks, as in `vramscope diff`. */
 export function WhatChanged({ a, b }: { a: Side; b: Side }) {
   const at = ({ file, device }: Side) => ({ file, device });
   const { value, pending, error } = useAnswer(a.scope, b.scope, (unwanted) => source.comparison(at(a), at(b), unwanted));
-  if (!value || pending) return <Waiting error={error} what="Looking for what changed." />;
+  if (!value || pending) return <Waiting error={error} what="Comparing the recordings." />;
   const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');
   return (
     <section class="what-changed" aria-label="What changed">

@@ -1,4 +1,4 @@
-// What the cards of the overview share: their frame, links into other views, and lists that show a few rows at first.
+// Common parts of the overview's cards: their frame, links to other views, and lists that start with a few rows.
 
 import { batch } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -9,12 +9,12 @@ import { view, type ViewName } from '../../state/place';
 import { baseName } from '../../text/path';
 import { bytes, count } from '../../text/units';
 
-/** Rows that a list shows at first. */
+/** The number of rows that a list shows at first. */
 export const FIRST_ROWS = 8;
-/** Rows that each click on "more" adds. */
+/** The number of rows that each click on "more" adds. */
 const MORE_ROWS = 100;
 
-/** The first rows of a list, and the button that shows more of them; false where all are shown. */
+/** Returns the first rows of a list, and a button that shows more of them, or false. */
 export function useFirstRows<T>(all: readonly T[]): [shown: readonly T[], more: ComponentChildren] {
   const [most, setMost] = useState(FIRST_ROWS);
   const left = all.length - most;
@@ -28,13 +28,13 @@ export function useFirstRows<T>(all: readonly T[]): [shown: readonly T[], more: 
   return [all.slice(0, most), more];
 }
 
-/** `1 block`, `2 blocks`. */
+/** Formats `1 block`, `2 blocks`. */
 export const counted = (n: number, one: string, more = `${one}s`) => `${count(n)} ${n === 1 ? one : more}`;
 
-/** `train.py:12 forward`. */
+/** Formats `train.py:12 forward`. */
 export const frameText = (frame: ReportFrame) => `${baseName(frame.filename)}:${frame.line} ${frame.name}`;
 
-/** `1,234 bytes`: the title of a cell that shows bytes rounded. */
+/** Formats `1,234 bytes`: the title of a cell with rounded bytes. */
 export const exactBytes = (n: number) => `${count(n)} bytes`;
 
 export function Card({ title, tone, children }: { title: string; tone?: 'bad' | 'warn'; children: ComponentChildren }) {
@@ -46,7 +46,7 @@ export function Card({ title, tone, children }: { title: string; tone?: 'bad' | 
   );
 }
 
-/** The head of a table: the name of each column, and whether its cells are words or numbers. */
+/** The head of a table: each column's name, and whether its cells are words or numbers. */
 export function TableHead({ columns }: { columns: Record<string, 'words' | 'numeric'> }) {
   return (
     <thead>
@@ -61,7 +61,7 @@ export function TableHead({ columns }: { columns: Record<string, 'words' | 'nume
   );
 }
 
-/** A cell with a number of bytes, rounded; its title has them all. */
+/** A cell with rounded bytes; its title has the exact number. */
 export function BytesCell({ n }: { n: number }) {
   return (
     <td class="numeric" title={exactBytes(n)}>
@@ -70,7 +70,7 @@ export function BytesCell({ n }: { n: number }) {
   );
 }
 
-/** A link into another view, and to a moment there. */
+/** A link to another view, and to a moment in it. */
 export function ViewLink({ to, moment, children }: { to: ViewName; moment?: number; children: ComponentChildren }) {
   const go = () =>
     batch(() => {

@@ -1,4 +1,4 @@
-// What the memory at the peak was for, and why that is said.
+// The categories of the memory at the peak, and the evidence for them.
 
 import { Fragment } from 'preact';
 import { batch } from '@preact/signals';
@@ -19,13 +19,13 @@ interface CategoriesProps {
   peak: Device['peaks']['allocated'];
 }
 
-/** The reasons of a category that are shown; the others hold less. */
+/** The most reasons shown per category; the others hold less. */
 const MOST_REASONS = 3;
 
 export function CategoriesCard({ categories, reasons, peak }: CategoriesProps) {
   if (!categories.some(({ category }) => category !== 'preexisting' && category !== 'unknown')) return null;
   return (
-    <Card title={`What the ${bytes(peak.bytes)} at the peak were for`}>
+    <Card title={`Categories of the ${bytes(peak.bytes)} at the peak`}>
       <table class="numbers">
         <TableHead columns={{ Category: 'words', Blocks: 'numeric', Bytes: 'numeric', Share: 'numeric' }} />
         <tbody>
@@ -57,7 +57,7 @@ export function CategoriesCard({ categories, reasons, peak }: CategoriesProps) {
       </table>
       <p class="finding-links">
         <button type="button" class="link-button" onClick={() => showBy('category', peak.moment)}>
-          As a table, by category
+          Show as a table, by category
         </button>
       </p>
     </Card>
@@ -70,7 +70,7 @@ function Swatch({ category }: { category: string }) {
   return <span class="swatch-category" style={{ background: css(categoryColor(nameOf(category), dark.value)) }} />;
 }
 
-/** Shows what was live at a moment, grouped. */
+/** Shows the memory live at a moment, grouped. */
 function showBy(by: 'category', moment: number): void {
   batch(() => {
     groupBy.value = by;

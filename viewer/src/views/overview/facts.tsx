@@ -1,4 +1,4 @@
-// Facts about the file, and the recorded settings of its allocator.
+// Facts about the file, and the recorded allocator settings.
 
 import { Card } from './card';
 

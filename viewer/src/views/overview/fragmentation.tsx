@@ -1,4 +1,4 @@
-// How much of the reserved memory was of no use, at the peak and at the end.
+// The unused part of reserved memory, at the peak and at the end.
 
 import type { Fragmentation, ReportDevice } from '../../source/generated/report';
 import { bytes } from '../../text/units';
@@ -26,13 +26,13 @@ export function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: ReportDevi
         <tbody>
           {row('lost to rounding', (f) => f.internal_bytes, 'allocated - requested: internal fragmentation')}
           {row('reserved and unused', (f) => f.external_bytes, 'reserved - active')}
-          {row('of it whole segments', (f) => f.whole_segments_bytes, 'can go back to the device at any time')}
+          {row('of which whole segments', (f) => f.whole_segments_bytes, 'can be returned to the device at any time')}
           {row('largest free block', (f) => f.largest_free_block?.bytes ?? 0, 'the largest request that needs no new segment')}
           {row(`usable for ${bytes(request)}`, (f) => f.usable_bytes, 'in blocks that could serve one more request of this size')}
         </tbody>
       </table>
       <p class="finding-links">
-        <ViewLink to="segments">The segments</ViewLink>
+        <ViewLink to="segments">Show the segments</ViewLink>
       </p>
     </Card>
   );

@@ -13,7 +13,7 @@ const holder = (over: Partial<Holder>): Holder => ({
   ...over,
 });
 
-test('a line where memory was freed is not said to have allocated it', () => {
+test('a line that freed memory is not shown as its allocator', () => {
   expect(holderText(holder({ freed_at: [frame], preexisting: true }))).toBe('(live before recording, freed at) train.py:9 main');
   expect(holderText(holder({ preexisting: true, key: '(no stack)' }))).toBe('(live before recording) (no stack)');
   expect(holderText(holder({}))).toBe('train.py:9 main');

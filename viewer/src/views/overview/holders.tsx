@@ -1,4 +1,4 @@
-// Who held the memory at the peak.
+// The holders of memory at the peak.
 
 import type { Holder } from '../../source/generated/report';
 import type { Device } from '../../source/source';
@@ -7,7 +7,7 @@ import { BytesCell, Card, FIRST_ROWS, TableHead, ViewLink, frameText } from './c
 
 export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device['peaks']['allocated'] }) {
   return (
-    <Card title={`Who held the ${bytes(peak.bytes)} at the peak`}>
+    <Card title={`Holders of the ${bytes(peak.bytes)} at the peak`}>
       <table class="numbers">
         <TableHead columns={{ Stack: 'words', Blocks: 'numeric', Bytes: 'numeric', Share: 'numeric' }} />
         <tbody>
@@ -23,14 +23,14 @@ export function HoldersCard({ holders, peak }: { holders: Holder[]; peak: Device
       </table>
       <p class="finding-links">
         <ViewLink to="moment" moment={peak.moment}>
-          {holders.length > FIRST_ROWS ? `All ${count(holders.length)}, as a flame graph` : 'As a flame graph'}
+          {holders.length > FIRST_ROWS ? `Show all ${count(holders.length)} as a flame graph` : 'Show as a flame graph'}
         </ViewLink>
       </p>
     </Card>
   );
 }
 
-/** The innermost Python frame, and the group that it belongs to; behind how it is known, in the words of the report. */
+/** Returns the innermost Python frame and the group's key; for memory live before recording, with the report's prefix. */
 export function holderText(holder: Holder): string {
   const inner = holder.stack.find((frame) => frame.filename.endsWith('.py'));
   const key = inner && frameText(inner) !== holder.key ? `${frameText(inner)} ‹ ${holder.key}` : holder.key;

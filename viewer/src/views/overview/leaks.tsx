@@ -1,4 +1,4 @@
-// Lines whose blocks pile up.
+// Lines whose live blocks keep growing.
 
 import { batch } from '@preact/signals';
 import type { Leak } from '../../source/generated/report';
@@ -47,7 +47,7 @@ export function LeaksCard({ leaks }: { leaks: Leak[] }) {
               <br />
               {count(leak.kept)} of {counted(leak.allocations, 'allocation')} kept to the end: {bytes(leak.kept_bytes)}, of which{' '}
               {bytes(leak.kept_bytes_by_then[HALF] ?? 0)} by the middle of the run
-              {leak.kept_bytes_per_step !== null && `; a step leaves ${bytes(leak.kept_bytes_per_step)}, the median of all`}
+              {leak.kept_bytes_per_step !== null && `; ${bytes(leak.kept_bytes_per_step)} a step (median)`}
             </span>
           </li>
         ))}

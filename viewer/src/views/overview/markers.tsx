@@ -1,4 +1,4 @@
-// Everything that is marked along the recording, as a table: a row leads to its place.
+// All marks along the recording, as a table; a row leads to its place.
 
 import { useMemo } from 'preact/hooks';
 import { useAnswer } from '../../parts/answer';
@@ -29,7 +29,7 @@ const COLUMNS: Column<Marker>[] = [
   textColumn('name', 'Name', ({ name }) => name, true),
   countColumn('event', 'Event', ({ moment }) => (moment === 0 ? null : moment - 1)),
   { ...countColumn('time_us', 'Time', ({ us }) => us), text: ({ us }) => (us === null ? '–' : duration(us)) },
-  bytesColumn('allocated_bytes', 'Allocated then', ({ allocated }) => allocated),
+  bytesColumn('allocated_bytes', 'Allocated there', ({ allocated }) => allocated),
 ];
 
 function rowsOf(all: Markers, named: Regions | null): Marker[] {
@@ -38,7 +38,7 @@ function rowsOf(all: Markers, named: Regions | null): Marker[] {
     const number = numberAt(all.number, at);
     const us = numberAt(all.time_us, at);
     const name = {
-      oom: () => `${bytes(numberAt(all.requested, at))} asked for`,
+      oom: () => `${bytes(numberAt(all.requested, at))} requested`,
       snapshot: () => '',
       step: () => stepNumber(number),
       region: () => (named ? entryAt(named.names, numberAt(named.name, number)) : ''),

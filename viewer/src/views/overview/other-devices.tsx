@@ -1,4 +1,4 @@
-// What was found on devices of the file that are not shown: out of memory at once, leaks when the findings of the shown one are there.
+// Findings on other devices of the file: out of memory at once, leaks after the shown device's findings.
 
 import type { ComponentChildren } from 'preact';
 import { useAnswer } from '../../parts/answer';
@@ -57,7 +57,7 @@ interface LeaksProps extends OthersProps {
 
 export function OtherLeaks({ shown, reportOf, ...of }: LeaksProps) {
   const { open, file } = of;
-  // One after the other: a recording may be of many devices.
+  // One after the other, because a recording may have many devices.
   const ask = async (unwanted: AbortSignal) => {
     const found: [device: number, leaks: Leak[]][] = [];
     for (const i of open.devices.keys()) {

@@ -1,4 +1,4 @@
-// Requests that failed: why, and which setting would have helped. The sentences are the report's.
+// Failed requests: their causes, and the setting that would have helped. The sentences are the report's.
 
 import { Sentence } from '../../parts/sentence';
 import type { Oom } from '../../source/generated/report';
@@ -15,7 +15,7 @@ interface OutOfMemoryProps {
 function OutOfMemory({ oom, finding, bestSetting }: OutOfMemoryProps) {
   const moment = oom.event + 1;
   return (
-    <Card title={`Out of memory: ${bytes(oom.requested_bytes)} asked for`} tone="bad">
+    <Card title={`Out of memory: ${bytes(oom.requested_bytes)} requested`} tone="bad">
       <p>
         At event {count(oom.event)}, with {bytes(oom.allocated_bytes)} allocated and {bytes(oom.reserved_bytes)} reserved, the
         device had {bytes(oom.device_free_bytes)} free.
@@ -54,21 +54,21 @@ function OutOfMemory({ oom, finding, bestSetting }: OutOfMemoryProps) {
       </p>
       <p class="finding-links">
         <ViewLink to="moment" moment={moment}>
-          Who held the memory
+          Show the holders
         </ViewLink>
         <ViewLink to="state" moment={moment}>
-          The request beside the holes
+          Show the request beside the holes
         </ViewLink>
         <ViewLink to="segments" moment={moment}>
-          The segments then
+          Show the segments
         </ViewLink>
-        <ViewLink to="whatif">Other settings</ViewLink>
+        <ViewLink to="whatif">Try other settings</ViewLink>
       </p>
     </Card>
   );
 }
 
-/** The first request that failed in full, and a list of the others. */
+/** The first failed request in full, and a list of the others. */
 export function OutOfMemoryCards({ report }: { report: Report }) {
   const { ooms, more_ooms: unexplained } = report.device;
   const [first, ...others] = ooms;
@@ -88,7 +88,7 @@ export function OutOfMemoryCards({ report }: { report: Report }) {
                   event {count(oom.event)}
                 </ViewLink>
                 <span>
-                  {bytes(oom.requested_bytes)} asked for, {bytes(oom.reserved_unused_bytes)} reserved and unused
+                  {bytes(oom.requested_bytes)} requested, {bytes(oom.reserved_unused_bytes)} reserved and unused
                 </span>
               </li>
             ))}

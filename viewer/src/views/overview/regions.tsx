@@ -1,4 +1,4 @@
-// Annotated regions: what one run of each took.
+// Annotated regions: the memory of one run of each.
 
 import { Fragment } from 'preact';
 import type { Region, RegionRun } from '../../source/generated/report';
@@ -6,7 +6,7 @@ import { showRun } from '../../state/regions';
 import { count, duration, signedBytes } from '../../text/units';
 import { BytesCell, Card, TableHead, exactBytes, useFirstRows } from './card';
 
-/** A row for one run of a region. The typical run names the region and counts its runs; the first and the largest stand below. */
+/** A row for one run of a region. The typical run names the region and counts its runs; the first and the largest follow below. */
 function RegionFigures({ name, runs, run, place }: { name: string; runs?: number; run: RegionRun; place: RegionRun }) {
   const { first_event: first, end_event: end } = place;
   const link = (
@@ -40,7 +40,7 @@ function RegionFigures({ name, runs, run, place }: { name: string; runs?: number
   );
 }
 
-/** Whether two runs took different memory. Their times are not compared: no two are the same. */
+/** Whether two runs differ in memory. Their times are not compared, because they always differ. */
 const differs = (a: RegionRun, b: RegionRun) =>
   a.peak_allocated_bytes !== b.peak_allocated_bytes ||
   a.peak_above_start_bytes !== b.peak_above_start_bytes ||
@@ -58,7 +58,7 @@ export function RegionsCard({ regions }: { regions: Region[] }) {
             Runs: 'numeric',
             Peak: 'numeric',
             'Above its start': 'numeric',
-            'Left behind': 'numeric',
+            Retained: 'numeric',
             Time: 'numeric',
           }}
         />

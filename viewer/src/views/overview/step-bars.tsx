@@ -1,4 +1,4 @@
-// The peak of each step as bars. Of more steps than there is room for, each bar shows the highest of a few in a row.
+// The peak of each step as bars. If there is no room for all, each bar shows the highest of a few consecutive steps.
 
 import { useState } from 'preact/hooks';
 import { entryAt } from '../../numbers/at';
@@ -8,11 +8,11 @@ import { Tooltip } from '../../parts/tooltip';
 import type { Steps } from '../../source/source';
 import { bytes, count, stepNumber } from '../../text/units';
 
-/** The most bars: each is wide enough to be hit. */
+/** The most bars, so that each is wide enough to click. */
 const MOST = 160;
-/** The width of a bar, in CSS pixels, where there are few. */
+/** The greatest width of a bar, in CSS pixels. */
 const WIDEST = 40;
-/** From so many bars on there is no gap between them. */
+/** From this many bars on there is no gap between them. */
 const DENSE = 80;
 
 export function StepBars({ steps, choose }: { steps: Steps; choose: (step: number) => void }) {
@@ -55,7 +55,7 @@ export function StepBars({ steps, choose }: { steps: Steps; choose: (step: numbe
         <span>Peak of each step, from 0 to {bytes(most)}</span>
         <span class="step-key step-highest">the highest</span>
         {bars.some((step) => kind(step) === 'step-unusual') && (
-          <span class="step-key step-unusual">makes other allocations than most</span>
+          <span class="step-key step-unusual">allocations differ from most steps</span>
         )}
       </figcaption>
       {hover && (

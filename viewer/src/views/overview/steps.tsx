@@ -1,4 +1,4 @@
-// The steps of the program: the peak of each, and what the first, a usual and the highest needed.
+// The steps of the program: each peak, and the figures of the first, a typical and the highest step.
 
 import { batch } from '@preact/signals';
 import { entryAt } from '../../numbers/at';
@@ -9,7 +9,7 @@ import { count, signedBytes, stepNumber } from '../../text/units';
 import { BytesCell, Card, TableHead, ViewLink, exactBytes } from './card';
 import { StepBars } from './step-bars';
 
-/** Shows a step alone in the timeline. */
+/** Zooms to a step in the timeline. */
 function go(step: number): void {
   batch(() => {
     view.value = 'timeline';
@@ -19,7 +19,7 @@ function go(step: number): void {
 
 export function StepsCard({ steps }: { steps: Steps }) {
   const { highest, median, first_unusual: unusual } = steps;
-  // Of so few that none is the median, all are shown.
+  // If there are too few steps for a median, all are shown.
   const all = steps.peak.flatMap((_, step): [string, number][] => (median === null ? [['', step]] : []));
   const told: [name: string, step: number | null][] = [
     ...all,
@@ -28,7 +28,7 @@ export function StepsCard({ steps }: { steps: Steps }) {
     ['the highest peak', highest],
     ['the first that differs', unusual],
   ];
-  // A step that is several of these has one row.
+  // A step with several roles has one row.
   const shown = new Map<number, string[]>();
   for (const [name, step] of told)
     if (step !== null) shown.set(step, [...(shown.get(step) ?? []), ...(name === '' ? [] : [name])]);
@@ -59,7 +59,7 @@ export function StepsCard({ steps }: { steps: Steps }) {
       <p>{steps.told}</p>
       <p class="finding-links">
         <ViewLink to="moment" moment={entryAt(steps.peak_moment, highest)}>
-          What the highest held
+          Show the moment of the highest peak
         </ViewLink>
       </p>
     </Card>

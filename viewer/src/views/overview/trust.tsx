@@ -1,4 +1,4 @@
-// How far the numbers can be trusted, in the report's own words.
+// The confidence in the numbers, in the report's words.
 
 import { Sentence } from '../../parts/sentence';
 import type { Trust } from '../../source/source';

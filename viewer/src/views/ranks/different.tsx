@@ -1,4 +1,4 @@
-// The ranks that are worth a look, each as a small timeline beside a usual rank's.
+// The ranks that differ, each as a small timeline beside a usual rank's.
 
 import { Button } from '../../parts/controls';
 import type { DifferentRank, Ranks } from '../../source/generated/ranks';
@@ -6,7 +6,7 @@ import { compareRanks, counter, openRank, type Counter } from '../../state/ranks
 import { bytes, count } from '../../text/units';
 import { bytesAt, peakOf } from './rows';
 
-/** The most ranks that are shown so; the table has all. */
+/** The most ranks shown here; the table has all. */
 const MOST = 24;
 
 export function Different({ told }: { told: Ranks }) {

@@ -1,4 +1,4 @@
-// The heat map as a drawing, for the screen and for what is saved.
+// The heat map as a drawing, for the screen and for saved files.
 
 import { byteTicks } from '../../draw/ticks';
 import type { Pen } from '../../draw/pen';
@@ -10,7 +10,6 @@ import type { Token } from '../../style/theme';
 import { LEVELS, heatColors } from './heat-colors';
 import { ranksIn, runsOf, stretchesOf, type Band, type Rows } from './rows';
 
-/** What is drawn. */
 export interface Subject {
   told: Ranks;
   counter: Counter;
@@ -22,24 +21,24 @@ export interface Subject {
 
 const BAND = 24;
 const HOST = 78;
-/** The numbers of ranks. */
+/** The width of the rank numbers. */
 const NUMBERS = 52;
-/** The scale beside the map. */
+/** The width of the scale beside the map. */
 const SCALE = 96;
 const TOP = 18;
 const BOTTOM = 20;
-/** Rows are at most so high, and all of them together about so high. */
+/** The greatest height of a row, and the approximate height of all rows. */
 const HIGHEST_ROW = 20;
 const HEIGHT = 400;
 const LINE = 13;
 
-/** Where the map lies in a drawing of a width. */
+/** The position of the map in a drawing of this width. */
 export interface Place {
   left: number;
   top: number;
   width: number;
   rowHeight: number;
-  /** Of the whole drawing. */
+  /** The height of the whole drawing. */
   height: number;
 }
 
@@ -67,7 +66,7 @@ export function drawHeatMap(pen: Pen, subject: Subject, place: Place): void {
     if (ranks.some((at) => told.ranks[at]?.kind === null)) unread.push(row);
   }
   for (const row of unread) {
-    // Low rows are drawn higher than they are: they must be seen.
+    // Low rows are drawn higher than they are, so that they are visible.
     const tall = Math.max(rowHeight, 3);
     const from = y(row) - (tall - rowHeight) / 2;
     pen.fill(left, from, width, tall, inks.ground);
@@ -89,7 +88,7 @@ export function drawHeatMap(pen: Pen, subject: Subject, place: Place): void {
   pen.text(left + width, below, 'last event', { color: inks.quiet, size: 11, align: 'right' });
 }
 
-/** That a rank ran out of memory: a cross, seen on any colour. */
+/** Draws a cross, visible on any color, where a rank ran out of memory. */
 function cross(pen: Pen, x: number, y: number, inks: Record<Token, string>): void {
   for (const [color, thickness] of [
     [inks.ground, 5],
@@ -126,7 +125,7 @@ function drawBands(pen: Pen, { told, rows, bands, dark, inks }: Subject, { left,
     x += width;
   }
   pen.text(left - 6, top - 9, 'rank', { color: inks.quiet, size: 11, align: 'right' });
-  // Numbers of jobs are round in twos.
+  // Rank counts are powers of two, so label every 2^n-th rank.
   const each = 2 ** Math.ceil(Math.log2(LINE / rowHeight));
   for (let row = 0; row < rows.count; row += each) {
     const [first] = ranksIn(rows, row);

@@ -1,11 +1,11 @@
 import { css, oklch } from '../../style/colors';
 
-/** How many levels of bytes have a colour of their own. */
+/** The number of byte levels with distinct colors. */
 export const LEVELS = 64;
 
 /**
- * The colours of levels, from few bytes to many. Lightness alone tells them apart, so that people see them alike who do not see all hues:
- * many bytes are dark on a light ground, and light on a dark one.
+ * Returns the colors of levels, from few bytes to many. They differ only in lightness, so that color-blind people see the same: many bytes
+ * are dark on a light background, and light on a dark one.
  */
 export function heatColors(dark: boolean): readonly string[] {
   return Array.from({ length: LEVELS }, (_, level) => {

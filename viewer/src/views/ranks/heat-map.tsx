@@ -1,4 +1,4 @@
-// All ranks over time: a row each, and colours for bytes.
+// All ranks over time: one row each, with colors for bytes.
 
 import { signal, type Signal } from '@preact/signals';
 import { useMemo } from 'preact/hooks';
@@ -16,7 +16,7 @@ import { bytes, capital, count, signedBytes } from '../../text/units';
 import { drawHeatMap, placeIn, type Place, type Subject } from './draw';
 import { bandsOf, bytesAt, highestIn, kindOf, peakOf, ranksIn, rowName, rowsOf } from './rows';
 
-/** A place in the map, and where the pointer is, in pixels of the window. */
+/** A position in the map, and the pointer's position in window pixels. */
 interface Pointed {
   row: number;
   cell: number;
@@ -35,7 +35,7 @@ export function HeatMap({ told, chosen }: { told: Ranks; chosen: Signal<number |
   const cell = useMemo(() => signal(0), []);
   const subject: Subject = { told, counter: of, rows, bands, dark: dark.value, inks: inks.value };
   const place = placeIn(subject, width);
-  // Drawn anew where what it shows has changed, and not where the pointer moves.
+  // Redrawn when its content changes, not when the pointer moves.
   const picture = useMemo(
     () => width > 0 && <Canvas width={width} height={place.height} draw={(pen) => drawHeatMap(pen, subject, place)} />,
     [told, rows, of, width, subject.dark],
@@ -44,7 +44,7 @@ export function HeatMap({ told, chosen }: { told: Ranks; chosen: Signal<number |
   const rowOf = (rank: number | null) => (rank === null ? 0 : Math.max(Math.floor(rows.ranks.indexOf(rank) / rows.perRow), 0));
   const row = rowOf(chosen.value);
   const ranks = ranksIn(rows, row);
-  // Of several ranks in a row the one that its colour tells of.
+  // The rank of the row that determines the cell's color.
   const rank = highestIn(told, of, ranks, cell.value) ?? ranks[0] ?? 0;
 
   const pointAt = (e: PointerEvent | MouseEvent): Pointed | null => {
@@ -147,7 +147,7 @@ function factsOf(told: Ranks, at: number, of: Counter, cell: number): Fact[] {
     ['peak', bytes(peakOf(rank, of) ?? 0)],
   ];
   if (rank.against_usual_bytes !== null) facts.push(['against usual', signedBytes(rank.against_usual_bytes)]);
-  if (rank.failed_bytes !== null) facts.push(['out of memory', `asked for ${bytes(rank.failed_bytes)}`]);
+  if (rank.failed_bytes !== null) facts.push(['out of memory', `requested ${bytes(rank.failed_bytes)}`]);
   if (rank.leak !== null) facts.push(['leak', rank.leak]);
   return facts;
 }
@@ -165,7 +165,7 @@ interface UnderProps {
   ranksAt: (row: number) => number[];
 }
 
-/** What the pointer is on. */
+/** The tooltip for the cell under the pointer. */
 function Under({ pointed, told, of, place, ranksAt }: UnderProps) {
   const at = pointed.value;
   if (!at) return null;
@@ -191,7 +191,7 @@ function Under({ pointed, told, of, place, ranksAt }: UnderProps) {
   );
 }
 
-/** Kinds that are listed below the map; the table has all. */
+/** The most kinds listed below the map; the table has all. */
 const MOST_KINDS = 12;
 
 function Kinds({ told: { kinds } }: { told: Ranks }) {

@@ -4,7 +4,7 @@ import { bandsOf, highestIn, ranksIn, rowName, rowsOf, runsOf, stretchesOf } fro
 
 const CELLS = 4;
 
-/** Ranks with these kinds and bytes in each cell; those of no kind could not be read. */
+/** Ranks with these kinds and bytes in each cell; ranks without a kind could not be read. */
 function job(all: { kind: number | null; bytes: number[]; host?: string }[]): Ranks {
   const ranks = all.map(
     ({ kind, bytes, host }, rank): RankTold => ({
@@ -33,13 +33,13 @@ const FOUR = job([
   { kind: 1, bytes: [99, 100, 50, 5], host: 'b' },
 ]);
 
-test('ranks stand in the order of numbers, kinds and peaks, those that were not read last', () => {
+test('ranks are ordered by number, kind or peak, unread ones last', () => {
   expect(rowsOf(FOUR, 'rank', 'allocated').ranks).toEqual([0, 1, 2, 3]);
   expect(rowsOf(FOUR, 'kind', 'allocated').ranks).toEqual([2, 0, 3, 1]);
   expect(rowsOf(FOUR, 'peak', 'allocated').ranks).toEqual([3, 2, 0, 1]);
 });
 
-test('of several ranks in a row the highest counts, in each cell', () => {
+test('of several ranks in a row, the highest counts in each cell', () => {
   const rows = { ...rowsOf(FOUR, 'rank', 'allocated'), perRow: 2, count: 2 };
   const [first, second] = [ranksIn(rows, 0), ranksIn(rows, 1)];
   expect(highestIn(FOUR, 'allocated', first, 3)).toBe(0);
@@ -50,7 +50,7 @@ test('of several ranks in a row the highest counts, in each cell', () => {
   expect(rowsOf(many, 'rank', 'allocated')).toMatchObject({ perRow: 3, count: 400 });
 });
 
-test('cells of one level are one run, and the end of the scale is the highest level', () => {
+test('cells of one level form a run, and the end of the scale is the highest level', () => {
   expect(runsOf(FOUR, 'allocated', [0], 10)).toEqual([
     { from: 0, to: 1, level: 1 },
     { from: 1, to: 3, level: 2 },
@@ -60,7 +60,7 @@ test('cells of one level are one run, and the end of the scale is the highest le
   expect(runsOf(FOUR, 'allocated', [1], 10)).toEqual([]);
 });
 
-test('bands join rows of one value, and there are none of what no rank has', () => {
+test('bands join rows of one value; properties without values have no band', () => {
   const bands = bandsOf(FOUR);
   expect(bands.map(({ name }) => name)).toEqual(['host', 'kind']);
   const rows = rowsOf(FOUR, 'rank', 'allocated');
@@ -68,6 +68,6 @@ test('bands join rows of one value, and there are none of what no rank has', () 
     { from: 0, to: 2, value: 'a' },
     { from: 2, to: 4, value: 'b' },
   ]);
-  // A row with ranks of several has none.
+  // A row whose ranks have several values has none.
   expect(stretchesOf(FOUR, { ...rows, perRow: 4, count: 1 }, bands[0]!)).toEqual([{ from: 0, to: 1, value: null }]);
 });

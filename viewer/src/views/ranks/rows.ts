@@ -1,14 +1,14 @@
-// Which ranks stand in which row of the heat map, and what is drawn of them.
+// The ranks in each row of the heat map, and their contents.
 
 import { numberAt } from '../../numbers/at';
 import type { RankTold, Ranks } from '../../source/generated/ranks';
 import type { Counter, Order } from '../../state/ranks';
 import { count } from '../../text/units';
 
-/** The most rows that a picture has; where there are more ranks, several share a row. */
+/** The most rows of a picture; with more ranks, several share a row. */
 const MOST_ROWS = 512;
 
-/** Ranks, by their positions, in rows of so many. */
+/** Ranks by position, in rows of equal size. */
 export interface Rows {
   ranks: readonly number[];
   perRow: number;
@@ -18,7 +18,7 @@ export interface Rows {
 export const peakOf = (rank: RankTold, counter: Counter) =>
   counter === 'allocated' ? rank.allocated_bytes : rank.reserved_bytes;
 
-/** Ranks in an order; those that could not be read come last where it is not that of their numbers. */
+/** Returns the ranks in an order. Ranks that could not be read come last, except in rank order. */
 export function rowsOf({ ranks }: Ranks, order: Order, counter: Counter): Rows {
   const all = [...ranks.keys()];
   const key = (at: number): number => {
@@ -26,7 +26,7 @@ export function rowsOf({ ranks }: Ranks, order: Order, counter: Counter): Rows {
     if (!rank || rank.kind === null) return Infinity;
     return order === 'kind' ? rank.kind : -(peakOf(rank, counter) ?? 0);
   };
-  // Sorting keeps the order of those that are alike.
+  // The sort is stable, so equal ranks keep their order.
   if (order !== 'rank') {
     const keys = all.map(key);
     all.sort((a, b) => (keys[a] === keys[b] ? a - b : (keys[a] ?? 0) - (keys[b] ?? 0)));
@@ -37,11 +37,11 @@ export function rowsOf({ ranks }: Ranks, order: Order, counter: Counter): Rows {
 
 export const ranksIn = ({ ranks, perRow }: Rows, row: number) => ranks.slice(row * perRow, (row + 1) * perRow);
 
-/** The bytes of a rank in a cell. */
+/** Returns the bytes of a rank in a cell. */
 export const bytesAt = (told: Ranks, counter: Counter, rank: number, cell: number) =>
   numberAt(told[counter], rank * told.cells + cell);
 
-/** Of the ranks of a row that could be read the one with most bytes in a cell; null where none could be. */
+/** Returns the readable rank of a row with most bytes in a cell, or null. */
 export function highestIn(told: Ranks, counter: Counter, ranks: readonly number[], cell: number): number | null {
   let highest: number | null = null;
   for (const rank of ranks) {
@@ -51,14 +51,14 @@ export function highestIn(told: Ranks, counter: Counter, ranks: readonly number[
   return highest;
 }
 
-/** Cells beside each other that have one colour. */
+/** Adjacent cells with one color. */
 export interface Run {
   from: number;
   to: number;
   level: number;
 }
 
-/** A row in runs of levels, of which there are so many from no bytes to the end of the scale; none where no rank could be read. */
+/** Splits a row into runs of levels; `levels` is the number of levels up to the end of the scale. Empty if no rank could be read. */
 export function runsOf(told: Ranks, counter: Counter, ranks: readonly number[], levels: number): Run[] {
   const runs: Run[] = [];
   for (let cell = 0; cell < told.cells; cell += 1) {
@@ -79,7 +79,7 @@ export interface Band {
   of: (rank: RankTold) => string | null;
 }
 
-/** Hosts, parallel groups and kinds: those that there are. */
+/** Returns the bands for hosts, parallel groups and kinds, if there are any. */
 export function bandsOf({ ranks, groups }: Ranks): Band[] {
   const bands: Band[] = [
     { name: 'host', of: (rank) => rank.host },
@@ -92,10 +92,10 @@ export function bandsOf({ ranks, groups }: Ranks): Band[] {
   return bands.filter(({ of }) => ranks.some((rank) => of(rank) !== null));
 }
 
-/** Kinds are counted from 1, as the command does. */
+/** Kinds are numbered from 1, as in the command. */
 export const kindOf = (rank: RankTold) => (rank.kind === null ? null : String(rank.kind + 1));
 
-/** Rows beside each other whose ranks have one value; null where they have several, or none. */
+/** Adjacent rows whose ranks share a value; null if they have several values, or none. */
 export interface Stretch {
   from: number;
   to: number;
@@ -114,7 +114,7 @@ export function stretchesOf(told: Ranks, rows: Rows, { of }: Band): Stretch[] {
   return stretches;
 }
 
-/** `rank 13`, or of a row of several `ranks 8 to 15`, in the order in which they stand. */
+/** Formats `rank 13`, or for a row of several `8 ranks, 8 to 15`, in display order. */
 export function rowName(told: Ranks, ranks: readonly number[]): string {
   const [first, last] = [ranks[0], ranks.at(-1)].map((at) => told.ranks[at ?? 0]?.rank ?? 0);
   return ranks.length > 1 ? `${count(ranks.length)} ranks, ${first} to ${last}` : `rank ${first}`;

@@ -1,4 +1,4 @@
-// The chosen hole: its size, since when it is free, and the blocks that it lies between.
+// The chosen hole: its size, its age, and the blocks around it.
 
 import { numberAt } from '../../numbers/at';
 import { useAnswer } from '../../parts/answer';
@@ -25,7 +25,7 @@ export function HoleDetails({ shown, holes, layout, at }: HoleDetailsProps) {
   const answer = useAnswer(scope, `${holes.moment} ${where}`, (unwanted) =>
     source.hole(file, device, holes.moment, where, unwanted),
   );
-  // Not that of the hole before.
+  // Not the previous hole's answer.
   const since = answer.pending ? null : answer.value;
   const size = numberAt(holes.bytes, at);
   const facts: [string, string, string?][] = [
@@ -36,11 +36,11 @@ export function HoleDetails({ shown, holes, layout, at }: HoleDetailsProps) {
       since ? `${momentText(since.since, recording)}${since.allocation === null ? ', when it was reserved' : ''}` : '…',
     ],
   ];
-  if (holes.whole[at]) facts.push(['a whole segment', 'it can be given back to the device']);
+  if (holes.whole[at]) facts.push(['a whole segment', 'can be returned to the device']);
   return (
     <section class="fact-section" aria-label="Hole" aria-busy={since === null} data-hole={where} data-bytes={size}>
       <h3>
-        {hole.value === null ? 'The largest hole for it' : 'Hole'}
+        {hole.value === null ? 'Largest hole for the request' : 'Hole'}
         {hole.value !== null && (
           <button type="button" class="link-button" onClick={() => (hole.value = null)}>
             Clear
@@ -48,10 +48,10 @@ export function HoleDetails({ shown, holes, layout, at }: HoleDetailsProps) {
         )}
       </h3>
       <Facts facts={facts} />
-      <Neighbour name="In front of it" allocation={numberAt(holes.before, at)} layout={layout} file={file} />
-      <Neighbour name="Behind it" allocation={numberAt(holes.after, at)} layout={layout} file={file} />
+      <Neighbour name="Before the hole" allocation={numberAt(holes.before, at)} layout={layout} file={file} />
+      <Neighbour name="After the hole" allocation={numberAt(holes.after, at)} layout={layout} file={file} />
       {since && since.free_stack !== NONE && (
-        <StackTrace file={file} stack={since.free_stack} heading="Stack that freed what lay there last" />
+        <StackTrace file={file} stack={since.free_stack} heading="Stack of the last free here" />
       )}
     </section>
   );
@@ -77,7 +77,7 @@ function Neighbour({ name, allocation, layout: { blocks }, file }: NeighbourProp
           Select the block {name.toLowerCase()}
         </button>
       </p>
-      <StackTrace file={file} stack={numberAt(blocks.stack, b)} heading={`${name}: its stack`} />
+      <StackTrace file={file} stack={numberAt(blocks.stack, b)} heading={`${name}: stack`} />
     </>
   );
 }

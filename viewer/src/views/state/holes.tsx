@@ -1,4 +1,4 @@
-// The free memory at a moment: what was asked for beside the largest hole, the lines that keep holes from joining, and the holes.
+// Free memory at a moment: the last request beside the largest hole, the lines that keep holes apart, and the holes.
 
 import { useMemo } from 'preact/hooks';
 import { poolName, streamName } from '../../names/tags';
@@ -19,7 +19,7 @@ export interface HolesProps {
   names: Names | null;
 }
 
-/** The position of the hole that is shown: the chosen one, else the largest that a failed request could have come from. */
+/** Returns the position of the shown hole: the chosen one, or else the largest that a failed request could have used. */
 export function shownHole({ address, asked }: Holes): number | null {
   const chosen = hole.value === null ? -1 : address.indexOf(hole.value);
   if (chosen >= 0) return chosen;
@@ -41,17 +41,17 @@ export function FreeMemory({ holes, layout, tables, names }: HolesProps) {
   );
 }
 
-/** The request to scale, beside the largest hole that it could have come from and what the device had free. */
+/** The request to scale, beside the largest hole that it could have used and the device's free memory. */
 function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
   const largest = asked.largest === null ? 0 : numberAt(holes.bytes, asked.largest);
   const rows: [name: string, bytes: number, kind: string][] = [
-    [asked.failed ? 'asked for, failed' : 'asked for, served', asked.bytes, asked.failed ? 'failed' : 'served'],
-    [asked.failed ? 'largest hole for it' : 'largest hole left for such', largest, 'hole'],
+    [asked.failed ? 'requested, failed' : 'requested, served', asked.bytes, asked.failed ? 'failed' : 'served'],
+    [asked.failed ? 'largest hole for it' : 'largest hole left for it', largest, 'hole'],
   ];
   if (asked.device_free !== null) rows.push(['free on the device', asked.device_free, 'device']);
   const most = Math.max(...rows.map(([, size]) => size), 1);
   return (
-    <dl class="to-scale" aria-label={`What event ${count(asked.event)} asked for, to scale`}>
+    <dl class="to-scale" aria-label={`Request of event ${count(asked.event)}, to scale`}>
       {rows.map(([name, size, kind]) => (
         <div key={kind} data-kind={kind} data-bytes={size}>
           <dt>{name}</dt>
@@ -62,7 +62,7 @@ function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
             <span class="to-scale-bytes">{bytes(size)}</span>
             {kind === 'hole' && asked.largest !== null && (
               <button type="button" class="link-button" onClick={() => (hole.value = numberAt(holes.address, asked.largest!))}>
-                Show it
+                Show hole
               </button>
             )}
           </dd>
@@ -72,7 +72,7 @@ function Compared({ asked, holes }: { asked: Asked; holes: Holes }) {
   );
 }
 
-/** Lines that are named at first. */
+/** The number of lines listed at first. */
 const FIRST_PINS = 5;
 
 function Pins({ holes }: { holes: Holes }) {
@@ -103,7 +103,7 @@ function Pins({ holes }: { holes: Holes }) {
   );
 }
 
-/** What finds a line: `train.py:31`, or all of a function without a file. */
+/** Returns the search for a line: `train.py:31`, or the whole text for a function without a file. */
 const placeIn = (line: string) => {
   const [place] = /\S+:\d+/.exec(line) ?? [];
   return place ?? `"${line}"`;
@@ -134,8 +134,8 @@ function columnsOf(holes: Holes, tables: Tables, title: BlockTitles): Column<num
   return [
     bytesColumn('free_bytes', 'Free', (i) => numberAt(holes.bytes, i), entryAt([...holes.bytes.slice(0, 1), 1], 0)),
     textColumn('why', 'For the request', why),
-    textColumn('before', 'In front of it', (i) => title(numberAt(holes.before, i)), true),
-    textColumn('after', 'Behind it', (i) => title(numberAt(holes.after, i)), true),
+    textColumn('before', 'Before it', (i) => title(numberAt(holes.before, i)), true),
+    textColumn('after', 'After it', (i) => title(numberAt(holes.after, i)), true),
     addressColumn('address', 'Address', (i) => numberAt(holes.address, i)),
     textColumn('pool', 'Pool', (i) => poolName(tag(i)?.pool ?? null)),
     textColumn('stream', 'Stream', (i) => streamName(tag(i)?.stream ?? 0)),

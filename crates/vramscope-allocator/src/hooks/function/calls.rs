@@ -1,4 +1,4 @@
-//! What each call used: the counting behind the profile.
+//! Memory counts per call, on which the profile is built.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::{Ended, FunctionCall, Phase};
 
-/// One call that ended. All numbers are bytes of blocks, after rounding, and include those of calls inside it.
+/// An ended call. All byte counts are block sizes after rounding, and include nested calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CallRecord {
     /// The function's name.
@@ -16,45 +16,44 @@ pub struct CallRecord {
     pub function: Arc<str>,
     /// The phase in which it was called.
     pub phase: Phase,
-    /// The number of the thread, as in [`FunctionCall::thread`].
+    /// The thread's number, as in [`FunctionCall::thread`].
     pub thread: u64,
-    /// Measured calls that it was inside of, on its thread; 0 is outermost.
+    /// Number of measured calls around this call on its thread; 0 is outermost.
     pub depth: usize,
-    /// Bytes taken from the pool.
+    /// Bytes allocated from the pool.
     pub used_bytes: u64,
-    /// Bytes taken from the device by the pool.
+    /// Bytes that the pool allocated from the device.
     pub acquired_bytes: u64,
-    /// The most that was live at a time, of what was taken from the pool in it, until it ended.
+    /// Peak of live bytes allocated in the call, before it ended.
     pub peak_bytes: u64,
-    /// Of the used bytes, those live when it ended.
+    /// Used bytes that were live when the call ended.
     pub live_bytes: u64,
-    /// Of the used bytes, those freed when it ended, on whichever thread.
+    /// Used bytes that any thread had freed when the call ended.
     pub freed_bytes: u64,
     /// How the call ended.
     pub ended: Ended,
 }
 
-/// All ended calls of a function, or those in one phase. All numbers but the peak are its own, without those
-/// of functions called in it, so that they may be added up.
+/// All ended calls of a function, or those in one phase. All numbers except the peak exclude nested calls, so they can be added up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionSummary {
     /// The function's name.
     #[serde(serialize_with = "text")]
     pub function: Arc<str>,
-    /// The phase; `None` where phases are taken together.
+    /// The phase; `None` if phases are summed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Bytes taken from the pool.
+    /// Bytes allocated from the pool.
     pub used_bytes: u64,
-    /// Bytes taken from the device by the pool.
+    /// Bytes that the pool allocated from the device.
     pub acquired_bytes: u64,
-    /// The highest [`CallRecord::peak_bytes`] of its calls; functions called in them are included.
+    /// The highest [`CallRecord::peak_bytes`] of its calls, nested calls included.
     pub peak_bytes: u64,
-    /// Of the used bytes, those still live.
+    /// Used bytes that are still live.
     pub live_bytes: u64,
-    /// Of the used bytes, those freed, during a call or later.
+    /// Used bytes that were freed, during a call or later.
     pub freed_bytes: u64,
-    /// The number of calls that ended.
+    /// Number of ended calls.
     pub occurrence: u64,
 }
 
@@ -98,24 +97,24 @@ struct OpenCall {
     id: u64,
     row: usize,
     depth: usize,
-    /// Bytes of this call and of the calls inside it.
+    /// Bytes of this call, nested calls included.
     all: Counts,
     /// The highest `all.live`, in bytes.
     peak: u64,
-    /// Bytes of this call without those of the calls inside it.
+    /// Bytes of this call, nested calls excluded.
     own: Counts,
 }
 
 #[derive(Default)]
 struct Thread {
-    /// The calls that are running, outermost first, so that their ids ascend.
+    /// The running calls, outermost first, so that their ids ascend.
     open: Vec<OpenCall>,
-    /// Live blocks that were allocated in calls of this thread.
+    /// Number of live blocks that were allocated in calls of this thread.
     num_blocks: usize,
 }
 
-/// A live block. It belongs to the innermost call at its allocation (`call`, by id), and counts in the running calls of the
-/// same thread that began no later than that one.
+/// A live block. It belongs to the innermost call at its allocation (`call` is that call's id). It counts in the running calls of the same
+/// thread whose ids are at most `call`.
 struct Block {
     size: u64,
     thread: u64,
@@ -126,20 +125,20 @@ struct Block {
 struct Row {
     function: Arc<str>,
     phase: Phase,
-    /// Bytes of the calls that ended, without those of calls inside them.
+    /// Bytes of ended calls, nested calls excluded.
     own: Counts,
     peak: u64,
     occurrence: u64,
 }
 
-/// The calls that are running and those that ended.
+/// The running calls and the ended calls.
 pub(super) struct Calls {
     threads: BTreeMap<u64, Thread>,
     blocks: HashMap<u64, Block>,
     num_open: usize,
     rows: Vec<Row>,
     row_of: HashMap<(Arc<str>, Phase), usize>,
-    /// Rows in the order in which a call of theirs first ended.
+    /// Row indices, ordered by the first call that ended in each row.
     order: Vec<usize>,
     history: VecDeque<CallRecord>,
     max_history: usize,
@@ -236,7 +235,7 @@ impl Calls {
         }
     }
 
-    /// Counts a block that was freed. Does nothing where it was counted as freed before, or never as allocated.
+    /// Counts a freed block. Does nothing if its free was already counted, or its allocation was not.
     pub(super) fn freed(&mut self, pmem_id: u64) {
         let Some(block) = self.blocks.remove(&pmem_id) else { return };
         let mut of_open_call = false;
@@ -255,12 +254,12 @@ impl Calls {
         }
     }
 
-    /// Whether no call is running and no block that was counted is live.
+    /// Whether no call is running and no counted block is live.
     pub(super) fn is_idle(&self) -> bool {
         self.num_open == 0 && self.blocks.is_empty()
     }
 
-    /// Forgets a thread on which no call is running and of which no block is live. Returns false where it is not so.
+    /// Removes a thread with no running call and no live block. Returns whether the thread is gone.
     pub(super) fn forget_idle_thread(&mut self, number: u64) -> bool {
         let is_idle = self.threads.get(&number).is_none_or(|t| t.open.is_empty() && t.num_blocks == 0);
         if is_idle {

@@ -12,41 +12,40 @@ use super::{Ended, Function, FunctionCall, FunctionHook};
 use crate::hooks::{AllocPostprocess, Free, HookGuard, MallocPostprocess, MemoryHook, register};
 use vramscope_basics::lock;
 
-/// Which function used how much memory of the pool: Chainer's `CupyMemoryProfileHook`.
+/// The pool memory that each function used: Chainer's `CupyMemoryProfileHook`.
 ///
-/// It is registered for a thread ([`register`](super::register)), added to functions
-/// ([`Function::add_hook`]), or both; there is an example at the [module](super). A call counts what its own
-/// thread allocates until it ends, from any pool, and all frees of that, on any thread.
+/// Register it for a thread ([`register`](super::register)), add it to functions ([`Function::add_hook`]), or both; the [module](super) has
+/// an example. A call counts the allocations of its own thread until it ends, from any pool, and all frees of those allocations, on any
+/// thread.
 ///
-/// Each call is recorded when it ends ([`call_history`](Self::call_history)) and added to its function's row
-/// ([`summary`](Self::summary)). What a running call has used so far is in neither.
+/// Each call is recorded when it ends ([`call_history`](Self::call_history)) and added to its function's row ([`summary`](Self::summary)).
+/// Neither contains running calls.
 ///
-/// Frees are seen while the hook is registered or added anywhere, and after that as long as something it
-/// counted is live, so the live bytes of a summary are those of now. Until then, threads that made calls pay
-/// for a hook with every allocation; dropping the profile ends that too.
+/// The hook sees frees while it is registered or added anywhere, and afterwards while a counted block is live. So the live bytes of a
+/// summary are always current. Until then, each allocation on threads that made calls costs a hook call; dropping the profile ends that
+/// cost too.
 ///
-/// # What differs from Chainer
-/// - A request that failed is not counted, and one that was repeated is counted once.
-/// - Rows of the summary are each function's own bytes, without those of functions it called, so they add up
-///   to the totals. Chainer counts calls inside calls twice. In the history, as in Chainer, numbers include
-///   calls inside.
-/// - Calls that end by a panic are recorded, and the depth of later calls is right.
-/// - Records also have phase, thread, peak, live and freed bytes, and say how the call ended.
-/// - It can be added to several functions, and several may be active at once.
-/// - A report of no calls is the header alone, in every unit.
+/// # Differences from Chainer
+/// - A failed request is not counted, and a repeated request is counted once.
+/// - Rows of the summary exclude nested calls, so they add up to the totals. Chainer counts nested calls twice. In the history, numbers
+///   include nested calls, as in Chainer.
+/// - Calls that end by a panic are recorded, and later calls have the right depth.
+/// - Records also have the phase, the thread, peak, live and freed bytes, and how the call ended.
+/// - It can be added to several functions, and several profiles may be active at once.
+/// - A report without calls is the header alone, in every unit.
 pub struct CupyMemoryProfileHook {
     name: String,
     device_id: Option<i32>,
     state: Arc<Mutex<ProfileState>>,
 }
 
-/// What a profile has counted, and the hooks by which it counts.
+/// The counts of a profile, and the hooks that feed them.
 #[derive(Default)]
 struct ProfileState {
     calls: Calls,
-    /// Threads for which it is registered and functions to which it is added.
+    /// Number of threads for which it is registered plus functions to which it is added.
     num_added: usize,
-    /// Threads whose allocations are seen, by number.
+    /// The threads with a listener, by number.
     listening: BTreeMap<u64, Listening>,
 }
 
@@ -56,8 +55,8 @@ struct Listening {
 }
 
 impl ProfileState {
-    /// Where nothing more is to be counted, takes out the hooks that listen. The caller drops them once the state is
-    /// unlocked, because code of other hooks may run then.
+    /// Removes and returns the listeners if nothing is left to count. The caller drops them after unlocking the state, because dropping may
+    /// run code of other hooks.
     fn stop_if_done(&mut self) -> BTreeMap<u64, Listening> {
         if self.num_added == 0 && self.calls.is_idle() {
             std::mem::take(&mut self.listening)
@@ -74,53 +73,53 @@ impl Default for CupyMemoryProfileHook {
 }
 
 impl CupyMemoryProfileHook {
-    /// A profile of the name `CupyMemoryProfileHook`, of all devices.
+    /// Creates a profile of all devices, named `CupyMemoryProfileHook`.
     pub fn new() -> Self {
         Self { name: "CupyMemoryProfileHook".to_owned(), device_id: None, state: Arc::default() }
     }
 
-    /// The same under another name, so that several can be registered at once.
+    /// Sets the name, so that several profiles can be registered at once.
     #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// Counts memory of one device only.
+    /// Counts the memory of one device only.
     #[must_use]
     pub fn for_device(self, device_id: i32) -> Self {
         Self { device_id: Some(device_id), ..self }
     }
 
-    /// Keeps only the newest `max_history` calls in the history. As in Chainer, all are kept by default, at
-    /// about 100 bytes each. The summary and the totals are of all calls in any case.
+    /// Keeps only the newest `max_history` calls in the history. By default all calls are kept, as in Chainer, at about 100 bytes each. The
+    /// summary and the totals always cover all calls.
     #[must_use]
     pub fn max_history(self, max_history: usize) -> Self {
         lock(&self.state).calls.set_max_history(max_history);
         self
     }
 
-    /// The calls, in the order they ended: what was called inside a call precedes it.
+    /// Returns the ended calls in the order they ended: nested calls precede the call around them.
     pub fn call_history(&self) -> Vec<CallRecord> {
         lock(&self.state).calls.history().cloned().collect()
     }
 
-    /// A row for each function, in the order of the history.
+    /// Returns a row per function, in the order of the history.
     pub fn summary(&self) -> Vec<FunctionSummary> {
         lock(&self.state).calls.summary()
     }
 
-    /// A row for each function and phase, in the order of the history.
+    /// Returns a row per function and phase, in the order of the history.
     pub fn summary_by_phase(&self) -> Vec<FunctionSummary> {
         lock(&self.state).calls.summary_by_phase().collect()
     }
 
-    /// Bytes that functions took from the pool, in calls that ended: the sum of the summary, and of the
-    /// history's outermost calls once none is running.
+    /// Returns the bytes that ended calls allocated from the pool. This is the sum of the summary's rows and, once no call is running, of
+    /// the history's outermost calls.
     pub fn total_used_bytes(&self) -> u64 {
         lock(&self.state).calls.total_used()
     }
 
-    /// Bytes that the pool took from the device for them; summed in the same way.
+    /// Returns the bytes that the pool allocated from the device for these calls, summed in the same way.
     pub fn total_acquired_bytes(&self) -> u64 {
         lock(&self.state).calls.total_acquired()
     }
@@ -134,27 +133,26 @@ impl CupyMemoryProfileHook {
     /// ```
     ///
     /// # Errors
-    /// Where `file` fails.
+    /// Writing to `file` fails.
     pub fn print_report(&self, unit: Unit, file: &mut dyn Write) -> io::Result<()> {
         write_report(&self.summary(), false, unit, file)
     }
 
-    /// Prints the summary with phases apart and all its numbers, in the same form.
+    /// Prints the summary by phase with all its numbers, in the same format.
     ///
     /// # Errors
-    /// Where `file` fails.
+    /// Writing to `file` fails.
     pub fn print_full_report(&self, unit: Unit, file: &mut dyn Write) -> io::Result<()> {
         write_report(&self.summary_by_phase(), true, unit, file)
     }
 
-    /// Writes everything as JSON: `total_used_bytes`, `total_acquired_bytes`, `summary`, `summary_by_phase`,
-    /// `call_history`, and in `num_forgotten` how many calls the history no longer has. Names are those of
-    /// [`FunctionSummary`]'s and [`CallRecord`]'s fields.
+    /// Writes everything as JSON: `total_used_bytes`, `total_acquired_bytes`, `summary`, `summary_by_phase`, `call_history`, and
+    /// `num_forgotten`, the number of calls that the history dropped. Keys are the field names of [`FunctionSummary`] and [`CallRecord`].
     ///
     /// # Errors
-    /// Where `file` fails.
+    /// Writing to `file` fails.
     pub fn write_json(&self, file: &mut dyn Write) -> io::Result<()> {
-        // A copy is written, so that threads do not wait for a slow file.
+        // Write a copy, so that threads do not wait for a slow file.
         let profile = Profile::of(&lock(&self.state).calls);
         profile.write_json(file)
     }
@@ -162,7 +160,7 @@ impl CupyMemoryProfileHook {
     fn begin(&self, call: &FunctionCall) {
         let is_listening = {
             let mut state = lock(&self.state);
-            // Before anything else: a running call keeps other threads from removing the hooks that listen.
+            // First of all: a running call keeps other threads from removing the listeners.
             state.calls.begin(call);
             state.listening.contains_key(&call.thread)
         };
@@ -171,9 +169,9 @@ impl CupyMemoryProfileHook {
         }
     }
 
-    /// Counts what the current thread allocates from now on.
+    /// Counts the current thread's allocations from now on.
     fn listen(&self, thread: u64) {
-        // With nothing locked, because other hooks are asked for their names, which runs their code.
+        // Without a lock: registering calls `name` of other hooks, which runs their code.
         let guard = loop {
             if let Ok(guard) = register(Arc::new(Listener::new(self, thread))) {
                 break guard;
@@ -244,8 +242,7 @@ impl FunctionHook for CupyMemoryProfileHook {
     }
 }
 
-/// The memory hook of one profile on one thread. Chainer calls it `CupyMemoryCumulativeHook`, of which there
-/// can be only one.
+/// The memory hook of one profile on one thread. Chainer calls it `CupyMemoryCumulativeHook` and allows only one.
 struct Listener {
     name: String,
     thread: u64,
@@ -254,7 +251,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// A listener of `hook` for the thread of this number, under a name that no other has.
+    /// Creates a listener of `hook` for thread number `thread`, under a unique name.
     fn new(hook: &CupyMemoryProfileHook, thread: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let name = format!("CupyMemoryCumulativeHook {}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -336,7 +333,7 @@ mod tests {
         for _ in 0..10 {
             drop(call());
         }
-        // The first, of which a block is live, and the last.
+        // The first thread, which has a live block, and the last thread.
         assert_eq!(num_listening(&hook), 2);
         drop(held);
         f.delete_hook("CupyMemoryProfileHook").unwrap();

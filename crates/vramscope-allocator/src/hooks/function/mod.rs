@@ -1,7 +1,7 @@
-//! Functions whose calls are measured, and hooks around the calls.
+//! Named functions with measured calls, and hooks around these calls.
 //!
-//! [`FunctionHook`] is the contract of Chainer's `FunctionHook` (`chainer/function_hook.py`);
-//! [`CupyMemoryProfileHook`] is the one of its hooks that measures memory.
+//! [`FunctionHook`] is the contract of Chainer's `FunctionHook` (`chainer/function_hook.py`). [`CupyMemoryProfileHook`] is Chainer's hook
+//! that measures memory.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -46,27 +46,26 @@ pub use registry::{FunctionHookGuard, register};
 pub use report::{Unit, UnknownUnit};
 pub use scopes::{Function, Scope, backward, forward, scope};
 
-/// Callbacks around the calls of functions. By default they do nothing.
+/// Callbacks around function calls. The default implementations do nothing.
 ///
-/// A hook is registered for all calls on the current thread ([`register`], `with hook:` in Chainer), or
-/// added to one function ([`Function::add_hook`]), whichever thread calls it. A call is told to the thread's
-/// hooks in the order of registration, then to the function's own; one of the function's own replaces the
-/// thread's of the same name, in its place. Preprocess and postprocess callbacks have the same order.
+/// A hook is registered for all calls on the current thread ([`register`], `with hook:` in Chainer), or added to one function
+/// ([`Function::add_hook`]) for calls on every thread. Each call runs the thread's hooks in the order of registration, then the function's
+/// hooks. A function's hook takes the position of a thread's hook with the same name. Preprocess and postprocess callbacks run in the same
+/// order.
 ///
-/// # What a panic does
-/// A postprocess callback is called however the call ends, by a panic too, unless the same hook's preprocess
-/// callback panicked. A callback that panics does not keep the other hooks from being called after the call;
-/// its panic then reaches the caller, except where one is on its way already.
+/// # Panics in callbacks
+/// A postprocess callback runs however the call ends, also after a panic, unless the same hook's preprocess callback panicked. If a
+/// postprocess callback panics, the other hooks still run. The panic then reaches the caller, unless the thread is already panicking.
 ///
-/// # What differs from Chainer
-/// - Postprocess callbacks also follow a call that failed. Chainer leaves them out.
+/// # Differences from Chainer
+/// - Postprocess callbacks also run after a failed call. Chainer skips them.
 /// - Phases other than forward and backward have callbacks too.
-/// - A hook may be registered, removed, added and deleted inside a callback; it holds from the next call on.
-///   Functions called inside a callback are not told to hooks, so that a hook may call functions.
-/// - Where [`added`](Self::added) panics, the hook is taken out again. Chainer keeps it.
-/// - A function that is dropped deletes its hooks.
+/// - A callback may register, remove, add and delete hooks; the change takes effect with the next call. Functions called inside a callback
+///   run no hooks, so a hook may call functions.
+/// - If [`added`](Self::added) panics, the hook is removed again. Chainer keeps it.
+/// - Dropping a function deletes its hooks.
 pub trait FunctionHook: Send + Sync {
-    /// The name under which it is registered: one of each name at a time.
+    /// The hook's name, unique per thread or function.
     fn name(&self) -> &str {
         "FunctionHook"
     }
@@ -101,46 +100,46 @@ pub trait FunctionHook: Send + Sync {
         let _ = (call, ended);
     }
 
-    /// Called before a call in a phase of the program's own.
+    /// Called before a call in a custom phase.
     fn phase_preprocess(&self, call: &FunctionCall) {
         let _ = call;
     }
 
-    /// Called after a call in a phase of the program's own.
+    /// Called after a call in a custom phase.
     fn phase_postprocess(&self, call: &FunctionCall, ended: Ended) {
         let _ = (call, ended);
     }
 }
 
-/// One call of a function, as hooks see it.
+/// One call of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FunctionCall {
-    /// The call's id: no other in this process has it, and a later call has a larger one.
+    /// The call's id: unique in this process, and larger than the ids of earlier calls.
     pub id: u64,
     /// The function's name.
     pub function: Arc<str>,
-    /// What the function was called for.
+    /// The phase of the call.
     pub phase: Phase,
-    /// A number for the thread, which no other thread has, now or later.
+    /// The thread's number, unique in this process and never reused.
     pub thread: u64,
-    /// Calls that this one is inside of, on its thread, whether hooks were told of them or not.
+    /// The number of calls around this one on its thread, measured or not.
     pub depth: usize,
 }
 
-/// What a function is called for.
+/// The phase of a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// Forward propagation.
     Forward,
     /// Backward propagation.
     Backward,
-    /// The program's own, by name. [`Phase::from`] knows the names of the other two.
+    /// A custom phase, by name. [`Phase::from`] maps the names of the other two phases to them.
     Other(Cow<'static, str>),
 }
 
 impl Phase {
-    /// Its name: `forward`, `backward`, or the program's own.
+    /// Returns the phase's name: `forward`, `backward`, or the custom name.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Forward => "forward",
@@ -151,7 +150,7 @@ impl Phase {
 }
 
 impl From<Cow<'static, str>> for Phase {
-    /// `forward` and `backward` are those phases; any other name is the program's own.
+    /// Maps `forward` and `backward` to those phases, and any other name to a custom phase.
     fn from(name: Cow<'static, str>) -> Self {
         match &*name {
             "forward" => Self::Forward,
@@ -189,29 +188,29 @@ impl Serialize for Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// The function returned, with an error or without, or the guard of its scope was dropped.
+    /// The function returned, with or without an error, or the guard of its scope was dropped.
     Returned,
     /// A panic passed through the function.
     Panicked,
 }
 
-/// What is wrong with a hook. The messages are Chainer's.
+/// An error of registering, adding or deleting a hook. The messages are Chainer's.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FunctionHookError {
-    /// The thread has one of that name already.
+    /// The thread already has a hook of this name.
     #[error("hook {name} already exists")]
     AlreadyRegistered {
         /// The name of the hook.
         name: String,
     },
-    /// The function has one of that name already.
+    /// The function already has a hook of this name.
     #[error("Hook {name} already exists")]
     AlreadyAdded {
         /// The name of the hook.
         name: String,
     },
-    /// The function has none of that name.
+    /// The function has no hook of this name.
     #[error("Hook {name} does not exist")]
     NotAdded {
         /// The name of the hook.

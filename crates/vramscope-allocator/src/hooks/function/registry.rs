@@ -1,4 +1,4 @@
-//! Which hooks a call is told to: the thread's, and the function's own.
+//! The hooks of a call: those of the thread, and those of the function.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{FunctionHook, FunctionHookError};
 
-/// A hook while it is registered for a thread or added to a function.
+/// A hook that is registered for a thread or added to a function.
 pub(super) struct Registration {
     pub(super) name: String,
     pub(super) hook: Arc<dyn FunctionHook>,
-    /// Cleared when its guard is dropped, on whichever thread that is.
+    /// Cleared when the guard is dropped, on any thread.
     alive: AtomicBool,
 }
 
-/// Hooks in the order they are called.
+/// Hooks in call order.
 pub(super) type Hooks = Vec<Arc<Registration>>;
 
 impl Registration {
@@ -27,7 +27,7 @@ impl Registration {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// Takes it out of the current thread's hooks; another thread leaves it out of its calls.
+    /// Removes the hook from the current thread's hooks. Other threads skip it in their calls.
     fn remove(&self) {
         self.alive.store(false, Ordering::Release);
         drop(take_removed());
@@ -39,18 +39,18 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Takes the hooks that are no longer registered out of the thread's. The caller drops them once nothing is borrowed,
-/// because the hooks' own code runs then.
+/// Removes unregistered hooks from the thread's hooks and returns them. The caller drops them after every borrow has ended, because
+/// dropping runs the hooks' code.
 fn take_removed() -> Hooks {
     let taken = THREAD_HOOKS.try_with(|hooks| hooks.borrow_mut().extract_if(.., |r| !r.is_alive()).collect());
     taken.unwrap_or_default()
 }
 
-/// Registers `hook` for all calls on the current thread, until the guard is dropped (`with hook:` in
-/// Chainer). The guard may be dropped on another thread.
+/// Registers `hook` for all calls on the current thread until the guard is dropped (`with hook:` in Chainer). The guard may be dropped on
+/// another thread.
 ///
 /// # Errors
-/// [`FunctionHookError::AlreadyRegistered`] where this thread has a hook of that name, be it the same one.
+/// [`FunctionHookError::AlreadyRegistered`] if this thread has a hook of that name, even the same hook.
 pub fn register(hook: Arc<dyn FunctionHook>) -> Result<FunctionHookGuard, FunctionHookError> {
     drop(take_removed());
     let registration = Registration::new(hook.name().to_owned(), hook);
@@ -62,7 +62,7 @@ pub fn register(hook: Arc<dyn FunctionHook>) -> Result<FunctionHookGuard, Functi
         }
         is_new
     });
-    // On a thread that is ending and has no thread-local values any more, no hook is called.
+    // A thread that is ending and has no thread-local values left runs no hooks.
     if !registered.unwrap_or(true) {
         return Err(FunctionHookError::AlreadyRegistered { name: registration.name.clone() });
     }
@@ -83,8 +83,8 @@ impl Drop for FunctionHookGuard {
     }
 }
 
-/// The hooks to be called for a function that has the hooks `own`: the thread's, updated with those of the function, which
-/// replace the thread's of the same name (`dict.update` in Chainer).
+/// Returns the hooks of a call to a function with the hooks `own`: the thread's hooks, where a function's hook replaces a thread's hook of
+/// the same name (`dict.update` in Chainer).
 pub(super) fn hooks_for_call(own: &[Arc<Registration>]) -> Hooks {
     if IN_CALLBACK.get() {
         return Vec::new();
@@ -103,7 +103,7 @@ pub(super) fn hooks_for_call(own: &[Arc<Registration>]) -> Hooks {
 
 // ---- calling them ----
 
-/// While it lives, no hooks are called for functions that this thread calls.
+/// While it is alive, functions that this thread calls run no hooks.
 struct InCallback {
     before: bool,
 }
@@ -120,14 +120,14 @@ impl Drop for InCallback {
     }
 }
 
-/// Calls a hook; its panic goes to the caller.
+/// Runs a callback of one hook; a panic reaches the caller.
 pub(super) fn tell(registration: &Registration, callback: impl FnOnce(&dyn FunctionHook)) {
     let _in_callback = InCallback::enter();
     callback(&*registration.hook);
 }
 
-/// Calls every hook, even where one panics. The first panic is passed to the caller when all were called, unless the thread
-/// is panicking already: a second panic would end the process.
+/// Runs a callback of every hook, even if one panics. Afterwards the first panic reaches the caller, unless the thread is already
+/// panicking: a second panic would abort the process.
 pub(super) fn tell_all<'r>(
     registrations: impl IntoIterator<Item = &'r Arc<Registration>>,
     callback: impl Fn(&dyn FunctionHook),
@@ -143,7 +143,7 @@ pub(super) fn tell_all<'r>(
     }
 }
 
-/// Tells a hook that it was added. Where that panics, `undo` takes it out again.
+/// Runs a hook's `added` callback. If it panics, runs `undo` before the panic reaches the caller.
 pub(super) fn tell_added(
     registration: &Registration,
     added: impl FnOnce(&dyn FunctionHook),

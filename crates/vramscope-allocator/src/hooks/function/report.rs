@@ -1,4 +1,4 @@
-//! The profile written out.
+//! Output of the profile.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -29,19 +29,19 @@ pub enum Unit {
     EB,
     /// 2^70 bytes.
     ZB,
-    /// One unit for each column: the largest of which the column's highest number has a whole one.
+    /// One unit per column: the largest unit in which the column's highest number is at least 1.
     #[default]
     Auto,
-    /// A unit for each number: the largest of which it has a whole one.
+    /// One unit per number: the largest unit in which the number is at least 1.
     AutoForeach,
 }
 
-/// The suffixes of the fixed units; the position is the power of 1024.
+/// The suffixes of the fixed units; the index is the power of 1024.
 const SUFFIXES: [&str; 8] = ["B", "KB", "MB", "GB", "TB", "PB", "EB", "ZB"];
 
 const FIXED: [Unit; 8] = [Unit::B, Unit::KB, Unit::MB, Unit::GB, Unit::TB, Unit::PB, Unit::EB, Unit::ZB];
 
-/// A text that names no [`Unit`].
+/// An unknown [`Unit`] name.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown unit `{0}`: use B, KB, MB, GB, TB, PB, EB, ZB, auto or auto_foreach")]
 pub struct UnknownUnit(pub String);
@@ -49,7 +49,7 @@ pub struct UnknownUnit(pub String);
 impl FromStr for Unit {
     type Err = UnknownUnit;
 
-    /// Chainer's names: `B` to `ZB`, `auto` and `auto_foreach`.
+    /// Parses Chainer's names: `B` to `ZB`, `auto` and `auto_foreach`.
     fn from_str(text: &str) -> Result<Self, UnknownUnit> {
         match text {
             "auto" => Ok(Self::Auto),
@@ -79,7 +79,7 @@ impl Unit {
     }
 }
 
-/// The power of 1024 of the largest unit of which `bytes` has a whole one, computed in floating point as in Chainer's
+/// Returns the power of 1024 of the largest unit in which `bytes` is at least 1. Computed in floating point, as in Chainer's
 /// `_choose_unit`.
 fn choose_power(bytes: u64) -> usize {
     (1..SUFFIXES.len()).take_while(|&power| scaled(bytes, power) >= 1.0).count()
@@ -89,7 +89,7 @@ fn scaled(bytes: u64, power: usize) -> f64 {
     (0..power).fold(bytes as f64, |bytes, _| bytes / 1024.0)
 }
 
-/// The cells of a byte column.
+/// Formats the cells of a byte column.
 fn column(unit: Unit, bytes: impl Iterator<Item = u64> + Clone) -> Vec<String> {
     let power_of_all = match unit {
         Unit::AutoForeach => None,
@@ -103,7 +103,7 @@ fn column(unit: Unit, bytes: impl Iterator<Item = u64> + Clone) -> Vec<String> {
     bytes.map(cell).collect()
 }
 
-/// Writes the table: columns aligned on the right, two spaces between them.
+/// Writes the table with right-aligned columns, separated by two spaces.
 pub(super) fn write_report(
     summary: &[FunctionSummary],
     full: bool,
@@ -141,7 +141,7 @@ pub(super) fn write_report(
     file.flush()
 }
 
-/// All that [`write_json`](super::CupyMemoryProfileHook::write_json) writes.
+/// The output of [`write_json`](super::CupyMemoryProfileHook::write_json).
 #[derive(Serialize)]
 pub(super) struct Profile {
     total_used_bytes: u64,

@@ -1,4 +1,4 @@
-//! Functions, and the scopes in which they are called.
+//! Functions, and the scopes of their calls.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use super::{Ended, FunctionCall, FunctionHook, FunctionHookError, Phase};
 use crate::threads::this_thread;
 use vramscope_basics::lock;
 
-/// A named function whose calls hooks are told of: what `FunctionNode` is to Chainer's hooks.
+/// A named function whose calls run hooks. Chainer's hooks use `FunctionNode` for this.
 ///
 /// ```
 /// use vramscope_allocator::hooks::function::{Function, Phase};
@@ -25,50 +25,49 @@ use vramscope_basics::lock;
 /// }
 /// ```
 ///
-/// It may be called from any thread, and inside itself. Functions of the same name are one to the profile,
-/// as functions of one class are in Chainer.
+/// Any thread may call it, also recursively. The profile merges functions of the same name, as Chainer merges functions of one class.
 pub struct Function {
     name: Arc<str>,
     hooks: Mutex<Hooks>,
 }
 
 impl Function {
-    /// A function of that name, without hooks of its own.
+    /// Creates a function of that name without hooks.
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), hooks: Mutex::default() }
     }
 
-    /// The function's name.
+    /// Returns the function's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Calls it in the forward phase.
+    /// Calls `call` in the forward phase.
     pub fn forward<R>(&self, call: impl FnOnce() -> R) -> R {
         self.phase(Phase::Forward, call)
     }
 
-    /// Calls it in the backward phase.
+    /// Calls `call` in the backward phase.
     pub fn backward<R>(&self, call: impl FnOnce() -> R) -> R {
         self.phase(Phase::Backward, call)
     }
 
-    /// Calls it in any phase.
+    /// Calls `call` in the given phase.
     pub fn phase<R>(&self, phase: impl Into<Phase>, call: impl FnOnce() -> R) -> R {
         let _scope = self.scope(phase);
         call()
     }
 
-    /// Begins a call that ends when the guard is dropped.
+    /// Starts a call that ends when the guard is dropped.
     pub fn scope(&self, phase: impl Into<Phase>) -> Scope {
         let hooks = hooks_for_call(&lock(&self.hooks));
         Scope::enter(|| Arc::clone(&self.name), phase.into(), hooks)
     }
 
-    /// Adds a hook to this function alone, under `name` or else its own name.
+    /// Adds a hook to this function only, under `name`, or else under the hook's name.
     ///
     /// # Errors
-    /// [`FunctionHookError::AlreadyAdded`] where the function has a hook of that name.
+    /// [`FunctionHookError::AlreadyAdded`] if the function has a hook of that name.
     pub fn add_hook(&self, hook: Arc<dyn FunctionHook>, name: Option<&str>) -> Result<(), FunctionHookError> {
         let name = name.unwrap_or_else(|| hook.name()).to_owned();
         let registration = Registration::new(name, hook);
@@ -87,7 +86,7 @@ impl Function {
     /// Deletes the hook that was added under `name`.
     ///
     /// # Errors
-    /// [`FunctionHookError::NotAdded`] where there is none.
+    /// [`FunctionHookError::NotAdded`] if the function has no hook of that name.
     pub fn delete_hook(&self, name: &str) -> Result<(), FunctionHookError> {
         let deleted = {
             let mut hooks = lock(&self.hooks);
@@ -112,30 +111,30 @@ impl std::fmt::Debug for Function {
     }
 }
 
-/// Begins a call of the function of that name, which ends when the guard is dropped: as
-/// [`Function::scope`], for a function with no hooks of its own.
+/// Starts a call of the function with this name, which ends when the guard is dropped. Like [`Function::scope`], for a function without
+/// hooks.
 pub fn scope(function: &str, phase: impl Into<Phase>) -> Scope {
     Scope::enter(|| function.into(), phase.into(), hooks_for_call(&[]))
 }
 
-/// As [`Function::forward`], for a function with no hooks of its own.
+/// Like [`Function::forward`], for a function without hooks.
 pub fn forward<R>(function: &str, call: impl FnOnce() -> R) -> R {
     let _scope = scope(function, Phase::Forward);
     call()
 }
 
-/// As [`Function::backward`], for a function with no hooks of its own.
+/// Like [`Function::backward`], for a function without hooks.
 pub fn backward<R>(function: &str, call: impl FnOnce() -> R) -> R {
     let _scope = scope(function, Phase::Backward);
     call()
 }
 
-/// A call of a function, which ends when this is dropped. It stays on its thread.
+/// A running call of a function. The call ends when the scope is dropped, on the same thread.
 #[must_use = "the call ends when the scope is dropped"]
 pub struct Scope {
-    /// `None` where there are no hooks.
+    /// `None` if there are no hooks.
     call: Option<FunctionCall>,
-    /// The hooks whose preprocess callback returned, and whose postprocess callback is to be called.
+    /// Hooks whose preprocess callback returned. Their postprocess callbacks run at the end.
     hooks: Hooks,
     /// Whether the thread was already panicking when the call began, in a destructor that the panic runs.
     panicking: bool,
@@ -143,12 +142,12 @@ pub struct Scope {
 }
 
 thread_local! {
-    /// The number of scopes that are open on this thread.
+    /// The number of open scopes on this thread.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     static TOKEN: Arc<()> = Arc::new(());
 }
 
-/// A reference that is dead once the current thread has ended.
+/// Returns a reference that expires when the current thread ends.
 pub(super) fn this_thread_token() -> Weak<()> {
     TOKEN.try_with(Arc::downgrade).unwrap_or_default()
 }

@@ -16,8 +16,7 @@ use crate::threads::this_thread;
 use profile::Profile;
 use vramscope_basics::lock;
 
-/// Which line of the program used how much memory: CuPy's `LineProfileHook`, for native stacks and those a
-/// [`StackSource`] supplies.
+/// The pool memory that each source line used: CuPy's `LineProfileHook`, for native stacks and stacks of a [`StackSource`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,21 +34,21 @@ use vramscope_basics::lock;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// [`print_report`](Self::print_report) is CuPy's report; [`report`](Self::report) has everything: live, peak
-/// and freed bytes of each line, sorted, cut, by thread or device, as text, JSON or flame graph.
+/// [`print_report`](Self::print_report) prints CuPy's report. [`report`](Self::report) returns all numbers: live, peak and freed bytes per
+/// line, sorted, filtered, by thread or device, as text, JSON or flame graph.
 ///
-/// # What differs from CuPy
-/// - Requests that failed are not counted, and an attempt that was repeated is counted once.
-/// - Frees are counted, so each line also has what is live, the peak of that, and what was freed.
-/// - Threads and devices are told apart.
-/// - Stacks are captured as addresses and looked up when a report is made. Frames of this profiler, and by
-///   default those of the standard library, are left out.
+/// # Differences from CuPy
+/// - Failed requests are not counted, and a repeated attempt is counted once.
+/// - Frees are counted, so each line also has live, peak and freed bytes.
+/// - Threads and devices are counted separately.
+/// - Stacks are captured as addresses and resolved when a report is made. Frames of this profiler are left out, and by default frames of
+///   the standard library too.
 pub struct LineProfileHook {
     max_depth: usize,
     stacks: Stacks,
     store: StackStore,
     profile: Mutex<Profile>,
-    /// Bytes taken from the device for requests that are not finished yet, by thread. It is empty nearly always.
+    /// Bytes that the pool allocated from the device for unfinished requests, by thread. Almost always empty.
     acquired: Mutex<BTreeMap<Thread, u64>>,
     num_acquired: AtomicUsize,
 }
@@ -64,7 +63,7 @@ impl Default for LineProfileHook {
 }
 
 impl LineProfileHook {
-    /// A profile of native stacks.
+    /// Creates a profile of native stacks.
     pub fn new() -> Self {
         Self {
             max_depth: 0,
@@ -76,42 +75,40 @@ impl LineProfileHook {
         }
     }
 
-    /// A profile of the stacks that `source` supplies; with [`Stacks::All`], of native ones too.
+    /// Creates a profile of the stacks from `source`; with [`Stacks::All`], of native stacks too.
     pub fn with_source(source: Arc<dyn StackSource>, stacks: Stacks) -> Self {
         let hook = Self { stacks, ..Self::new() };
         hook.store.set_source(Some(source));
         hook
     }
 
-    /// Bounds the depth of [`print_report`](Self::print_report): 1 is the root alone, 0 is no bound (CuPy's
-    /// argument).
+    /// Limits the depth of [`print_report`](Self::print_report): 1 is the root alone, 0 is no limit (CuPy's argument).
     #[must_use]
     pub fn max_depth(self, max_depth: usize) -> Self {
         Self { max_depth, ..self }
     }
 
-    /// Prints the report of CuPy's `print_report`: a line for each line of the program that allocated or
-    /// called what did, with the bytes it used from the pool and those the pool acquired from the device for
-    /// it.
+    /// Prints the report of CuPy's `print_report`: each source line on the stack of an allocation, with the bytes allocated from the pool,
+    /// and the bytes that the pool allocated from the device for them.
     ///
     /// # Errors
-    /// Where `file` fails.
+    /// Writing to `file` fails.
     pub fn print_report(&self, file: &mut dyn Write) -> io::Result<()> {
         let options = LineReportOptions { max_depth: self.max_depth, ..LineReportOptions::default() };
         self.report(&options).write_used_and_acquired(file)?;
         file.flush()
     }
 
-    /// What was counted so far, with symbols looked up and arranged by `options`.
+    /// Builds a report of the counts so far, with symbols resolved, arranged by `options`.
     pub fn report(&self, options: &LineReportOptions) -> LineReport {
-        // Symbols take long to look up. A copy is reported, so that threads can go on counting meanwhile.
+        // Resolving symbols is slow. Report a copy, so that other threads can go on counting.
         let profile = lock(&self.profile).clone();
         LineReport::of(&profile, &self.store, options)
     }
 }
 
 impl LineProfileHook {
-    /// Bytes that the device gave for the request that this thread is finishing.
+    /// Returns and resets the bytes that the device provided for this thread's current request.
     fn take_acquired(&self) -> u64 {
         if self.num_acquired.load(Ordering::Relaxed) == 0 {
             return 0;

@@ -1,14 +1,14 @@
-//! What is counted while the program runs: bytes by stack, with addresses in place of symbols.
+//! Counts at run time: bytes by stack, with addresses in place of symbols.
 
 use hashbrown::HashMap;
 
 use super::Thread;
 use crate::stacks::{Site, StackKey, StackStore};
 
-/// Bytes of a stack, or of everything called from a frame.
+/// Counts of a stack, or of everything called from a frame.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Requests that did not fail, those of no bytes too.
+    /// Successful requests, including those of zero bytes.
     pub(super) requests: u64,
     pub(super) used: u64,
     pub(super) acquired: u64,
@@ -33,63 +33,62 @@ impl Counts {
     }
 }
 
-/// A node of the tree of sites: a call, and the calls that led to it. Number 0 is the root; a parent comes
-/// before its children.
+/// A node of the tree of sites: a call site and its callers. Node 0 is the root; a parent precedes its children.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Node {
     pub(super) parent: u32,
     pub(super) site: Site,
 }
 
-/// How many pairs of a thread and a device are told apart. Threads that come later are counted together, for each device.
+/// Maximum number of separate pairs of thread and device. Later threads share one lane per device.
 const MOST_LANES: usize = 256;
 
-/// The thread of a lane that stands for all later threads.
+/// The thread number of a lane that stands for all later threads.
 const OTHER_THREADS: Thread = 0;
 
-/// A pair of a thread and a device, whose bytes are counted apart.
+/// A pair of thread and device with separate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Lane {
     pub(super) thread: Thread,
     pub(super) device_id: i32,
 }
 
-/// Bytes of every node and of every stack, for one lane or for all together.
+/// Counts of every node and every stack, for one lane or the sum of all lanes.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Counts>,
     pub(super) stacks: Vec<Counts>,
 }
 
-/// Where an allocation is counted.
+/// The lane and stack that count an allocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     lane: u32,
-    /// Its stack among `paths`.
+    /// The index of its stack among `paths`.
     path: u32,
 }
 
 /// Bytes by stack, thread and device.
 ///
-/// Peaks of a frame are exact because each event is counted at every frame of its stack at once; the peaks of
-/// parts do not add up. A program of one thread and device has one lane, which then stands for all.
+/// Each event is counted at every frame of its stack at once, so a frame's peak is exact, although peaks of parts do not add up. A program
+/// with one thread and device has one lane, which is also the sum.
 #[derive(Default, Clone)]
 pub(super) struct Profile {
     pub(super) nodes: Vec<Node>,
     children: HashMap<(u32, Site), u32>,
-    /// The nodes of each stack from the root on, end to end.
+    /// The nodes of each stack, starting at the root, concatenated.
     path_nodes: Vec<u32>,
     path_ends: Vec<usize>,
     paths: HashMap<Option<StackKey>, u32>,
     pub(super) lanes: Vec<(Lane, Tree)>,
     lane_of: HashMap<Lane, usize>,
-    /// The sum of all lanes, once there is more than one.
+    /// The sum of all lanes, if there is more than one.
     all: Option<Tree>,
     live: HashMap<u64, (Place, u64)>,
 }
 
 impl Profile {
-    /// Where an allocation with this stack is counted.
+    /// Returns the lane and stack that count an allocation with this stack.
     pub(super) fn place(
         &mut self,
         store: &StackStore,
@@ -152,7 +151,7 @@ impl Profile {
         path
     }
 
-    /// The nodes of a stack, from the root on.
+    /// Returns the nodes of a stack, starting at the root.
     pub(super) fn path(&self, path: usize) -> &[u32] {
         let start = if path == 0 { 0 } else { self.path_ends[path - 1] };
         &self.path_nodes[start..self.path_ends[path]]
@@ -174,7 +173,7 @@ impl Profile {
         self.each(place, |counts| counts.acquired += bytes);
     }
 
-    /// Counts an allocation. One of no bytes is never freed.
+    /// Counts an allocation. An allocation of zero bytes is never freed.
     pub(super) fn allocated(&mut self, place: Place, id: u64, bytes: u64) {
         self.each(place, |counts| counts.allocate(bytes));
         if bytes > 0 {
@@ -182,15 +181,15 @@ impl Profile {
         }
     }
 
-    /// Counts an allocation that was freed. Does nothing where it was made before the profile began.
+    /// Counts a freed allocation. Does nothing for allocations from before the profile began.
     pub(super) fn freed(&mut self, id: u64) {
         if let Some((place, bytes)) = self.live.remove(&id) {
             self.each(place, |counts| counts.free(bytes));
         }
     }
 
-    /// The sum of the lanes that `wanted` chooses, and whether its peaks are exact: they are of one lane and of all lanes, but
-    /// not of some of several.
+    /// Returns the sum of the lanes that `wanted` accepts, and whether its peaks are exact. They are exact for one lane and for all lanes,
+    /// but not for several of the lanes.
     pub(super) fn tree(&self, wanted: impl Fn(Lane) -> bool) -> (Tree, bool) {
         let chosen: Vec<&Tree> =
             self.lanes.iter().filter(|(lane, _)| wanted(*lane)).map(|(_, t)| t).collect();

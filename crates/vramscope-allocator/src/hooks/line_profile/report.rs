@@ -1,4 +1,4 @@
-//! The profile with symbols, arranged and written out.
+//! The profile with symbols, and its output.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -10,85 +10,83 @@ use super::profile::{Counts, Lane, Profile};
 use crate::stacks::{NO_LINES, SourceFrame, StackStore, Symbols};
 use vramscope_basics::units::cupy_bytes;
 
-/// How a report is arranged.
+/// Options of a report.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct LineReportOptions {
-    /// The number of levels, from the root on and with it; 0 is no bound.
+    /// Maximum number of levels, including the root; 0 is no limit.
     pub max_depth: usize,
-    /// The number of frames kept of each stack, counted from the line that allocated; 0 keeps all. Stacks that are the same
-    /// so far are counted together.
+    /// Number of frames kept per stack, counted from the allocating line; 0 keeps all. Stacks with the same kept frames are counted
+    /// together.
     pub depth_from_leaf: usize,
-    /// What lines with the same caller are sorted by, highest first; `None` keeps them in the order in which they first
-    /// allocated.
+    /// Sort key of lines with the same caller, highest first; `None` keeps the order of their first allocations.
     pub sort: Option<Measure>,
-    /// Lines with less than this many bytes (of `sort`, else of used bytes) are left out, with what they call.
+    /// Minimum bytes of a line (by `sort`, otherwise used bytes). Smaller lines are left out, together with their callees.
     pub threshold: u64,
-    /// Only what this thread allocated, by its number in [`LineReport::threads`]; `None` for all threads.
+    /// Only allocations of this thread, by its number in [`LineReport::threads`]; `None` for all threads.
     pub thread: Option<u64>,
-    /// Only what was allocated on the device of this number; `None` for all devices.
+    /// Only allocations on the device with this id; `None` for all devices.
     pub device_id: Option<i32>,
-    /// Frames of the standard library and of the runtime that calls `main` are shown too.
+    /// Whether to show frames of the standard library and of the runtime that calls `main`.
     pub std_frames: bool,
 }
 
-/// One of the numbers of a line.
+/// A measure of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Bytes taken from the pool, in all.
+    /// Total bytes allocated from the pool.
     Used,
-    /// Bytes the pool took from the device for it.
+    /// Bytes that the pool allocated from the device for them.
     Acquired,
-    /// Bytes in use now.
+    /// Live bytes.
     Live,
-    /// The most bytes that were in use at a time.
+    /// Peak of live bytes.
     Peak,
-    /// Bytes given back.
+    /// Freed bytes.
     Freed,
 }
 
-/// Memory by source line: a tree, the root first and parents before children.
+/// Memory by source line: a tree with the root first and parents before their children.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LineReport {
     /// The lines. The first is the root.
     pub nodes: Vec<LineNode>,
-    /// Threads that allocated, by their numbers, which are those of
-    /// [`FunctionCall::thread`](crate::hooks::function::FunctionCall::thread). 0 stands for all threads after the
-    /// first 256, which are not told apart.
+    /// The numbers of the threads that allocated, as in [`FunctionCall::thread`](crate::hooks::function::FunctionCall::thread). 0 stands
+    /// for all threads after the first 256, which are counted together.
     pub threads: Vec<u64>,
-    /// Devices that were allocated on.
+    /// The ids of the devices with allocations.
     pub device_ids: Vec<i32>,
 }
 
-/// One line, with everything it called. All numbers are bytes, after rounding.
+/// One line, including everything it called. All numbers are bytes after rounding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LineNode {
-    /// The caller's position in the report; the root's own is 0.
+    /// Index of the caller's node in the report; 0 for the root itself.
     pub parent: usize,
-    /// Level below the root, whose depth is 0.
+    /// Levels below the root, which has depth 0.
     pub depth: usize,
     /// Path of the source file; empty for the root.
     pub filename: String,
-    /// The line's number in the file, from 1; 0 where it is not known.
+    /// Line number in the file, from 1; 0 if unknown.
     pub line: u32,
-    /// Function; `_root` for the root.
+    /// Function name; `_root` for the root.
     pub name: String,
-    /// Bytes taken from the pool, in all.
+    /// Total bytes allocated from the pool.
     pub used_bytes: u64,
-    /// Bytes that the pool took from the device for it.
+    /// Bytes that the pool allocated from the device for them.
     pub acquired_bytes: u64,
-    /// Bytes in use now.
+    /// Live bytes.
     pub live_bytes: u64,
-    /// The most bytes that were in use at a time.
+    /// Peak of live bytes.
     pub peak_bytes: u64,
-    /// False where the peak is only an upper bound: the line has several calls, whose peaks were counted apart.
+    /// False if the peak is only an upper bound, because the line has several calls with separate peaks.
     pub peak_is_exact: bool,
-    /// Bytes given back.
+    /// Freed bytes.
     pub freed_bytes: u64,
 }
 
 impl LineNode {
-    /// One of the numbers, in bytes.
+    /// Returns one measure, in bytes.
     pub fn bytes(&self, measure: Measure) -> u64 {
         match measure {
             Measure::Used => self.used_bytes,
@@ -151,7 +149,7 @@ impl LineReport {
         };
         let (tree, exact) = profile.tree(wanted);
         let mut symbols = Symbols::default();
-        // The frames of each node, outermost first, as far as they are shown.
+        // The shown frames of each node, outermost first.
         let frames: Vec<Vec<SourceFrame>> = profile
             .nodes
             .iter()
@@ -168,7 +166,7 @@ impl LineReport {
             growing.nodes[0].add(counts, exact);
         }
         if options.depth_from_leaf == 0 {
-            // Where each node of the profile is found in the report.
+            // The report node of each profile node.
             let mut places = vec![0; profile.nodes.len()];
             for (i, node) in profile.nodes.iter().enumerate().skip(1) {
                 let counts = tree.nodes[i];
@@ -198,16 +196,16 @@ impl LineReport {
         }
     }
 
-    /// There are frames, and none has a line: the program was built without debug information.
+    /// Whether there are frames, but none has a line number: the program was built without debug information.
     pub fn lacks_lines(&self) -> bool {
         self.nodes.len() > 1 && self.nodes.iter().all(|node| node.line == 0)
     }
 
-    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, two spaces a level. Where no frame has a line, a
-    /// last line says how to build the program.
+    /// Writes CuPy's report: `{filename}:{line}:{name} ({used}, {acquired})`, indented by two spaces per level. If no frame has a line
+    /// number, a last line explains how to build the program.
     ///
     /// # Errors
-    /// Where `file` fails.
+    /// Writing to `file` fails.
     pub fn write_used_and_acquired(&self, file: &mut dyn Write) -> io::Result<()> {
         for node in &self.nodes {
             let (used, acquired) = (cupy_bytes(node.used_bytes), cupy_bytes(node.acquired_bytes));
@@ -217,10 +215,10 @@ impl LineReport {
         self.write_note(file)
     }
 
-    /// Writes the same tree with all five numbers, and the same last line. A peak that is an upper bound has `<=` before it.
+    /// Writes the same tree with all five measures, and the same last line. `<=` marks a peak that is an upper bound.
     ///
     /// # Errors
-    /// Where `file` fails.
+    /// Writing to `file` fails.
     pub fn write_full(&self, file: &mut dyn Write) -> io::Result<()> {
         for node in &self.nodes {
             self.write_place(file, node)?;
@@ -251,23 +249,22 @@ impl LineReport {
         }
     }
 
-    /// Writes the report as JSON: `nodes`, `threads`, `device_ids`, with the names of [`LineNode`]'s fields.
+    /// Writes the report as JSON: `nodes`, `threads` and `device_ids`. Keys of a node are the field names of [`LineNode`].
     ///
     /// # Errors
-    /// Where `file` fails.
+    /// Writing to `file` fails.
     pub fn write_json(&self, file: &mut dyn Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut *file, self)?;
         writeln!(file)
     }
 
-    /// Draws a flame graph of one of the numbers, as SVG (feature `flamegraph`).
+    /// Draws a flame graph of one measure as SVG (feature `flamegraph`).
     ///
     /// # Errors
-    /// Where `file` fails, or there is nothing to draw.
+    /// Writing to `file` fails, or there is nothing to draw.
     #[cfg(feature = "flamegraph")]
     pub fn write_flamegraph(&self, measure: Measure, file: &mut dyn Write) -> io::Result<()> {
-        // Bytes of a line without those of its callees. They saturate at 0, because the peaks of callees may add up to more
-        // than the peak of their caller.
+        // Bytes of a line without its callees. They saturate at 0, because the callees' peaks may add up to more than the caller's peak.
         let mut own: Vec<u64> = self.nodes.iter().map(|n| n.bytes(measure)).collect();
         for node in self.nodes.iter().skip(1) {
             own[node.parent] = own[node.parent].saturating_sub(node.bytes(measure));
@@ -301,7 +298,7 @@ impl LineReport {
     }
 }
 
-/// Sorts the lines and leaves out those that the options exclude. Parents stay before their children.
+/// Sorts the lines and removes those that the options exclude. Parents stay before their children.
 fn arrange(nodes: Vec<LineNode>, options: &LineReportOptions) -> Vec<LineNode> {
     let measure = options.sort.unwrap_or(Measure::Used);
     let mut children = vec![Vec::new(); nodes.len()];

@@ -1,4 +1,4 @@
-//! What the program was doing, from allocation to allocation: a run of phases.
+//! Divides a recording into phases: intervals in which the program did one thing.
 
 mod rhythm;
 mod run;
@@ -12,64 +12,65 @@ pub(super) use run::{NEVER, Phase, event, event_before};
 
 use run::Run;
 
-/// A run of events of one phase, and what comes after it. Events are counted from 0; `u32::MAX` stands for one that never comes.
+/// An interval of events in one phase, and what follows it. Events are counted from 0; `u32::MAX` means never.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stretch {
-    /// Its first event.
+    /// The first event.
     pub(super) from: u32,
     pub(super) phase: Phase,
-    /// The first allocation behind what it is part of: a backward pass has several stretches, of anything else each is by itself.
+    /// The first allocation after the pass that this interval belongs to. A backward pass may have several intervals; in all
+    /// other phases, each interval is a pass of its own.
     pub(super) end: u32,
-    /// The last allocation of what it is part of.
+    /// The last allocation of this pass.
     pub(super) last: u32,
-    /// The first event of the next stretch.
+    /// The first event of the next interval.
     pub(super) next: u32,
-    /// The first event of the next backward pass, and the first event behind it.
+    /// The first event of the next backward pass, and the first event after it.
     pub(super) backward: (u32, u32),
     /// The first event of the forward pass after the next one.
     pub(super) second_forward: u32,
-    /// The next stretch is a forward pass.
+    /// Whether the next interval is a forward pass.
     pub(super) another_forward_follows: bool,
-    /// The next stretch is a step of the optimizer.
+    /// Whether the next interval is an optimizer step.
     pub(super) optimizer_follows: bool,
-    /// A backward pass lies before it.
+    /// Whether a backward pass comes before it.
     pub(super) after_backward: bool,
 }
 
-/// When something was given back, as backward passes go.
+/// When an allocation was freed, relative to the backward passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Given {
-    /// While one ran.
+    /// During a backward pass.
     InBackward,
-    /// After its last allocation, and before any other.
+    /// After the last allocation of a backward pass, and before any other allocation.
     AtItsEnd,
     /// At another time, or never.
     Elsewhere,
 }
 
-/// The phases of a device's recording, one after the other.
+/// The phases of a device's recording, in order.
 #[derive(Debug)]
 pub(super) struct Phases {
     pub(super) stretches: Vec<Stretch>,
-    /// Of each backward pass the first event, the last allocation, and the first event behind it; in order.
+    /// For each backward pass: the first event, the last allocation, and the first event after it; in order.
     passes: Vec<(u32, u32, u32)>,
     /// The event of the last allocation of the recording.
     last_allocation: u32,
-    /// What tells them; `None` where nothing does, and all is one stretch.
+    /// The source of the phases; `None` if there is none, in which case everything is one interval.
     pub(super) told_by: Option<ToldBy>,
 }
 
-/// What tells the phases of a recording.
+/// The source of a recording's phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToldBy {
     /// Frames in stacks.
     Stacks,
-    /// Without stacks: what repeats, and when memory rises and falls in it.
+    /// Without stacks: repetition, and the rise and fall of memory within it.
     Rhythm,
 }
 
 impl Phases {
-    /// As stacks tell them; where there is no stack at all, as the rhythm does.
+    /// Determines the phases from stacks or, if there is no stack at all, from the rhythm.
     pub(super) fn of(history: &History, signs: &Signs) -> Self {
         let (told_by, mut runs) = if history.recorded().any(|a| history.stack_of(a).is_some()) {
             (ToldBy::Stacks, stacks::runs(history, signs))
@@ -91,12 +92,12 @@ impl Phases {
         Self { stretches, passes, last_allocation, told_by }
     }
 
-    /// How many backward passes there are.
+    /// Returns the number of backward passes.
     pub(super) fn backward_passes(&self) -> usize {
         self.passes.len()
     }
 
-    /// When what was given back at event `freed` was given back, as backward passes go.
+    /// Returns when event `freed` happened, relative to the backward passes.
     pub(super) fn given(&self, freed: u32) -> Given {
         let before = self.passes.partition_point(|&(from, ..)| from <= freed);
         match before.checked_sub(1).and_then(|last| self.passes.get(last)) {
@@ -106,8 +107,8 @@ impl Phases {
         }
     }
 
-    /// Whether the recording ends before it could tell when `a`, which was made in `stretch`, was given back. Behind its last allocation
-    /// nothing tells when a pass ends.
+    /// Whether the recording ends before it could show when `a`, which was made in `stretch`, was freed. After the last
+    /// allocation, the end of a pass cannot be determined.
     pub(super) fn is_open(&self, a: &Allocation, stretch: Stretch) -> bool {
         let freed = event_before(a.freed);
         match stretch.phase {
@@ -116,7 +117,7 @@ impl Phases {
         }
     }
 
-    /// How often the program went round.
+    /// Returns the iterations of the program.
     pub(super) fn turns(&self, history: &History) -> Turns {
         if self.told_by != Some(ToldBy::Stacks) {
             return Turns::default();
@@ -144,14 +145,14 @@ impl Phases {
             match stretch.phase {
                 Phase::Optimizer if !stepped => {
                     stepped = true;
-                    // Its first step makes what it keeps, which others do not.
+                    // The first step allocates state that later steps do not.
                     let here = history.device().events.get(stretch.from as usize).stack;
                     if !std::mem::take(&mut first_step) {
                         turns.one_optimizer &= *stack.get_or_insert(here) == here;
                     }
                 }
                 Phase::Optimizer => {}
-                // The next step begins with its batch, or with its forward pass.
+                // The next step begins with its batch or with its forward pass.
                 _ if std::mem::take(&mut stepped) => turns.steps.push(stretch.from as usize),
                 _ => {}
             }
@@ -159,7 +160,7 @@ impl Phases {
         turns
     }
 
-    /// Tells each allocation that was recorded, in the order of their events, with the stretch in which it was made.
+    /// Calls `tell` for each recorded allocation, in event order, with the interval in which it was made.
     pub(super) fn each<'h>(&self, history: &'h History, mut tell: impl FnMut(&'h Allocation, Stretch)) {
         let mut at = 0;
         for a in history.recorded() {
@@ -173,13 +174,13 @@ impl Phases {
     }
 }
 
-/// Looks from each run at those that follow.
+/// Computes for each run what follows it.
 fn stretches(runs: &[Run]) -> Vec<Stretch> {
     let mut stretches = Vec::with_capacity(runs.len());
     let mut backward = (NEVER, NEVER);
-    // The first events of the next forward pass, and of the one after it.
+    // The first events of the next forward pass and of the one after it.
     let mut forward = (NEVER, NEVER);
-    // Of the backward pass that is open, seen from behind: its last allocation, and the first behind it.
+    // The current backward pass, seen from its end: its last allocation, and the first event after it.
     let mut open: Option<(u32, u32)> = None;
     let (mut behind, mut phase_behind) = (NEVER, None);
     for &Run { phase, from, last, is_hook } in runs.iter().rev() {

@@ -1,13 +1,13 @@
-//! Phases of a recording without stacks, as what repeats tells them.
+//! Infers the phases of a recording without stacks from its repetition.
 //!
-//! Within a step of training the forward pass keeps more and more for the backward pass, which gives it back in the opposite order: the
-//! turn is where most of it is there. What a step makes after the turn and leaves to the next step are gradients; what it makes
-//! there for good is kept by the optimizer.
+//! In a training step, the forward pass retains more and more memory for the backward pass, which frees it in the opposite order.
+//! The turn between them is where most of this memory is live. Allocations made after the turn and retained until the next step
+//! are gradients; those that are never freed are the optimizer's.
 //!
 //! ```text
 //!            turn
 //!         /‾‾\
-//!       /‾    ‾\___          allocations that will be given back in the opposite order
+//!       /‾    ‾\___          allocations that will be freed in the opposite order
 //!     /‾           ‾\
 //!   forward  backward  optimizer
 //! ```
@@ -18,7 +18,7 @@ use super::run::{NEVER, Phase, Run, event, event_before};
 use crate::history::{Allocation, History};
 use crate::rhythm::rounds;
 
-/// The runs of phases that the rhythm tells; nothing where there is none.
+/// Returns the phase runs that the rhythm shows; empty if there is no rhythm.
 pub(super) fn runs(history: &History) -> Vec<Run> {
     let starts = rounds(history, u32::MAX);
     if starts.len() < 2 {
@@ -52,8 +52,9 @@ pub(super) fn runs(history: &History) -> Vec<Run> {
     runs
 }
 
-/// How many allocations of a step lie before its turn: the moment at which most is there that will be given back in the opposite order,
-/// as a backward pass does it; an optimizer's temporaries go in the order in which they came.
+/// Returns the number of allocations of a step before its turn. The turn is the moment at which most of the memory is live that
+/// is later freed in the opposite order, as a backward pass does. An optimizer's temporaries are freed in the order in which they
+/// were allocated.
 fn turn(part: &[&Allocation], end: u32) -> usize {
     let mut changes: Vec<Change> = Vec::with_capacity(part.len() * 2);
     for (number, a) in part.iter().enumerate().filter(|(_, a)| event_before(a.freed) < end) {
@@ -84,13 +85,13 @@ fn turn(part: &[&Allocation], end: u32) -> usize {
     part.partition_point(|a| event(a) <= at)
 }
 
-/// When a backward pass gives back what was kept for it, so many at most of what came later are still there: what it is at work on.
+/// When a backward pass frees memory retained for it, at most this many later allocations are still live: those that it works on.
 const MOST_BEHIND: usize = 3;
 
-/// A backward pass gives back a few at most before it allocates again; an optimizer gives back whole lists.
+/// A backward pass frees at most this many allocations before it allocates again; an optimizer frees whole lists.
 const MOST_AT_ONCE: usize = 8;
 
-/// An allocation of a step begins or ends.
+/// The begin or end of an allocation of a step.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Change {
     event: u32,
@@ -98,7 +99,7 @@ struct Change {
     number: usize,
 }
 
-/// Which allocations of a step are there, by number: a Fenwick tree of how many.
+/// The live allocations of a step, by number, in a Fenwick tree of counts.
 struct Live {
     sums: Vec<usize>,
     all: usize,
@@ -127,7 +128,7 @@ impl Live {
         }
     }
 
-    /// How many with higher numbers are there.
+    /// Returns the number of live allocations with higher numbers.
     fn behind(&self, number: usize) -> usize {
         let (mut at, mut before) = (number + 1, 0);
         while at > 0 {
@@ -138,10 +139,10 @@ impl Live {
     }
 }
 
-/// How many allocations of a step lie between its turn and its optimizer, which makes a whole list before it gives anything back, all as
-/// large as parameters. A backward pass goes on giving back.
+/// Returns the number of allocations of a step between its turn and its optimizer step. The optimizer makes a whole list of
+/// parameter-sized allocations before it frees any; a backward pass keeps freeing.
 fn optimizer(rest: &[&Allocation], freed: &[u32], parameters: &HashSet<u64>) -> usize {
-    // The list under way begins here.
+    // Start of the current list.
     let mut begins = 0;
     for (number, a) in rest.iter().enumerate() {
         let gave_back = number > 0 && {

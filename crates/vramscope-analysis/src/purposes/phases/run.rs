@@ -1,4 +1,4 @@
-//! Allocations that were made one after the other while the program did one thing.
+//! Runs: allocations made one after the other in one phase.
 
 use crate::history::Allocation;
 use crate::moment::Moment;
@@ -6,17 +6,17 @@ use crate::moment::Moment;
 /// What a program is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(in crate::purposes) enum Phase {
-    /// It builds, moves or fills its model.
+    /// The program builds, moves or fills its model.
     Setup,
-    /// Its own code runs, outside of modules: it loads a batch, or works on losses and gradients.
+    /// The program's own code runs outside of modules: it loads a batch, or works on losses and gradients.
     Between,
     /// The forward pass.
     Forward,
     /// The backward pass.
     Backward,
-    /// A forward pass inside of the backward pass makes again what a checkpoint threw away.
+    /// A repeated forward pass inside the backward pass, which recomputes the tensors that a checkpoint dropped.
     Recompute,
-    /// The optimizer's step.
+    /// The optimizer step.
     Optimizer,
 }
 
@@ -26,25 +26,25 @@ impl Phase {
     }
 }
 
-/// Allocations of one phase without others between them, by the events of the first and the last.
+/// Consecutive allocations in one phase, given by the events of the first and the last.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::purposes) struct Run {
     pub(in crate::purposes) phase: Phase,
     pub(in crate::purposes) from: u32,
     pub(in crate::purposes) last: u32,
-    /// It is part of the backward pass before it: a hook runs.
+    /// Whether a hook made these; they then belong to the backward pass before them.
     pub(in crate::purposes) is_hook: bool,
 }
 
-/// No such event.
+/// An event that never happens.
 pub(in crate::purposes) const NEVER: u32 = u32::MAX;
 
-/// The number of the event that made a recorded allocation.
+/// Returns the index of the event that made a recorded allocation.
 pub(in crate::purposes) fn event(a: &Allocation) -> u32 {
     event_before(a.from)
 }
 
-/// The number of the event before a moment: 0 for the first moment, too, and [`NEVER`] for the one that never comes.
+/// Returns the index of the event before a moment; also 0 for the first moment, and [`NEVER`] for [`Moment::NEVER`].
 pub(in crate::purposes) fn event_before(moment: Moment) -> u32 {
     match moment {
         Moment::NEVER => NEVER,

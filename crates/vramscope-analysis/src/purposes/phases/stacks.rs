@@ -1,4 +1,4 @@
-//! Phases as stacks tell them.
+//! Infers phases from stacks.
 
 use hashbrown::HashMap;
 use vramscope_trace::{StackId, StringId, Trace};
@@ -7,7 +7,7 @@ use super::run::{Phase, Run, event};
 use crate::history::History;
 use crate::purposes::signs::{Runs, Signs};
 
-/// The runs of phases that the stacks of all allocations tell; nothing where no stack tells any.
+/// Returns the phase runs that the stacks of all allocations show; empty if no stack shows a phase.
 pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
     let trace = history.trace();
     let main = main_root(trace, signs);
@@ -18,11 +18,11 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut phase = Phase::Between;
     let mut are_known = false;
-    // The program's own code ran since the last module.
+    // Whether the program's own code ran after the last module.
     let mut left_modules = false;
     for a in history.recorded() {
         let has_stack = history.stack_of(a).is_some();
-        // Hooks run on the thread of the backward pass, and are part of it.
+        // Hooks run on the thread of the backward pass and belong to it.
         let is_in_pass = phase.is_backward() || runs.last().is_some_and(|r| r.is_hook);
         let is_hook = is_in_pass && has_stack && is_on_another_thread(a.stack);
         let next = match (signs.get(a.stack).runs, phase) {
@@ -31,11 +31,11 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
             (Some(Runs::Backward), _) => Phase::Backward,
             (Some(Runs::Optimizer), _) => Phase::Optimizer,
             (Some(Runs::Setup), _) => Phase::Setup,
-            // A loss is often worked out in the program's own code, after the modules.
+            // Programs often compute the loss in their own code, after the modules.
             (None, Phase::Forward) if has_stack => Phase::Forward,
             (None, _) if is_hook => phase,
             (None, _) if has_stack => Phase::Between,
-            // The thread of the backward pass has no frames of Python, and others that have none are rare.
+            // The thread of the backward pass has no Python frames, and other threads without them are rare.
             (None, Phase::Setup) => Phase::Setup,
             (None, Phase::Recompute | Phase::Backward | Phase::Forward | Phase::Between) => Phase::Backward,
             (None, Phase::Optimizer) if is_in_pass => Phase::Backward,
@@ -57,14 +57,14 @@ pub(super) fn runs(history: &History, signs: &Signs) -> Vec<Run> {
     if are_known { runs } else { Vec::new() }
 }
 
-/// The outermost function of a stack, with its file, where it is one of Python. Where C++ is recorded, too, frames of autograd's engine
-/// tell the thread.
+/// Returns the outermost function of a stack, with its file, if it is in Python. If C++ frames are recorded too, frames of
+/// autograd's engine identify the thread.
 fn root(trace: &Trace, stack: StackId) -> Option<(StringId, StringId)> {
     let frame = trace.frames.get(*trace.stacks.get(stack).last()?);
     trace.strings.get(frame.filename).ends_with(".py").then_some((frame.filename, frame.name))
 }
 
-/// The outermost function of most stacks outside of backward passes: where the program's own thread begins.
+/// Returns the most common outermost function of stacks outside backward passes: the start of the program's main thread.
 fn main_root(trace: &Trace, signs: &Signs) -> Option<(StringId, StringId)> {
     let mut roots: HashMap<(StringId, StringId), usize> = HashMap::new();
     for (id, _) in trace.stacks.iter() {

@@ -1,8 +1,8 @@
-//! The tools and their arguments, in sentences of reports.
+//! Tool and argument names of the MCP server, for advice in reports.
 
 use vramscope::report::Advice;
 
-/// What a report advises is done with these tools.
+/// Reports advise these tools.
 pub(super) const ADVICE: Advice = Advice {
     any_moment: "`at`",
     replay: "`replay`",

@@ -1,4 +1,4 @@
-//! What the tools are asked with. The schemas that assistants read are made from these types.
+//! Arguments of the MCP tools. The schemas for assistants are generated from these types.
 
 use anyhow::anyhow;
 use rmcp::model::JsonObject;
@@ -10,27 +10,27 @@ use vramscope::report::Shown;
 
 use crate::args;
 
-/// The most of what is wrong that an error repeats, in bytes.
+/// Limit on the invalid input that an error repeats, in bytes.
 const LONGEST_COMPLAINT: usize = 300;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Open {
-    /// The file of the recording, in a folder that the user allowed; a relative path begins at the current folder or an allowed one.
+    /// The recording's file, in an allowed folder. A relative path is resolved from the current folder, then from each allowed folder.
     pub(super) path: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Summary {
-    /// The handle that `open` gave, as "r1".
+    /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// Only this device; without it all that were used.
+    /// Only this device; default: all used devices.
     pub(super) device: Option<i64>,
-    /// The most rows of each list; 10 without it.
+    /// Limit on the rows of each list; default: 10.
     #[schemars(range(min = 1, max = 200))]
     pub(super) rows: Option<usize>,
-    /// The most frames of each stack, innermost first; 8 without it.
+    /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
@@ -38,24 +38,24 @@ pub(super) struct Summary {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Holders {
-    /// The handle that `open` gave, as "r1".
+    /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// The device; needed where several were used.
+    /// The device; required if several were used.
     pub(super) device: Option<i64>,
-    /// What is live after the event of this number, from 0; without it at the peak of allocated bytes.
+    /// Report the allocations live after the event with this index (from 0); default: the peak of allocated bytes.
     pub(super) event: Option<usize>,
-    /// What the live allocations are grouped by; "line" without it, the line of the user's own code.
+    /// The key to group live allocations by; default: "line", the line of user code.
     #[serde(default)]
     #[schemars(schema_with = "by")]
     pub(super) by: Option<String>,
-    /// Only stacks with a frame that this regular expression matches, as `file:line function`.
+    /// Keep only stacks with a frame that matches this regular expression, as `file:line function`.
     pub(super) filter: Option<String>,
-    /// The most rows; 10 without it.
+    /// Limit on the rows; default: 10.
     #[schemars(range(min = 1, max = 200))]
     pub(super) rows: Option<usize>,
-    /// The row to begin with, from 0: to go on where an answer was cut.
+    /// Index of the first row (from 0), to continue after a cut answer.
     pub(super) first: Option<usize>,
-    /// The most frames of each stack, innermost first; 8 without it.
+    /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
@@ -63,20 +63,20 @@ pub(super) struct Holders {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct At {
-    /// The handle that `open` gave, as "r1".
+    /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// The device; needed where several were used.
+    /// The device; required if several were used.
     pub(super) device: Option<i64>,
-    /// The number of the event, from 0: the state after it is told.
+    /// The event index, from 0; the answer is the state after this event.
     pub(super) event: usize,
-    /// What the live allocations are grouped by; "line" without it.
+    /// The key to group live allocations by; default: "line".
     #[serde(default)]
     #[schemars(schema_with = "by")]
     pub(super) by: Option<String>,
-    /// The most rows of each list; 10 without it.
+    /// Limit on the rows of each list; default: 10.
     #[schemars(range(min = 1, max = 200))]
     pub(super) rows: Option<usize>,
-    /// The most frames of each stack, innermost first; 8 without it.
+    /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
@@ -84,16 +84,16 @@ pub(super) struct At {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Diff {
-    /// The handle of the first recording, before the change.
+    /// The handle of the first recording (before the change).
     pub(super) a: String,
-    /// The handle of the second recording, after the change.
+    /// The handle of the second recording (after the change).
     pub(super) b: String,
-    /// Only this device; without it all that were used.
+    /// Only this device; default: all used devices.
     pub(super) device: Option<i64>,
-    /// The most rows of each list; 10 without it.
+    /// Limit on the rows of each list; default: 10.
     #[schemars(range(min = 1, max = 200))]
     pub(super) rows: Option<usize>,
-    /// The most frames of each stack, innermost first; 8 without it.
+    /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
@@ -101,32 +101,32 @@ pub(super) struct Diff {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Replay {
-    /// The handle that `open` gave, as "r1".
+    /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// The device; needed where several were used.
+    /// The device; required if several were used.
     pub(super) device: Option<i64>,
-    /// Settings as for PYTORCH_CUDA_ALLOC_CONF, as "expandable_segments:True"; without them the recorded ones, compared with
-    /// those that often help.
+    /// Settings in the syntax of PYTORCH_CUDA_ALLOC_CONF, as "expandable_segments:True"; default: the recorded settings, compared
+    /// with common alternatives.
     pub(super) conf: Option<String>,
-    /// The device's whole memory, in bytes or as "24GiB"; without it and `gpu`, what the recording shows where it ran out.
+    /// Total device memory, in bytes or as "24GiB"; default (also without `gpu`): inferred from the recorded out-of-memory failure.
     #[serde(default)]
     #[schemars(schema_with = "size")]
     pub(super) capacity: Option<Value>,
-    /// The device's whole memory by the name of a GPU, as "a100-40gb" or "rtx4090".
+    /// Total device memory, by GPU name, as "a100-40gb" or "rtx4090".
     pub(super) gpu: Option<String>,
-    /// What of the device the allocator cannot have (CUDA contexts, other processes), in bytes or as "600MiB".
+    /// Device memory that the allocator cannot use (CUDA contexts, other processes), in bytes or as "600MiB".
     #[serde(default)]
     #[schemars(schema_with = "size")]
     pub(super) overhead: Option<Value>,
-    /// Look for the smallest device on which the recorded program fits, instead of comparing settings.
+    /// Find the smallest device that fits the recorded program, instead of comparing settings.
     #[serde(default)]
     pub(super) find_capacity: bool,
-    /// The release of PyTorch whose rules are followed, as "2.11"; without it the one that the recording shows.
+    /// The PyTorch release whose rules the replay follows, as "2.11"; default: inferred from the recording.
     pub(super) torch: Option<String>,
-    /// The most rows of each list; 10 without it.
+    /// Limit on the rows of each list; default: 10.
     #[schemars(range(min = 1, max = 200))]
     pub(super) rows: Option<usize>,
-    /// The most frames of each stack, innermost first; 8 without it.
+    /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
@@ -134,16 +134,16 @@ pub(super) struct Replay {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Leaks {
-    /// The handle that `open` gave, as "r1".
+    /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// The device; needed where several were used.
+    /// The device; required if several were used.
     pub(super) device: Option<i64>,
-    /// The most rows; 10 without it.
+    /// Limit on the rows; default: 10.
     #[schemars(range(min = 1, max = 200))]
     pub(super) rows: Option<usize>,
-    /// The row to begin with, from 0: to go on where an answer was cut.
+    /// Index of the first row (from 0), to continue after a cut answer.
     pub(super) first: Option<usize>,
-    /// The most frames of each stack, innermost first; 8 without it.
+    /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
@@ -151,10 +151,10 @@ pub(super) struct Leaks {
 /// Reads the arguments of a tool.
 ///
 /// # Errors
-/// In one line: which argument is wrong, and why.
+/// One line: the invalid argument and the reason.
 pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result<T> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|e| {
-        // The library calls types by their names in Rust.
+        // Replaces Rust type names of the library's messages.
         let words = [
             ("expected usize", "expected a whole number from 0"),
             ("expected i64", "expected a whole number"),
@@ -166,10 +166,10 @@ pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result
     })
 }
 
-/// A number of bytes, or a text as `24GiB`.
+/// Reads a number of bytes, or a text as `24GiB`.
 ///
 /// # Errors
-/// Where it is neither.
+/// The value is neither.
 pub(super) fn bytes(name: &str, given: Option<&Value>) -> anyhow::Result<Option<u64>> {
     let size = match given {
         None | Some(Value::Null) => return Ok(None),
@@ -179,7 +179,7 @@ pub(super) fn bytes(name: &str, given: Option<&Value>) -> anyhow::Result<Option<
     size.map(Some).map_err(|e| anyhow!("{name}: {e}"))
 }
 
-/// What can be grouped by, as the command has it.
+/// The grouping keys, as for the command's `--by`.
 fn by(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": ["string", "null"], "enum": args::all_by().map(Value::from).chain([Value::Null]).collect::<Vec<_>>() })
 }

@@ -1,4 +1,4 @@
-//! Answers of a bounded size: lists, stacks and texts are cut, and it is said what was left out.
+//! Answers of bounded size: cuts lists, stacks and texts, and reports the parts left out.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,38 +9,38 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Value, json};
 use vramscope::report::write_json_line;
 
-/// The most bytes that the JSON of one answer may have: what an assistant can read at once.
+/// Limit on the JSON of one answer in bytes: an assistant must be able to read it at once.
 pub(super) const LARGEST: usize = 48 << 10;
 
-/// The most rows of each list that can be asked for.
+/// Upper bound of the `rows` argument.
 pub(super) const MOST_ROWS: usize = 200;
 
-/// Rows of each list where nobody asks for a number.
+/// Default of the `rows` argument.
 pub(super) const ROWS: usize = 10;
 
-/// The most frames of each stack that can be asked for.
+/// Upper bound of the `frames` argument.
 pub(super) const MOST_FRAMES: usize = 100;
 
-/// Frames of each stack where nobody asks for a number.
+/// Default of the `frames` argument.
 pub(super) const FRAMES: usize = 8;
 
-/// Members of a list of plain values that are told: such lists are short.
+/// Limit on the members of a list of plain values; such lists are short.
 const PLAIN: usize = 64;
 
-/// How much of an answer is told.
+/// Limits on the parts of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     rows: usize,
     frames: usize,
-    /// Bytes of each text.
+    /// Limit on each text in bytes.
     text: usize,
 }
 
 impl Limits {
-    /// So many rows of each list, and so many frames of each stack.
+    /// Limits on the rows of each list and the frames of each stack.
     ///
     /// # Errors
-    /// Where that is none, or more than may be asked for.
+    /// A limit is zero, or above its upper bound.
     pub(super) fn new(rows: Option<usize>, frames: Option<usize>) -> anyhow::Result<Self> {
         let of = |name, asked: Option<usize>, usual, most| match asked {
             None => Ok(usual),
@@ -54,12 +54,12 @@ impl Limits {
         })
     }
 
-    /// Rows of each list.
+    /// Limit on the rows of each list.
     pub(super) fn rows(self) -> usize {
         self.rows
     }
 
-    /// The next smaller ones; stacks go first, for rows say more. `None` where there is nothing left to cut.
+    /// The next lower limits: frames first, because rows are more useful. `None` if nothing is left to cut.
     fn tighter(self) -> Option<Self> {
         match self {
             Self { frames: 4.., .. } => Some(Self { frames: self.frames / 2, ..self }),
@@ -71,26 +71,26 @@ impl Limits {
     }
 }
 
-/// What was left out of an answer.
+/// The parts that were left out of an answer.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
-    /// Rows, by the place of their list.
+    /// Rows left out, by the path of their list.
     rows: BTreeMap<String, u64>,
     frames: u64,
     texts: u64,
-    /// It was cut further than was asked for, to fit into [`LARGEST`].
+    /// Whether the limits were lowered below the requested ones, to fit into [`LARGEST`].
     for_size: bool,
 }
 
 impl LeftOut {
-    /// A list that was cut before it came here.
+    /// Adds rows of a list that was cut before.
     pub(super) fn rows(&mut self, list: &str, rows: usize) {
         if rows > 0 {
             *self.rows.entry(list.to_owned()).or_default() += rows as u64;
         }
     }
 
-    /// Nothing is left out.
+    /// Whether nothing was left out.
     fn is_nothing(&self) -> bool {
         self.rows.is_empty() && self.frames == 0 && self.texts == 0
     }
@@ -105,28 +105,27 @@ impl LeftOut {
                 told.insert(key.to_owned(), number.into());
             }
         }
-        let why = format!(
-            "An answer has at most {LARGEST} bytes: ask for one device, or for fewer rows or frames. "
-        );
+        let why =
+            format!("An answer has at most {LARGEST} bytes: request one device, or fewer rows or frames. ");
         let why = if self.for_size { &why } else { "" };
         told.insert("how_to_get_it".to_owned(), format!("{why}{how}").into());
         told.into()
     }
 }
 
-/// An answer that may be sent.
+/// An answer within the limits.
 #[derive(Debug)]
 pub(super) struct Bounded {
-    /// A JSON object.
+    /// The answer as a JSON object.
     pub(super) value: Value,
-    /// The same as a text in which nothing hides, at most [`LARGEST`] bytes.
+    /// The answer as text, with invisible characters escaped, at most [`LARGEST`] bytes.
     pub(super) text: String,
 }
 
-/// Cuts what is written as a JSON object; `how` tells, in a sentence, how to get what was left out.
+/// Serializes an answer and cuts it to the limits. `how` is a sentence: how to get the parts left out.
 ///
 /// # Errors
-/// Where it is no object, or too large with one row of each list, which nothing in a recording can bring about.
+/// The answer is not a JSON object, or is too large even with one row per list, which no recording can cause.
 pub(super) fn bounded(
     answer: &impl Serialize,
     mut limits: Limits,
@@ -147,28 +146,28 @@ pub(super) fn bounded(
         if text.len() <= LARGEST {
             return Ok(Bounded { value, text: String::from_utf8(text)?.trim_end().to_owned() });
         }
-        let Some(tighter) = limits.tighter() else { bail!("the answer is too large; ask for one device") };
+        let Some(tighter) = limits.tighter() else { bail!("the answer is too large; request one device") };
         limits = tighter;
         left_out.for_size = true;
         json = plain;
     }
 }
 
-/// The values of `json`, within limits.
+/// Deserializes `json` within the limits.
 fn cut(json: &str, limits: Limits, left_out: &mut LeftOut) -> anyhow::Result<Value> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
     let part = Part { limits, left_out, place: &Place { around: None, key: "" } };
     Ok(part.deserialize(&mut deserializer)?)
 }
 
-/// Where in an answer a value stands: the keys that lead to it.
+/// The place of a value in an answer: the keys that lead to it.
 struct Place<'p> {
     around: Option<&'p Self>,
     key: &'p str,
 }
 
 impl Place<'_> {
-    /// `devices.ooms.holders`
+    /// The path, as `devices.ooms.holders`.
     fn name(&self) -> String {
         match self.around.map(Place::name) {
             Some(around) if !around.is_empty() => format!("{around}.{}", self.key),
@@ -181,7 +180,7 @@ impl Place<'_> {
     }
 }
 
-/// A value that is made only as far as the limits go: what is left out takes no memory.
+/// Deserializes a value up to the limits. Parts beyond them take no memory.
 struct Part<'p> {
     limits: Limits,
     left_out: &'p mut LeftOut,
@@ -275,7 +274,7 @@ impl<'de> Visitor<'de> for Part<'_> {
             map.insert(key, value);
         }
         if frames > 0 {
-            // As in the JSON of the commands, which cut stacks without end themselves.
+            // The JSON of the commands has this key as well, for very deep stacks.
             let told = map.get("frames_left_out").and_then(Value::as_u64).unwrap_or(0);
             map.insert("frames_left_out".to_owned(), told.saturating_add(frames).into());
         }
@@ -321,7 +320,7 @@ mod tests {
 
     #[test]
     fn nothing_makes_an_answer_too_large() {
-        // A row for each, with texts and stacks that grow when they are written.
+        // Many rows, with texts and stacks that grow when they are escaped.
         let stack =
             vec![json!({"filename": "\u{202e}".repeat(1200), "line": 1, "name": "\"".repeat(1200)}); 30];
         let row = json!({"key": "x".repeat(20_000), "stack": stack, "plain": vec!["y".repeat(900); 100]});

@@ -1,4 +1,4 @@
-//! Where recordings may lie: folders that were allowed, and nothing beside them.
+//! Access to recordings: only in the allowed folders.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -6,36 +6,36 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use vramscope::report::Shown;
 
-/// Folders that may be read, as they are called once no link is left in their names.
+/// The allowed folders, as canonical paths.
 #[derive(Debug)]
 pub(super) struct Folders(Vec<PathBuf>);
 
 impl Folders {
-    /// These folders and what is in them.
+    /// Allows these folders and their contents.
     ///
     /// # Errors
-    /// Where one of them is none.
+    /// A path does not exist, or is not a folder.
     pub(super) fn new(allowed: &[PathBuf]) -> anyhow::Result<Self> {
         let folder = |path: &PathBuf| {
             let found = path.canonicalize().with_context(|| format!("--allow {}", path.display()))?;
             if !found.is_dir() {
-                bail!("--allow {}: is no folder", path.display());
+                bail!("--allow {}: is not a folder", path.display());
             }
             Ok(found)
         };
         Ok(Self(allowed.iter().map(folder).collect::<anyhow::Result<_>>()?))
     }
 
-    /// Opens a regular file in one of the folders. What `asked` leads to is looked at, and not how it is written: `..` and links
-    /// may lead anywhere inside. A relative path begins at the current folder or at an allowed one.
+    /// Opens a regular file in one of the folders. The check uses the target of the path, so `..` and links are allowed if the target
+    /// is inside. A relative path is resolved from the current folder, then from each allowed folder.
     ///
     /// # Errors
-    /// Where there is no such file. What lies elsewhere is told from what does not exist by no error.
+    /// The file does not exist. Files outside of the folders give the same error.
     pub(super) fn open(&self, asked: &str) -> anyhow::Result<(PathBuf, File)> {
         let shown = super::shown(asked);
         let Some(path) = self.find(Path::new(asked)) else {
             bail!(
-                "{shown}: there is no such file in {}; name one there, or let the user allow another folder (vramscope mcp --allow DIR)",
+                "{shown}: no such file in {}; name a file there, or let the user allow another folder (vramscope mcp --allow DIR)",
                 self.names()
             );
         };
@@ -43,20 +43,20 @@ impl Folders {
         if kind.is_dir() {
             bail!("{shown}: is a folder; name a recording in it");
         }
-        // Asked before it is opened: whoever opens a pipe wakes its writer.
+        // Checked before opening, because opening a pipe wakes its writer.
         if !kind.is_file() {
-            bail!("{shown}: is no regular file; name a recording");
+            bail!("{shown}: is not a regular file; name a recording");
         }
         let file = read_only().open(&path).with_context(|| shown.to_string())?;
-        // What stood there may be another file by now.
+        // The path may refer to another file by now.
         let is_regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
         if !is_regular || !self.holds(&place_of(&file, &path)) {
-            bail!("{shown}: was replaced while it was opened; ask again");
+            bail!("{shown}: was replaced while it was being opened; try again");
         }
         Ok((path, file))
     }
 
-    /// The folders, for people.
+    /// The folders, for messages.
     pub(super) fn names(&self) -> String {
         self.0
             .iter()
@@ -65,20 +65,20 @@ impl Folders {
             .join(", ")
     }
 
-    /// What `asked` leads to, where that is in one of the folders.
+    /// The canonical target of `asked`, if it is in one of the folders.
     fn find(&self, asked: &Path) -> Option<PathBuf> {
         let beginnings = std::iter::once(Path::new("")).chain(self.0.iter().map(PathBuf::as_path));
         let found = beginnings.filter_map(|folder| folder.join(asked).canonicalize().ok());
         found.into_iter().find(|path| self.holds(path))
     }
 
-    /// A path without links and `..` is in one of the folders.
+    /// Whether a canonical path is in one of the folders.
     fn holds(&self, path: &Path) -> bool {
         self.0.iter().any(|folder| path.starts_with(folder))
     }
 }
 
-/// Nothing is written, no link is followed, and nothing that is no file is waited for.
+/// Options that open for reading only, follow no link and do not wait for a pipe's writer.
 fn read_only() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true);
@@ -91,7 +91,7 @@ fn read_only() -> OpenOptions {
     options
 }
 
-/// Where an open file lies, as the system says it; `path` where it does not.
+/// The path of an open file according to the system; `path` if the system does not provide it.
 fn place_of(file: &File, path: &Path) -> PathBuf {
     #[cfg(target_os = "linux")]
     {
@@ -150,7 +150,7 @@ mod tests {
         assert!(made.success());
         let _socket = std::os::unix::net::UnixListener::bind(inside.join("socket")).unwrap();
         let folders = Folders::new(std::slice::from_ref(&inside)).unwrap();
-        let none = "there is no such file in";
+        let none = "no such file in";
         let absolute = outside.join("secret.json").display().to_string();
         let long = "x/".repeat(100_000);
         for (asked, why) in [
@@ -171,8 +171,8 @@ mod tests {
             ("", "is a folder"),
             (".", "is a folder"),
             ("folder", "is a folder"),
-            ("pipe", "is no regular file"),
-            ("socket", "is no regular file"),
+            ("pipe", "is not a regular file"),
+            ("socket", "is not a regular file"),
         ] {
             let error = format!("{:#}", folders.open(asked).unwrap_err());
             assert!(error.contains(why) && !error.contains('\n') && error.len() < 1000, "{asked}: {error}");
@@ -182,7 +182,8 @@ mod tests {
     #[test]
     fn only_folders_are_allowed() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (path, why) in [(file.path(), "is no folder"), (Path::new("/does/not/exist"), "No such file")] {
+        for (path, why) in [(file.path(), "is not a folder"), (Path::new("/does/not/exist"), "No such file")]
+        {
             let error = format!("{:#}", Folders::new(&[path.to_owned()]).unwrap_err());
             assert!(error.contains(why), "{error}");
         }

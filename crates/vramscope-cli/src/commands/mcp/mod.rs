@@ -1,4 +1,18 @@
-//! `vramscope mcp`: the questions of the other commands, for assistants, over the Model Context Protocol.
+//! `vramscope mcp`: serves the answers of the other commands to assistants over the Model Context Protocol.
+
+//!
+//! ```text
+//!   server.rs: requests, waiting and cancellation         tools.rs, prompt.rs: descriptions for assistants
+//!      |                    |
+//!   transport.rs         questions.rs: one question for each tool, answered with the command's JSON
+//!   (lines, bounded)        |            |                 |               |
+//!                     arguments.rs   recordings.rs     folders.rs      bounded.rs
+//!                                    (a few open)      (access)        (cuts, and reports it)
+//! ```
+//!
+//! The SDK (`rmcp`) implements the protocol. Each question runs on its own thread; `work.rs` shares progress and cancellation. Answers
+//! are `vramscope-report`'s JSON, written once and read back only as far as it is sent (`bounded.rs`), so omitted parts take no memory.
+//! Schemas of arguments come from the types in `arguments.rs`; those of answers, in `tools.rs`, name the keys that are always present.
 
 mod advice;
 mod arguments;
@@ -28,7 +42,7 @@ use recordings::Recordings;
 use server::Server;
 use transport::Lines;
 
-/// Serves the client on standard input and output until it closes its end.
+/// Serves the client on standard input and output until it closes its input.
 pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
     let here = [PathBuf::from(".")];
     let allowed = if args.allow.is_empty() { &here[..] } else { &args.allow };
@@ -38,9 +52,9 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
         reading: args.reading.options(),
     };
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build();
-    let threads = threads.context("no thread to answer on")?;
+    let threads = threads.context("cannot start a thread for answers")?;
     let served = threads.block_on(serve(Server::new(desk)));
-    // Questions that nobody waits for any more are not waited for either.
+    // Does not wait for cancelled questions.
     threads.shutdown_background();
     served
 }
@@ -48,15 +62,17 @@ pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {
 async fn serve(server: Server) -> anyhow::Result<()> {
     let service = match server.serve(Lines::new(protocol_streams())).await {
         Ok(service) => service,
-        // Nobody asked anything.
+        // The client closed its input without a request.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(e) => return Err(e).context("the client did not begin as the protocol wants it"),
+        Err(e) => {
+            return Err(e).context("the client did not initialize the connection as the protocol requires");
+        }
     };
     service.waiting().await.context("the server stopped")?;
     Ok(())
 }
 
-/// Of a word of others what an error repeats: its beginning, fit to be printed.
+/// The start of external text, made safe to print, for errors that repeat it.
 fn shown(word: &str) -> Shown {
     const LONGEST: usize = 200;
     Shown::at_most(word, LONGEST)

@@ -1,4 +1,4 @@
-//! The tools: each reads its arguments, asks the analyses what the command of the same name asks, and gives the command's JSON.
+//! The MCP tools. Each reads its arguments, computes the answer of the command of the same name, and returns that command's JSON.
 
 use anyhow::{Context as _, anyhow, bail};
 use regex::Regex;
@@ -24,10 +24,10 @@ use super::shown;
 use super::work::Work;
 use crate::args;
 
-/// The most out-of-memory events of a device that are told in sentences.
+/// Limit on the out-of-memory events of a device that are described in sentences.
 const TOLD_OOMS: usize = 3;
 
-/// What can be asked.
+/// The MCP tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tool {
     Open,
@@ -39,7 +39,7 @@ pub(super) enum Tool {
     Leaks,
 }
 
-/// What questions are asked of.
+/// The state that answers are computed from.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub(super) folders: Folders,
@@ -47,16 +47,16 @@ pub(super) struct Desk {
     pub(super) reading: ReadOptions,
 }
 
-/// How rows and frames that were left out are had.
+/// How to get rows and frames that were left out.
 const MORE: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100).";
-const MORE_OF_LISTS: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with one `device`; `holders` and `leaks` go through all rows with `first`.";
-const MORE_FROM: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with `first`, the row to begin with.";
+const MORE_OF_LISTS: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with one `device`; `holders` and `leaks` can list all rows with `first`.";
+const MORE_FROM: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with `first`, the index of the first row.";
 
 impl Desk {
-    /// Answers a question.
+    /// Answers a call of a tool.
     ///
     /// # Errors
-    /// In one line: what was wrong, where, what to do.
+    /// One line: what is wrong, where, and what to do.
     pub(super) fn ask(&self, tool: Tool, arguments: JsonObject, work: &Work) -> anyhow::Result<Bounded> {
         match tool {
             Tool::Open => self.open(&read(arguments)?, work),
@@ -77,8 +77,8 @@ impl Desk {
             facts: InfoJson::new(&open.name, &open.recording, &Facts::of(open.trace())),
             notices: open.recording.notices.to_string().lines().map(str::to_owned).collect(),
         };
-        // Nobody asks for rows: a recording has few devices.
-        let how = "`summary` with a `device` tells of one.";
+        // Not configurable: a recording has few devices.
+        let how = "`summary` with a `device` describes one device.";
         bounded(&answer, Limits::new(Some(50), None)?, LeftOut::default(), how)
     }
 
@@ -127,7 +127,7 @@ impl Desk {
         let moment = asked.event.map_or_else(|| history.peaks().allocated.moment, Moment::after);
         let holders = match filter {
             None => holders_at(&history, open.frames(), moment, by),
-            // The report filters, too.
+            // The report applies filters.
             Some(filter) => {
                 let options = Options { at: moment.event(), by: Some(by), filter: Some(filter) };
                 open.summary(position, &options, work)?.holders
@@ -190,19 +190,14 @@ impl Desk {
             pools: held("pools", By::Pool),
             streams: held("streams", By::Stream),
         };
-        bounded(
-            &answer,
-            limits,
-            left_out,
-            "`holders` with the same `event` goes through all rows with `first`.",
-        )
+        bounded(&answer, limits, left_out, "`holders` with the same `event` can list all rows with `first`.")
     }
 
     fn diff(&self, asked: &arguments::Diff) -> anyhow::Result<Bounded> {
         let limits = Limits::new(asked.rows, asked.frames)?;
         let a = self.recordings.get(&asked.a)?;
         let b = self.recordings.get(&asked.b)?;
-        // A device that one recording lacks is for both to tell.
+        // The answer lists devices that only one recording has.
         let used = |open: &OpenRecording| -> Vec<usize> {
             let devices = open.trace().devices.iter().enumerate();
             let wanted = devices.filter(|(_, d)| d.was_used() && asked.device.is_none_or(|n| n == d.device));
@@ -283,18 +278,18 @@ impl Desk {
 }
 
 impl OpenRecording {
-    /// Every answer about one device.
+    /// The summary of one device.
     fn summary(&self, position: usize, options: &Options, work: &Work) -> anyhow::Result<Summary> {
         let history = self.history(position, work.cancel())?;
         Summary::of_history_unless(&history, self.frames(), options, work.cancel()).context("cancelled")
     }
 
-    /// What a report says of a device in sentences.
+    /// The findings about a device, in sentences.
     fn findings(&self, device: &Summary) -> Vec<String> {
         let [allocated, reserved] =
             [device.peaks.allocated, device.peaks.reserved].map(|peak| bytes(peak.bytes));
         let mut told =
-            vec![format!("Device {}: at most {allocated} allocated, {reserved} reserved.", device.device)];
+            vec![format!("Device {}: peaks of {allocated} allocated, {reserved} reserved.", device.device)];
         for oom in device.ooms.iter().take(TOLD_OOMS) {
             let (names, conf) = (self.names(), findings::recorded_conf(self.trace()));
             let verdict = findings::oom_verdict(&names, conf, oom);
@@ -306,41 +301,41 @@ impl OpenRecording {
             let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
             let line = self.names().frame(leak.line);
             told.push(format!(
-                "Device {}: {suspects} suspected of a leak; {line} keeps {kept}.",
+                "Device {}: {suspects} suspected of a leak; {line} retains {kept}.",
                 device.device
             ));
         }
         told
     }
 
-    /// Complains where a device has no event of this number.
+    /// Fails if the device has no event with this index.
     fn check_event(&self, position: usize, event: Option<usize>) -> anyhow::Result<()> {
         crate::commands::check_event(&self.handle, self.trace(), &[position], event)
     }
 }
 
-/// What holders are grouped by where nobody says it.
+/// The default grouping key.
 const BY: &str = "line";
 
 fn by(asked: Option<&str>) -> anyhow::Result<By> {
     args::by(&shown(asked.unwrap_or(BY))).map_err(|e| anyhow!("by: {e}"))
 }
 
-/// The longest regular expression: its automaton grows with it.
+/// Limit on the length of a regular expression in bytes, because its automaton grows with it.
 const LONGEST_REGEX: usize = 1000;
 
 fn regex(text: &str) -> anyhow::Result<Regex> {
     if text.len() > LONGEST_REGEX {
-        bail!("filter: {} bytes are more than the {LONGEST_REGEX} that are taken", text.len());
+        bail!("filter: {} bytes exceed the limit of {LONGEST_REGEX}", text.len());
     }
-    // The library shows the place on lines of its own; the last says what is wrong there.
+    // The library's message has several lines that show the place; the last line is the reason.
     let last = |e: regex::Error| {
         e.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
     };
-    Regex::new(text).map_err(|e| anyhow!("filter: is no regular expression: {}", last(e)))
+    Regex::new(text).map_err(|e| anyhow!("filter: invalid regular expression: {}", last(e)))
 }
 
-/// What a replay is asked, as the command takes it.
+/// The options of a replay, with the checks of the command.
 fn replay_options(asked: &arguments::Replay, open: &OpenRecording) -> anyhow::Result<ReplayOptions> {
     let capacity = arguments::bytes("capacity", asked.capacity.as_ref())?;
     let overhead = arguments::bytes("overhead", asked.overhead.as_ref())?;
@@ -348,19 +343,19 @@ fn replay_options(asked: &arguments::Replay, open: &OpenRecording) -> anyhow::Re
     let gpu =
         gpu.map_err(|e| anyhow!("gpu: {}", e.replace("\n ", "").replace("--capacity", "`capacity`")))?;
     if capacity.is_some() && gpu.is_some() {
-        bail!("`capacity` and `gpu` both say how large the device is; give one of them");
+        bail!("`capacity` and `gpu` both set the device size; give only one of them");
     }
     let total = capacity.or(gpu);
     if asked.find_capacity && total.is_some() {
-        bail!("`find_capacity` looks for the size of the device; give no `capacity` and no `gpu` with it");
+        bail!("`find_capacity` searches for the device size; omit `capacity` and `gpu`");
     }
     if overhead.is_some() && total.is_none() && !asked.find_capacity {
-        bail!("`overhead` is part of a device; name its size with `capacity` or `gpu`");
+        bail!("`overhead` is a part of the device memory; set the device size with `capacity` or `gpu`");
     }
     let overhead = overhead.unwrap_or(0);
     let capacity = total.map(|total| Capacity { total, overhead });
     if let Some(Capacity { total, .. }) = capacity.filter(|c| c.overhead >= c.total) {
-        bail!("a device of {total} bytes, less `overhead`, leaves nothing for the allocator");
+        bail!("a device of {total} bytes minus `overhead` leaves nothing for the allocator");
     }
     let release = asked.torch.as_deref().map(str::parse::<TorchRelease>).transpose();
     let release = release.map_err(|e| anyhow!("torch: {e}"))?;
@@ -375,11 +370,11 @@ fn replay_options(asked: &arguments::Replay, open: &OpenRecording) -> anyhow::Re
     })
 }
 
-/// The JSON of a command, for a recording.
+/// The JSON of a command for one recording.
 #[derive(Serialize)]
 struct Answer<'a, T> {
     recording: &'a str,
-    /// What matters, in sentences.
+    /// The most important findings, in sentences.
     findings: Vec<String>,
     #[serde(flatten)]
     answer: T,
@@ -407,7 +402,7 @@ struct HoldersAnswer<'a> {
     device: i64,
     event: Option<usize>,
     by: &'a str,
-    /// Of all groups.
+    /// Total of all groups.
     bytes: u64,
     groups: usize,
     first: usize,
@@ -459,7 +454,7 @@ mod tests {
     const TOOLS: [Tool; 7] =
         [Tool::Open, Tool::Summary, Tool::Holders, Tool::At, Tool::Diff, Tool::Replay, Tool::Leaks];
 
-    /// With an out of memory open as r1, and a leak as r2.
+    /// Opens `oom.pickle` as r1 and `leak.pickle` as r2.
     fn desk() -> Desk {
         let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples");
         let desk = Desk {
@@ -494,9 +489,9 @@ mod tests {
                 json!({"path": "oom.pickle", "write": true}),
                 "arguments: write: unknown field `write`",
             ),
-            (Tool::Open, json!({"path": long}), "there is no such file in"),
-            (Tool::Summary, json!({"recording": "r9"}), "r9: is no open recording (open are "),
-            (Tool::Summary, json!({"recording": long}), "is no open recording"),
+            (Tool::Open, json!({"path": long}), "no such file in"),
+            (Tool::Summary, json!({"recording": "r9"}), "r9: is not an open recording (open: "),
+            (Tool::Summary, json!({"recording": long}), "is not an open recording"),
             (Tool::Summary, json!({"recording": "r1", "device": -1}), "r1: has no device -1; it has 0"),
             (
                 Tool::Summary,
@@ -510,22 +505,18 @@ mod tests {
             (
                 Tool::Holders,
                 json!({"recording": "r1", "by": "colour"}),
-                "by: nothing is grouped by \"colour\"; known are",
+                "by: cannot group by \"colour\"; use one of",
             ),
             (
                 Tool::Holders,
                 json!({"recording": "r1", "filter": "a(\nb"}),
-                "filter: is no regular expression: unclosed",
+                "filter: invalid regular expression: unclosed",
             ),
-            (
-                Tool::Holders,
-                json!({"recording": "r1", "filter": long}),
-                "filter: 1048576 bytes are more than",
-            ),
+            (Tool::Holders, json!({"recording": "r1", "filter": long}), "filter: 1048576 bytes exceed"),
             (
                 Tool::Holders,
                 json!({"recording": "r1", "filter": "(\\w{1000}){1000}"}),
-                "filter: is no regular expression: ",
+                "filter: invalid regular expression: ",
             ),
             (
                 Tool::Holders,
@@ -551,14 +542,14 @@ mod tests {
                 "capacity: a size is a number of bytes",
             ),
             (Tool::Replay, json!({"recording": "r1", "capacity": 0}), "leaves nothing"),
-            (Tool::Replay, json!({"recording": "r1", "overhead": 1}), "`overhead` is part of a device"),
-            (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "capacity": 1}), "give one of them"),
+            (Tool::Replay, json!({"recording": "r1", "overhead": 1}), "`overhead` is a part of the device"),
+            (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "capacity": 1}), "give only one of them"),
             (
                 Tool::Replay,
                 json!({"recording": "r1", "gpu": "t4", "find_capacity": true}),
-                "`find_capacity` looks",
+                "`find_capacity` searches",
             ),
-            (Tool::Replay, json!({"recording": "r1", "gpu": "nothing"}), "gpu: known are "),
+            (Tool::Replay, json!({"recording": "r1", "gpu": "nothing"}), "gpu: unknown GPU; use one of "),
             (
                 Tool::Replay,
                 json!({"recording": "r1", "conf": "nothing:1"}),
@@ -587,7 +578,7 @@ mod tests {
         assert_eq!(ask(1_000_000)["holders"], json!([]));
     }
 
-    /// Damaged, hostile and odd recordings: what opens can be asked everything.
+    /// Damaged, hostile and unusual recordings: every recording that opens can be queried with all tools.
     #[test]
     fn every_recording_can_be_asked_everything() {
         let corpus = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/read");
@@ -619,7 +610,7 @@ mod tests {
         assert!(answered > 30, "{answered}");
     }
 
-    /// Values of every kind, and among them those that are asked for.
+    /// Values of every kind, including valid ones.
     fn value() -> impl Strategy<Value = Value> {
         const WORDS: [&str; 18] = [
             "r1",
@@ -660,7 +651,7 @@ mod tests {
         })
     }
 
-    /// What may be meant, for the arguments of these names; anything for others.
+    /// A valid value for the argument with this name; any value for unknown names.
     fn meant(name: &str) -> BoxedStrategy<Value> {
         let one_of = |words: &'static [&str]| proptest::sample::select(words).prop_map(Value::from).boxed();
         match name {
@@ -681,7 +672,7 @@ mod tests {
         }
     }
 
-    /// A tool with some of its arguments, most of them as they are meant.
+    /// A tool with some of its arguments, most of them valid.
     fn question() -> impl Strategy<Value = (Tool, JsonObject)> {
         let needed = |name: &str| ["recording", "a", "b", "path"].contains(&name);
         let argument = move |name: String| {
@@ -713,7 +704,7 @@ mod tests {
                 Err(e) => prop_assert!(!format!("{e:#}").contains('\n'), "{e:#}"),
             }
         });
-        // Not all of it is refused at the door.
+        // Many calls pass validation.
         assert!(answered.get() > 50, "{answered:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The open recordings: a few at a time, of bounded memory; the one that was not asked for longest goes first.
+//! The open recordings: bounded in number and memory. The least recently used recording is closed first.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -15,27 +15,27 @@ use vramscope::trace::{Block, Events, ReadError, Segment, Trace};
 use super::work::Work;
 use crate::input;
 
-/// The most recordings that are open at a time.
+/// Limit on the number of open recordings.
 pub(super) const MOST_OPEN: usize = 8;
 
-/// A recording made ready for questions.
+/// An open recording.
 #[derive(Debug)]
 pub(super) struct OpenRecording {
-    /// By which it is asked for.
+    /// The handle that tools use.
     pub(super) handle: String,
-    /// The file, as it was asked for.
+    /// File name, as it was requested.
     pub(super) name: String,
     pub(super) recording: Recording,
-    /// The file that was read, and how it was then.
+    /// The file that was read, and its version at that time.
     file: (PathBuf, Version),
-    /// What it takes in memory with its histories, about.
+    /// Approximate memory of the recording and its histories in bytes.
     bytes: u64,
     frames: OnceLock<Frames>,
-    /// For each device, once somebody asks for it.
+    /// The history of each device, computed on first use.
     histories: Vec<OnceLock<Arc<History>>>,
 }
 
-/// What tells a file from the one that it was before.
+/// Size in bytes and modification time; they change when a file changes.
 type Version = (u64, Option<SystemTime>);
 
 fn version(metadata: &Metadata) -> Version {
@@ -55,18 +55,18 @@ impl OpenRecording {
         Names { trace: self.trace(), frames: self.frames() }
     }
 
-    /// The positions of the device asked for, or of all that were used.
+    /// The positions of the requested device, or of all used devices.
     pub(super) fn positions(&self, asked: Option<i64>) -> anyhow::Result<Vec<usize>> {
         let positions = crate::commands::devices(&self.handle, self.trace(), asked)?;
         let devices = &self.trace().devices;
         Ok(positions.into_iter().filter(|&at| asked.is_some() || devices[at].was_used()).collect())
     }
 
-    /// The position of the device asked for, or of the only one that was used.
+    /// The position of the requested device, or of the only used device.
     pub(super) fn position(&self, asked: Option<i64>) -> anyhow::Result<usize> {
         match self.positions(asked)?[..] {
             [position] => Ok(position),
-            [] => bail!("{}: no device was used; there is nothing to ask", self.handle),
+            [] => bail!("{}: no device was used; there is nothing to report", self.handle),
             ref several => {
                 let devices = several.iter().map(|&at| self.trace().devices[at].device.to_string());
                 let devices = devices.collect::<Vec<_>>().join(", ");
@@ -78,7 +78,7 @@ impl OpenRecording {
     /// The history of a device.
     ///
     /// # Errors
-    /// Where it is no longer wanted.
+    /// The request was cancelled.
     pub(super) fn history(&self, position: usize, cancel: &Cancel) -> anyhow::Result<Arc<History>> {
         let place = &self.histories[position];
         if let Some(history) = place.get() {
@@ -92,18 +92,18 @@ impl OpenRecording {
 /// The open recordings.
 #[derive(Debug)]
 pub(super) struct Recordings {
-    /// The most that they may take together, in bytes.
+    /// Limit on the memory of all open recordings together, in bytes.
     most_bytes: u64,
     shelf: Mutex<Shelf>,
-    /// Held while a recording is read: one at a time, for each may take `most_bytes` meanwhile.
+    /// Held while a recording is read: one at a time, because each may need `most_bytes` meanwhile.
     reading: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 struct Shelf {
-    /// The one that was asked for last is last.
+    /// Least recently used first.
     open: Vec<Arc<OpenRecording>>,
-    /// How many were ever opened.
+    /// The number of recordings opened so far.
     opened: u64,
 }
 
@@ -112,7 +112,8 @@ impl Recordings {
         Self { most_bytes, shelf: Mutex::default(), reading: Mutex::default() }
     }
 
-    /// Reads a file, and makes room for it; where it is open already, it is not read again. `name` is what answers call it.
+    /// Reads a file and closes other recordings if memory is short. A file that is already open is not read again. `name` is its name
+    /// in answers.
     pub(super) fn open(
         &self,
         name: &str,
@@ -148,28 +149,28 @@ impl Recordings {
         }))
     }
 
-    /// That a recording takes more memory than open recordings may.
+    /// The error for a recording that needs more memory than the limit.
     fn too_large(&self, name: &str, takes: &str) -> String {
         format!(
-            "{}: open recordings may take {}, and this one takes {takes}; let the user give more (vramscope mcp --max-memory SIZE)",
+            "{}: the limit for open recordings is {}, and this one needs {takes}; let the user raise it (vramscope mcp --max-memory SIZE)",
             super::shown(name),
             in_units(self.most_bytes)
         )
     }
 
-    /// The recording of this handle.
+    /// The open recording with this handle.
     pub(super) fn get(&self, handle: &str) -> anyhow::Result<Arc<OpenRecording>> {
         self.find(|open| open.handle == handle).ok_or_else(|| {
             let open: Vec<String> = self.shelf().open.iter().map(|open| open.handle.clone()).collect();
-            let open = if open.is_empty() { "none is".to_owned() } else { format!("open are {}", open.join(", ")) };
+            let open = if open.is_empty() { "none is open".to_owned() } else { format!("open: {}", open.join(", ")) };
             anyhow!(
-                "{}: is no open recording ({open}); open the file with `open`, again if it was: at most {MOST_OPEN} stay open",
+                "{}: is not an open recording ({open}); open the file with `open`, even if it was open before: at most {MOST_OPEN} stay open",
                 super::shown(handle)
             )
         })
     }
 
-    /// The recording that `is_it`, which was asked for last from now on.
+    /// The open recording that satisfies `is_it`; marks it as most recently used.
     fn find(&self, is_it: impl Fn(&OpenRecording) -> bool) -> Option<Arc<OpenRecording>> {
         let mut shelf = self.shelf();
         let at = shelf.open.iter().position(|open| is_it(open))?;
@@ -197,7 +198,7 @@ impl Recordings {
     }
 }
 
-/// What a trace and the histories of its devices take in memory, about: histories are made when they are asked for.
+/// Approximate memory of a trace and of the histories of its devices in bytes. Histories are computed on demand, but count in full.
 fn memory(trace: &Trace) -> u64 {
     let of = |count: usize, each: usize| (count as u64).saturating_mul(each as u64);
     let devices = trace.devices.iter().map(|device| {
@@ -208,10 +209,10 @@ fn memory(trace: &Trace) -> u64 {
     devices.sum::<u64>() + trace.memory() as u64
 }
 
-/// What an event adds to a history, in bytes: half of an allocation, and what it belongs to.
+/// Bytes per event in a history: half of an allocation, and an index.
 const EVENT_IN_HISTORY: usize = size_of::<Allocation>() / 2 + size_of::<u64>();
 
-/// Bytes that come until they are no longer wanted.
+/// A stream that fails after cancellation.
 struct Wanted<'w, R> {
     stream: R,
     work: &'w Work,
@@ -264,12 +265,12 @@ mod tests {
         for (n, file) in files[..MOST_OPEN].iter().enumerate() {
             assert_eq!(open(&recordings, file).unwrap().handle, format!("r{}", n + 1));
         }
-        // What is open is not read again, and stays.
+        // An open file is not read again, and becomes the most recently used.
         assert_eq!(open(&recordings, &files[0]).unwrap().handle, "r1");
         open(&recordings, &files[MOST_OPEN]).unwrap();
         assert!(recordings.get("r1").is_ok() && recordings.get("r3").is_ok());
         let error = recordings.get("r2").unwrap_err().to_string();
-        assert!(error.starts_with("r2: is no open recording (open are r4, "), "{error}");
+        assert!(error.starts_with("r2: is not an open recording (open: r4, "), "{error}");
     }
 
     #[test]

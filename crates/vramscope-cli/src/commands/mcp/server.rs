@@ -1,4 +1,4 @@
-//! The protocol: who asks what, which answers wait, and who has stopped waiting.
+//! The protocol: dispatches calls of tools, limits their number, reports progress and handles cancellation.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use super::shown;
 use super::tools::{self, INSTRUCTIONS};
 use super::work::Work;
 
-/// Questions that are worked on at a time: each uses several cores, and memory.
+/// Limit on the calls that run in parallel: each uses several cores, and memory.
 const AT_ONCE: usize = 2;
 
-/// Questions that are taken at a time, with those that wait.
+/// Limit on the accepted calls, including waiting ones.
 const MOST_TAKEN: usize = 256;
 
-/// How often a client that asked for progress is told.
+/// Interval of progress notifications.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The longest error, in bytes.
+/// Limit on the length of an error in bytes.
 const LONGEST_ERROR: usize = 1000;
 
 /// The server of one client.
@@ -51,33 +51,30 @@ impl Server {
         }
     }
 
-    /// Answers on a thread of its own. Dropping the future cancels the question.
+    /// Answers on a separate thread. Dropping the future cancels the call.
     async fn answer(&self, tool: Tool, arguments: JsonObject, work: &Work) -> Result<Bounded, String> {
         let Ok(_taken) = self.taken.try_acquire() else {
-            return Err(format!("{MOST_TAKEN} questions wait already; ask again when some are answered"));
+            return Err(format!("{MOST_TAKEN} calls are already waiting; try again after some are answered"));
         };
         let _unwanted = CancelOnDrop(work.clone());
         let Ok(worker) = Arc::clone(&self.workers).acquire_owned().await else {
-            return Err("the server ends".to_owned());
+            return Err("the server is shutting down".to_owned());
         };
         let (desk, work) = (Arc::clone(&self.desk), work.clone());
         let answer = tokio::task::spawn_blocking(move || {
             let answer = desk.ask(tool, arguments, &work);
-            // A question that was given up works on until it notices.
+            // A cancelled call runs until it checks for cancellation.
             drop(worker);
             answer
         });
         match answer.await {
             Ok(answer) => answer.map_err(|e| format!("{e:#}")),
-            Err(_) => {
-                Err("a fault in vramscope kept it from an answer; please report it with the recording"
-                    .to_owned())
-            }
+            Err(_) => Err("internal error in vramscope; please report it with the recording".to_owned()),
         }
     }
 }
 
-/// Cancels a question when it is dropped: nobody waits for the answer any more.
+/// Cancels a call when it is dropped.
 struct CancelOnDrop(Work);
 
 impl Drop for CancelOnDrop {
@@ -86,8 +83,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Tells a client that asked for it how far a question has come, until it is dropped. Progress is what is done, of how much;
-/// where a question does not tell, the seconds it has taken.
+/// Sends progress notifications to a client that requested them, until the future is dropped. Progress is the amount done of the total;
+/// for calls without an amount, the elapsed seconds.
 async fn tell_progress(tool: Tool, context: &RequestContext<RoleServer>, work: &Work) -> Infallible {
     let Some(token) = context.meta.get_progress_token() else { return std::future::pending().await };
     let began = Instant::now();
@@ -102,7 +99,7 @@ async fn tell_progress(tool: Tool, context: &RequestContext<RoleServer>, work: &
         last = now;
         let mut progress = ProgressNotificationParam::new(token.clone(), now).with_message(tool.name());
         progress.total = total.map(|total| total as f64);
-        // Whoever cannot be told learns the answer.
+        // A failed notification is ignored; the answer is sent separately.
         context.peer.notify_progress(progress).await.ok();
     }
 }
@@ -131,7 +128,7 @@ impl ServerHandler for Server {
     ) -> Result<CallToolResponse, ErrorData> {
         let Some(tool) = Tool::named(&asked.name) else {
             let name = shown(&asked.name);
-            return Err(ErrorData::invalid_params(format!("there is no tool {name}"), None));
+            return Err(ErrorData::invalid_params(format!("unknown tool {name}"), None));
         };
         let work = Work::default();
         let answer = tokio::select! {

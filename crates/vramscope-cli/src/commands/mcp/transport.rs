@@ -1,4 +1,4 @@
-//! Messages on standard input and output, one a line, bounded in length and number.
+//! Messages on standard input and output, one per line, bounded in length and number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,17 +11,16 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
 
-/// The longest line that is taken, in bytes; a longer one is passed over.
+/// Limit on the length of an input line in bytes; longer lines are skipped.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// Bytes of answers that may wait for the client to read them, about. While there are more, no question is read.
+/// Approximate limit on the bytes of answers that the client has not read. Above it, no further requests are read.
 const MOST_UNREAD: usize = 32 << 20;
 
-/// What an answer takes beside its text, in bytes, about.
+/// Approximate bytes of an answer in addition to its text.
 const ANSWER: usize = 1 << 10;
 
-/// The SDK's transport, which reads no further where nobody takes the answers, and passes over what comes before the first
-/// request.
+/// Wraps the SDK's transport: stops reading while too many answers are unread, and skips messages before the first request.
 pub(super) struct Lines<R: AsyncRead, W: AsyncWrite> {
     lines: AsyncRwTransport<RoleServer, R, W>,
     has_begun: bool,
@@ -29,7 +28,7 @@ pub(super) struct Lines<R: AsyncRead, W: AsyncWrite> {
     most_unread: usize,
 }
 
-/// Answers that are not written yet.
+/// Answers that are not yet written.
 #[derive(Default)]
 struct Unread {
     bytes: AtomicUsize,
@@ -65,14 +64,14 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        // A permit of `notify_one` is kept, so that none is missed between the look and the wait.
+        // `notify_one` stores a permit, so a notification between the check and the wait is not lost.
         while self.unread.bytes.load(Ordering::Relaxed) > self.most_unread {
             self.unread.fewer.notified().await;
         }
         loop {
             let message = self.lines.receive().await?;
             self.has_begun |= matches!(message, JsonRpcMessage::Request(_));
-            // The SDK ends where anything but a request comes first.
+            // The SDK would end the connection if the first message is not a request.
             if self.has_begun {
                 return Some(message);
             }
@@ -84,7 +83,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
     }
 }
 
-/// About how many bytes a message takes. Answers of tools are the large ones, and have their JSON as a text, too.
+/// Approximate bytes of a message. Only answers of tools are large; they contain their JSON again as text.
 fn weight(message: &TxJsonRpcMessage<RoleServer>) -> usize {
     use rmcp::model::ServerResult::CallToolResult;
 
@@ -109,7 +108,7 @@ mod tests {
     fn a_client_that_reads_nothing_is_not_read_from() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
-            // Little fits between the two.
+            // A small buffer between the two.
             let (ours, theirs) = tokio::io::duplex(256);
             let mut lines = Lines { most_unread: 2 * ANSWER, ..Lines::new(tokio::io::split(ours)) };
             let (read, mut write) = tokio::io::split(theirs);
@@ -124,7 +123,7 @@ mod tests {
             write.write_all(PING).await.unwrap();
             let soon = Duration::from_millis(50);
             assert!(tokio::time::timeout(soon, lines.receive()).await.is_err());
-            // Now it reads.
+            // The client now reads.
             let mut answers = BufReader::new(read).lines();
             for _ in 0..20 {
                 assert!(answers.next_line().await.unwrap().is_some());

@@ -15,25 +15,25 @@ use super::recordings::{self, Recorded};
 use super::verdict::{self, Asked};
 use crate::args::{PhantomRunArgs, Values};
 
-/// Memory of a card on which nothing runs out of memory: 1 TiB.
+/// Memory of a GPU that no program exhausts, in bytes: 1 TiB.
 pub(crate) const UNLIMITED: u64 = 1 << 40;
 
 /// One run of the program.
 pub(crate) struct Attempt {
-    /// The card that it ran on.
+    /// The GPU of the run.
     pub(crate) gpu: &'static Gpu,
-    /// The files of the recordings last as long.
+    /// The run; the recordings' files exist as long as it does.
     pub(crate) run: PhantomRun,
     pub(crate) ended: Ended,
     pub(crate) machine: MachineReport,
     pub(crate) recordings: Vec<Recorded>,
     pub(crate) asked: Vec<Asked>,
-    /// What one context took.
+    /// Bytes of one context.
     context: u64,
 }
 
 impl Attempt {
-    /// Runs the program on cards of one kind that have `total` bytes each.
+    /// Runs the program on GPUs of one kind with `total` bytes each.
     pub(crate) fn new(args: &PhantomRunArgs, gpu: &'static Gpu, total: u64) -> anyhow::Result<Self> {
         let context = *context_bytes(args, gpu).start();
         let phantom = PhantomGpu {
@@ -64,7 +64,7 @@ impl Attempt {
             environment.extend(rank::environment(rank, world_size, args.gpus.into()));
         }
         if let Some(conf) = &args.conf {
-            // The name since PyTorch 2.9, and the one before.
+            // The variable's name since PyTorch 2.9, and the earlier name.
             environment.extend(
                 ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"].map(|name| (name, OsString::from(conf))),
             );
@@ -76,8 +76,8 @@ impl Attempt {
         Ok(Self { gpu, run, ended, machine, recordings, asked, context })
     }
 
-    /// Whether a request for memory failed. An allocator of which nothing is recorded (cudaMallocAsync) asks the GPU once, and
-    /// PyTorch's own again after it gave memory back.
+    /// Whether a request for memory failed. An allocator without recordings (cudaMallocAsync) requests memory from the GPU once; PyTorch's
+    /// allocator requests it again after releasing its cache.
     pub(crate) fn ran_out(&self) -> bool {
         match &self.asked[..] {
             [] => self.machine.counts.out_of_memory > 0,
@@ -85,12 +85,12 @@ impl Attempt {
         }
     }
 
-    /// Whether the program came to an end of its own, or to one that the user wanted.
+    /// Whether the program ended by itself successfully, or at `--steps-timeout`.
     pub(crate) fn came_to_its_end(&self) -> bool {
         !self.ended.killed && (self.ended.status.success() || self.ended.timed_out)
     }
 
-    /// Whether the program asked how much memory a GPU has or has free.
+    /// Whether the program queried the total or free memory of a GPU.
     pub(crate) fn asked_memory(&self) -> bool {
         !self.machine.asked_memory_at.is_empty()
     }
@@ -99,17 +99,17 @@ impl Attempt {
         self.asked.iter().map(|asked| &asked.demand)
     }
 
-    /// The most bytes that one process had allocated of one GPU.
+    /// The peak of allocated bytes of one process on one GPU.
     pub(crate) fn peak_allocated(&self) -> u64 {
         self.demands().map(|demand| demand.peak_allocated).max().unwrap_or(0)
     }
 
-    /// The most that PyTorch's allocator reserved of one card.
+    /// The peak of reserved bytes of PyTorch's allocator on one GPU.
     pub(crate) fn peak_reserved(&self) -> u64 {
         self.demands().map(|demand| demand.peak_reserved).max().unwrap_or(0)
     }
 
-    /// How often PyTorch's allocators gave their caches back because a card was full.
+    /// How often PyTorch's allocators released their caches because a GPU was full.
     pub(crate) fn num_alloc_retries(&self) -> u64 {
         self.recordings
             .iter()
@@ -118,7 +118,7 @@ impl Attempt {
             .sum()
     }
 
-    /// Bytes of a card that were not PyTorch's allocator's, with contexts as the card has them.
+    /// Bytes of a GPU in use outside PyTorch's allocator, with the context sizes of `card`.
     pub(crate) fn overhead(&self, card: &Card) -> RangeInclusive<u64> {
         let (low, high) = (*card.context.start(), *card.context.end());
         let outside = self.outside();
@@ -126,10 +126,10 @@ impl Attempt {
         low + outside..=high + outside + other_contexts
     }
 
-    /// Whether it fits on the card that it ran on: it ran with the smallest context that there may be, and is replayed with the largest.
+    /// Whether the program fits on its GPU. It ran with the smallest possible context; a replay checks the largest.
     ///
     /// # Errors
-    /// Where a recording cannot be replayed.
+    /// A recording cannot be replayed.
     pub(crate) fn fit(&self, card: &Card) -> anyhow::Result<Fit> {
         if self.ran_out() {
             return Ok(Fit::DoesNotFit);
@@ -140,11 +140,11 @@ impl Attempt {
             return Ok(Fit::Fits);
         }
         let on = on_device(self.demands(), card.total, overhead).context("replay")?;
-        // What is not recorded cannot give memory back.
+        // Memory of allocators without recordings cannot be released in the replay.
         Ok(if on.fit == Fit::Fits && !self.asked.is_empty() { Fit::Fits } else { Fit::Barely })
     }
 
-    /// Bytes of the fullest card that were held beside PyTorch's allocator and one context.
+    /// Bytes of the fullest GPU in use outside PyTorch's allocator and one context.
     fn outside(&self) -> u64 {
         let beside = |(device, gpu): (usize, &GpuUse)| {
             let of_device = self.asked.iter().filter(|asked| asked.gpu == device as i64);

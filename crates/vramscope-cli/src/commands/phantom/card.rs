@@ -1,4 +1,4 @@
-//! The card that the user asked for.
+//! The GPU that the user chose.
 
 use std::ops::RangeInclusive;
 
@@ -6,11 +6,11 @@ use vramscope::gpus::{Gpu, NEWEST_CUDA};
 
 use crate::args::PhantomRunArgs;
 
-/// Sizes of the card, in bytes.
+/// Sizes of a GPU in bytes.
 pub(crate) struct Card {
-    /// Its memory: its own, or what the user said.
+    /// Total memory: from the profile, or from the option.
     pub(crate) total: u64,
-    /// What a context takes of it, from before kernels are loaded to a large program's. The program runs with the low end.
+    /// Memory of a context, from before kernels are loaded to a large program's kernels. The program runs with the low end.
     pub(crate) context: RangeInclusive<u64>,
 }
 
@@ -19,13 +19,13 @@ impl Card {
         Self { total: args.memory.unwrap_or(args.gpu.total_bytes), context: context_bytes(args, args.gpu) }
     }
 
-    /// A listed card with its own memory, under the same options.
+    /// A listed GPU with its own memory, under the same options.
     pub(crate) fn listed(args: &PhantomRunArgs, gpu: &Gpu) -> Self {
         Self { total: gpu.total_bytes, context: context_bytes(args, gpu) }
     }
 }
 
-/// What a context takes of a card: what the user said, or the profile.
+/// Memory of a context: from the option, or from the profile.
 pub(crate) fn context_bytes(args: &PhantomRunArgs, gpu: &Gpu) -> RangeInclusive<u64> {
     args.context.map_or_else(|| gpu.context_bytes(NEWEST_CUDA), |bytes| bytes..=bytes)
 }

@@ -1,4 +1,4 @@
-//! On which listed cards the program fits: by replaying a run, or, where the program sizes itself by the card, by running it on them.
+//! The listed GPUs on which the program fits: by replaying a run, or by running the program if it depends on the GPU's memory.
 
 use anyhow::Context as _;
 use vramscope::analysis::{Fit, on_cards, on_device};
@@ -10,11 +10,11 @@ use super::recordings::has_kernels;
 use crate::args::PhantomRunArgs;
 use crate::say::say;
 
-/// What one run of PyTorch's workspaces may take more at one compute capability than at another: two of 32 MiB at 9.0, elsewhere of
-/// 8,320 KiB (`aten/src/ATen/cuda/CublasHandlePool.cpp`).
+/// The largest difference between PyTorch's workspaces at two compute capabilities, in bytes: two of 32 MiB at 9.0, elsewhere of 8,320 KiB
+/// (`aten/src/ATen/cuda/CublasHandlePool.cpp`).
 const WORKSPACES: u64 = 64 << 20;
 
-/// How it is known whether the program fits on a card.
+/// The evidence for whether the program fits on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Basis {
     /// The program ran on it.
@@ -23,22 +23,22 @@ pub(crate) enum Basis {
     Replay,
     /// A run at another compute capability, as `10 * major + minor`, was replayed on it: PyTorch's workspaces and kernels may differ.
     ReplayOf(u32),
-    /// It has less memory than a card that the program does not fit on, or more than one that it fits on.
+    /// It has less memory than a GPU that does not fit the program, or more than one that does.
     Between,
 }
 
-/// What became of the program on a listed card.
+/// The result for a listed GPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnCard {
     pub(crate) gpu: &'static Gpu,
-    /// `None` where the program failed there for another reason.
+    /// `None` if the program failed there for another reason.
     pub(crate) fit: Option<Fit>,
-    /// PyTorch brings kernels for it.
+    /// Whether PyTorch contains kernels for it.
     pub(crate) has_kernels: bool,
     pub(crate) basis: Basis,
-    /// The most bytes that PyTorch's allocator reserved of one card; `None` where the program neither ran there nor was replayed.
+    /// The peak of reserved bytes of PyTorch's allocator on one GPU; `None` if the program neither ran there nor was replayed.
     pub(crate) peak_reserved: Option<u64>,
-    /// How often the allocator gave its cache back because the card was full.
+    /// How often the allocator released its cache because the GPU was full.
     pub(crate) num_alloc_retries: u64,
 }
 
@@ -59,8 +59,8 @@ impl OnCard {
     }
 }
 
-/// Every listed card, by its memory. The program runs without a limit once at each compute capability that PyTorch has kernels for,
-/// and each run is replayed on the cards of its own.
+/// All listed GPUs, sorted by memory. The program runs without a limit once at each compute capability that PyTorch has kernels for,
+/// and each run is replayed on the GPUs of that capability.
 pub(crate) fn all_by_replay(args: &PhantomRunArgs, first: &Attempt) -> anyhow::Result<Vec<OnCard>> {
     let (could, cannot): (Vec<_>, Vec<_>) =
         gpus::by_size().into_iter().partition(|gpu| has_kernels(&first.recordings, gpu));
@@ -69,7 +69,7 @@ pub(crate) fn all_by_replay(args: &PhantomRunArgs, first: &Attempt) -> anyhow::R
     capabilities.dedup();
     if capabilities.len() > 1 {
         say(&format!(
-            "note: PyTorch chooses workspaces and kernels by the compute capability: the program runs at each of the {} that it has kernels for",
+            "note: PyTorch's workspaces and kernels depend on the compute capability: running the program at each of the {} that PyTorch has kernels for",
             capabilities.len()
         ));
     }
@@ -119,8 +119,8 @@ fn replayed_on(
         .collect())
 }
 
-/// The listed card with the least memory on which `free` fits, which ran without a limit, or did not reach it. A card of another
-/// compute capability is tried with a run of its own where the program `may_run` again.
+/// The listed GPU with the least memory that fits `free`, a run that had no limit or did not reach it. If `may_run`, GPUs of other
+/// compute capabilities are checked with a separate run.
 pub(crate) fn smallest_by_replay(
     args: &PhantomRunArgs,
     free: &Attempt,
@@ -129,7 +129,7 @@ pub(crate) fn smallest_by_replay(
     let is_own = |gpu: &Gpu| gpu.capability == free.gpu.capability;
     let overhead = |gpu: &Gpu| {
         let (low, high) = free.overhead(&Card::listed(args, gpu)).into_inner();
-        // A card of another compute capability may need less than this run says: it is looked at all the same.
+        // A GPU of another compute capability may need less than this run shows, so it stays a candidate.
         let less = if is_own(gpu) || !may_run { 0 } else { WORKSPACES };
         low.saturating_sub(less)..=high.saturating_sub(less)
     };
@@ -166,7 +166,7 @@ pub(crate) fn smallest_by_replay(
         let position = match others.iter().position(|other| other.gpu.capability == gpu.capability) {
             Some(position) => position,
             None => {
-                say(&format!("note: it runs once more, at the compute capability of {}", gpu.name));
+                say(&format!("note: running the program again, at the compute capability of {}", gpu.name));
                 others.push(Attempt::new(args, gpu, UNLIMITED)?);
                 others.len() - 1
             }
@@ -184,8 +184,8 @@ pub(crate) fn smallest_by_replay(
     Ok(None)
 }
 
-/// Every listed card, by its memory, of a program that sizes itself by the card: it runs on candidates with their own memory, which are
-/// found by halving. It is taken to fit on cards with more memory than one that it fits on. `known` are cards that it ran on.
+/// All listed GPUs, sorted by memory, for a program that depends on the GPU's memory: runs it on candidates, found by bisection. The
+/// program counts as fitting on GPUs with more memory than one that fits it. `known` are GPUs that it already ran on.
 pub(crate) fn all_by_running(
     args: &PhantomRunArgs,
     known: Vec<OnCard>,
@@ -194,7 +194,7 @@ pub(crate) fn all_by_running(
     let (could, cannot): (Vec<_>, Vec<_>) =
         gpus::by_size().into_iter().partition(|gpu| has_kernels(&first.recordings, gpu));
     let mut ran = known;
-    // It is not known to fit below `low`, and fits from `high` on.
+    // The program fits from `high` on; below `low` that is not known.
     let (mut low, mut high) = (0, could.len());
     let place = |gpu: &Gpu| {
         could.partition_point(|other| (other.total_bytes, other.name) < (gpu.total_bytes, gpu.name))
@@ -207,7 +207,7 @@ pub(crate) fn all_by_running(
             Some(on) => *on,
             None => {
                 let card = Card::listed(args, gpu);
-                say(&format!("note: it runs on {}", gpu.name));
+                say(&format!("note: running the program on {}", gpu.name));
                 let on = ran_on(&Attempt::new(args, gpu, card.total)?, &card)?;
                 ran.push(on);
                 on
@@ -231,7 +231,7 @@ pub(crate) fn all_by_running(
     Ok(all)
 }
 
-/// What became of the program on the card that it ran on.
+/// The result on the GPU of the run.
 pub(crate) fn ran_on(attempt: &Attempt, card: &Card) -> anyhow::Result<OnCard> {
     let is_known = attempt.ran_out() || attempt.came_to_its_end();
     Ok(OnCard {
@@ -244,7 +244,7 @@ pub(crate) fn ran_on(attempt: &Attempt, card: &Card) -> anyhow::Result<OnCard> {
     })
 }
 
-/// Whether an option gives the card another size than the listed one has.
+/// Whether the GPU has its listed sizes, not changed by options.
 pub(crate) fn is_as_listed(args: &PhantomRunArgs, card: &Card) -> bool {
     card.total == args.gpu.total_bytes && card.context == context_bytes(args, args.gpu)
 }

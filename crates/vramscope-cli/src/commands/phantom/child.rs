@@ -1,4 +1,4 @@
-//! The program that runs on phantom GPUs: it is started, watched, and asked to end in time.
+//! The program on phantom GPUs: starts it, waits for it and ends it in time.
 
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -14,26 +14,26 @@ use vramscope::phantom::PhantomRun;
 
 use crate::say::say;
 
-/// Between two looks whether the program has ended.
+/// Interval of checks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// So long a program that was asked to end may take to write its recording.
+/// Time for a program to write its recording after SIGTERM.
 const GRACE: Duration = Duration::from_mins(2);
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// It was asked to, after the time it was given.
+    /// Whether SIGTERM was sent after the timeout.
     pub(crate) timed_out: bool,
-    /// It did not end when it was asked to.
+    /// Whether the program was killed because it did not end after SIGTERM.
     pub(crate) killed: bool,
 }
 
-/// Runs a program to its end, and to that of all its processes which hold memory of the run's GPUs.
+/// Runs a program until it and all its processes with memory on the run's GPUs have ended.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// The program cannot be started.
 pub(crate) fn run(
     run: &PhantomRun,
     command: &[OsString],
@@ -42,7 +42,7 @@ pub(crate) fn run(
     stdout_to_stderr: bool,
 ) -> anyhow::Result<Ended> {
     let [program, arguments @ ..] = command else { anyhow::bail!("there is no program to run") };
-    // Ctrl-C reaches the program as well, which ends as it likes; then there is something to say.
+    // Ctrl-C also reaches the program, which handles it; this command continues, to report the results.
     let mut watched = vec![flag::register(SIGINT, Arc::default())?];
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGHUP] {
@@ -63,8 +63,8 @@ pub(crate) fn run(
     Ok(ended?)
 }
 
-/// This command's own stderr, handed to a program as its stdout.
-#[expect(clippy::disallowed_methods, reason = "handed on, not written to")]
+/// The standard error of this command, for use as the program's standard output.
+#[expect(clippy::disallowed_methods, reason = "passed on, not written to")]
 fn stderr() -> Stdio {
     Stdio::from(std::io::stderr())
 }
@@ -94,13 +94,13 @@ fn wait(mut child: Child, timeout: Option<Duration>, asked: &AtomicBool) -> std:
     }
 }
 
-/// Asks processes to end that outlived the program which started them, so that what they did is written, too.
+/// Sends SIGTERM to processes that outlived the program, so that their recordings are written.
 fn end_others(run: &PhantomRun) -> anyhow::Result<()> {
     let others = run.processes()?;
     if others.is_empty() {
         return Ok(());
     }
-    say("note: processes of the program outlive it and hold GPU memory: they are asked to end");
+    say("note: processes of the program still run and hold GPU memory: ending them with SIGTERM");
     others.iter().for_each(|&id| signal(id, Signal::TERM));
     let asked = Instant::now();
     while asked.elapsed() < GRACE {
@@ -115,7 +115,7 @@ fn end_others(run: &PhantomRun) -> anyhow::Result<()> {
 
 fn signal(id: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) {
-        // A process that has just ended needs no asking.
+        // The process may have ended meanwhile.
         kill_process(pid, signal).ok();
     }
 }

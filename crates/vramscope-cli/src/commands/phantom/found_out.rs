@@ -1,4 +1,4 @@
-//! Whether the program fits on the card that was asked for, and on which others, out of as many runs as that takes.
+//! Determines whether the program fits on the chosen GPU, and on which others, with as few runs as possible.
 
 use anyhow::Context as _;
 use vramscope::analysis::{Capacity, Fit, on_device};
@@ -10,29 +10,29 @@ use super::cards::{self, OnCard};
 use crate::args::PhantomRunArgs;
 use crate::say::say;
 
-/// What was found out of the card that the user asked for, and of others.
+/// The results for the chosen GPU and for others.
 pub(crate) struct FoundOut {
-    /// Whether it fits on the card that was asked for.
+    /// Whether the program fits on the chosen GPU.
     pub(crate) fit: Fit,
-    /// Listed cards by their memory: all with --sweep-gpus, else the smallest that it fits on, or none; `None` where nothing is known
-    /// of other cards.
+    /// Listed GPUs sorted by memory: all with --sweep-gpus, else only the smallest that fits, if any; `None` if nothing is known about
+    /// other GPUs.
     pub(crate) cards: Option<Vec<OnCard>>,
-    /// Bytes of a card that it needs, with the smallest context and with the largest, by the run without a limit, where there was one.
+    /// Bytes that a GPU needs, with the smallest and the largest context, from the run without a limit; `None` without such a run.
     pub(crate) needed: Option<(u64, u64)>,
-    /// Settings with which it fits where it does not.
+    /// Settings that make the program fit, if it does not fit.
     pub(crate) remedy: Option<String>,
-    /// Where the program asked how much memory a GPU has or has free.
+    /// Lines that queried the total or free memory of a GPU.
     pub(crate) asked_memory_at: Vec<AskedAt>,
 }
 
 impl FoundOut {
-    /// `first` is the run on the card that was asked for, without a limit with --sweep-gpus.
+    /// `first` is the run on the chosen GPU, without a limit if --sweep-gpus is given.
     pub(crate) fn of(args: &PhantomRunArgs, card: &Card, first: &Attempt) -> anyhow::Result<Self> {
         if first.asked_memory() { by_running(args, card, first, first) } else { by_replay(args, card, first) }
     }
 }
 
-/// Of a program that sizes itself by the card: it runs on each candidate. It asked in the run `asking`.
+/// For a program that depends on the GPU's memory: runs it on each candidate. `asking` is the run that queried the memory.
 fn by_running(
     args: &PhantomRunArgs,
     card: &Card,
@@ -40,7 +40,7 @@ fn by_running(
     asking: &Attempt,
 ) -> anyhow::Result<FoundOut> {
     let on_asked = if args.sweep_gpus {
-        say("note: it asked how much memory there is: it runs on the cards themselves");
+        say("note: the program queried the GPU's memory: running it on each GPU");
         cards::ran_on(&Attempt::new(args, args.gpu, card.total)?, card)?
     } else {
         cards::ran_on(first, card)?
@@ -48,7 +48,7 @@ fn by_running(
     let cards = if args.once {
         None
     } else {
-        say("note: it asked how much memory there is: it runs on candidates for the smallest card");
+        say("note: the program queried the GPU's memory: running it on candidates for the smallest GPU");
         let known = if cards::is_as_listed(args, card) { vec![on_asked] } else { Vec::new() };
         let mut cards = cards::all_by_running(args, known, first)?;
         if !args.sweep_gpus {
@@ -65,7 +65,7 @@ fn by_running(
     })
 }
 
-/// Of a program that does not: one run without a limit says what it needs on every card of its compute capability.
+/// For other programs: one run without a limit determines the need on every GPU of its compute capability.
 fn by_replay(args: &PhantomRunArgs, card: &Card, first: &Attempt) -> anyhow::Result<FoundOut> {
     if args.sweep_gpus {
         let on = on_device(first.demands(), card.total, first.overhead(card)).context("replay")?;
@@ -87,13 +87,13 @@ fn by_replay(args: &PhantomRunArgs, card: &Card, first: &Attempt) -> anyhow::Res
     }
     let ran_out = first.ran_out();
     let second = if ran_out && !args.once {
-        say("note: it ran out of memory: it runs once more, without a limit, to learn what it needs");
+        say("note: the program ran out of memory: running it again without a limit, to find its need");
         Some(Attempt::new(args, args.gpu, UNLIMITED)?)
     } else {
         None
     };
     if let Some(second) = second.as_ref().filter(|second| second.asked_memory()) {
-        // It came to ask only where it was not stopped before.
+        // The first run stopped before the query.
         return by_running(args, card, first, second);
     }
     let free = second.as_ref().or(Some(first).filter(|_| !ran_out));
@@ -113,7 +113,7 @@ fn by_replay(args: &PhantomRunArgs, card: &Card, first: &Attempt) -> anyhow::Res
     Ok(FoundOut { fit: first.fit(card)?, cards, needed, remedy, asked_memory_at: Vec::new() })
 }
 
-/// Settings under which everything fits on the card, where one and the same do.
+/// Settings that make all processes fit on the GPU, if there are any.
 fn remedy(card: &Card, free: &Attempt) -> anyhow::Result<Option<String>> {
     let capacity = Capacity { total: card.total, overhead: *free.overhead(card).end() };
     let fullest = free.demands().max_by_key(|demand| demand.peak_reserved);

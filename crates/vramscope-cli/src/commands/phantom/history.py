@@ -1,7 +1,7 @@
-"""One history of PyTorch's for two: the whole run, and what the program records by itself.
+"""Shares PyTorch's history between vramscope, which records the whole run, and the program.
 
-PyTorch has one history a process. Here it is on from the start, without a limit, and stays on. A program that turns it on by
-itself gets, when it asks for a snapshot, the part of it that it would have recorded.
+PyTorch has one history per process. Here it is on from the start, without a limit, and stays on. If the program turns it on too and
+takes a snapshot, it gets only the part that it would have recorded.
 """
 
 import functools
@@ -9,14 +9,14 @@ import inspect
 import re
 import sys
 
-# Releases that lose an exception where memory is freed while it unwinds.
+# PyTorch releases that lose an exception if memory is freed while it unwinds.
 LOSES_EXCEPTIONS = [(2, 11)]
 
 TRACES = ("device_traces", "host_traces")
 
 
 def in_place_of(function, other):
-    """`other` as a function with the name, text and signature of `function`."""
+    """Returns `other` as a function with the name, docstring and signature of `function`."""
 
     @functools.wraps(function)
     def stand_in(*arguments, **options):
@@ -36,12 +36,12 @@ def stack_context(torch):
 
 
 class SharedHistory:
-    """PyTorch's history, as this run and the program use it."""
+    """PyTorch's history, shared by this run and the program."""
 
     def __init__(self, torch):
         self.torch = torch
         self.memory = torch.cuda.memory
-        # PyTorch's own.
+        # PyTorch's functions.
         self.record = self.memory._record_memory_history
         self.snapshot = self.memory._snapshot
         self.programs = None
@@ -52,15 +52,15 @@ class SharedHistory:
         self.memory._snapshot = in_place_of(self.snapshot, self.snapshot_for_program)
 
     def start(self):
-        """Begins the history of the whole run; called when PyTorch has started its GPUs."""
+        """Starts the history of the whole run, after PyTorch has initialized its GPUs."""
         self.is_on = True
-        # Frames of C++ have to be looked up one by one when a snapshot is made, which takes minutes: only programs that ask get them.
+        # A snapshot resolves frames of C++ one by one, which takes minutes: only programs that request them get them.
         self.record(max_entries=sys.maxsize, context=self.context, stacks=self.stacks)
 
     def record_for_program(self, enabled="all", *arguments, **options):
         asked = self.asked(enabled, arguments, options)
         if asked is None:
-            # PyTorch says what is wrong.
+            # PyTorch raises the error.
             return self.record(enabled, *arguments, **options)
         if not enabled:
             self.programs = None
@@ -74,7 +74,7 @@ class SharedHistory:
             self.record(max_entries=sys.maxsize, context=self.context, stacks=self.stacks, **more)
 
     def asked(self, enabled, arguments, options):
-        """What the program asks for, in today's words; None where PyTorch would refuse it."""
+        """Returns the program's options under their current names; None if PyTorch would refuse them."""
         legacy = isinstance(enabled, bool)
         known = self.memory._record_memory_history_legacy if legacy else self.memory._record_memory_history_impl
         try:
@@ -101,10 +101,10 @@ class SharedHistory:
 
 
 class ProgramsPart:
-    """The part of a history that a program recorded: it begins where `snapshot` ends."""
+    """The part of a history that the program recorded: it starts after the events of `snapshot`."""
 
     def __init__(self, snapshot):
-        # Making a snapshot is an event, too, which comes after those that it shows.
+        # Taking a snapshot is also an event, after the events that it contains.
         self.begins = {name: [len(trace) + 1 for trace in snapshot.get(name, [])] for name in TRACES}
         self.annotations = len(snapshot.get("external_annotations", []))
 

@@ -1,4 +1,4 @@
-//! What a run is told as in JSON.
+//! JSON of a phantom run.
 
 use std::os::unix::process::ExitStatusExt as _;
 

@@ -17,7 +17,7 @@ struct Card {
     multiprocessors: u32,
     context_low_bytes: u64,
     context_high_bytes: u64,
-    /// Public messages of an out of memory that show the context of this card; else it is estimated by those of other cards.
+    /// Public out-of-memory messages that show the context of this GPU; if empty, it is estimated from those of other GPUs.
     context_messages: Vec<&'static str>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &PhantomListArgs) -> anyhow::Result<()> {
     }
     let mut text = format!(
         "{:<24}{:>12}  {:<8}{:>5}{:>13}  {}\n",
-        "GPU", "memory", "compute", "SMs", "context, MiB", "the driver's name"
+        "GPU", "memory", "compute", "SMs", "context, MiB", "driver name"
     );
     for card in cards {
         let Card { name, driver_name, total_bytes, compute_capability, multiprocessors, .. } = card;
@@ -57,6 +57,6 @@ pub(crate) fn run(args: &PhantomListArgs) -> anyhow::Result<()> {
             "{name:<24}{memory:>12}  {compute_capability:<8}{multiprocessors:>5}{context:>13}  {driver_name}"
         )?;
     }
-    text.push_str("\ncontext: what a CUDA context takes, with few and with many kernels; ~ where no message shows it for this card\n");
+    text.push_str("\ncontext: memory of a CUDA context, with few and with many kernels; ~ estimated, because no message shows it for this GPU\n");
     crate::commands::print_text(&text)
 }

@@ -1,9 +1,9 @@
-//! One rank alone, of a world whose other ranks are pretended.
+//! Runs one rank; the other ranks are simulated.
 
 use std::ffi::OsString;
 
-/// What torchrun tells a rank, on machines that have `gpus` each, and what the recorder and PyTorch need to know of a pretended
-/// world.
+/// The environment that torchrun sets for a rank on machines with `gpus` each, and the settings of the recorder and PyTorch for simulated
+/// ranks.
 pub(crate) fn environment(rank: u32, world_size: u32, gpus: u32) -> Vec<(&'static str, OsString)> {
     let numbers = [
         ("RANK", rank),
@@ -16,7 +16,7 @@ pub(crate) fn environment(rank: u32, world_size: u32, gpus: u32) -> Vec<(&'stati
         ("ROLE_WORLD_SIZE", world_size),
         ("MASTER_PORT", 29500),
         ("VRAMSCOPE_PRETEND_RANKS", 1),
-        // A thread of PyTorch's that asks the store all the time, whether another rank is in trouble.
+        // Turns off a thread of PyTorch that polls the store for failures of other ranks.
         ("TORCH_NCCL_ENABLE_MONITORING", 0),
     ];
     let numbers = numbers.map(|(name, number)| (name, OsString::from(number.to_string())));

@@ -1,10 +1,10 @@
-"""What programs of several processes need of Python on phantom GPUs, where kernels compute nothing.
+"""Support for programs of several processes on phantom GPUs, where kernels compute nothing.
 
-Collectives of objects (`all_gather_object` and the like) compare and add the sizes of pickled objects on the device, and go
-on by what came out. Here they do that on the host. What they allocate and send stays the same.
+Collectives of objects (`all_gather_object` and similar) compare and add the sizes of pickled objects on the device, and use the
+results. Here they compute on the host. Their allocations and messages stay the same.
 
-With VRAMSCOPE_PRETEND_RANKS the process is one rank alone, and the others of its world do not exist: then nobody waits for
-them, and collectives of objects give every rank's object as this rank's own.
+With VRAMSCOPE_PRETEND_RANKS the process runs as a single rank, and the other ranks do not exist. Then it waits for no other rank, and
+collectives of objects return this rank's object for every rank.
 """
 
 import functools
@@ -22,7 +22,7 @@ OBJECTS = [
 
 
 def prepare(torch):
-    """Called when torch was imported, before the program goes on."""
+    """Prepares torch. Called after torch was imported, before the program continues."""
     if not (hasattr(torch, "distributed") and torch.distributed.is_available()):
         return
     c10d = torch.distributed.distributed_c10d
@@ -44,12 +44,12 @@ def replace(c10d, with_what):
 
 
 def objects_on_host(torch):
-    """Has collectives of objects compute on the host."""
+    """Makes collectives of objects compute on the host."""
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map_only
 
     aten = torch.ops.aten
-    # Operations that move or show what there is, and compute nothing.
+    # Operations that move or show data and compute nothing.
     plain = {aten._local_scalar_dense, aten._to_copy, aten.copy_, aten.detach, aten.lift_fresh, aten.resize_, aten.set_}
 
     def to_host(tensor):
@@ -58,7 +58,7 @@ def objects_on_host(torch):
     class OnHost(TorchDispatchMode):
         def __init__(self):
             super().__init__()
-            # What was copied to the device, by the address it has there.
+            # Host tensors that were copied to the device, by device address.
             self.copied = {}
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -68,7 +68,7 @@ def objects_on_host(torch):
                 self.copied[result.data_ptr()] = args[0]
                 return result
             if func.overloadpacket is aten.resize_ and args[0].data_ptr() in self.copied:
-                # What was in the tensor stays at its beginning, and the device is told of all of it.
+                # The old contents stay at the beginning; the resized tensor is copied to the device.
                 before = self.copied[args[0].data_ptr()]
                 func(*args, **kwargs)
                 after = torch.zeros(args[0].shape, dtype=before.dtype)
@@ -97,11 +97,11 @@ def objects_on_host(torch):
 
 
 def pretended_objects(name, of_torch):
-    """Has the other ranks say what this one says; from one that would have to send, nothing comes."""
+    """Makes collectives return this rank's objects for the other ranks; those that receive from another rank return nothing."""
 
     @functools.wraps(of_torch)
     def pretended(*args, **kwargs):
-        say_once("the other ranks are pretended: collectives of objects give this rank's own objects")
+        say_once("the other ranks are simulated: collectives of objects return this rank's objects")
         if name in ("all_gather_object", "gather_object"):
             return of_torch(*args, **kwargs)
 
@@ -109,8 +109,8 @@ def pretended_objects(name, of_torch):
 
 
 def unbind(c10d):
-    """Has groups make communicators of their own. One that is bound to a device splits its communicator for others, and only ranks
-    that there are can say who is in which part."""
+    """Makes every group create a separate communicator. A group bound to a device would split its communicator instead, which needs
+    answers from existing ranks."""
     c10d.ProcessGroup.bound_device_id = property(lambda group: None, lambda group, device: None)
 
 
@@ -120,12 +120,12 @@ def say_once(words):
 
 
 def pretend_store(torch):
-    """Has ranks meet in a store of this process, which answers for those that there are not."""
+    """Replaces the rendezvous by a store in this process, which answers for the ranks that do not exist."""
     from datetime import timedelta
     from urllib.parse import parse_qs, urlparse
 
     class PretendedStore(torch.distributed.Store):
-        """Answers what nobody put there with as many bytes as an id of NCCL has."""
+        """Answers unknown keys with as many bytes as an id of NCCL has."""
 
         def __init__(self):
             super().__init__()
@@ -161,7 +161,7 @@ def pretend_store(torch):
         def clone(self):
             return self
 
-    # PyTorch keeps no reference to a store of Python's.
+    # PyTorch keeps no reference to a store implemented in Python.
     store = PretendedStore()
 
     def meet(url, *args, **kwargs):
@@ -178,7 +178,7 @@ def pretend_store(torch):
 
 
 def pretend_gloo(c10d):
-    """Has collectives on the CPU give every rank's as this rank's own, by PyTorch's own means for that."""
+    """Makes collectives on the CPU return this rank's data for every rank, with PyTorch's FakeProcessGroup."""
     gloo = getattr(c10d, "ProcessGroupGloo", None)
     fake = getattr(sys.modules["torch._C._distributed_c10d"], "FakeProcessGroup", None)
     if gloo is None or fake is None:

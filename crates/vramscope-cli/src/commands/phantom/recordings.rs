@@ -1,4 +1,4 @@
-//! What the processes of a run recorded.
+//! The recordings of a run's processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -15,19 +15,19 @@ use vramscope_files::Dir;
 use crate::commands::run::IMPORTS;
 use crate::output::Output;
 
-/// The file that Python imports on its own; it turns PyTorch's history on.
+/// A file that Python imports at startup; it turns on PyTorch's history.
 const RECORDER: &str = include_str!("sitecustomize.py");
 
-/// How the recorder shares the history with programs that use it, too.
+/// Shares the history with programs that also use it.
 const HISTORY: &str = include_str!("history.py");
 
-/// What it brings along for programs that wait for values or check them.
+/// Support for programs that wait for values or check them.
 const VALUES: &str = include_str!("values.py");
 
-/// What programs of several processes need; the recorder imports it.
+/// Support for programs of several processes; the recorder imports it.
 const RANKS: &str = include_str!("ranks.py");
 
-/// A process that recorded.
+/// A process with a recording.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) file: PathBuf,
@@ -35,25 +35,25 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
-    /// The number in the machine of a device that the process has a number for.
+    /// The machine's device number for a device number of the process.
     pub(crate) fn gpu(&self, device: i64) -> i64 {
         let of = usize::try_from(device).ok().and_then(|device| self.facts.devices.get(device));
         of.map_or(device, |of| of.gpu)
     }
 }
 
-/// What the recorder says of a process.
+/// The facts that the recorder writes about a process.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Facts {
-    /// PyTorch's release.
+    /// The PyTorch release.
     pub(crate) torch: String,
-    /// The process's rank, where it was started as one of several.
+    /// The process's rank, if it was started as one of several.
     pub(crate) rank: Option<u64>,
-    /// The architectures that PyTorch brings kernels for, as `sm_90` and, of PTX, `compute_90`.
+    /// The architectures of PyTorch's kernels, as `sm_90` or, for PTX, `compute_90`.
     architectures: Vec<String>,
-    /// PyTorch's own counters, by device.
+    /// PyTorch's counters, by device.
     pub(crate) devices: Vec<Counters>,
-    /// The process wrote it at its end; else it was written when the process first ran out of memory, and there was more to come.
+    /// Whether the process wrote this at its end; else it was written at the first out-of-memory failure, and more followed.
     #[serde(default = "yes")]
     pub(crate) is_complete: bool,
 }
@@ -63,7 +63,7 @@ fn yes() -> bool {
 }
 
 impl Facts {
-    /// Whether PyTorch's kernels run on a card: machine code does on later cards of its major version, PTX on all later ones.
+    /// Whether PyTorch's kernels run on a GPU: machine code runs on later GPUs of its major version, PTX on all later ones.
     fn has_kernels(&self, gpu: &Gpu) -> bool {
         let runs = |architecture: &String| {
             let (kind, number) = architecture.split_once('_')?;
@@ -71,15 +71,15 @@ impl Facts {
             let is_ptx = kind == "compute";
             Some(cubin_runs(made_for, gpu.capability) || (is_ptx && made_for <= gpu.capability))
         };
-        // What cannot be read is taken to run.
+        // Unknown architectures count as running.
         self.architectures.is_empty() || self.architectures.iter().any(|name| runs(name).unwrap_or(true))
     }
 }
 
-/// PyTorch's own counters of a device, of the whole process.
+/// PyTorch's counters of a device, for the whole process.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(crate) struct Counters {
-    /// The device's number in the machine, which CUDA_VISIBLE_DEVICES may have the program count otherwise.
+    /// The device's number in the machine, which may differ from the program's number because of CUDA_VISIBLE_DEVICES.
     pub(crate) gpu: i64,
     pub(crate) peak_allocated_bytes: u64,
     pub(crate) peak_reserved_bytes: u64,
@@ -87,12 +87,12 @@ pub(crate) struct Counters {
     pub(crate) num_ooms: u64,
 }
 
-/// Whether the kernels that the processes brought run on a card.
+/// Whether the kernels of all processes run on a GPU.
 pub(crate) fn has_kernels(recordings: &[Recorded], gpu: &Gpu) -> bool {
     recordings.iter().all(|recorded| recorded.facts.has_kernels(gpu))
 }
 
-/// Puts the recorder into `folder`, and says what a Python program needs to find it.
+/// Writes the recorder into `folder`, and returns the environment variables for Python programs.
 pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let failed = "the phantom's folder";
     let all = Dir::open_no_follow(folder).context(failed)?;
@@ -111,7 +111,7 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsStri
     Ok(vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())])
 }
 
-/// The recordings in `folder`, by rank and then in the order in which the processes began.
+/// The recordings in `folder`, sorted by rank and then by start order of the processes.
 pub(crate) fn collect(folder: &Path) -> anyhow::Result<Vec<Recorded>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder.join("recordings")).context("the phantom's folder")? {
@@ -129,7 +129,7 @@ pub(crate) fn collect(folder: &Path) -> anyhow::Result<Vec<Recorded>> {
     Ok(all.into_iter().map(|(_, recorded)| recorded).collect())
 }
 
-/// Puts the recordings where the user wants them: one at `out`, several beside it, by rank or by number.
+/// Copies the recordings to the user's place: one recording to `out`, several next to it, named by rank or number.
 pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()> {
     let several = recordings.len() > 1;
     for (i, recorded) in recordings.iter_mut().enumerate() {
@@ -147,7 +147,7 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
     Ok(())
 }
 
-/// `run.pickle` and `-rank3` are `run-rank3.pickle`.
+/// Inserts a suffix before the extension: `run.pickle` and `-rank3` give `run-rank3.pickle`.
 fn beside(out: &Path, suffix: &str) -> PathBuf {
     let mut name = out.file_stem().unwrap_or_default().to_owned();
     name.push(suffix);

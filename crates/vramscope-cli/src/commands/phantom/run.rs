@@ -17,12 +17,12 @@ use crate::commands::{print_json, print_text};
 pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     let card = Card::of(args);
     if card.total <= *card.context.start() {
-        bail!("a device of {} bytes has no room for a context of {} bytes", card.total, card.context.start());
+        bail!("a GPU of {} bytes has no room for a context of {} bytes", card.total, card.context.start());
     }
     if let (Some(world_size), Some(rank)) = (args.world_size, args.rank)
         && rank >= world_size
     {
-        bail!("there is no rank {rank} among {world_size}: they count from 0");
+        bail!("there is no rank {rank} among {world_size}: ranks count from 0");
     }
     let first = Attempt::new(args, args.gpu, if args.sweep_gpus { UNLIMITED } else { card.total })?;
     let ran_out = first.ran_out();

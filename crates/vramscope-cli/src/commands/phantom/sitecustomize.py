@@ -1,10 +1,9 @@
-"""Records PyTorch's memory history of a program that is not changed.
+"""Records PyTorch's memory history in an unchanged program.
 
-Python imports this file on its own when its folder is on the path. It waits for the program to import torch, and for torch
-to start its GPUs: then it turns the history on. When the program ends, runs out of memory for the first time or is asked to
-end (SIGTERM), it writes a snapshot and a few facts into the folder that VRAMSCOPE_RECORDINGS names, as PID.pickle and PID.json.
-The history is shared with programs that use it, too (vramscope_history.py, beside this file); what programs of several processes
-need is in vramscope_ranks.py.
+Python imports this file at startup if its folder is on the path. It waits until the program imports torch and torch initializes its
+GPUs; then it turns on the history. When the program ends, first runs out of memory or receives SIGTERM, it writes a snapshot and some
+facts into the folder in VRAMSCOPE_RECORDINGS, as PID.pickle and PID.json. The history is shared with programs that also use it
+(vramscope_history.py, in the same folder). Support for programs of several processes is in vramscope_ranks.py.
 """
 
 import os
@@ -14,7 +13,7 @@ from vramscope_imports import AfterImport, import_next_sitecustomize
 
 
 class Recorder:
-    """The history of one process."""
+    """Records the history of one process."""
 
     def __init__(self, torch, folder):
         import vramscope_history
@@ -30,10 +29,10 @@ class Recorder:
         import signal
         import threading
 
-        # cudaMallocAsync and allocators that programs bring have no history.
+        # cudaMallocAsync and custom allocators have no history.
         if self.torch.cuda.get_allocator_backend() != "native":
             print(
-                "vramscope phantom: PyTorch's own allocator alone has a history: nothing is recorded", file=sys.stderr
+                "vramscope phantom: nothing is recorded, because only PyTorch's native allocator has a history", file=sys.stderr
             )
             return
         self.history.start()
@@ -44,7 +43,7 @@ class Recorder:
                 signal.signal(signal.SIGTERM, self.asked_to_end)
 
     def out_of_memory(self, device, requested, total, free):
-        # A program may catch this thousands of times; the snapshot at its end holds them all.
+        # A program may catch this thousands of times; the snapshot at its end contains all of them.
         if not self.ran_out:
             self.ran_out = True
             self.write(is_complete=False)
@@ -53,7 +52,7 @@ class Recorder:
         import signal
 
         signal.signal(number, signal.SIG_DFL)
-        # The children of a fork have this handler, too, and recorded nothing.
+        # Forked children inherit this handler, but have recorded nothing.
         self.write()
         os.kill(os.getpid(), number)
 
@@ -72,12 +71,12 @@ class Recorder:
             "is_complete": is_complete,
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
-        # A recording without facts is none: the facts come first.
+        # A recording without facts is ignored, so the facts are written first.
         self.put(".json", lambda out: out.write(json.dumps(facts).encode()))
         self.put(".pickle", lambda out: pickle.dump(self.snapshot(), out))
 
     def put(self, suffix, write):
-        """Writes a file, which has its name once it is whole."""
+        """Writes a file, which gets its name when it is complete."""
         part = f"{self.path}-{os.urandom(8).hex()}.part"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with os.fdopen(os.open(part, flags, 0o600), "wb") as out:
@@ -85,7 +84,7 @@ class Recorder:
         os.replace(part, self.path + suffix)
 
     def snapshot(self):
-        """The recording: PyTorch's snapshot, and how much memory each device has."""
+        """Returns the recording: PyTorch's snapshot, and the total memory of each device."""
         cuda = self.torch.cuda
         snapshot = self.history.snapshot()
         totals = [total_memory_of(cuda.get_device_properties(device)) for device in range(cuda.device_count())]
@@ -94,9 +93,9 @@ class Recorder:
         return snapshot
 
     def facts_of(self, device):
-        """PyTorch's own counters of a device."""
+        """Returns PyTorch's counters of a device."""
         stats = self.torch.cuda.memory_stats(device)
-        # The last byte of a phantom's UUID is its number in the machine: CUDA_VISIBLE_DEVICES has programs count otherwise.
+        # The last byte of a phantom's UUID is its number in the machine; CUDA_VISIBLE_DEVICES may renumber devices in programs.
         uuid = getattr(self.torch.cuda.get_device_properties(device), "uuid", None)
         return {
             "gpu": device if uuid is None else int(str(uuid)[-2:], 16),
@@ -108,25 +107,25 @@ class Recorder:
 
 
 def number_in_environment(name):
-    """A rank has at most nine digits: a larger number is another program's."""
+    """Returns a number from the environment. A rank has at most nine digits: a longer number belongs to another program."""
     value = os.environ.get(name, "")
     return int(value) if value.isdecimal() and len(value) <= 9 else None
 
 
 def total_memory_of(properties):
-    """Returns a device's memory in bytes; None where its properties do not have it."""
+    """Returns a device's memory in bytes; None if its properties lack it."""
     return getattr(properties, "total_memory", None)
 
 
 def record_when_torch_starts(torch):
     folder = os.environ.get("VRAMSCOPE_RECORDINGS")
     if folder and hasattr(torch, "cuda"):
-        # Called at once where the GPUs are started already.
+        # Calls the function at once if the GPUs are already initialized.
         torch.cuda._lazy_call(Recorder(torch, folder).start)
 
 
 def count_questions_for_memory(torch):
-    """Counts reads of a device's `total_memory`: PyTorch asked the driver for it when it started, and knows it since."""
+    """Counts reads of a device's `total_memory`, which PyTorch caches when it initializes, so that the driver sees no later query."""
     import ctypes
 
     properties = getattr(torch._C, "_CudaDeviceProperties", None)
@@ -139,7 +138,7 @@ def count_questions_for_memory(torch):
         asked()
         return plain.fget(self)
 
-    # The recorder's own reads do not count.
+    # The recorder's reads do not count.
     global total_memory_of
     total_memory_of = plain.fget
     properties.total_memory = property(total_memory, doc=plain.__doc__)

@@ -1,4 +1,4 @@
-//! Processes that used a GPU, and of which PyTorch's own numbers are not known.
+//! Processes that used a GPU and lack PyTorch's numbers.
 
 use std::os::unix::process::ExitStatusExt as _;
 
@@ -7,7 +7,7 @@ use super::attempt::Attempt;
 /// Processes that used a GPU and left no complete recording.
 pub(crate) struct Unrecorded {
     pub(crate) processes: u64,
-    /// Why nothing is known of them.
+    /// Why they lack a recording.
     pub(crate) reason: String,
 }
 
@@ -23,21 +23,21 @@ fn reason(attempt: &Attempt) -> String {
     let machine = &attempt.machine;
     let isolated: Vec<&str> = machine.unrecorded.iter().filter_map(|setting| option(setting)).collect();
     if attempt.ended.killed {
-        "killed before they could be written".to_owned()
+        "killed before the numbers could be written".to_owned()
     } else if let Some(signal @ (9 | 11 | 6)) = attempt.ended.status.signal() {
-        format!("killed by signal {signal} before they could be written")
+        format!("killed by signal {signal} before the numbers could be written")
     } else if machine.counts.killed > 0 {
-        "a process was killed before they could be written".to_owned()
+        "a process was killed before the numbers could be written".to_owned()
     } else if isolated.is_empty() {
         "no history of PyTorch's allocator was recorded".to_owned()
     } else {
         // -I implies -E.
         let option = if isolated.contains(&"-I") { "-I" } else { isolated[0] };
-        format!("the interpreter was started with {option} (isolated), so that nothing could be recorded")
+        format!("the interpreter was started with {option} (isolated), which prevents recording")
     }
 }
 
-/// The option of Python's command that sets one of its flags.
+/// The option of the Python command that sets one of its flags.
 fn option(setting: &str) -> Option<&'static str> {
     match setting {
         "isolated" => Some("-I"),

@@ -1,4 +1,4 @@
-"""What programs need not wait for on a GPU whose kernels compute nothing, nor check."""
+"""Skips waits and checks of programs that depend on values, on a GPU whose kernels compute nothing."""
 
 import ctypes
 import functools
@@ -8,22 +8,22 @@ import weakref
 
 
 def without_checks(torch):
-    """Distributions are not asked whether their parameters are allowed: on the GPU these are values."""
+    """Turns off the validation of distribution parameters, which would read values from the GPU."""
     if hasattr(torch, "distributions"):
         torch.distributions.Distribution.set_default_validate_args(False)
 
 
 class Scale:
-    """The scale of a `GradScaler` on a GPU, as it is where every gradient is finite."""
+    """The scale of a `GradScaler` on a GPU, as if every gradient were finite."""
 
     def __init__(self, value, growth_tracker):
-        # None where a tensor of the GPU gave it.
+        # None if a GPU tensor set it.
         self.value = single(value)
-        # The updates since the scale has last grown.
+        # Updates since the scale last grew.
         self.growth_tracker = growth_tracker
 
     def update(self, scaler):
-        """The rule of `torch._amp_update_scale_`."""
+        """Applies the rule of `torch._amp_update_scale_`."""
         self.growth_tracker += 1
         if self.growth_tracker == scaler.get_growth_interval():
             self.growth_tracker = 0
@@ -33,14 +33,14 @@ class Scale:
 
 
 def single(value):
-    """A number in single precision, as the GPU keeps the scale."""
+    """Rounds to single precision, as the GPU stores the scale."""
     return ctypes.c_float(value).value
 
 
 def finite_gradients(torch):
-    """Has scalers of gradients tell the scale of a run whose gradients are all finite, and never skip a step.
+    """Makes gradient scalers behave as in a run whose gradients are all finite: they never skip a step.
 
-    The scale and whether a gradient was infinite are values of the GPU, which read as zeros or as random numbers here.
+    The scale and the flag for infinite gradients are values on the GPU, which read as zeros or random numbers here.
     """
     scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
     names = ("get_scale", "_get_growth_tracker", "update", "load_state_dict", "_maybe_opt_step")
@@ -50,7 +50,7 @@ def finite_gradients(torch):
     scales = weakref.WeakKeyDictionary()
 
     def scale_of(self):
-        """The scale of a scaler whose own is on a GPU; None of others."""
+        """Returns the scale of a scaler whose scale is on a GPU; None for others."""
         if not self.is_enabled() or self._scale is None or self._scale.device.type != "cuda":
             return None
         return scales.setdefault(self, Scale(self._init_scale, self._init_growth_tracker))
@@ -79,7 +79,7 @@ def finite_gradients(torch):
     @functools.wraps(load_state_dict)
     def watched_load(self, state_dict):
         load_state_dict(self, state_dict)
-        # What is loaded is also what the scaler begins with.
+        # The loaded values are also the scaler's initial values.
         scales.pop(self, None)
 
     @functools.wraps(maybe_step)
@@ -93,14 +93,14 @@ def finite_gradients(torch):
 
 
 class Generations(threading.local):
-    """Of each call of `generate()` that this thread is in: whether it has reached its longest; None before it knows."""
+    """For each active call of `generate()` in this thread: whether it has reached its maximum length; None until it is known."""
 
     def __init__(self):
         self.at_longest = []
 
 
 def longest_generation(utils):
-    """Has `generate()` of transformers go on to its longest: that a sequence ends before is a value, its length is none."""
+    """Makes `generate()` of transformers run to its maximum length, because an earlier end of a sequence depends on values."""
     model, criteria = utils.GenerationMixin, utils.StoppingCriteriaList
     if not hasattr(model, "_has_unfinished_sequences"):
         return

@@ -1,4 +1,4 @@
-//! What the processes of a run asked of their cards.
+//! The demands of a run's processes on their GPUs.
 
 use vramscope::analysis::Demand;
 use vramscope::trace::formats::ReadOptions;
@@ -6,15 +6,15 @@ use vramscope::trace::formats::ReadOptions;
 use super::recordings::Recorded;
 use crate::input;
 
-/// What one process asked of one card.
+/// The demand of one process on one GPU.
 pub(crate) struct Asked {
     pub(crate) rank: Option<u64>,
-    /// The card's number in the machine.
+    /// The GPU's number in the machine.
     pub(crate) gpu: i64,
     pub(crate) demand: Demand,
 }
 
-/// What the processes of a run asked of their cards. Cards that nobody used are left out.
+/// The demands of a run's processes on their GPUs, without unused GPUs.
 pub(crate) fn asked(recordings: &[Recorded]) -> anyhow::Result<Vec<Asked>> {
     let mut asked = Vec::new();
     for recorded in recordings {

@@ -1,4 +1,4 @@
-//! What a run is told as for people.
+//! The text of a phantom run.
 
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,7 +16,7 @@ use super::unrecorded::Unrecorded;
 use super::verdict::Asked;
 use crate::args::{PhantomRunArgs, Values};
 
-/// All that is known of a run.
+/// All results of a run.
 pub(crate) struct Answer<'a> {
     pub(crate) args: &'a PhantomRunArgs,
     pub(crate) card: &'a Card,
@@ -24,42 +24,42 @@ pub(crate) struct Answer<'a> {
     pub(crate) machine: MachineReport,
     pub(crate) asked: Vec<Asked>,
     pub(crate) recordings: Vec<Recorded>,
-    /// Processes of which PyTorch's own numbers are not known.
+    /// Processes that lack PyTorch's numbers.
     pub(crate) unrecorded: Option<Unrecorded>,
     pub(crate) found: FoundOut,
 }
 
 impl Answer<'_> {
-    /// The GPUs that anybody used, by their numbers.
+    /// The numbers of the used GPUs.
     fn used_gpus(&self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.machine.gpus.len()).filter(|&device| self.machine.gpus[device].peak_bytes > 0)
     }
 
-    /// The GPU that had most in use at any time; the first of several.
+    /// The GPU with the highest peak; the first of several.
     pub(super) fn fullest_gpu(&self) -> Option<usize> {
         self.used_gpus().rev().max_by_key(|&device| self.machine.gpus[device].peak_bytes)
     }
 
-    /// The program sized itself by a card without a limit, whose numbers say nothing.
+    /// Whether the program depends on the GPU's memory and ran without a limit, so its numbers are meaningless.
     fn is_sized_without_limit(&self) -> bool {
         self.args.sweep_gpus && !self.found.asked_memory_at.is_empty()
     }
 
-    /// What processes asked of a GPU.
+    /// The demands of processes on a GPU.
     pub(super) fn asked_of(&self, device: usize) -> impl Iterator<Item = &Asked> {
         self.asked.iter().filter(move |asked| asked.gpu == device as i64)
     }
 }
 
-/// How a program ended that did not come to its end.
+/// How a program ended that did not end successfully.
 pub(crate) fn end(ended: Ended) -> String {
     match (ended.status.code(), ended.status.signal()) {
-        _ if ended.killed => "the program did not end when it was asked to, and was killed".to_owned(),
+        _ if ended.killed => "the program did not end after SIGTERM, and was killed".to_owned(),
         (Some(code), _) => {
-            format!("the program ended with exit code {code}: what is said holds for what it did until then")
+            format!("the program ended with exit code {code}: the results cover the run until then")
         }
         (None, Some(signal)) => {
-            format!("the program was ended by signal {signal}: what is said holds for what it did until then")
+            format!("the program was ended by signal {signal}: the results cover the run until then")
         }
         (None, None) => "the program ended".to_owned(),
     }
@@ -73,7 +73,7 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
         return Ok(out);
     }
     headline(&mut out, answer)?;
-    // A program that sizes itself by the card took as much of one without a limit as it found.
+    // Without a limit, such a program uses as much memory as it finds.
     if !answer.is_sized_without_limit() {
         needs(&mut out, answer)?;
     }
@@ -99,28 +99,32 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let Answer { args, card, asked, found, .. } = answer;
     let (name, total) = (args.gpu.name, bytes(card.total));
     let recorded: u64 = asked.iter().map(|asked| asked.demand.ooms).sum();
-    // Where nothing is recorded the GPU's own count is all there is.
+    // Without a recording, only the GPU's count is known.
     let failed = if asked.is_empty() { answer.machine.counts.out_of_memory } else { recorded };
     let unfinished = !answer.ended.status.success() && !answer.ended.timed_out;
     match found.fit {
-        Fit::DoesNotFit if failed == 0 => writeln!(out, "It does not fit on {name} ({total}).")?,
+        Fit::DoesNotFit if failed == 0 => writeln!(out, "The program does not fit on {name} ({total}).")?,
         Fit::DoesNotFit => {
-            writeln!(out, "It does not fit on {name} ({total}): {} failed.", counted(failed, "request"))?;
+            writeln!(
+                out,
+                "The program does not fit on {name} ({total}): {} failed.",
+                counted(failed, "request")
+            )?;
         }
         Fit::Barely => {
             let (low, high) = (card.context.start(), card.context.end());
             writeln!(
                 out,
-                "It fits on {name} ({total}), barely: a CUDA context takes {low} to {high} bytes there, and it does not fit beside the largest."
+                "The program barely fits on {name} ({total}): a CUDA context takes {low} to {high} bytes, and with the largest the program does not fit."
             )?;
         }
         Fit::Fits if unfinished => {
-            writeln!(out, "It fits on {name} ({total}) as far as it went: it did not come to its end.")?;
+            writeln!(out, "The program fits on {name} ({total}), up to the point where it ended early.")?;
         }
-        Fit::Fits => writeln!(out, "It fits on {name} ({total}).")?,
+        Fit::Fits => writeln!(out, "The program fits on {name} ({total}).")?,
     }
     if args.sweep_gpus && !answer.is_sized_without_limit() {
-        writeln!(out, "\nWhat the program takes on {name} without a limit:")?;
+        writeln!(out, "\nMemory of the program on {name} without a limit:")?;
     }
     Ok(())
 }
@@ -129,19 +133,19 @@ fn needs(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     writeln!(out)?;
     let used: Vec<usize> = answer.used_gpus().collect();
     if let Some(fullest) = answer.fullest_gpu().filter(|_| used.len() > 2) {
-        writeln!(out, "GPU {fullest}, the fullest of {}, at the peak", used.len())?;
+        writeln!(out, "GPU {fullest}, the fullest of {}, at its peak", used.len())?;
         gpu_needs(out, answer, fullest)?;
         every_gpu(out, answer, &used)?;
     } else {
         for device in used {
-            writeln!(out, "GPU {device}, at the peak")?;
+            writeln!(out, "GPU {device}, at its peak")?;
             gpu_needs(out, answer, device)?;
         }
     }
-    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT count nothing.")
+    writeln!(out, "\nWorkspaces of cuDNN, cuSOLVER, cuSPARSE and cuFFT are not included.")
 }
 
-/// What was held of a GPU, a line each: what is exact, what is modelled, and what was only counted.
+/// The uses of a GPU's memory, one per line: exact, modeled or only counted.
 fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::Result {
     let gpu = &answer.machine.gpus[device];
     let mut line = |held: u64, what: &str| writeln!(out, "  {:>12}  {what}", bytes(held));
@@ -161,16 +165,16 @@ fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::
     } else {
         String::new()
     };
-    line(contexts * low, &format!("{what}: modelled, by card{up_to}"))?;
+    line(contexts * low, &format!("{what}: modeled by GPU{up_to}"))?;
     known += contexts * low;
     if gpu.peak_communication_bytes > 0 {
-        line(gpu.peak_communication_bytes, "buffers of NCCL: modelled")?;
+        line(gpu.peak_communication_bytes, "NCCL buffers: modeled")?;
         known += gpu.peak_communication_bytes;
     }
     if gpu.peak_bytes > known {
         let what = match &answer.unrecorded {
-            None => "taken beside PyTorch's allocator: counted",
-            Some(_) => "not told apart: counted",
+            None => "outside PyTorch's allocator: counted",
+            Some(_) => "of all uses together: counted",
         };
         line(gpu.peak_bytes - known, what)?;
     }
@@ -178,7 +182,7 @@ fn gpu_needs(out: &mut String, answer: &Answer<'_>, device: usize) -> std::fmt::
     line(gpu.peak_bytes, &format!("in use, {free} free"))
 }
 
-/// A line a process on each GPU.
+/// One row per process on each GPU.
 fn every_gpu(out: &mut String, answer: &Answer<'_>, used: &[usize]) -> std::fmt::Result {
     writeln!(out, "\n{:>3}{:>6}{:>14}{:>14}{:>14}", "GPU", "rank", "allocated", "reserved", "in use")?;
     for &device in used {
@@ -197,11 +201,11 @@ fn unrecorded(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let of = if *processes == 1 { "process" } else { "processes" };
     writeln!(
         out,
-        "\nPyTorch's own numbers are not known of {processes} {of}: {reason}. What the GPU counted remains."
+        "\nPyTorch's numbers of {processes} {of} are unknown: {reason}. Only the GPU's counts are known."
     )
 }
 
-/// That the program asked for memory, and what was done about it.
+/// States that the program queried the GPU's memory, and the consequences.
 fn asked_memory(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let asked_at = &answer.found.asked_memory_at;
     if asked_at.is_empty() {
@@ -212,13 +216,16 @@ fn asked_memory(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let lines = lines.join(", ");
     writeln!(
         out,
-        "\nThe program asked how much memory the GPU has or has free ({lines}{more}), and may size itself by it."
+        "\nThe program queried the total or free memory of the GPU ({lines}{more}), and may adapt to it."
     )?;
     let Some(cards) = &answer.found.cards else {
-        return writeln!(out, "So nothing is known of other cards: with --once it does not run on them.");
+        return writeln!(
+            out,
+            "Results for other GPUs are unknown: with --once the program does not run on them."
+        );
     };
     let ran: Vec<&str> = cards.iter().filter(|on| on.basis == Basis::Run).map(|on| on.gpu.name).collect();
-    writeln!(out, "So it ran once per candidate card: {}.", ran.join(", "))
+    writeln!(out, "Therefore it ran once per candidate GPU: {}.", ran.join(", "))
 }
 
 fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
@@ -227,16 +234,16 @@ fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
         Some((low, high)) if low < high => {
             writeln!(
                 out,
-                "\nWithout a limit it needs {} to {}, by the size of the context.",
+                "\nWithout a limit the program needs {} to {}, depending on the size of the context.",
                 bytes(low),
                 bytes(high)
             )?;
         }
-        Some((low, _)) => writeln!(out, "\nWithout a limit it needs {}.", bytes(low))?,
+        Some((low, _)) => writeln!(out, "\nWithout a limit the program needs {}.", bytes(low))?,
         None => {}
     }
     if let Some(conf) = &found.remedy {
-        writeln!(out, "\nIt fits with PYTORCH_CUDA_ALLOC_CONF={conf}")?;
+        writeln!(out, "\nThe program fits with PYTORCH_CUDA_ALLOC_CONF={conf}")?;
     }
     let Some(cards) = &found.cards else { return Ok(()) };
     if answer.args.sweep_gpus {
@@ -250,54 +257,51 @@ fn cards(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     match cards.iter().find(|on| on.fits()) {
         Some(on) => {
             let (name, total) = (on.gpu.name, bytes(on.gpu.total_bytes));
-            writeln!(out, "\nThe smallest listed card that it fits on: {name} ({total}).")?;
+            writeln!(out, "\nThe smallest listed GPU that fits: {name} ({total}).")?;
             if let Basis::ReplayOf(capability) = on.basis {
                 let text = |capability: u32| format!("{}.{}", capability / 10, capability % 10);
                 writeln!(
                     out,
-                    "That is replayed from a run at compute capability {}; at {} PyTorch may choose other workspaces and kernels. To be sure: --gpu {name}",
+                    "This result is replayed from a run at compute capability {}; at {} PyTorch may choose other workspaces and kernels. To check it, run with --gpu {name}",
                     text(capability),
                     text(on.gpu.capability)
                 )?;
             }
             Ok(())
         }
-        None => writeln!(out, "\nIt fits on no listed card."),
+        None => writeln!(out, "\nThe program fits on no listed GPU."),
     }
 }
 
 fn verdict(on: &OnCard) -> String {
     match (on.fit, on.num_alloc_retries) {
         (_, _) if !on.has_kernels => "PyTorch has no kernels for it".to_owned(),
-        (None, _) => "not known: the program fails there".to_owned(),
+        (None, _) => "unknown: the program fails there".to_owned(),
         (Some(Fit::DoesNotFit), _) if on.basis == Basis::Between => {
-            "taken not to fit: it has less memory".to_owned()
+            "assumed not to fit: less memory".to_owned()
         }
         (Some(Fit::DoesNotFit), _) => "does not fit".to_owned(),
-        (Some(Fit::Barely), _) => "fits barely".to_owned(),
-        (Some(Fit::Fits), _) if on.basis == Basis::Between => "taken to fit: it has more memory".to_owned(),
+        (Some(Fit::Barely), _) => "barely fits".to_owned(),
+        (Some(Fit::Fits), _) if on.basis == Basis::Between => "assumed to fit: more memory".to_owned(),
         (Some(Fit::Fits), 0) => "fits".to_owned(),
-        (Some(Fit::Fits), n) => format!("fits, and gives its cache back {}", counted(n, "time")),
+        (Some(Fit::Fits), n) => format!("fits, after releasing its cache {}", counted(n, "time")),
     }
 }
 
-/// So many lines of the program are named where it read values.
+/// Limit on the listed lines of the program.
 const LINES: usize = 5;
 
 fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let counts = answer.machine.counts;
     if counts.values_read + counts.results_read > 0 {
-        let values = if answer.args.values == Values::Zeros {
-            "Kernels compute nothing"
-        } else {
-            "Values are made up"
-        };
+        let values =
+            if answer.args.values == Values::Zeros { "Kernels compute nothing" } else { "Values are random" };
         let (single, larger) =
             (counted(counts.values_read, "single value"), counted(counts.results_read, "larger result"));
         writeln!(
             out,
-            "\n{values}: the program read {single} (as `.item()` does) and {larger} from the GPU, and may go another way on a \
-             real one."
+            "\n{values}: the program read {single} (as `.item()` does) and {larger} from the GPU, and may behave differently on a \
+             real GPU."
         )?;
         let read_at = &answer.machine.read_at;
         for at in read_at.iter().take(LINES) {
@@ -311,7 +315,7 @@ fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
 }
 
 fn unanswered(out: &mut String, calls: &[Unanswered]) -> std::fmt::Result {
-    for (is_refused, words) in [(true, "Refused"), (false, "Not known to the phantom")] {
+    for (is_refused, words) in [(true, "Refused calls"), (false, "Calls unknown to the phantom")] {
         let of_kind = calls.iter().filter(|call| call.is_refused == is_refused);
         let names: Vec<String> =
             of_kind.map(|call| format!("{} ({})", call.name, counted(call.calls, "call"))).collect();

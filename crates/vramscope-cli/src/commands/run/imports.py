@@ -1,4 +1,4 @@
-"""What a program imports, seen without changing it. Written beside a sitecustomize.py as vramscope_imports.py."""
+"""Hooks into the imports of an unchanged program. Installed next to a sitecustomize.py as vramscope_imports.py."""
 
 import importlib.abc
 import importlib.machinery
@@ -8,7 +8,7 @@ import sys
 
 
 def import_next_sitecustomize(file):
-    """Imports the file of this name that Python would have imported without `file`: the next on the path."""
+    """Imports the next sitecustomize on the path, which Python would have imported without `file`."""
     here = os.path.dirname(os.path.abspath(file))
     paths = [os.path.abspath(path or ".") for path in sys.path]
     rest = sys.path[paths.index(here) + 1 :] if here in paths else []
@@ -19,7 +19,7 @@ def import_next_sitecustomize(file):
 
 
 class AfterImport(importlib.abc.MetaPathFinder):
-    """Finds a module as the others do, and has `then` called when it is imported."""
+    """Finds a module like the other finders, and calls `then` after its import."""
 
     def __init__(self, name, then):
         self.name = name

@@ -19,24 +19,24 @@ use vramscope_files::PrivateFolder;
 
 use crate::args::RunArgs;
 
-/// Sees what a program imports; programs import it as `vramscope_imports`.
+/// Hooks into the imports of a program; Python imports it as `vramscope_imports`.
 pub(crate) const IMPORTS: (&str, &str) = ("vramscope_imports.py", include_str!("imports.py"));
 
-/// Begins the recording in each process that starts GPUs.
+/// Starts the recording in each process that uses GPUs.
 const RECORDER: &str = include_str!("sitecustomize.py");
 
-/// Between two looks whether the program has ended.
+/// Interval of checks whether the program has ended.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Runs a program with its recording on, and returns its exit code.
+/// Runs a program with recording, and returns its exit code.
 ///
 /// # Errors
-/// Where it cannot be started, or its recording could not be written.
+/// The program cannot be started, or the folder of the recording does not exist.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
     let out = std::path::absolute(&args.record).context("--record")?;
     let Some(folder) = out.parent().filter(|folder| folder.is_dir()) else {
-        bail!("{}: there is no such folder to write a recording into", args.record.display());
+        bail!("{}: the folder for the recording does not exist", args.record.display());
     };
     if out.is_dir() {
         bail!("{}: is a directory; name a file in {}", args.record.display(), folder.display());
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let python = PrivateFolder::new("vramscope-run-").map_err(temporary)?;
     if python.path().as_os_str().as_encoded_bytes().contains(&b':') {
         bail!(
-            "{} holds a colon, at which PYTHONPATH is split: set TMPDIR to a folder without",
+            "{} contains a colon, which PYTHONPATH uses as separator: set TMPDIR to a folder without a colon",
             env::temp_dir().display()
         );
     }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     Ok(exit_code(status))
 }
 
-/// Puts the recorder into `folder`, and says what a Python program needs to find it.
+/// Writes the recorder into `folder`, and returns the environment variables for Python programs.
 fn environment(
     args: &RunArgs,
     out: &Path,
@@ -78,7 +78,7 @@ fn environment(
     Ok(environment)
 }
 
-/// Waits for a program. Ctrl-C reaches it as well, and it ends as it likes; what else asks this command to end is handed on.
+/// Waits for a program. Ctrl-C also reaches the program, which handles it; SIGTERM and SIGHUP are forwarded.
 fn watch(command: &mut Command) -> std::io::Result<ExitStatus> {
     let mut watched = vec![flag::register(SIGINT, Arc::default())?];
     let asked = [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)]
@@ -95,7 +95,7 @@ fn watch(command: &mut Command) -> std::io::Result<ExitStatus> {
             if flag.swap(false, Ordering::Relaxed)
                 && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
             {
-                // A process that has just ended needs no asking.
+                // The process may have ended meanwhile.
                 kill_process(pid, *signal).ok();
             }
         }
@@ -107,7 +107,7 @@ fn watch(command: &mut Command) -> std::io::Result<ExitStatus> {
     Ok(status)
 }
 
-/// The exit code of a program, as a shell has it: 128 and the number of the signal that ended it.
+/// The exit code of a program, as in a shell: 128 plus the number of the signal that ended it.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(2);
     u8::try_from(code & 0xff).unwrap_or(2)

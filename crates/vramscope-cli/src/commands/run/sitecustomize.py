@@ -1,7 +1,7 @@
-"""Records PyTorch's memory in a program that is not changed.
+"""Records PyTorch's memory in an unchanged program.
 
-Python imports this file on its own when its folder is on the path. When the program imports torch, it has the package
-vramscope record, from the moment in which torch starts its GPUs to the end of the process.
+Python imports this file at startup if its folder is on the path. When the program imports torch, it starts a recording with the
+package vramscope, from the initialization of torch's GPUs to the end of the process.
 """
 
 import os

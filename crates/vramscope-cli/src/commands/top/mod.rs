@@ -1,5 +1,10 @@
 //! `vramscope top`
 
+//!
+//! `watch` has one thread for each program, one for the GPUs and one that searches for sockets, so a slow source delays no other. They
+//! share one channel with keys and signals. `model` is the contents of the screen as plain data; `draw` renders it. `terminal` restores
+//! the terminal. `once` is `--json`.
+
 mod draw;
 mod model;
 mod once;
@@ -21,17 +26,17 @@ use model::Model;
 use terminal::Terminal;
 use watch::{News, Watchers};
 
-/// Between two looks, where nobody says.
+/// Default time between two updates.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Holders that are asked for.
+/// Limit on the holders requested from a program.
 const HOLDERS: usize = 20;
 
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     if !args.json && !super::stdout().is_terminal() {
-        bail!("standard output is not a terminal; --json prints one look");
+        bail!("standard output is not a terminal; use --json to print one sample");
     }
-    // What is refused is told before the screen is taken.
+    // Errors are printed before the screen is opened.
     live::sockets()?;
     let mut named = args.socket.iter().map(|path| connect(path)).collect::<anyhow::Result<Vec<_>>>()?;
     named.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -43,20 +48,20 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The program at a socket that the user named.
+/// Connects to a socket that the user named.
 fn connect(path: &Path) -> anyhow::Result<(PathBuf, Connection)> {
     let name = path.display();
-    // As it would be found.
+    // Canonical, as in the search for sockets.
     let path = path.canonicalize().with_context(|| name.to_string())?;
     match Connection::open(&path) {
         Ok(connection) => Ok((path, connection)),
-        Err(SourceError::Gone(_)) => Err(anyhow!("{name}: no program serves there")),
+        Err(SourceError::Gone(_)) => Err(anyhow!("{name}: no program serves at this socket")),
         Err(SourceError::Answer { why, .. }) => Err(anyhow!("{name}: {why}")),
         Err(e) => Err(e).context(name.to_string()),
     }
 }
 
-/// Shows the screen until the user has seen enough.
+/// Shows the screen until the user quits.
 fn watch(interval: Duration, named: Vec<(PathBuf, Connection)>) -> anyhow::Result<()> {
     let (news, incoming) = channel();
     let mut watchers = Watchers::start(&news, named.iter().map(|(path, _)| path.clone()).collect())?;
@@ -85,7 +90,7 @@ fn watch(interval: Duration, named: Vec<(PathBuf, Connection)>) -> anyhow::Resul
                     Pressed::Look => next = Instant::now(),
                     Pressed::Nothing => {}
                 },
-                // Drawn anew in any case.
+                // Every event redraws the screen.
                 News::Terminal(_) => {}
                 News::End => return Ok(()),
                 News::Gpus(gpus) => {
@@ -117,7 +122,7 @@ fn found(
     Ok(())
 }
 
-/// What comes of a key beside a changed screen.
+/// The effect of a key, in addition to a redraw.
 enum Pressed {
     Nothing,
     Look,

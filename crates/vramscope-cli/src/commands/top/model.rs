@@ -1,4 +1,4 @@
-//! What the screen shows, as plain data.
+//! The state of the screen as plain data.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -7,58 +7,58 @@ use std::time::Duration;
 use vramscope::profiler::live::{Hello, Look};
 use vramscope::profiler::{NvmlDevice, Reading, SourceError};
 
-/// Looks for which a program that has ended stays on the screen.
+/// Number of updates for which an ended program stays on the screen.
 const ENDED_LOOKS: u32 = 5;
-/// Looks that are remembered: more than a screen is wide.
+/// Number of updates in a program's history; more than the width of a screen.
 const HISTORY: usize = 512;
 
-/// The screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub(super) struct Model {
-    /// Between two looks.
+    /// Time between two updates.
     pub(super) interval: Duration,
-    /// `None` until they have been looked at.
+    /// `None` until the first answer.
     pub(super) gpus: Option<Result<Vec<NvmlDevice>, SourceError>>,
     pub(super) programs: Vec<Program>,
-    /// Among the programs.
+    /// Index of the selected program.
     pub(super) selected: usize,
-    /// The selected program is shown alone.
+    /// Whether only the selected program is shown.
     pub(super) details: bool,
     pub(super) help: bool,
     pub(super) paused: bool,
 }
 
-/// A program that serves.
+/// A program that serves its memory use.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) socket: PathBuf,
     pub(super) hello: Hello,
     pub(super) state: State,
-    /// The last.
+    /// The latest answer.
     pub(super) look: Option<Look>,
-    /// The highest of each look, the last at the end; `None` where there was no answer.
+    /// The peak of each update, latest last; `None` if there was no answer.
     pub(super) history: VecDeque<Option<u64>>,
 }
 
-/// How it is.
+/// The state of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// It answers.
+    /// The last request was answered.
     Answers,
-    /// It did not answer the last time.
+    /// The last request failed.
     Trouble(String),
-    /// It ended so many looks ago.
+    /// The program ended this number of updates ago.
     Ended(u32),
 }
 
 impl Program {
-    /// What its history is of, in words: allocated bytes, where the source knows them.
+    /// The name of the quantity in `history`: allocated bytes if the source knows them.
     pub(super) fn charted(&self) -> &'static str {
         self.look.as_ref().and_then(|look| charted(&look.tick.high)).map_or("", |(what, _)| what)
     }
 }
 
-/// What tells most of a source, and how much it is.
+/// The most useful quantity of a source, and its bytes.
 fn charted(high: &Reading) -> Option<(&'static str, u64)> {
     let known = [
         ("allocated", high.allocated),
@@ -82,7 +82,7 @@ impl Model {
         }
     }
 
-    /// Another look begins.
+    /// Starts another update.
     pub(super) fn next_look(&mut self) {
         for program in &mut self.programs {
             if let State::Ended(looks) = &mut program.state {
@@ -95,7 +95,7 @@ impl Model {
         self.selected = before.min(self.programs.len().saturating_sub(1));
     }
 
-    /// A program serves at `socket`; one that served there before has ended.
+    /// Adds a program that serves at `socket`; replaces an earlier program at the same socket.
     pub(super) fn found(&mut self, socket: PathBuf, hello: Hello) {
         let program = Program { socket, hello, state: State::Answers, look: None, history: VecDeque::new() };
         match self.programs.iter_mut().find(|p| p.socket == program.socket) {
@@ -104,7 +104,7 @@ impl Model {
         }
     }
 
-    /// What came of a look at the program at `socket`.
+    /// Stores the answer of the program at `socket`.
     pub(super) fn looked(&mut self, socket: &Path, look: Result<Look, SourceError>) {
         let Some(program) = self.programs.iter_mut().find(|p| p.socket == socket) else { return };
         let mut highest = None;
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(program.state, State::Trouble("busy".to_owned()));
         let last: Vec<_> = program.history.iter().rev().take(2).copied().collect();
         assert_eq!(last, [None, Some(5)]);
-        // Nobody by that name.
+        // An unknown socket.
         model.looked(Path::new("b"), gone());
     }
 

@@ -1,4 +1,4 @@
-//! One look as JSON.
+//! One sample as JSON.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
 
 use super::HOLDERS;
 
-/// How long is waited for what stacks mean.
+/// Limit on the time for resolving stacks.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// `docs/json.md` describes the keys.
+/// The output of `vramscope top --json`; `docs/json.md` describes the keys.
 #[derive(Serialize)]
 pub(super) struct TopJson {
     gpus: Option<Vec<NvmlDevice>>,
@@ -31,7 +31,7 @@ struct ProgramJson {
     error: Option<String>,
 }
 
-/// Looks at everything, and for so long.
+/// Samples all programs and GPUs, after the given interval.
 pub(super) fn look(
     mut programs: Vec<(PathBuf, Connection)>,
     interval: Option<Duration>,
@@ -44,7 +44,7 @@ pub(super) fn look(
     let programs = programs.into_iter().filter_map(|(path, mut connection)| {
         let (look, error) = match look_at(&mut connection) {
             Ok(look) => (Some(look), None),
-            // It ended meanwhile.
+            // The program ended meanwhile.
             Err(SourceError::Gone(_)) => return None,
             Err(e) => (None, Some(e.to_string())),
         };
@@ -60,7 +60,7 @@ pub(super) fn look(
     Ok(TopJson { gpus: gpus.ok(), gpus_error, programs })
 }
 
-/// One look, with holders once it is known what their stacks mean.
+/// Requests one sample, and waits until the stacks of its holders are resolved.
 fn look_at(connection: &mut Connection) -> Result<Look, SourceError> {
     let mut look = connection.look(HOLDERS)?;
     let until = Instant::now() + PATIENCE;
@@ -68,7 +68,7 @@ fn look_at(connection: &mut Connection) -> Result<Look, SourceError> {
         std::thread::sleep(Duration::from_millis(20));
         match connection.look(HOLDERS) {
             Ok(later) => look.holders = later.holders,
-            // What is known is known.
+            // Keeps the last answer.
             Err(_) => break,
         }
     }

@@ -1,4 +1,4 @@
-//! The terminal while it is taken: given back however the command ends.
+//! The terminal in full-screen mode; it is restored however the command ends.
 
 use std::io;
 use std::sync::mpsc::Sender;
@@ -12,12 +12,12 @@ use super::draw::draw;
 use super::model::Model;
 use super::watch::News;
 
-/// The whole screen, without a cursor.
+/// The full screen without a cursor.
 pub(super) struct Terminal(DefaultTerminal);
 
 impl Terminal {
-    /// Takes the terminal; keys and signals that end the command go to `news`. A panic gives it back before it is
-    /// told.
+    /// Opens the full screen; keys and signals that end the command go to `news`. A panic restores the terminal before its message is
+    /// printed.
     pub(super) fn open(news: &Sender<News>) -> io::Result<Self> {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         let terminal = ratatui::try_init().inspect_err(|_| drop(ratatui::try_restore()))?;
@@ -25,7 +25,7 @@ impl Terminal {
         let (keys, ends) = (news.clone(), news.clone());
         std::thread::Builder::new().spawn(move || {
             loop {
-                // The terminal may be gone.
+                // A failed read means that the terminal is closed.
                 let news = event::read().map_or(News::End, News::Terminal);
                 let ended = matches!(news, News::End);
                 if keys.send(news).is_err() || ended {
@@ -49,7 +49,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A panic has given it back already; twice would move the cursor over what it told.
+        // A panic has already restored the terminal; restoring it again would overwrite the panic's message.
         if !std::thread::panicking() {
             ratatui::try_restore().ok();
         }

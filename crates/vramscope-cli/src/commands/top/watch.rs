@@ -1,4 +1,4 @@
-//! Threads that look, so that who does not answer holds nobody up.
+//! Threads that query programs and GPUs, so that a slow answer does not block the screen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -11,21 +11,21 @@ use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
 
 use super::HOLDERS;
 
-/// What reaches the screen.
+/// Messages to the screen.
 pub(super) enum News {
-    /// A key, or another size.
+    /// A key, or a resize.
     Terminal(Event),
-    /// The command is asked to end.
+    /// A signal to end the command.
     End,
-    /// The GPUs.
+    /// The state of the GPUs.
     Gpus(Result<Vec<NvmlDevice>, SourceError>),
-    /// Programs that serve and were not known.
+    /// New programs.
     Found(Vec<(PathBuf, Connection)>),
-    /// What the program at that socket has.
+    /// The answer of the program at this socket.
     Looked(PathBuf, Box<Result<Look, SourceError>>),
 }
 
-/// A thread that does one thing when it is asked.
+/// A thread that answers requests of one kind.
 struct Worker<Q> {
     ask: Sender<Q>,
     busy: bool,
@@ -45,7 +45,7 @@ impl<Q: Send + 'static> Worker<Q> {
         Ok(Self { ask, busy: false })
     }
 
-    /// Asks, unless the last answer is still due.
+    /// Sends a request, unless an answer is pending.
     fn ask(&mut self, question: Q) {
         if !self.busy {
             self.busy = self.ask.send(question).is_ok();
@@ -53,7 +53,7 @@ impl<Q: Send + 'static> Worker<Q> {
     }
 }
 
-/// All of them.
+/// The threads for GPUs, the search for programs, and each program.
 pub(super) struct Watchers {
     news: Sender<News>,
     gpus: Worker<()>,
@@ -62,7 +62,7 @@ pub(super) struct Watchers {
 }
 
 impl Watchers {
-    /// Tells `news`. Programs are looked for at `named` sockets beside those of the user's folder.
+    /// Starts the threads, which send to `news`. Programs are searched at the `named` sockets and in the user's socket folder.
     pub(super) fn start(news: &Sender<News>, named: Vec<PathBuf>) -> io::Result<Self> {
         let gpus = Worker::start(news, |()| News::Gpus(nvml_devices()))?;
         let search = Worker::start(news, move |mut known: BTreeSet<PathBuf>| {
@@ -70,21 +70,21 @@ impl Watchers {
             let open = |path: &&PathBuf| Some(((*path).clone(), Connection::open(path).ok()?));
             let mut found: Vec<_> = missing.iter().filter_map(open).collect();
             known.extend(named.iter().cloned());
-            // The folder was in order when the command began.
+            // Errors of the folder were reported when the command started.
             found.extend(discover_except(&known).unwrap_or_default());
             News::Found(found)
         })?;
         Ok(Self { news: news.clone(), gpus, search, programs: BTreeMap::new() })
     }
 
-    /// Asks everyone who is not still busy.
+    /// Sends a request to every idle thread.
     pub(super) fn look(&mut self) {
         self.gpus.ask(());
         self.search.ask(self.programs.keys().cloned().collect());
         self.programs.values_mut().for_each(|program| program.ask(()));
     }
 
-    /// Watches one program more, from now on.
+    /// Starts a thread for one more program.
     pub(super) fn add(&mut self, path: PathBuf, mut connection: Connection) -> io::Result<()> {
         let socket = path.clone();
         let look = move |()| News::Looked(socket.clone(), Box::new(connection.look(HOLDERS)));

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Records train.py once as it is and once with each of the changes. Needs PyTorch 2.11, the Python package (for --tags) and zstd.
+# Records train.py once unchanged and once with each change. Needs PyTorch 2.11, the Python package (for --tags) and zstd.
 set -eu
 record() {
     out=$1 program=$2
@@ -15,7 +15,7 @@ for kind in "tagged --tags" "plain --stacks=python" "all --stacks=all"; do
     record "$name-adamw" train.py "$how" --optimizer adamw
     record "$name-leak" train.py "$how" --leak
 done
-# An edit moves lines, and a checkout lies elsewhere.
+# The edit moves lines, and the program is in another folder.
 mkdir -p elsewhere
 sed 's/^def train/\n\n# A comment.\ndef train/; s/^    kept = /    # Another.\n    kept = /; s/^        y = self.norm/        # One more.\n        y = self.norm/' \
     train.py >elsewhere/train.py

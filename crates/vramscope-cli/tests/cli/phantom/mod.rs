@@ -1,5 +1,5 @@
-//! `vramscope phantom`: programs on GPUs that are not there. PyTorch is a stand-in here, which leaves a recording of the project's
-//! behind; what PyTorch itself does on a phantom is tested with `./test --torch`.
+//! `vramscope phantom`: programs on phantom GPUs. A stand-in for PyTorch writes one of the project's recordings; `./test --torch` tests
+//! real PyTorch on phantom GPUs.
 
 mod ranks;
 mod verdicts;
@@ -17,7 +17,7 @@ fn stand_in() -> String {
     format!("{}/tests/cli/phantom", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// `vramscope phantom run` with `options`, of a Python program that imports torch and leaves `snapshot` behind.
+/// `vramscope phantom run` with `options` for a Python program that imports torch and writes `snapshot`.
 fn python(options: &[&str], snapshot: &str, program: &str) -> Command {
     let mut command = vramscope(&[&["phantom", "run"], options, &["--", "python3", "-c", program]].concat());
     command.env("PYTHONPATH", stand_in()).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -80,7 +80,7 @@ fn a_folder_that_cannot_be_written_is_named() {
     assert_eq!(code(&output), 2);
     assert_eq!(
         text(&output.stderr),
-        "error: no folder for the phantom's files in /there/is/none: entity not found; set TMPDIR to one that can be written\n"
+        "error: cannot create a folder for the phantom's files in /there/is/none: entity not found; set TMPDIR to a writable folder\n"
     );
 }
 
@@ -122,7 +122,7 @@ fn all_cards_are_compared() {
     assert_eq!(answer["cards"].as_array().unwrap().len(), listed.len());
 }
 
-/// A program has a `sitecustomize` of its own, fails, or is asked to end: it is recorded all the same.
+/// A program that has its own `sitecustomize`, fails, or gets SIGTERM is recorded as well.
 #[test]
 fn every_end_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -143,7 +143,7 @@ fn every_end_is_recorded() {
     }
 }
 
-/// Each of two processes has a file of its own.
+/// Each of two processes has a separate file.
 #[test]
 fn every_rank_is_recorded() {
     let folder = tempfile::tempdir().unwrap();
@@ -161,7 +161,7 @@ fn every_rank_is_recorded() {
     );
 }
 
-/// What a kernel would have computed is counted, with the line of the program that read it; what the program put there is not.
+/// Values that a kernel would have computed are counted, with the line that reads them; values that the program copied are not.
 #[test]
 fn lines_that_read_values_are_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -186,7 +186,7 @@ assert value.value == 0
     assert_eq!(answer["read_at"], serde_json::json!([{"line": "program.py:10", "reads": 3}]));
 }
 
-/// A program that records a history of its own does not cut what is recorded of it.
+/// A program that records its own history does not cut the command's recording.
 #[test]
 fn a_history_of_the_programs_own_changes_nothing() {
     let program = "import torch\n\
@@ -198,7 +198,7 @@ fn a_history_of_the_programs_own_changes_nothing() {
     assert_eq!(text(&output.stderr).matches("recording").count(), 1, "{output:?}");
 }
 
-/// An allocator without a history, such as cudaMallocAsync's: the program runs, and what the GPU counted decides.
+/// With an allocator without a history, such as cudaMallocAsync, the program runs, and the GPU's counts give the verdict.
 #[test]
 fn what_is_not_recorded_is_counted() {
     let program = "import ctypes, torch

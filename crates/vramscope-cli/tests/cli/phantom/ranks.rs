@@ -1,4 +1,4 @@
-//! Several processes, of which some come to no good end.
+//! Several processes, some of which fail.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::{code, python, text};
 use crate::{root, run};
 
-/// What `vramscope phantom run --json` says; it ends with `expected`.
+/// The JSON of `vramscope phantom run --json`, which must exit with `expected`.
 fn answer(command: &mut Command, expected: i32) -> Value {
     let output = command.output().unwrap();
     assert_eq!(code(&output), expected, "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The ranks that were recorded.
+/// The ranks of the recordings.
 fn ranks(answer: &Value) -> Vec<Option<u64>> {
     answer["processes"].as_array().unwrap().iter().map(|process| process["rank"].as_u64()).collect()
 }
@@ -45,7 +45,7 @@ fn a_number_that_is_no_rank_is_left_out() {
     }
 }
 
-/// A process that is killed while it writes leaves what it wrote before.
+/// A process that is killed while writing leaves its earlier recording.
 #[test]
 fn a_recording_is_whole_or_not_there() {
     let folder = tempfile::tempdir().unwrap();
@@ -56,14 +56,14 @@ fn a_recording_is_whole_or_not_there() {
     assert_eq!(code(&output), 2, "{output:?}");
     assert!(!out.exists());
 
-    // At the first failed request it writes once, and dies when it writes again.
+    // It writes at the first failed request, and is killed at the second write.
     let program = "import torch; torch._C.observer(0, 0, 0, 0); torch.cuda.memory.dies = True";
     let answer = answer(&mut python(&options, "leak.pickle", program), 2);
     assert_eq!(ranks(&answer), [None]);
     assert_eq!(fs::read(&out).unwrap(), fs::read(root().join("examples/leak.pickle")).unwrap());
 }
 
-/// A launcher that is killed leaves its ranks behind: they are asked to end, and write what they have.
+/// A killed launcher leaves its ranks running: they get SIGTERM and write their recordings.
 #[test]
 fn what_outlives_the_program_is_asked_to_end() {
     let program = r#"
@@ -119,6 +119,6 @@ fn a_rank_alone_is_told_what_torchrun_tells() {
     assert!(text(&output.stdout).starts_with("11 of 64, 3 of 8 at 127.0.0.1:29500\n"), "{output:?}");
     let output = pretended("64");
     assert_eq!(code(&output), 2);
-    assert_eq!(text(&output.stderr), "error: there is no rank 64 among 64: they count from 0\n");
+    assert_eq!(text(&output.stderr), "error: there is no rank 64 among 64: ranks count from 0\n");
     assert_eq!(code(&run(&["phantom", "run", "--rank", "1", "--", "true"])), 2);
 }

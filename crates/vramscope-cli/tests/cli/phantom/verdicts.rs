@@ -1,5 +1,5 @@
-//! Verdicts about cards: programs that size themselves by the card, other compute capabilities, contexts as a range, processes that
-//! left no recording.
+//! Verdicts: programs that depend on the GPU's memory, other compute capabilities, ranges of context sizes, processes without a
+//! recording.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{code, python, text};
 use crate::vramscope;
 
-/// `vramscope phantom run` with `options`, of a Python program that may call CUDA's functions as `cuda`, and take memory by `take(mib)`.
+/// `vramscope phantom run` with `options` for a Python program that can call CUDA as `cuda`, and allocate with `take(mib)`.
 fn program(options: &[&str], program: &str) -> Command {
     vramscope(&[&["phantom", "run"], options, &["--", "python3", "-c", &program_text(program)]].concat())
 }
@@ -32,7 +32,7 @@ def major():
     )
 }
 
-/// What `--json` says; the command ends with `expected`.
+/// The JSON of `--json`; the command must exit with `expected`.
 fn answer(command: &mut Command, expected: i32) -> Value {
     let output = command.output().unwrap();
     assert_eq!(code(&output), expected, "{output:?}");
@@ -43,12 +43,12 @@ fn card<'a>(answer: &'a Value, name: &str) -> &'a Value {
     answer["cards"].as_array().unwrap().iter().find(|card| card["name"] == name).unwrap()
 }
 
-/// Weights of 17 GiB, and a cache of nine tenths of the rest.
+/// Weights of 17 GiB, and a cache of nine tenths of the remaining memory.
 const CACHE: &str = "take(17 * 1024)\ntake(0.9 * free_mib())";
 
 #[test]
 fn a_program_that_sizes_itself_by_the_card_runs_on_candidates() {
-    // On the first it is out of memory before it asks.
+    // On the first GPU it runs out of memory before the query.
     for (gpu, expected) in [("rtx4060", 1), ("h100-80gb", 0)] {
         let answer = answer(&mut program(&["--json", "--gpu", gpu], CACHE), expected);
         let smallest = &answer["smallest_gpu"];
@@ -63,14 +63,14 @@ fn a_program_that_sizes_itself_by_the_card_runs_on_candidates() {
     let output = program(&["--gpu", "h100-80gb"], CACHE).output().unwrap();
     let said = text(&output.stdout);
     assert!(
-        said.contains("The program asked how much memory the GPU has or has free (<string>:8)"),
+        said.contains("The program queried the total or free memory of the GPU (<string>:8)"),
         "{said}"
     );
-    assert!(said.contains("So it ran once per candidate card: "), "{said}");
+    assert!(said.contains("Therefore it ran once per candidate GPU: "), "{said}");
 
     let output = program(&["--gpu", "h100-80gb", "--once"], CACHE).output().unwrap();
     let said = text(&output.stdout);
-    assert!(said.contains("nothing is known of other cards") && !said.contains("smallest"), "{said}");
+    assert!(said.contains("Results for other GPUs are unknown") && !said.contains("smallest"), "{said}");
 }
 
 #[test]
@@ -83,14 +83,14 @@ fn a_sweep_of_a_program_that_sizes_itself_is_found_by_halving() {
     assert!((2..12).contains(&ran), "{ran} runs");
 }
 
-/// As cuBLAS's workspaces: at 9.0 it takes more than at any other compute capability.
+/// Allocates more at 9.0 than at other compute capabilities, like cuBLAS workspaces.
 #[test]
 fn each_compute_capability_has_a_run_of_its_own() {
     let more_at_nine = "take(100 * 1024 if major() == 9 else 30 * 1024)";
     let swept = |gpu, expected| {
         answer(&mut program(&["--json", "--sweep-gpus", "--gpu", gpu], more_at_nine), expected)
     };
-    // From either side.
+    // Starting with either kind of GPU.
     for (gpu, expected) in [("rtx4090", 1), ("h100-80gb", 1), ("a100-80gb", 0)] {
         let answer = swept(gpu, expected);
         for (name, fits) in [("h100-80gb", false), ("h200", true), ("a100-80gb", true), ("a100-40gb", true)] {
@@ -98,7 +98,7 @@ fn each_compute_capability_has_a_run_of_its_own() {
         }
         assert_eq!((&answer["smallest_gpu"]["name"], &answer["gpu"]), (&"rtx5090".into(), &gpu.into()));
     }
-    // Out of memory at 9.0, and the smallest card has another: there it runs once more.
+    // Out of memory at 9.0; the smallest GPU has another compute capability, so the program runs there again.
     let answer = answer(&mut program(&["--json", "--gpu", "h100-80gb"], more_at_nine), 1);
     assert_eq!(answer["smallest_gpu"]["basis"], "replay", "{answer}");
 }
@@ -110,8 +110,8 @@ fn a_sweep_names_the_smallest_card_and_ends_as_the_card_that_was_asked_for() {
         assert_eq!(code(&output), expected, "{output:?}");
         let said = text(&output.stdout);
         let does = if expected == 0 { "fits" } else { "does not fit" };
-        assert!(said.contains(&format!("It {does} on {gpu}")), "{said}");
-        assert!(said.contains("The smallest listed card that it fits on: "), "{said}");
+        assert!(said.contains(&format!("The program {does} on {gpu}")), "{said}");
+        assert!(said.contains("The smallest listed GPU that fits: "), "{said}");
     }
 }
 
@@ -130,12 +130,12 @@ fn what_fits_beside_the_smallest_context_alone_fits_barely() {
     }
     let output = program(&["--once", "--gpu", "t4", "--memory", "4GiB"], "take(3900)").output().unwrap();
     assert!(
-        text(&output.stdout).contains("barely: a CUDA context takes 83886080 to 249561088 bytes"),
+        text(&output.stdout).contains(": a CUDA context takes 83886080 to 249561088 bytes"),
         "{output:?}"
     );
 }
 
-/// PyTorch's bytes are not said to lie beside PyTorch's allocator where nothing was recorded of it.
+/// Without a recording, PyTorch's bytes are not reported as outside PyTorch's allocator.
 #[test]
 fn bytes_of_a_process_without_a_recording_are_not_told_apart() {
     let take = program_text("take(1024)");
@@ -144,12 +144,12 @@ fn bytes_of_a_process_without_a_recording_are_not_told_apart() {
         .unwrap();
     let isolated = vramscope(&["phantom", "run", "--", "python3", "-I", "-c", &take]).output().unwrap();
     for (output, expected, reason) in [
-        (killed, 2, "killed by signal 9 before they could be written"),
-        (isolated, 0, "the interpreter was started with -I (isolated), so that nothing could be recorded"),
+        (killed, 2, "killed by signal 9 before the numbers could be written"),
+        (isolated, 0, "the interpreter was started with -I (isolated), which prevents recording"),
     ] {
         assert_eq!(code(&output), expected, "{output:?}");
         let said = text(&output.stdout);
-        assert!(said.contains(&format!("numbers are not known of 1 process: {reason}")), "{said}");
-        assert!(said.contains("1.00 GiB  not told apart: counted") && !said.contains("beside"), "{said}");
+        assert!(said.contains(&format!("numbers of 1 process are unknown: {reason}")), "{said}");
+        assert!(said.contains("1.00 GiB  of all uses together: counted") && !said.contains("outside PyTorch's allocator"), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! How much memory a file may take while it is read.
+//! Memory limit while a file is read.
 
 use super::{Assembler, History, RawBlock, RawSegment, Root, Value};
 use crate::annotations::Annotation;
@@ -9,16 +9,15 @@ use crate::settings::PowerOfTwoDivisions;
 /// Bytes of memory that any recording may take.
 const FREE: u64 = 32 << 20;
 
-/// Bytes of memory that a recording may take for each byte that was read of it. Those of recorders take less than
-/// four: an event is 33 bytes in memory and more in a file, and what stands behind it is shared.
+/// Bytes of memory that a recording may take for each byte read. Recordings of known recorders take less than four: an event is 33
+/// bytes in memory and more in a file, and events share their stacks and texts.
 const PER_BYTE: u64 = 8;
 
 impl Assembler {
-    /// Fails where what is kept of the first `read` bytes takes more memory than a file of so many bytes may, or than the reader's
-    /// caller allows. `waiting` are bytes of
-    /// memory that the reader of the format takes for values that no record has taken yet.
+    /// Fails if the records of the first `read` bytes take more memory than a file of this size may take, or than the reader's caller
+    /// allows. `waiting` is the memory, in bytes, of values that no record uses yet.
     ///
-    /// A reader asks now and then, after each chunk of the file: many small dictionaries may each be harmless.
+    /// A reader calls this after each chunk of the file, because many small dictionaries may each be harmless.
     pub(in crate::formats) fn check_memory(&self, waiting: usize, read: u64) -> Result<(), ReadError> {
         let memory = (self.memory() + waiting) as u64;
         if memory > self.most_memory {
@@ -28,14 +27,14 @@ impl Assembler {
             return Ok(());
         }
         let what = format!(
-            "what was read so far would take more than {PER_BYTE} times as much memory, and no recording does"
+            "the bytes read so far would take more than {PER_BYTE} times as much memory; no recording does"
         );
         Err(ReadError::Damaged { offset: read, what })
     }
 
-    /// About how many bytes of memory the records take, now and while they become a trace.
+    /// Approximate memory use of the records in bytes, now and while they become a trace.
     fn memory(&self) -> usize {
-        // Entries of a map take about twice their size.
+        // Map entries take about twice their size.
         self.trace.memory()
             + self.events.len() * 2 * Events::BYTES_PER_EVENT
             + self.blocks.len() * 2 * size_of::<RawBlock>()

@@ -1,4 +1,4 @@
-//! From the records to the trace: what the whole of a snapshot is made of, each record used once.
+//! Builds the trace from the records of a snapshot. Uses each record once.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ struct SegmentOfDevice {
 }
 
 impl Assembler {
-    /// The trace, where `root` is a snapshot.
+    /// Returns the trace, if `root` is a snapshot.
     pub(in crate::formats) fn finish(mut self, root: Value) -> Result<(Trace, Notices), ReadError> {
         let root = match root {
             Value::Root(i) => self.roots[i as usize],
-            // Before there were traces a snapshot was the list of its segments.
+            // The oldest snapshots, before traces existed, are a list of segments.
             Value::List(id)
                 if self.list_items(id).iter().all(|v| matches!(v, Value::Segment(_) | Value::Bad(_))) =>
             {
@@ -88,7 +88,7 @@ impl Assembler {
         Ok((self.trace, self.notices))
     }
 
-    /// Counts the events of the trace. What looks like an entry elsewhere in the file is none of them.
+    /// Counts the unknown actions in the trace. Trace entries elsewhere in the file do not count.
     fn note_unknown_actions(&mut self) {
         let Trace { devices, host, tags, strings, .. } = &self.trace;
         for events in devices.iter().chain(host).map(|device| &device.events) {
@@ -100,7 +100,7 @@ impl Assembler {
         }
     }
 
-    /// Settings with what their configuration text says.
+    /// Adds the parsed configuration text to the settings.
     fn settings_with_conf(&mut self, i: u32) -> AllocatorSettings {
         let RawSettings { recorded, conf_text } = &self.settings[i as usize];
         let text = conf_text.map(|id| self.trace.strings.get(id));
@@ -113,11 +113,11 @@ impl Assembler {
         }
     }
 
-    /// A device's own value of those that some releases give for each device.
+    /// A device's value in a list with one value per device, as some releases write it.
     fn of_device(&self, values: Option<Value>, device: usize) -> Option<Value> {
         match values? {
             Value::List(id) => self.list_items(id).get(device).copied(),
-            // Two numbers look like a pool's id.
+            // Two numbers look like a pool id.
             Value::Pool(i) => {
                 let PoolId(first, second) = self.pools[i as usize];
                 [first, second].get(device).map(|&n| i64::try_from(n).map_or(Value::Big(n), Value::Int))
@@ -126,7 +126,7 @@ impl Assembler {
         }
     }
 
-    /// The runs of events that make up each list of a list of lists.
+    /// The runs of events of each list in a list of lists.
     fn traces(&self, lists: Option<Value>, path: &str) -> Result<Vec<Vec<(u32, u32)>>, ReadError> {
         let lists = self.items_under(lists, path)?;
         let trace = |(i, &v): (usize, &Value)| self.trace_runs(v, &format!("{path}[{i}]"));
@@ -136,7 +136,7 @@ impl Assembler {
     fn host_traces(&self, v: Option<Value>) -> Result<Vec<Vec<(u32, u32)>>, ReadError> {
         let items = self.items_under(v, "host_traces")?;
         match (v, items.first()) {
-            // Entries in one list, or a list of such lists.
+            // One list of entries, or a list of such lists.
             (Some(v), Some(Value::Events { .. } | Value::Bad(_))) => {
                 Ok(vec![self.trace_runs(v, "host_traces")?])
             }
@@ -165,13 +165,13 @@ impl Assembler {
             None | Some(Value::None | Value::EmptyList) => Ok(&[]),
             Some(Value::List(id)) => Ok(self.list_items(id)),
             Some(Value::LongList) => {
-                Err(schema(path, "is a list of thousands of values that are no records"))
+                Err(schema(path, "is a list of thousands of values that are not records"))
             }
             Some(_) => Err(schema(path, "is not a list")),
         }
     }
 
-    /// A pickle may put one event into many lists by reference; unfolding that could fill any memory.
+    /// A pickle may put one event into many lists by reference. Expanding them could exhaust memory.
     fn check_events_stand_once<'r>(
         &self,
         runs: impl Iterator<Item = &'r Vec<(u32, u32)>>,
@@ -179,7 +179,7 @@ impl Assembler {
         let mut runs: Vec<(u32, u32)> = runs.flat_map(|r| r.iter().copied()).collect();
         runs.sort_unstable();
         if runs.array_windows().any(|[a, b]| u64::from(a.0) + u64::from(a.1) > u64::from(b.0)) {
-            return Err(schema("device_traces", "holds the same entry twice, which no recorder writes"));
+            return Err(schema("device_traces", "contains the same entry twice, which no recorder writes"));
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Assembler {
         events
     }
 
-    /// Segments in address order.
+    /// The segments in address order.
     fn end_state(&mut self, segments: Option<Value>, path: &str) -> Result<Vec<SegmentOfDevice>, ReadError> {
         let mut ids = Vec::new();
         for (i, &v) in self.items_under(segments, path)?.iter().enumerate() {
@@ -216,7 +216,7 @@ impl Assembler {
             let raw = &mut self.segments[id as usize];
             let path = format!("{path}[{i}]{}", at_byte(raw.at));
             if std::mem::replace(&mut raw.used, true) {
-                return Err(schema(&path, "stands in the file twice, which no recorder writes"));
+                return Err(schema(&path, "appears twice in the file, which no recorder writes"));
             }
             let (device, segment, blocks) = (raw.device, raw.segment.clone(), raw.blocks);
             let blocks = self.blocks_of(blocks, &segment, &path)?;
@@ -239,11 +239,11 @@ impl Assembler {
         for id in ids {
             let raw = &mut self.blocks[id as usize];
             if std::mem::replace(&mut raw.used, true) {
-                return Err(schema(&format!("{path}.blocks"), "holds a block of another segment"));
+                return Err(schema(&format!("{path}.blocks"), "contains a block of another segment"));
             }
             let address = raw.address.unwrap_or(next);
             let Some(end) = address.checked_add(raw.block.size) else {
-                return Err(schema(&format!("{path}.blocks"), "holds a block beyond the last address"));
+                return Err(schema(&format!("{path}.blocks"), "contains a block beyond the last address"));
             };
             next = end;
             blocks.push(Block { address, ..raw.block });
@@ -277,7 +277,7 @@ impl Assembler {
 }
 
 fn too_many_lists() -> ReadError {
-    let what = format!("has more lists than any machine has devices: at most {}", DEVICES.end);
+    let what = format!("has too many lists: a machine has at most {} devices", DEVICES.end);
     schema("device_traces", &what)
 }
 
@@ -292,7 +292,7 @@ fn schema(path: &str, what: &str) -> ReadError {
 fn describe(v: Value) -> &'static str {
     match v {
         Value::None => "`None`",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a Boolean",
         Value::Int(_) | Value::Big(_) | Value::Float(_) => "a number",
         Value::Str(_) => "a string",
         Value::EmptyList | Value::List(_) | Value::LongList | Value::Stack(_) => "a list",

@@ -1,9 +1,8 @@
-//! From values to a trace.
+//! Builds a trace from the values of a file.
 //!
-//! A format's reader (pickle, JSON) hands over each dictionary and list as it closes, innermost first; the
-//! assembler knows the schema of a snapshot and keeps what means something: an event goes into the columns
-//! at once and only its number travels on as a [`Value`]. So no reader builds a tree, and a value that is
-//! referred to a thousand times costs a thousand numbers.
+//! A format's reader (pickle, JSON) passes each dictionary and list to the assembler as it closes, innermost first. The assembler knows
+//! the schema of a snapshot and keeps only the known parts. An event goes into the columns at once; only its event index remains as a
+//! [`Value`]. So no reader builds a tree, and a value with a thousand references costs a thousand numbers.
 
 mod budget;
 mod finish;
@@ -24,13 +23,13 @@ use crate::trace::Trace;
 use value::{MOST_PLAIN, address};
 pub(super) use value::{Value, known, push_element, push_joined};
 
-/// What is wrong with a record, and where it stands.
+/// A problem of a record, with its byte offset.
 struct Problem {
     at: Option<u64>,
     what: String,
 }
 
-/// How many broken records are remembered one by one.
+/// Maximum number of invalid records to remember.
 const MOST_PROBLEMS: usize = 1000;
 
 struct RawBlock {
@@ -47,13 +46,13 @@ struct RawSegment {
     used: bool,
 }
 
-/// Settings whose configuration text is copied and parsed only if they turn out to be the snapshot's.
+/// Settings whose configuration text is only copied and parsed if they belong to the snapshot.
 struct RawSettings {
     recorded: TorchSettings,
     conf_text: Option<StringId>,
 }
 
-/// A former occupant of a block, in files of 2022.
+/// A former allocation of a block, in files of 2022.
 #[derive(Clone, Copy)]
 struct History {
     real_size: Option<u64>,
@@ -86,32 +85,32 @@ pub(super) struct Assembler {
     pools: Vec<PoolId>,
     pool_index: BTreeMap<PoolId, u32>,
     roots: Vec<Root>,
-    /// Elements of lists without a shape of their own, end to end; list `i` ends at `list_ends[i]`.
+    /// Elements of lists without a more specific value, concatenated; list `i` ends at `list_ends[i]`.
     elements: Vec<Value>,
     list_ends: Vec<usize>,
-    /// The first broken record of each list that holds one.
+    /// The first invalid record of each list that has one.
     list_problems: BTreeMap<u32, u32>,
-    /// Lists that were read as lists of strings before: many records may refer to one.
+    /// Lists already converted to lists of strings, because many records may refer to one list.
     string_lists: BTreeMap<u32, Option<StringListId>>,
     problems: Vec<Problem>,
     last_tags: Option<(Tags, TagsId)>,
-    /// Bytes of memory that all of this may take.
+    /// Maximum bytes of memory for all records.
     most_memory: u64,
 }
 
-/// A record's value under a wrong or missing key.
+/// A converted value, or the message about a wrong or missing key.
 type Field<T> = Result<T, String>;
 
-/// What a dictionary that has closed is.
+/// Meaning of a closed dictionary.
 pub(super) enum EntryOrRecord {
-    /// A trace entry: the number of its event, which takes a register where a [`Value`] takes memory.
+    /// A trace entry: its event index, which fits into a register, unlike a [`Value`].
     Entry(u32),
-    /// Any other record, or one that cannot be read.
+    /// Any other record, or an invalid one.
     Record(Value),
 }
 
 impl Assembler {
-    /// An assembler whose records may take `most_memory` bytes of memory, about.
+    /// Creates an assembler whose records may take about `most_memory` bytes of memory.
     pub(super) fn new(most_memory: u64) -> Result<Self, TableFull> {
         let mut trace = Trace::default();
         for key in KEYS {
@@ -159,7 +158,7 @@ impl Assembler {
         self.trace.stacks.get(stack)
     }
 
-    /// A list that has closed.
+    /// Converts a closed list.
     pub(super) fn list(&mut self, items: &[Value]) -> Result<Value, TableFull> {
         match items {
             [] => return Ok(Value::EmptyList),
@@ -191,7 +190,7 @@ impl Assembler {
         Ok(Value::List(id))
     }
 
-    /// Two integers: a pool's id.
+    /// Converts two integers to a pool id.
     fn pair(&mut self, items: &[Value]) -> Result<Value, TableFull> {
         let [Some(a), Some(b)] = [0, 1].map(|i| items.get(i).and_then(|&v| address(v))) else {
             return Ok(Value::Opaque);
@@ -206,7 +205,7 @@ impl Assembler {
         Ok(Value::Pool(id))
     }
 
-    /// As [`record`](Self::record), but quicker for a trace entry whose first key is `action`, as recorders write it.
+    /// Like [`record`](Self::record), but faster for a trace entry whose first key is `action`, as recorders write it.
     pub(super) fn entry_or_record(
         &mut self,
         items: &[Value],
@@ -221,8 +220,7 @@ impl Assembler {
         })
     }
 
-    /// A dictionary that has closed: `items` are key, value, key, value ...; `at` is the byte where it
-    /// stands, where the format can tell.
+    /// Converts a closed dictionary. `items` is key, value, key, value and so on. `at` is its byte offset, if the format provides it.
     pub(super) fn record(&mut self, items: &[Value], at: Option<u64>) -> Result<Value, TableFull> {
         let (pairs, _) = items.as_chunks::<2>();
         for (i, &[key, _]) in pairs.iter().enumerate() {
@@ -265,7 +263,7 @@ impl Assembler {
     }
 }
 
-/// A dictionary's key, for people.
+/// A dictionary's key for messages.
 fn key_name(trace: &Trace, key: Value) -> &str {
     match key {
         Value::Str(id) => trace.strings.get(id),

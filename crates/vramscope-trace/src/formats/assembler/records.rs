@@ -1,4 +1,4 @@
-//! The records of a snapshot: what each dictionary means, by its keys.
+//! The records of a snapshot, recognized by the keys of a dictionary.
 
 use super::value::{address, as_bool, as_float, as_string, known, optional, set, signed, unsigned, wrapped};
 use super::{Assembler, Field, History, RawBlock, RawSegment, RawSettings, Root, Value, index32, key_name};
@@ -13,7 +13,7 @@ use crate::settings::{PowerOfTwoDivisions, SettingKind, SettingValue, TorchSetti
 use crate::stacks::{Frame, FxNode};
 
 impl Assembler {
-    /// The number of a trace entry.
+    /// Adds a trace entry. Returns its event index.
     pub(super) fn event(&mut self, pairs: &[[Value; 2]]) -> Result<Field<u32>, TableFull> {
         let mut action = None;
         let (mut addr, mut device_free, mut size) = (None, None, None);
@@ -55,7 +55,7 @@ impl Assembler {
             }
         }
         let Some(name) = action else { return Ok(Err("trace entry without `action`".to_owned())) };
-        // The names of actions follow the keys in the table.
+        // In the table, the names of actions follow the keys.
         let known = name.index().checked_sub(KEYS.len()).and_then(|i| Action::KNOWN.get(i));
         let action = known.copied().unwrap_or(Action::Unknown);
         if action == Action::Unknown {
@@ -99,7 +99,7 @@ impl Assembler {
             let field = match known(key) {
                 Some(NAME) => set(&mut name, as_string(v)),
                 Some(FILENAME) => set(&mut filename, as_string(v)),
-                // A line below 0 or absurdly high is as good as unknown.
+                // A negative or absurdly high line counts as unknown.
                 Some(LINE) => wrapped(v).map(|n| line = u32::try_from(n).unwrap_or(0)),
                 Some(FX_NODE_OP) => optional(&mut fx.op, v, as_string),
                 Some(FX_NODE_NAME) => optional(&mut fx.name, v, as_string),
@@ -217,7 +217,7 @@ impl Assembler {
                 return Ok(Err(self.wrong("segment", key, v)));
             }
         }
-        // A profile made into a snapshot numbers its segments but may leave the address out.
+        // A profile converted to a snapshot numbers its segments but may leave out the address.
         segment.address = address.unwrap_or(0);
         let Some(total_size) = total_size else { return Ok(Err("segment without `total_size`".to_owned())) };
         segment.total_size = total_size;
@@ -225,7 +225,7 @@ impl Assembler {
             return Ok(Err("segment that ends beyond the last address".to_owned()));
         }
         if !DEVICES.contains(&device) {
-            return Ok(Err(format!("segment of device {device}, beyond any machine's")));
+            return Ok(Err(format!("segment of device {device}, which no machine has")));
         }
         let id = index32(self.segments.len(), "segment")?;
         self.segments.push(RawSegment { device, segment, blocks, at, used: false });
@@ -297,7 +297,7 @@ impl Assembler {
         Ok(Ok(Value::Settings(id)))
     }
 
-    /// The value of a setting of this kind.
+    /// Converts a value to a setting's type.
     fn as_setting(&self, kind: SettingKind, v: Value) -> Option<SettingValue<'_>> {
         Some(match kind {
             SettingKind::Bytes | SettingKind::Number => SettingValue::Int(wrapped(v)?),
@@ -311,7 +311,7 @@ impl Assembler {
         })
     }
 
-    /// `{"1": 0, "2": 0, ... "32768": 0}`: divisions by MiB. `None` where it is another dictionary.
+    /// Parses `{"1": 0, "2": 0, ... "32768": 0}`: divisions by MiB. `None` for any other dictionary.
     pub(super) fn power_of_two_divisions(
         &mut self,
         pairs: &[[Value; 2]],
@@ -319,7 +319,7 @@ impl Assembler {
         let mut out = PowerOfTwoDivisions::default();
         for &[key, v] in pairs {
             let Value::Str(key) = key else { return Ok(None) };
-            // A long one could be all zeros, and stand in many dictionaries.
+            // A long key could be all zeros and appear in many dictionaries.
             let digits = Some(self.trace.strings.get(key)).filter(|key| key.len() <= 5);
             let mib = digits.and_then(|d| d.parse::<u64>().ok()).filter(|n| n.is_power_of_two());
             let slot = mib.and_then(|n| out.0.get_mut(n.ilog2() as usize));
@@ -354,7 +354,7 @@ impl Assembler {
         Ok(Ok(Value::Root(id)))
     }
 
-    // What a value must be under its key; `None` where it is something else.
+    // Conversions of a value to the type of its key; `None` for any other type.
 
     fn as_stack(&mut self, v: Value) -> Result<Field<Option<StackId>>, TableFull> {
         Ok(match v {
@@ -369,7 +369,7 @@ impl Assembler {
         })
     }
 
-    /// Sets a list of strings, or that there is none; `None` where the value is something else.
+    /// Sets or clears a list of strings. `None` if the value is neither a list of strings nor `None`.
     fn string_list(&mut self, slot: &mut Option<StringListId>, v: Value) -> Result<Option<()>, TableFull> {
         let id = match v {
             Value::None => {
@@ -383,7 +383,7 @@ impl Assembler {
         Ok(id.map(|id| *slot = Some(id)))
     }
 
-    /// A list that holds nothing but strings, each list put together once.
+    /// Interns a list that has only strings. Each list is converted once.
     fn interned_list(&mut self, list: u32) -> Result<Option<StringListId>, TableFull> {
         if let Some(&known) = self.string_lists.get(&list) {
             return Ok(known);
@@ -450,7 +450,7 @@ impl Assembler {
                     self.trace.strings.get(id).chars().take(40).collect::<String>().escape_debug()
                 )
             }
-            _ => "a value of another kind".to_owned(),
+            _ => "a value of another type".to_owned(),
         };
         format!("{record} whose `{key}` is {value}")
     }

@@ -1,9 +1,9 @@
-//! Values as they travel from a reader to the records that take them.
+//! Values on their way from a reader to the records that use them.
 
 use crate::formats::keys::KEYS;
 use crate::ids::{FrameId, StackId, StringId};
 
-/// One value of the file: a plain one, or the number of a record the assembler keeps. 16 bytes.
+/// One value of the file: a plain value, or the number of a record in the assembler. 16 bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::formats) enum Value {
     None,
@@ -16,7 +16,7 @@ pub(in crate::formats) enum Value {
     Frame(FrameId),
     Stack(StackId),
     EmptyList,
-    /// `len` events in a row, of which `first` is the first.
+    /// A run of `len` events from the event index `first` on.
     Events {
         first: u32,
         len: u32,
@@ -30,24 +30,24 @@ pub(in crate::formats) enum Value {
     Pool(u32),
     Root(u32),
     List(u32),
-    /// A list of [`MOST_PLAIN`] or more plain values, which is not kept.
+    /// A list of at least [`MOST_PLAIN`] plain values, which is not kept.
     LongList,
-    /// A record that breaks the schema; an error only where the schema needs it.
+    /// A record that violates the schema; only an error if the schema requires the record.
     Bad(u32),
-    /// A value of no known meaning.
+    /// A value without a known meaning.
     Opaque,
-    /// A container that its reader has not closed yet; only the pickle machine makes it.
+    /// A container that its reader has not closed yet. Only the pickle machine creates it.
     Open(u32),
-    /// A dictionary that nothing was put into yet, with its place in the memo; only the pickle machine.
+    /// An empty open dictionary, with its index in the memo. Only the pickle machine creates it.
     OpenDict(Option<std::num::NonZeroU32>),
 }
 
-/// Lists of at least so many plain values mean nothing in a snapshot and are not kept: a byte of the file must
-/// not cost many of memory.
+/// Lists of at least this many plain values mean nothing in a snapshot and are not kept, so that one byte of the file does not cost
+/// many bytes of memory.
 pub(super) const MOST_PLAIN: usize = 4096;
 
 impl Value {
-    /// Neither a record nor made of records.
+    /// Whether the value is neither a record nor made of records.
     pub(super) fn is_plain(self) -> bool {
         use Value::*;
         matches!(
@@ -57,12 +57,12 @@ impl Value {
     }
 }
 
-/// Appends `value` to the list that begins at `start`.
+/// Appends `value` to the list that begins at index `start`.
 pub(in crate::formats) fn push_element(values: &mut Vec<Value>, start: usize, value: Value) {
     match values.get(start) {
         None => values.push(value),
         Some(first) if values.len() - start >= MOST_PLAIN && first.is_plain() => {}
-        // One beside records is an error where it stands; further ones add nothing.
+        // A plain value between records is already an error; further ones add nothing.
         Some(_) if value.is_plain() && values.len() - start >= MOST_PLAIN && ends_plain(values) => {}
         Some(_) => push_joined(values, value),
     }
@@ -72,7 +72,7 @@ fn ends_plain(values: &[Value]) -> bool {
     values.last().is_some_and(|last| last.is_plain())
 }
 
-/// Appends `value`, joining events that follow each other into one run.
+/// Appends `value`. Merges consecutive events into one run.
 pub(in crate::formats) fn push_joined(values: &mut Vec<Value>, value: Value) {
     if let (Some(Value::Events { first, len }), Value::Events { first: next, len: more }) =
         (values.last_mut(), value)
@@ -98,7 +98,7 @@ pub(super) fn set<T>(slot: &mut Option<T>, v: Option<T>) -> Option<()> {
     Some(())
 }
 
-/// As [`set`], where Python's `None` leaves the slot empty.
+/// Like [`set`], but Python's `None` leaves the slot empty.
 pub(super) fn optional<T>(
     slot: &mut Option<T>,
     v: Value,
@@ -138,7 +138,7 @@ pub(super) fn signed(v: Value) -> Option<i64> {
     }
 }
 
-/// A number that some writers cast through `size_t`: above `i64::MAX` it is a negative one.
+/// A number that some writers cast through `size_t`: above `i64::MAX` it is negative.
 pub(super) fn wrapped(v: Value) -> Option<i64> {
     match v {
         Value::Int(n) => Some(n),
@@ -155,7 +155,7 @@ pub(super) fn unsigned(v: Value) -> Option<u64> {
     }
 }
 
-/// An address or a stream: libtorch's own pickler casts them to `int64_t`, so a high one comes negative.
+/// An address or a stream. libtorch's pickler casts them to `int64_t`, so high values appear negative.
 pub(super) fn address(v: Value) -> Option<u64> {
     match v {
         Value::Int(n) => Some(n as u64),

@@ -1,19 +1,19 @@
-//! The fields of records, from bytes.
+//! Decodes the fields of records.
 
 use super::LONGEST_STRING;
 use crate::error::ReadError;
 
 pub(super) type Result<T> = std::result::Result<T, ReadError>;
 
-/// What is left of a chunk's payload.
+/// The rest of a chunk's payload.
 pub(super) struct Fields<'c> {
     rest: &'c [u8],
-    /// Offset in the stream of the payload's end.
+    /// Stream offset of the payload's end.
     end: u64,
 }
 
 impl<'c> Fields<'c> {
-    /// The fields of a payload that begins at byte `offset` of the stream.
+    /// The fields of a payload that begins at the stream offset `offset`.
     pub(super) fn new(payload: &'c [u8], offset: u64) -> Self {
         Self { rest: payload, end: offset + payload.len() as u64 }
     }
@@ -22,7 +22,7 @@ impl<'c> Fields<'c> {
         self.rest.is_empty()
     }
 
-    /// Offset in the stream of the next byte.
+    /// Stream offset of the next byte.
     pub(super) fn offset(&self) -> u64 {
         self.end - self.rest.len() as u64
     }
@@ -64,26 +64,26 @@ impl<'c> Fields<'c> {
         Ok((n >> 1) as i64 ^ -((n & 1) as i64))
     }
 
-    /// The number of one of `count` strings, sites or stacks.
+    /// Reads the number of one of `count` strings, sites or stacks.
     pub(super) fn number(&mut self, count: usize, what: &'static str) -> Result<usize> {
         let at = self.offset();
         let n = self.uint()?;
         within(n, count, what, at)
     }
 
-    /// The same, where there may be none.
+    /// Like [`number`](Self::number), for an optional reference.
     pub(super) fn optional_number(&mut self, count: usize, what: &'static str) -> Result<Option<usize>> {
         let at = self.offset();
         let n = self.uint()?.checked_sub(1);
         n.map(|n| within(n, count, what, at)).transpose()
     }
 
-    /// How many numbers follow: each takes a byte at least.
+    /// Reads the number of items that follow. Each item takes at least one byte.
     pub(super) fn count(&mut self) -> Result<usize> {
         let at = self.offset();
         let n = self.uint()?;
         usize::try_from(n).ok().filter(|&n| n <= self.rest.len()).ok_or_else(|| {
-            damaged(at, format!("a list of {n}, in a chunk with {} bytes left", self.rest.len()))
+            damaged(at, format!("a list of {n} items in a chunk with {} bytes left", self.rest.len()))
         })
     }
 
@@ -93,9 +93,9 @@ impl<'c> Fields<'c> {
         Ok(from[within(u64::from(n), from.len(), what, at)?])
     }
 
-    /// What follows a byte that says whether it does.
+    /// Reads an optional value, which follows a byte that is 1 if the value exists.
     pub(super) fn optional<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<Option<T>> {
-        let there = self.choice(&super::BOOLS, "truth value")?;
+        let there = self.choice(&super::BOOLS, "Boolean")?;
         there.then(|| read(self)).transpose()
     }
 
@@ -112,7 +112,7 @@ impl<'c> Fields<'c> {
 
 fn within(n: u64, count: usize, what: &'static str, at: u64) -> Result<usize> {
     let i = usize::try_from(n).ok().filter(|&i| i < count);
-    i.ok_or_else(|| damaged(at, format!("{what} {n}, where there are {count}")))
+    i.ok_or_else(|| damaged(at, format!("{what} {n}, but there are only {count}")))
 }
 
 pub(super) fn damaged(offset: u64, what: impl Into<String>) -> ReadError {

@@ -1,4 +1,4 @@
-//! What an allocator holds of one device, as events go by.
+//! [`Held`]: the allocator's segments and blocks on one device while events are replayed.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use crate::events::PoolId;
 use crate::ids::StackId;
 use crate::trace::DeviceTrace;
 
-/// A [`Segment`] without what is counted at the end.
+/// A [`Segment`] without the values that are computed at the end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeldSegment {
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
     pub(super) stream: u64,
     pub(super) pool: Option<PoolId>,
@@ -19,8 +19,8 @@ pub(super) struct HeldSegment {
     pub(super) stack: Option<StackId>,
 }
 
-/// Segments, and blocks that are active, by address. Neither overlap each other, none is empty, and none ends
-/// beyond the last address. What contradicts that gives way to what came later.
+/// Segments and active blocks by address. Segments do not overlap each other, nor do blocks. None is empty, and none ends beyond the
+/// last address. A later event overrides earlier ones that contradict it.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     segments: BTreeMap<u64, HeldSegment>,
@@ -28,8 +28,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// A segment was taken from the device, or a range mapped; it joins the ranges of its expandable segment
-    /// that it touches.
+    /// Adds a segment taken from the device, or a mapped range. A mapped range merges with adjacent ranges of its expandable segment.
     pub(super) fn take(&mut self, mut address: u64, mut held: HeldSegment) {
         let Some(end) = end_of(address, held.size) else { return };
         self.release(address, held.size);
@@ -49,7 +48,7 @@ impl Held {
         self.segments.insert(address, held);
     }
 
-    /// A range went back to the device, and all that was in it.
+    /// Removes a range released to the device, with its blocks.
     pub(super) fn release(&mut self, address: u64, size: u64) {
         let Some(end) = end_of(address, size) else { return };
         while let Some((&start, &s)) = self.segments.range(..end).next_back() {
@@ -68,21 +67,21 @@ impl Held {
         self.forget_blocks(address, end);
     }
 
-    /// A block was handed out.
+    /// Adds an allocated block.
     pub(super) fn allocate(&mut self, block: Block) {
         let Some(end) = end_of(block.address, block.size) else { return };
         self.forget_blocks(block.address, end);
         self.blocks.insert(block.address, block);
     }
 
-    /// The owner of a block gave it back.
+    /// Marks a block as freed by its owner.
     pub(super) fn request_free(&mut self, address: u64) {
         if let Some(block) = self.blocks.get_mut(&address) {
             block.state = BlockState::ActivePendingFree;
         }
     }
 
-    /// A block became available again.
+    /// Removes a block that is available again.
     pub(super) fn free(&mut self, address: u64) {
         self.blocks.remove(&address);
     }
@@ -96,18 +95,18 @@ impl Held {
         }
     }
 
-    /// How many segments there are.
+    /// Number of segments.
     pub(super) fn num_segments(&self) -> usize {
         self.segments.len()
     }
 
-    /// About how many bytes of memory they take, now and while they become a trace. Entries of a map take about twice their size.
+    /// Approximate memory use in bytes, now and while it becomes a trace. Map entries take about twice their size.
     pub(super) fn memory(&self) -> usize {
         3 * (self.segments.len() * size_of::<(u64, HeldSegment)>()
             + self.blocks.len() * size_of::<(u64, Block)>())
     }
 
-    /// Puts everything into `device`, with free blocks between. A block outside of the segments is left out.
+    /// Moves everything into `device`, with free blocks in the gaps. Blocks outside the segments are dropped.
     pub(super) fn finish(self, device: &mut DeviceTrace) {
         let mut active = self.blocks.into_values().peekable();
         for (address, held) in self.segments {
@@ -147,12 +146,12 @@ impl Held {
     }
 }
 
-/// The end of a range that is not empty and does not end beyond the last address.
+/// End address of a range; `None` if the range is empty or ends beyond the last address.
 fn end_of(address: u64, size: u64) -> Option<u64> {
     address.checked_add(size).filter(|_| size > 0)
 }
 
-/// The free block between two addresses, where there is room for one.
+/// The free block between two addresses, if the gap is not empty.
 fn gap(from: u64, to: u64) -> Option<Block> {
     (from < to).then_some(Block {
         address: from,
@@ -186,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Start and size of a segment, and state and size of each of its blocks.
+    /// Start and size of a segment, and the state and size of each of its blocks.
     type Layout = (u64, u64, Vec<(char, u64)>);
 
     fn layout(held: Held) -> Vec<Layout> {

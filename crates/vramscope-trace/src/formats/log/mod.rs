@@ -1,36 +1,35 @@
-//! A recording written while the program runs: records are only ever added, and what has reached the file
-//! stays readable, even where the program is killed in the next moment.
+//! A recording written while the program runs. Records are only appended, and everything in the file stays readable even if the program
+//! is killed.
 //!
 //! ```text
 //!   file     magic (8 bytes), version (4 bytes), run (8 bytes), chunk, chunk ...
-//!   chunk    bytes of the payload (4 bytes), CRC-32 of what follows (4 bytes), run (8 bytes), number (4 bytes),
+//!   chunk    size of the payload in bytes (4 bytes), CRC-32 of the rest (4 bytes), run (8 bytes), number (4 bytes),
 //!            payload
 //!   payload  whole records
 //!   record   tag (1 byte), fields
 //! ```
 //!
-//! Numbers outside of payloads are little-endian. In a payload, fields stand in the order in which
-//! [`LogWriter`] writes them:
+//! Numbers outside payloads are little-endian. In a payload, fields are in the order in which [`LogWriter`] writes them:
 //!
-//! - a number is unsigned LEB128, and zigzag where it may be negative
-//! - an address is eight bytes, little-endian; as LEB128 it would be seven
-//! - an action, a kind of segment, a state of a block and a stage are the number of the string that names them
-//! - a text is the number of its bytes, and UTF-8
-//! - strings, sites and stacks are numbered from 0 in the order of their records and referred to by that
-//!   number; where there may be none, 0 is none and all others are 1 more
-//! - a setting is the number of the string that is its key, its type, and its value
-//! - what else may be absent follows a byte that is 1, or 0 where it is absent
-//! - a time is the difference from the one before in the chunk; the first is the difference from 0
+//! - A number is unsigned LEB128, with zigzag encoding if it may be negative.
+//! - An address is eight bytes, little-endian; LEB128 would take seven.
+//! - An action, a kind of segment, a state of a block and a stage are the number of the string with their name.
+//! - A text is its size in bytes, followed by UTF-8.
+//! - Strings, sites and stacks are numbered from 0 in the order of their records, and referenced by that number. An optional reference
+//!   is 0 for none, otherwise the number plus 1.
+//! - A setting is the number of the string with its key, its type and its value.
+//! - Any other optional field follows a byte that is 1 if the field exists, otherwise 0.
+//! - A time is the difference from the previous time in the chunk; the first is the difference from 0.
 //!
-//! A run is a random number of one recording. Chunks are numbered from 0, so that chunks of other runs, and what is
-//! missing because another run wrote over it, are noticed. A chunk has a byte of payload at least.
+//! A run is a random number that identifies one recording. Chunks are numbered from 0. So the reader notices chunks of other runs, and
+//! chunks that another run overwrote. A payload has at least one byte.
 //!
-//! Version 1 has no runs and no numbers: a chunk is its length, the CRC-32 of the payload, and the payload. Actions,
-//! kinds, states and stages are one byte in it, the position in a list (`names.rs`). In versions 1 and 2 settings stand
-//! in a fixed order, without their keys (`settings.rs`).
+//! Version 1 has no runs and no chunk numbers: a chunk is its size, the CRC-32 of the payload, and the payload. Actions, kinds, states
+//! and stages are one byte, the index in a list (`names.rs`). In versions 1 and 2, settings have a fixed order and no keys
+//! (`settings.rs`).
 //!
-//! A site is a code address. Its symbols may be found long after its first use, so a record may replace them,
-//! and the reader puts stacks together at the end.
+//! A site is a code address. Its symbols may be found long after its first use, so a record may replace them, and the reader resolves
+//! stacks at the end.
 
 mod fields;
 mod held;
@@ -58,25 +57,25 @@ impl FormatReader for Log {
     }
 }
 
-/// The first bytes of a file; text, pickles and compressed files begin otherwise.
+/// Magic bytes at the start of a file. Text, pickles and compressed files begin differently.
 const MAGIC: [u8; 8] = *b"\x93vramscp";
 
-/// The version that is written. It is read, and so are those before it.
+/// The version that is written. The reader also supports all earlier versions.
 const VERSION: u32 = 3;
 
-/// Bytes before a chunk's payload: its length, its checksum, its run and its number.
+/// Size of a chunk's header in bytes: size, checksum, run and number.
 const CHUNK_HEADER: usize = 20;
 
-/// Bytes before what a chunk's checksum is of: the length and the checksum.
+/// Number of header bytes that the checksum does not cover: size and checksum.
 const CHUNK_SEAL: usize = 8;
 
-/// Bytes of the longest string that is written or believed.
+/// Maximum length of a string in bytes.
 const LONGEST_STRING: usize = 1 << 20;
 
-/// Sites of the deepest stack, and frames of the most inlined site, that are written.
+/// Maximum number of sites in a stack, and of frames in an inlined site, that are written.
 const DEEPEST: usize = 1 << 16;
 
-// Tags of records. The fields follow in `writer.rs`.
+// Tags of records. `writer.rs` has their fields.
 const STRING: u8 = 1;
 const SITE: u8 = 2;
 const SYMBOLS: u8 = 3;
@@ -89,5 +88,5 @@ const EVENT: u8 = 9;
 const ANNOTATION: u8 = 10;
 const END: u8 = 11;
 
-// What a truth value is one byte of.
+// A Boolean is one byte, an index of this list.
 const BOOLS: [bool; 2] = [false, true];

@@ -1,13 +1,13 @@
-//! What values are called in a file, and the numbers that version 1 gave them.
+//! Names of values in a file, and their numbers in version 1.
 //!
-//! A file says each value by its name, as one of its strings: it reads the same whatever order the values have
-//! in the code, and a name that is not known here stays a text.
+//! A file stores each value by its name, as a string. So the order of the values in the code does not matter, and an unknown name is
+//! kept as text.
 
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::Action;
 
-/// What version 1 numbered from 0 in this order. Files have these numbers, so the lists never change.
+/// Values that version 1 numbers from 0, in this order. Files have these numbers, so the lists must never change.
 pub(super) mod version1 {
     use super::{Action, BlockState, SegmentKind, Stage};
 
@@ -32,7 +32,7 @@ pub(super) mod version1 {
     pub(in crate::formats::log) const STAGES: [Stage; 2] = [Stage::Start, Stage::End];
 }
 
-/// The names that every file begins with. They are its first strings, so that their numbers take one byte.
+/// The names at the start of every file. They are its first strings, so their numbers take one byte.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     let actions = Action::KNOWN.into_iter().map(Action::name);
     let states = version1::STATES.into_iter().map(BlockState::name);

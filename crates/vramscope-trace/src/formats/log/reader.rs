@@ -1,4 +1,4 @@
-//! Reads a recording, whole or cut off.
+//! Reads a complete or truncated recording.
 
 use std::collections::BTreeMap;
 
@@ -22,24 +22,24 @@ use crate::stacks::{Frame, FxNode};
 use crate::strings::bounds;
 use crate::trace::{DeviceTrace, Trace};
 
-/// Bytes of the largest chunk that is believed; the writer closes one at a mebibyte.
+/// Maximum size of a chunk in bytes. The writer closes a chunk at 1 MiB.
 const LARGEST_CHUNK: usize = 64 << 20;
 
-/// Distinct frames that any recording may have, and bytes it needs for each one more. A frame takes a tenth of
-/// that in the file and ten times that in memory; but its address, its stacks and its texts take far more.
+/// Limit on the distinct frames of a recording: a fixed number, plus one for each [`BYTES_PER_FRAME`] bytes. A frame takes a tenth of
+/// that in the file and ten times that in memory, but its address, stacks and texts take far more.
 const FREE_FRAMES: u64 = 1 << 18;
 const BYTES_PER_FRAME: u64 = 16;
 
-/// Frames that the stacks of any recording may unfold to, and how many more for each byte. A site takes one or
-/// two bytes in a stack, and is seldom more than two frames.
+/// Limit on the total frames in all stacks of a recording: a fixed number, plus a number for each byte. A site takes one or two bytes
+/// in a stack and rarely has more than two frames.
 const FREE_STACK_FRAMES: u64 = 1 << 22;
 const STACK_FRAMES_PER_BYTE: u64 = 2;
 
-/// Stacks that are put together before their memory is looked at again.
+/// Number of stacks to resolve between memory checks.
 const STACKS_BETWEEN_CHECKS: usize = 1 << 12;
 
-/// Segments that any recording may end with, and bytes it needs for each one more. One takes a third of that in
-/// the file and ten times that in memory; but what is allocated in it takes more.
+/// Limit on the segments at the end of a recording: a fixed number, plus one for each [`BYTES_PER_SEGMENT`] bytes. A segment takes a
+/// third of that in the file and ten times that in memory, but its allocations take more.
 const FREE_SEGMENTS: u64 = 1 << 18;
 const BYTES_PER_SEGMENT: u64 = 64;
 
@@ -74,7 +74,7 @@ fn header_cut(window: &Window<'_>) -> ReadError {
     ReadError::Truncated { offset: window.offset() + window.here().len() as u64, inside: "the header" }
 }
 
-/// Reads all chunks of the run that the reader knows. Returns the bytes that were of use.
+/// Reads all chunks of the reader's run. Returns the number of useful bytes.
 fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
     let header = if reader.version == 1 { CHUNK_SEAL } else { CHUNK_HEADER };
     loop {
@@ -83,17 +83,17 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
         let Some(&[l0, l1, l2, l3, c0, c1, c2, c3]) = window.here().first_chunk() else { break };
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if window.here().starts_with(&MAGIC) {
-            // Another recording was put behind this one.
+            // Another recording was appended to this one.
             reader.notices.foreign_bytes += skip(window)?.0;
             return Ok(at);
         }
-        // No writer closes a chunk of nothing; but a file system may leave zeros where a write did not arrive.
+        // No writer closes an empty chunk, but a file system may leave zeros in place of a lost write.
         if length == 0 || reader.closed && reader.version > 1 {
             let (rest, zeros) = skip(window)?;
             match (zeros, reader.closed) {
                 (true, _) => reader.notices.cut_off_bytes = rest,
                 (false, true) => reader.notices.foreign_bytes += rest,
-                (false, false) => return Err(damaged(at, "a chunk of no bytes, and others follow it")),
+                (false, false) => return Err(damaged(at, "an empty chunk, followed by others")),
             }
             return Ok(at);
         }
@@ -104,14 +104,14 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
             return Err(ReadError::Memory { most: reader.most_memory });
         }
         let end = header + length;
-        // A byte more tells whether this is the last one.
+        // One more byte shows whether this is the last chunk.
         window.fill(end + 1)?;
         let Some(sealed) = window.here().get(CHUNK_SEAL..end) else { break };
         if crc32fast::hash(sealed) != u32::from_le_bytes([c0, c1, c2, c3]) {
             if window.here().len() == end {
                 break;
             }
-            return Err(damaged(at, "a chunk whose checksum is wrong, and others follow it"));
+            return Err(damaged(at, "a chunk with a wrong checksum, followed by others"));
         }
         let payload = &sealed[header - CHUNK_SEAL..];
         if let (2.., Some((&run, rest))) = (reader.version, sealed.split_first_chunk())
@@ -126,7 +126,7 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
             if number != reader.chunks {
                 if reader.notices.foreign_bytes == 0 {
                     let expected = reader.chunks;
-                    return Err(damaged(at, format!("chunk {number}, where chunk {expected} should be")));
+                    return Err(damaged(at, format!("chunk {number} in place of chunk {expected}")));
                 }
                 reader.notices.foreign_bytes += skip(window)?.0;
                 return Ok(at);
@@ -141,7 +141,7 @@ fn chunks(window: &mut Window<'_>, reader: &mut Reader) -> Result<u64> {
     Ok(window.offset())
 }
 
-/// Passes over all that is left. Returns how many bytes it was, and whether they are all 0.
+/// Skips the rest. Returns its size in bytes, and whether all its bytes are 0.
 fn skip(window: &mut Window<'_>) -> Result<(u64, bool)> {
     let from = window.offset();
     let mut zeros = true;
@@ -159,40 +159,39 @@ fn skip(window: &mut Window<'_>) -> Result<(u64, bool)> {
 #[derive(Default)]
 struct Reader {
     version: u32,
-    /// The number of the recording's run, and of its next chunk; 0 in version 1.
+    /// Run of the recording, and number of its next chunk; 0 in version 1.
     run: u64,
     chunks: u32,
     trace: Trace,
     notices: Notices,
     strings: Vec<StringId>,
-    /// For each string the action that it names.
+    /// For each string, the action with this name.
     actions: Vec<Option<Action>>,
     /// Frames of all sites.
     frames: Vec<(StringId, StringId, u32)>,
-    /// For each site where its frames begin, and how many there are.
+    /// For each site, index of its first frame and number of frames.
     sites: Vec<(u32, u32)>,
-    /// Sites of all stacks, end to end; stack `i` ends at `stack_ends[i]`.
+    /// Sites of all stacks, concatenated; stack `i` ends at `stack_ends[i]`.
     stack_sites: Vec<u32>,
     stack_ends: Vec<usize>,
     devices: BTreeMap<i64, (Events, Held)>,
-    /// The device of the last segment.
+    /// Device of the last segment.
     segment: Option<i64>,
     annotations: Vec<Annotation>,
-    /// Events, and blocks of the starting state.
+    /// Number of events and of blocks in the start state.
     records: u32,
-    /// The time before in this chunk.
+    /// Previous time in this chunk, in microseconds.
     time_us: i64,
     last_tags: Option<(Tags, TagsId)>,
-    /// The compile context of every event, and the user metadata of those without, where the settings' release
-    /// writes them.
+    /// Compile context of every event, and user metadata of events without any, if the release of the settings writes them.
     contexts: (Option<StringId>, Option<StringId>),
     closed: bool,
-    /// Bytes of memory that all of this may take.
+    /// Limit on the memory use in bytes.
     most_memory: u64,
 }
 
 impl Reader {
-    /// Fails where the tables take more memory than they may.
+    /// Fails if the tables take more memory than allowed.
     fn check_memory(&self) -> Result<()> {
         if self.memory() as u64 <= self.most_memory {
             return Ok(());
@@ -200,7 +199,7 @@ impl Reader {
         Err(ReadError::Memory { most: self.most_memory })
     }
 
-    /// About how many bytes of memory the tables take, now and while they become a trace.
+    /// Approximate memory use of the tables in bytes, now and while they become a trace.
     fn memory(&self) -> usize {
         let devices = self.devices.values();
         let devices =
@@ -260,7 +259,7 @@ impl Reader {
         let first = u32::try_from(self.frames.len()).map_err(|_| TableFull("frame"))?;
         for _ in 0..count {
             let [name, filename] = [self.string(f)?, self.string(f)?];
-            // As in a snapshot, an absurdly high line is as good as unknown.
+            // As in a snapshot, an absurdly high line counts as unknown.
             self.frames.push((name, filename, u32::try_from(f.uint()?).unwrap_or(0)));
         }
         Ok((first, count as u32))
@@ -284,7 +283,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Settings by their keys.
+    /// Reads settings with their keys.
     fn recorded(&mut self, f: &mut Fields<'_>) -> Result<TorchSettings> {
         let mut recorded = TorchSettings::default();
         for _ in 0..f.count()? {
@@ -305,7 +304,7 @@ impl Reader {
             stream: f.uint()?,
             kind: self.kind(f)?,
             pool: f.optional(pool)?,
-            is_expandable: f.choice(&BOOLS, "truth value")?,
+            is_expandable: f.choice(&BOOLS, "Boolean")?,
             stack: self.stack(f)?,
         };
         self.devices.entry(device).or_default().1.take(address, held);
@@ -349,7 +348,7 @@ impl Reader {
         };
         self.last_tags = Some((self.trace.tags.get(tags), tags));
         self.count()?;
-        // What only some actions have.
+        // Fields that only some actions have.
         let (mut block_size, mut kind) = (0, SegmentKind::Unknown);
         match action {
             Action::Alloc => block_size = f.uint()?,
@@ -388,12 +387,12 @@ impl Reader {
         let stage = self.stage(f)?;
         let (name, device) = (self.string(f)?, f.int()?);
         let time_us = Some(self.time(f)?);
-        // An end of a region that is neither end says nothing; its stage was noted.
+        // A region's end with an unknown stage is dropped; its stage is in the notices.
         self.annotations.extend(stage.map(|stage| Annotation { stage, name, device, time_us }));
         Ok(())
     }
 
-    /// What an event says, and its name where it has no meaning here.
+    /// Reads an action. For an unknown action, also returns its name.
     fn action(&mut self, f: &mut Fields<'_>) -> Result<(Action, Option<StringId>)> {
         if self.version == 1 {
             return Ok((f.choice(&version1::ACTIONS, "action")?, None));
@@ -414,7 +413,7 @@ impl Reader {
         Ok(self.named(f, "kind of segment", names::kind)?.unwrap_or(SegmentKind::Unknown))
     }
 
-    /// A block whose state has no meaning here is in use by somebody, for a recorder need not tell of others.
+    /// A block with an unknown state counts as allocated, because a recorder need not write free blocks.
     fn state(&mut self, f: &mut Fields<'_>) -> Result<BlockState> {
         if self.version == 1 {
             return f.choice(&version1::STATES, "state of a block");
@@ -429,7 +428,7 @@ impl Reader {
         self.named(f, "stage of a region", names::stage)
     }
 
-    /// What a string names; where nothing is known by that name, it is noted.
+    /// Reads the value named by a string. Adds an unknown name to the notices.
     fn named<T>(
         &mut self,
         f: &mut Fields<'_>,
@@ -449,7 +448,7 @@ impl Reader {
         Ok(self.strings[f.number(self.strings.len(), "string")?])
     }
 
-    /// For now an id that has the stack's number: what it is made of is known at the end.
+    /// Uses the stack's number as its id for now. The stack is resolved at the end.
     fn stack(&self, f: &mut Fields<'_>) -> Result<Option<StackId>> {
         let number = f.optional_number(self.stack_ends.len(), "stack")?;
         Ok(number.map(StackId::new).transpose()?)
@@ -466,10 +465,10 @@ impl Reader {
         Ok(())
     }
 
-    /// The trace, of a recording of `bytes`.
+    /// Returns the trace of a recording of `bytes` bytes.
     fn finish(mut self, bytes: u64) -> Result<(Trace, Notices)> {
         let stacks = self.resolve_stacks(bytes)?;
-        // Devices are listed as PyTorch does: all of them up to the last.
+        // Like PyTorch, list all devices up to the last one.
         for device in 0..self.devices.keys().next_back().map_or(0, |last| last + 1) {
             self.devices.entry(device).or_default();
         }
@@ -478,7 +477,7 @@ impl Reader {
             return Err(beyond("devices", most, "segments"));
         }
         for (number, (events, held)) in self.devices {
-            // No ring buffer drops anything here. Nothing tells so of the host.
+            // No ring buffer drops events here. There is no such flag for the host.
             let overflowed = (number >= 0).then_some(false);
             let mut device = DeviceTrace { device: number, events, overflowed, ..DeviceTrace::default() };
             held.finish(&mut device);
@@ -502,7 +501,7 @@ impl Reader {
         Ok((self.trace, self.notices))
     }
 
-    /// For each stack by its number the one that its sites' frames make.
+    /// For each stack number, the stack of its sites' frames.
     fn resolve_stacks(&mut self, bytes: u64) -> Result<Vec<StackId>> {
         let most = FREE_FRAMES + bytes / BYTES_PER_FRAME;
         let frames = std::mem::take(&mut self.frames);
@@ -545,7 +544,7 @@ fn device(f: &mut Fields<'_>) -> Result<i64> {
     let at = f.offset();
     let device = f.int()?;
     let known = DEVICES.contains(&device);
-    known.then_some(device).ok_or_else(|| damaged(at, format!("device {device}, beyond any machine's")))
+    known.then_some(device).ok_or_else(|| damaged(at, format!("device {device}, which no machine has")))
 }
 
 fn pool(f: &mut Fields<'_>) -> Result<PoolId> {
@@ -553,6 +552,6 @@ fn pool(f: &mut Fields<'_>) -> Result<PoolId> {
 }
 
 fn beyond(path: &str, most: u64, things: &str) -> ReadError {
-    let what = format!("hold more than {most} {things}, beyond what a recorder writes");
+    let what = format!("have more than {most} {things}, which no recorder writes");
     ReadError::Schema { path: path.to_owned(), what }
 }

@@ -1,5 +1,5 @@
-//! Values of settings, as version 3 writes them: each says of which type it is, so that a reader who does not know a
-//! setting can pass it by. And the order in which versions 1 and 2 wrote all of those that they knew.
+//! Values of settings. Version 3 writes the type with each value, so a reader can skip an unknown setting. Versions 1 and 2 wrote all
+//! settings that they knew in a fixed order.
 
 use super::BOOLS;
 use super::fields::{Fields, Result, damaged};
@@ -12,7 +12,7 @@ pub(super) const BOOL: u8 = 2;
 pub(super) const DIVISIONS: u8 = 3;
 pub(super) const WORD: u8 = 4;
 
-/// The settings of versions 1 and 2 in the order in which they stand: key, and type.
+/// Settings of versions 1 and 2 in file order: key and type.
 const ORDER_OF_VERSION_2: [(&str, u8); 10] = [
     ("garbage_collection_threshold", FLOAT),
     ("max_split_size", INT),
@@ -26,8 +26,8 @@ const ORDER_OF_VERSION_2: [(&str, u8); 10] = [
     ("roundup_power2_divisions", DIVISIONS),
 ];
 
-/// Gives the setting under this key its value; a number that is not finite is none. False where there is no such
-/// setting, or it is of another type.
+/// Sets the setting with this key. Ignores a number that is not finite. Returns false if there is no such setting, or if the value has
+/// another type.
 pub(super) fn give(settings: &mut TorchSettings, key: &str, value: SettingValue<'_>) -> bool {
     if let SettingValue::Float(x) = value
         && !x.is_finite()
@@ -37,7 +37,7 @@ pub(super) fn give(settings: &mut TorchSettings, key: &str, value: SettingValue<
     TorchSettings::recorded_as(key).is_some_and(|setting| setting.set(settings, value))
 }
 
-/// What a record of versions 1 and 2 says.
+/// Reads a settings record of versions 1 and 2.
 pub(super) fn read_version_2(f: &mut Fields<'_>) -> Result<TorchSettings> {
     let mut settings = TorchSettings::default();
     for (key, kind) in ORDER_OF_VERSION_2 {
@@ -48,7 +48,7 @@ pub(super) fn read_version_2(f: &mut Fields<'_>) -> Result<TorchSettings> {
     Ok(settings)
 }
 
-/// A value that follows its type.
+/// Reads a type and a value.
 pub(super) fn read<'c>(f: &mut Fields<'c>) -> Result<SettingValue<'c>> {
     let [kind] = f.bytes()?;
     value_of(f, kind)
@@ -59,14 +59,14 @@ fn value_of<'c>(f: &mut Fields<'c>, kind: u8) -> Result<SettingValue<'c>> {
     Ok(match kind {
         INT => SettingValue::Int(f.int()?),
         FLOAT => SettingValue::Float(f.bytes().map(f64::from_le_bytes)?),
-        BOOL => SettingValue::Bool(f.choice(&BOOLS, "truth value")?),
+        BOOL => SettingValue::Bool(f.choice(&BOOLS, "Boolean")?),
         DIVISIONS => SettingValue::Divisions(divisions(f)?),
         WORD => SettingValue::Word(f.text()?),
         kind => return Err(damaged(at, format!("a setting of unknown type {kind}"))),
     })
 }
 
-/// Each is 0 for off, or 1 more than the power of two it is.
+/// Reads 16 bytes: 0 for off, otherwise the base 2 logarithm plus 1.
 fn divisions(f: &mut Fields<'_>) -> Result<PowerOfTwoDivisions> {
     let at = f.offset();
     let divisions = f.bytes::<16>()?.map(|n| match n {

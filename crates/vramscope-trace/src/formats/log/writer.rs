@@ -1,4 +1,4 @@
-//! Writes a recording while it happens.
+//! [`LogWriter`]: writes a recording while the program runs.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher as _;
@@ -16,16 +16,16 @@ use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
 use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
-/// A chunk is closed when it has this many bytes. A reader holds one at a time.
+/// Size in bytes at which a chunk is closed. A reader holds one chunk at a time.
 const CHUNK: usize = 1 << 20;
 
-/// Writes a recording while the program runs, so that one that is killed leaves a file that opens.
+/// Writes a recording while the program runs. The file is readable even if the program is killed.
 ///
-/// The recording methods add to a buffer and cannot fail; [`flush`](Self::flush) hands the buffer to `out`. What
-/// was not flushed when the program is killed, or the writer dropped, is lost.
+/// The recording methods append to a buffer and cannot fail. [`flush`](Self::flush) writes the buffer to `out`. Data that was not
+/// flushed when the program is killed or the writer is dropped is lost.
 ///
-/// Events come in the order in which they happened. Devices have numbers from 0 to 1023, and the host is -1; a
-/// recording with others cannot be read. Strings are cut at 1 MiB, and stacks at 65,536 sites.
+/// Events must be recorded in the order in which they happened. Devices have numbers from 0 to 1023, and the host is -1; a recording
+/// with other numbers cannot be read. Strings are cut at 1 MiB, and stacks at 65,536 sites.
 ///
 /// ```
 /// use vramscope_trace::formats::log::{LogEvent, LogFrame, LogWriter};
@@ -49,25 +49,25 @@ const CHUNK: usize = 1 << 20;
 #[derive(Debug)]
 pub struct LogWriter<W> {
     out: W,
-    /// Closed chunks, then the one that grows, where there is one.
+    /// Closed chunks, followed by the current chunk, if any.
     buffer: Vec<u8>,
-    /// Where the chunk that grows begins.
+    /// Index of the current chunk's start.
     chunk: usize,
-    /// The time before in that chunk.
+    /// Previous time in the current chunk, in microseconds.
     time_us: i64,
     run: u64,
-    /// Chunks that are closed.
+    /// Number of closed chunks.
     chunks: u32,
     strings: HashMap<Box<str>, u64>,
     sites: u32,
     stacks: u32,
 }
 
-/// A code address in a recording; of the writer that made it.
+/// A code address in a recording. Only valid for the writer that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogSite(u32);
 
-/// A stack in a recording; of the writer that made it.
+/// A stack in a recording. Only valid for the writer that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LogStack(u32);
 
@@ -76,9 +76,9 @@ pub struct LogStack(u32);
 pub struct LogFrame<'a> {
     /// Function name.
     pub name: &'a str,
-    /// Path of the source file; `??` where unknown.
+    /// Path of the source file, or `??` if unknown.
     pub filename: &'a str,
-    /// Line number from 1; 0 where unknown.
+    /// Line number from 1, or 0 if unknown.
     pub line: u32,
 }
 
@@ -87,80 +87,80 @@ pub struct LogFrame<'a> {
 pub struct LogEvent<'a> {
     /// The device's number; -1 for the host.
     pub device: i64,
-    /// What happened.
+    /// Type of the event.
     pub action: Action,
-    /// The name of what happened, of [`Action::Unknown`]. Otherwise it is not written.
+    /// Name of the action, for [`Action::Unknown`]. Not written for other actions.
     pub unknown_action: Option<&'a str>,
-    /// The device address; of [`Action::Oom`] the bytes the driver still had free.
+    /// Device address. For [`Action::Oom`]: the free bytes that the driver reported.
     pub address: u64,
-    /// Bytes: of `alloc` and the frees as requested by the caller, and otherwise as in [`Event`](crate::Event).
+    /// Size in bytes. For `alloc` and the frees: as requested by the caller. Otherwise as in [`Event`](crate::Event).
     pub size: u64,
-    /// Of `alloc`: bytes of the block, after rounding. It may not be 0. Otherwise it is not written.
+    /// For `alloc`: size of the block in bytes, after rounding; must not be 0. Not written for other actions.
     pub block_size: u64,
     /// Microseconds since the Unix epoch.
     pub time_us: i64,
-    /// Where it happened.
+    /// Stack of the event.
     pub stack: Option<LogStack>,
     /// The raw `cudaStream_t`; 0 is the default stream.
     pub stream: u64,
     /// The pool; `(0, 0)` is the default pool.
     pub pool: Option<PoolId>,
-    /// Text the program set.
+    /// Text set by the program.
     pub user_metadata: Option<&'a str>,
-    /// Of `segment_alloc` and `segment_map`: the pool the segment serves. Otherwise it is not written.
+    /// For `segment_alloc` and `segment_map`: the pool of the segment. Not written for other actions.
     pub kind: SegmentKind,
 }
 
-/// A segment that was there when recording began, as in [`Segment`](crate::Segment).
+/// A segment that existed when recording began, as in [`Segment`](crate::Segment).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogSegment {
-    /// First byte on the device.
+    /// Address of the first byte on the device.
     pub address: u64,
     /// Bytes taken from the device.
     pub total_size: u64,
-    /// The raw `cudaStream_t` the segment serves; 0 is the default stream.
+    /// The raw `cudaStream_t` of the segment; 0 is the default stream.
     pub stream: u64,
-    /// Which pool it serves.
+    /// Small or large pool.
     pub kind: SegmentKind,
-    /// The private pool it belongs to; `(0, 0)` is the default pool.
+    /// The private pool; `(0, 0)` is the default pool.
     pub pool: Option<PoolId>,
-    /// Part of an expandable segment. Such parts become one segment where they touch.
+    /// Whether it is part of an expandable segment. Adjacent parts merge into one segment.
     pub is_expandable: bool,
-    /// Where the memory was taken from the device.
+    /// Stack of the request that took the segment from the device.
     pub stack: Option<LogStack>,
 }
 
-/// A block of it, as in [`Block`](crate::Block).
+/// A block of a [`LogSegment`], as in [`Block`](crate::Block).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogBlock {
-    /// First byte on the device.
+    /// Address of the first byte on the device.
     pub address: u64,
-    /// Bytes, after rounding.
+    /// Size in bytes, after rounding.
     pub size: u64,
-    /// Bytes the caller asked for.
+    /// Requested bytes.
     pub requested_size: u64,
-    /// What the block is doing. Inactive blocks may be left out: they are what is between the others.
+    /// State of the block. Inactive blocks may be omitted: the gaps between other blocks are inactive.
     pub state: BlockState,
-    /// Where it was allocated.
+    /// Stack of the allocation.
     pub stack: Option<LogStack>,
 }
 
 impl<W: Write> LogWriter<W> {
-    /// Begins a recording in `out`, which needs no buffer of its own.
+    /// Starts a recording in `out`, which needs no buffering.
     ///
     /// # Errors
-    /// Where `out` fails.
+    /// Errors of `out`.
     pub fn create(out: W) -> io::Result<Self> {
-        // Random by the keys of a hash table; a forked process has its parent's keys, but not its number.
+        // The keys of a hash table are random. A forked process has its parent's keys but another process id.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Self::create_run(out, RandomState::new().hash_one((now, std::process::id())))
     }
 
-    /// As [`create`](Self::create), of a run whose number the caller gives. No two recordings that may come
-    /// into the same file have the same.
+    /// Like [`create`](Self::create), with the run's number. Recordings that may be written to the same file must have different
+    /// numbers.
     ///
     /// # Errors
-    /// Where `out` fails.
+    /// Errors of `out`.
     pub fn create_run(out: W, run: u64) -> io::Result<Self> {
         let buffer = [&MAGIC[..], &VERSION.to_le_bytes(), &run.to_le_bytes()].concat();
         let chunk = buffer.len();
@@ -173,8 +173,8 @@ impl<W: Write> LogWriter<W> {
         Ok(this)
     }
 
-    /// Adds a code address, by what is known of it without symbols. The caller keeps what is returned: the same
-    /// address given twice stands in the file twice.
+    /// Adds a code address with its description without symbols. The caller should keep the result: an address added twice is in the
+    /// file twice.
     pub fn site(&mut self, fallback: LogFrame<'_>) -> LogSite {
         let frame = self.frame(fallback);
         self.begin(SITE);
@@ -183,8 +183,8 @@ impl<W: Write> LogWriter<W> {
         LogSite(self.sites - 1)
     }
 
-    /// Says what `site` is, innermost frame first: several where calls were inlined. It takes the place of what
-    /// was said before, and may come at any time, also after what uses the site.
+    /// Sets the frames of `site`, innermost frame first; several frames if calls were inlined. Replaces earlier frames of the site. May
+    /// be called at any time, also after the site was used.
     pub fn symbols(&mut self, site: LogSite, frames: &[LogFrame<'_>]) {
         let frames: Vec<[u64; 3]> = frames.iter().take(DEEPEST).map(|&f| self.frame(f)).collect();
         self.begin(SYMBOLS);
@@ -194,8 +194,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Adds a stack, innermost site first. The caller keeps what is returned: the same stack given twice stands
-    /// in the file twice.
+    /// Adds a stack, innermost site first. The caller should keep the result: a stack added twice is in the file twice.
     pub fn stack(&mut self, sites: &[LogSite]) -> LogStack {
         let sites = &sites[..sites.len().min(DEEPEST)];
         self.begin(STACK);
@@ -207,8 +206,8 @@ impl<W: Write> LogWriter<W> {
         LogStack(self.stacks - 1)
     }
 
-    /// Says the allocator's settings; the last ones hold. [`conf`](AllocatorSettings::conf) is not written: a
-    /// reader parses it from the text, and takes no text for an empty one.
+    /// Sets the allocator's settings and replaces earlier ones. [`conf`](AllocatorSettings::conf) is not written: a reader parses it
+    /// from the text. A missing text is read as an empty one.
     pub fn settings(&mut self, s: &AllocatorSettings) {
         let values = TorchSettings::ALL.iter().filter_map(|setting| {
             let value = setting.get(&s.recorded)?;
@@ -224,7 +223,7 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// A setting's type and value.
+    /// Writes a setting's type and value.
     fn value(&mut self, value: SettingValue<'_>) {
         match value {
             SettingValue::Int(n) => {
@@ -241,7 +240,7 @@ impl<W: Write> LogWriter<W> {
             }
             SettingValue::Divisions(divisions) => {
                 self.buffer.push(settings::DIVISIONS);
-                // Each is off or a power of two.
+                // Each value is 0 for off, or a power of two.
                 let bytes = divisions.0.map(|n| n.checked_ilog2().map_or(0, |log2| log2 as u8 + 1));
                 self.buffer.extend(bytes);
             }
@@ -252,13 +251,13 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Says that a device is recorded, even where nothing happens on it.
+    /// Records a device, even if it has no events.
     pub fn device(&mut self, device: i64) {
         self.begin(DEVICE);
         self.int(device);
     }
 
-    /// Adds a segment that a device had when recording began. All of them come before the device's events.
+    /// Adds a segment that a device had when recording began. All segments of a device must be added before its events.
     pub fn segment(&mut self, device: i64, s: &LogSegment) {
         let kind = self.string(names::of_kind(s.kind));
         self.begin(SEGMENT);
@@ -271,7 +270,7 @@ impl<W: Write> LogWriter<W> {
         self.number(s.stack.map(|s| u64::from(s.0)));
     }
 
-    /// Adds a block of the segment that was added last.
+    /// Adds a block of the last added segment.
     pub fn block(&mut self, b: &LogBlock) {
         let state = self.string(b.state.name());
         self.begin(BLOCK);
@@ -284,7 +283,7 @@ impl<W: Write> LogWriter<W> {
     /// Adds an event.
     pub fn event(&mut self, e: &LogEvent<'_>) {
         let name = match (e.action, e.unknown_action) {
-            // A name that has a meaning of its own would be read with it.
+            // The reader would interpret a known name as that action.
             (Action::Unknown, Some(name)) if names::action(name).is_none() => name,
             (action, _) => action.name(),
         };
@@ -312,8 +311,8 @@ impl<W: Write> LogWriter<W> {
         }
     }
 
-    /// Adds one end of a region that the program named, as in [`Annotation`](crate::Annotation): `device` is the
-    /// current one, -1 where there is none, and `time_us` is in microseconds since the Unix epoch.
+    /// Adds one end of a region that the program named, as in [`Annotation`](crate::Annotation). `device` is the current device, or -1
+    /// if there is none; `time_us` is in microseconds since the Unix epoch.
     pub fn annotation(&mut self, stage: Stage, name: &str, device: i64, time_us: i64) {
         let stage = self.string(names::of_stage(stage));
         let name = self.string(name);
@@ -324,20 +323,20 @@ impl<W: Write> LogWriter<W> {
         self.time(time_us);
     }
 
-    /// What is written to.
+    /// The underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 
-    /// Bytes that a flush would write.
+    /// Number of bytes that a flush would write.
     pub fn pending(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Hands what was recorded to `out`, as one write, and flushes that.
+    /// Writes the buffer to `out` in one write, and flushes `out`.
     ///
     /// # Errors
-    /// Where `out` fails. What it did not take is kept, and the next flush goes on where this one stopped.
+    /// Errors of `out`. Unwritten bytes are kept, and the next flush continues with them.
     pub fn flush(&mut self) -> io::Result<()> {
         self.close_chunk();
         let mut written = 0;
@@ -356,17 +355,17 @@ impl<W: Write> LogWriter<W> {
         self.out.flush()
     }
 
-    /// Says that the recording is whole, flushes it and gives `out` back.
+    /// Marks the recording as complete, flushes it and returns `out`.
     ///
     /// # Errors
-    /// Where `out` fails.
+    /// Errors of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.begin(END);
         self.flush()?;
         Ok(self.out)
     }
 
-    /// Begins a record, in a new chunk where the last one has grown enough.
+    /// Begins a record, in a new chunk if the current one is full.
     fn begin(&mut self, tag: u8) {
         if self.buffer.len() - self.chunk >= CHUNK {
             self.close_chunk();
@@ -391,7 +390,7 @@ impl<W: Write> LogWriter<W> {
         self.chunk = self.buffer.len();
     }
 
-    /// The number of `s`, which is written if it is new.
+    /// Returns the number of `s`. Writes the string if it is new.
     fn string(&mut self, s: &str) -> u64 {
         let s = clip(s);
         if let Some(&number) = self.strings.get(s) {
@@ -404,13 +403,13 @@ impl<W: Write> LogWriter<W> {
         number
     }
 
-    /// The fields of a frame, whose strings are written if they are new.
+    /// The fields of a frame. Writes its strings if they are new.
     fn frame(&mut self, f: LogFrame<'_>) -> [u64; 3] {
         [self.string(f.name), self.string(f.filename), u64::from(f.line)]
     }
 
     fn uint(&mut self, n: u64) {
-        // Every number of 64 bits can be written.
+        // Every 64-bit number can be encoded.
         if let Some((bytes, length)) = leb128fmt::encode_u64(n) {
             self.buffer.extend(&bytes[..length]);
         }
@@ -426,7 +425,7 @@ impl<W: Write> LogWriter<W> {
         self.uint((n << 1 ^ n >> 63) as u64);
     }
 
-    /// The number of something that may be absent.
+    /// Writes an optional reference.
     fn number(&mut self, n: Option<u64>) {
         self.uint(n.map_or(0, |n| n + 1));
     }
@@ -444,7 +443,7 @@ impl<W: Write> LogWriter<W> {
         self.buffer.push(value.into());
     }
 
-    /// Whether there is a value, and the value.
+    /// Writes whether there is a value, and the value.
     fn optional<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.bool(value.is_some());
         if let Some(value) = value {
@@ -459,7 +458,7 @@ impl<W: Write> LogWriter<W> {
     }
 }
 
-/// As much of `s` as is written.
+/// The beginning of `s` that is written.
 fn clip(s: &str) -> &str {
     &s[..s.floor_char_boundary(LONGEST_STRING)]
 }
@@ -468,7 +467,7 @@ fn clip(s: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// A disk that has room for so many bytes.
+    /// A disk with space for this many bytes.
     struct Disk(Vec<u8>, usize);
 
     impl Write for Disk {

@@ -1,9 +1,9 @@
-//! A pickle machine for data: it keeps CPython's stack, marks and memo, and hands every container to the
-//! [`Assembler`] as it closes. It can build dictionaries, lists, tuples and plain values, and nothing else.
+//! A pickle machine for data only. It has CPython's stack, marks and memo, and passes every container to the [`Assembler`] as it
+//! closes. It builds dictionaries, lists, tuples and plain values, and nothing else.
 //!
-//! CPython puts a container into the memo before filling it, libtorch after; a list may arrive in batches.
-//! So a list stays *open* in a slot of its own until something refers to it or takes it; a dictionary
-//! closes with its first batch, for no record of a snapshot has as many as a thousand keys.
+//! CPython puts a container into the memo before filling it, libtorch afterwards, and a list may arrive in batches. So a list stays
+//! *open* in a separate slot until a value refers to it or takes it. A dictionary closes with its first batch, because no record of a
+//! snapshot has a thousand keys.
 
 use std::num::NonZeroU32;
 
@@ -19,19 +19,19 @@ use crate::ids::{FrameId, StackId};
 
 type Result<T> = std::result::Result<T, ReadError>;
 
-/// Containers inside each other; a snapshot has about eight.
+/// Maximum nesting depth of containers; a snapshot has a depth of about eight.
 const DEEPEST: usize = 128;
 
-/// Bytes of the longest opcode with its argument: `LONG4` of nine bytes.
+/// Size in bytes of the longest opcode with its argument: `LONG4` with nine bytes.
 const LONGEST: usize = 14;
 
-/// `pickle` appends at most this many elements at a time.
+/// Maximum number of elements that `pickle` appends at once.
 const BATCH: usize = 1000;
 
-/// Lists open at a time; a snapshot has about as many as it is deep, and one for each device.
+/// Maximum number of open lists. A snapshot has about as many as its depth, plus one for each device.
 const MOST_OPEN: usize = 1 << 16;
 
-/// Reads a pickle, its `PROTO` opcode included.
+/// Reads a pickle, including its `PROTO` opcode.
 pub(super) fn read(window: Window<'_>) -> Result<Contents> {
     let mut machine = Machine {
         assembler: Assembler::new(window.most_memory())?,
@@ -59,10 +59,10 @@ struct Machine<'s> {
     assembler: Assembler,
     protocol: u8,
     stack: Vec<Value>,
-    /// Heights never fall below the one before, nor exceed the stack's.
+    /// Heights never decrease and never exceed the stack's height.
     marks: Vec<Mark>,
     memo: Memo,
-    /// Slots of open lists, and which of them are vacant.
+    /// Slots of open lists, and the vacant ones among them.
     lists: Vec<OpenList>,
     vacant: Vec<u32>,
     shape: Shape,
@@ -73,22 +73,22 @@ struct Machine<'s> {
 struct Mark {
     /// Height of the stack at the mark.
     height: usize,
-    /// Where the mark stands in the file.
+    /// Byte offset of the mark in the file.
     at: u64,
 }
 
 /// A list that may still grow.
 #[derive(Default)]
 struct OpenList {
-    /// Its place in the memo.
+    /// Index in the memo.
     memo: Option<u32>,
-    /// Its elements, where they came as one batch of references to frames.
+    /// All elements, if they arrived as one batch of references to frames.
     stack: Option<StackId>,
-    /// Its elements while all of them are frames otherwise.
+    /// The elements, if all are frames and `stack` is `None`.
     frames: Vec<FrameId>,
-    /// Its elements in all other cases.
+    /// The elements in any other case.
     values: Vec<Value>,
-    /// What it became; from then on it must not grow.
+    /// The final value. The list must not grow any more.
     closed: Option<Value>,
 }
 
@@ -218,24 +218,24 @@ impl Machine<'_> {
                 PROTO => {
                     let [protocol] = self.take()?;
                     if !(2..=5).contains(&protocol) {
-                        return Err(damaged(at, format!("pickle protocol {protocol}, known are 2 to 5")));
+                        return Err(damaged(at, format!("pickle protocol {protocol}; supported are 2 to 5")));
                     }
                     self.protocol = protocol;
                 }
                 FRAME => {
-                    // Its length only helps readers that buffer by it.
+                    // The length only helps readers that buffer frames.
                     let [_, _, _, _, _, _, _, _] = self.take()?;
                 }
                 STOP => return self.pop(at),
-                // Were they whole, they would be plain.
+                // Complete opcodes of these kinds are handled by `plain`.
                 BINGET | LONG_BINGET | BININT | BININT1 | BININT2 => return Err(self.truncated("an opcode")),
                 other => return Err(refuse(other, at)),
             }
         }
     }
 
-    /// Runs the next opcode where it is a common one that pushes a plain value, and all of it is at hand. False
-    /// where it is another; then nothing was taken.
+    /// Runs the next opcode if it is complete and is a common one that pushes a plain value. Otherwise returns false and consumes
+    /// nothing.
     #[inline(always)]
     fn plain(&mut self) -> Result<bool> {
         match *self.window.here() {
@@ -261,7 +261,7 @@ impl Machine<'_> {
             }
             [LONG1, n @ 1..=8, a, b, c, d, e, f, g, h, ..] => {
                 self.window.advance(2 + usize::from(n));
-                // Shifting up and down again drops what follows the number and spreads its sign.
+                // Shifting left and right again drops the bytes after the number and extends its sign.
                 let unused = 64 - 8 * u32::from(n);
                 let word = i64::from_le_bytes([a, b, c, d, e, f, g, h]);
                 self.push(Value::Int((word << unused) >> unused));
@@ -294,19 +294,19 @@ impl Machine<'_> {
         ReadError::Truncated { offset: self.window.offset() + self.window.here().len() as u64, inside }
     }
 
-    /// Has the next opcode and its argument at hand, strings apart, where the file goes on.
+    /// Makes the next opcode and its argument available, except for strings, if the file has more bytes.
     #[cold]
     fn refill(&mut self) -> Result<()> {
-        // A byte of the file may push sixteen of memory; a snapshot takes what it pushes soon after.
+        // One byte of the file may push 16 bytes of memory. A snapshot consumes pushed values soon.
         if self.stack.len() as u64 > (1 << 16) + self.window.offset() / 8 {
             return Err(damaged(self.window.offset(), "a list or dictionary that never closes"));
         }
-        // Bytes that are at hand count only once they are decoded.
+        // Bytes at hand count only after they are decoded.
         self.assembler.check_memory(self.waiting(), self.window.offset())?;
         fill_opcode(&mut self.window, 0)
     }
 
-    /// Bytes of memory that hold values which no record has taken yet.
+    /// Memory, in bytes, of values that no record uses yet.
     fn waiting(&self) -> usize {
         let open = self.lists.iter().map(|l| l.values.capacity() * 2 + l.frames.capacity()).sum::<usize>();
         (self.stack.len() + open) * size_of::<Value>() + self.memo.memory()
@@ -317,7 +317,7 @@ impl Machine<'_> {
         self.stack.push(v);
     }
 
-    /// Takes the value on top, closed.
+    /// Takes the top value and closes it.
     fn pop(&mut self, at: u64) -> Result<Value> {
         if self.stack.len() <= self.floor() {
             return Err(underflow(at));
@@ -345,20 +345,20 @@ impl Machine<'_> {
         if self.marks.len() >= DEEPEST {
             return Err(too_deep(at));
         }
-        // What the fast path took into the list came after this mark.
+        // The elements that the fast path added to the list came after this mark.
         let height = self.stack.len();
         self.marks.push(Mark { height, at });
         if matches!(self.stack.last(), Some(Value::OpenDict(_))) { self.fields() } else { Ok(()) }
     }
 
-    /// The common case, an entry that is written as the one before: takes its fields as long as they are, and
-    /// closes it where it ends there. What differs is left to [`run`](Self::run), in the midst of the entry.
+    /// Fast path for an entry with the same keys as the previous one. Reads its fields while they match, and closes it if it ends
+    /// there. [`run`](Self::run) reads the rest of an entry that differs.
     fn fields(&mut self) -> Result<()> {
         let (mut taken, mut open) = (0, None);
         while let Some(key) = self.shape.key(taken) {
             let here = self.window.here();
             match here.first_chunk() {
-                // The value behind it is at hand too.
+                // The value after the key is also at hand.
                 Some(bytes) if key.begins(bytes) && here.len() >= key.length + LONGEST => {}
                 _ => return Ok(()),
             }
@@ -382,8 +382,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Runs the opcodes of a list of frames that were written before. False where something else follows; what
-    /// was taken of it then is as [`run`](Self::run) would have taken it.
+    /// Fast path for a list of frames that was written before. Returns false if something else follows; the consumed opcodes then have
+    /// the same effect as in [`run`](Self::run).
     fn list_of_frames(&mut self) -> Result<bool> {
         let at = self.window.offset();
         if self.window.here().first() != Some(&EMPTY_LIST) {
@@ -401,8 +401,8 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    /// The common case, a batch of references to frames: takes them without touching the stack, and the
-    /// `APPENDS` behind them. False where something else follows; then nothing was taken.
+    /// Fast path for a batch of references to frames: reads them without the stack, including the final `APPENDS`. Otherwise returns
+    /// false and consumes nothing.
     fn append_frames(&mut self, slot: u32) -> Result<bool> {
         let is_empty = self.lists[slot as usize].is_empty();
         if is_empty && let Some(number) = self.guessed()? {
@@ -410,7 +410,7 @@ impl Machine<'_> {
             return Ok(true);
         }
         let Some((references, length)) = self.references()? else { return Ok(false) };
-        // A full batch may be followed by another; any other is the whole list.
+        // A full batch may be followed by another one; any other batch is the whole list.
         let is_whole = is_empty && (1..BATCH).contains(&references);
         if is_whole && let Some(number) = self.spans.find(&self.window.here()[..length]) {
             self.lists[slot as usize].stack = Some(self.spans.came(number));
@@ -435,7 +435,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    /// Steps over the batch where it is one that was foretold, and returns its number.
+    /// Skips the batch if it was predicted. Returns its number.
     fn guessed(&mut self) -> Result<Option<u32>> {
         for (number, bytes) in self.spans.guesses().into_iter().flatten() {
             if self.window.here().len() < bytes.len() && bytes.starts_with(self.window.here()) {
@@ -449,16 +449,16 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    /// How many references follow up to an `APPENDS`, and how many bytes they take with it, all of which is
-    /// then at hand. `None` where something else follows, or the first refers to no frame.
+    /// Number of references before an `APPENDS`, and their size in bytes including it, all of which is then at hand. `None` if
+    /// something else follows, or if the first reference is not a frame.
     fn references(&mut self) -> Result<Option<(usize, usize)>> {
         let (mut references, mut i) = (0, 0);
         loop {
-            // Looking ahead must not consume, so the whole batch has to be at hand.
+            // Looking ahead must not consume, so the whole batch must be at hand.
             if self.window.here().len() < i + LONGEST {
                 fill_opcode(&mut self.window, i)?;
             }
-            // At the end of the file there may be fewer than an opcode takes.
+            // At the end of the file, fewer bytes than an opcode may remain.
             match *self.window.here().get(i..).unwrap_or_default() {
                 [APPENDS, ..] => return Ok(Some((references, i + 1))),
                 [FRAME, ..] => i += 9,
@@ -473,7 +473,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Turns a list that is a whole stack into one that can take more.
+    /// Converts a list that is a whole stack to one that can grow.
     fn spread(&mut self, slot: u32) {
         let list = &mut self.lists[slot as usize];
         if let Some(stack) = list.stack.take() {
@@ -482,7 +482,7 @@ impl Machine<'_> {
     }
 
     fn pop_mark(&mut self, at: u64) -> Result<Mark> {
-        self.marks.pop().ok_or_else(|| damaged(at, "a batch ends that never began"))
+        self.marks.pop().ok_or_else(|| damaged(at, "a batch ends without a start"))
     }
 
     fn open_list(&mut self, at: u64) -> Result<()> {
@@ -498,7 +498,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Takes the `MEMOIZE` that CPython puts behind every new container.
+    /// Consumes the `MEMOIZE` that CPython writes after every new container.
     #[inline(always)]
     fn memoize_new(&mut self) {
         if self.window.here().first() != Some(&MEMOIZE) {
@@ -518,23 +518,23 @@ impl Machine<'_> {
         self.window.advance(1);
     }
 
-    /// Where values above the last mark begin: no opcode may reach below it.
+    /// Height of the last mark. No opcode may reach below it.
     #[inline]
     fn floor(&self) -> usize {
         self.marks.last().map_or(0, |m| m.height)
     }
 
-    /// The place right below `height`, where a container waits for what is above.
+    /// Index of the value below `height`, which must be a container.
     fn below(&self, height: usize, at: u64) -> Result<usize> {
         height.checked_sub(1).filter(|&i| i >= self.floor()).ok_or_else(|| underflow(at))
     }
 
-    /// The slot of the open list right below `height`.
+    /// Slot of the open list below `height`.
     fn list_below(&self, height: usize, at: u64) -> Result<u32> {
         match self.stack.get(self.below(height, at)?).copied() {
             Some(Value::Open(slot)) if self.lists[slot as usize].closed.is_none() => Ok(slot),
-            Some(Value::Open(_)) => Err(damaged(at, "a list that grows after it was referred to")),
-            _ => Err(damaged(at, "something is appended to what is not a list")),
+            Some(Value::Open(_)) => Err(damaged(at, "a list that grows after a value referred to it")),
+            _ => Err(damaged(at, "an append to a value that is not a list")),
         }
     }
 
@@ -590,11 +590,11 @@ impl Machine<'_> {
                 self.stack.truncate(mark.height);
                 Ok(())
             }
-            _ => Err(damaged(at, "items are set in what is not an open dictionary")),
+            _ => Err(damaged(at, "items are set in a value that is not an open dictionary")),
         }
     }
 
-    /// Pushes a closed value; events that follow each other in one batch become one value.
+    /// Pushes a closed value. Consecutive events in one batch become one value.
     #[inline]
     fn push_record(&mut self, value: Value) {
         if matches!(value, Value::Events { .. }) && self.stack.len() > self.floor() {
@@ -621,7 +621,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Closes every value from `height` up.
+    /// Closes all values from `height` up.
     fn close_from(&mut self, height: usize) -> Result<()> {
         for i in height..self.stack.len() {
             if matches!(self.stack[i], Value::Open(_) | Value::OpenDict(_)) {
@@ -631,7 +631,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// `v` as its new owner sees it: an open container closes, and its slot becomes vacant.
+    /// `v` for its new owner: an open container closes, and its slot becomes vacant.
     fn closed(&mut self, v: Value) -> Result<Value> {
         match v {
             Value::Open(slot) => {
@@ -647,7 +647,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Settles what an open list is. Its slot stays, for the stack still refers to it.
+    /// Determines the value of an open list. Its slot remains, because the stack still refers to it.
     fn close(&mut self, slot: u32) -> Result<Value> {
         let list = &mut self.lists[slot as usize];
         if let Some(value) = list.closed {
@@ -662,7 +662,7 @@ impl Machine<'_> {
         };
         list.frames.clear();
         list.values.clear();
-        // Slots are many and used again; few lists are long.
+        // There are many slots, which are reused, but few long lists.
         if list.values.capacity() > BATCH {
             list.values = Vec::new();
         }
@@ -678,13 +678,13 @@ impl Machine<'_> {
     fn memo_set(&mut self, i: u32, v: Value) {
         match self.memo.set(i, v) {
             None => self.shape.put(i, v),
-            // The bytes that refer to it mean something else from here on.
+            // The bytes that refer to this frame have a new meaning from now on.
             Some(Value::Frame(_)) => self.spans.forget(),
             Some(before) => self.shape.overwritten(before),
         }
     }
 
-    /// Pushes value number `i` of the memo, for an opcode of `length` bytes that has been taken.
+    /// Pushes value `i` of the memo, for an opcode of `length` bytes that was consumed.
     #[inline(always)]
     fn get(&mut self, i: u32, length: u64) -> Result<()> {
         match self.memo.entry(i) {
@@ -702,7 +702,7 @@ impl Machine<'_> {
             Some(v) => v,
             None => {
                 let at = self.window.offset() - length;
-                return Err(damaged(at, format!("memo entry {i} is used before it is made")));
+                return Err(damaged(at, format!("memo entry {i} is used before it is set")));
             }
         };
         self.push_record(v);
@@ -714,7 +714,7 @@ impl Machine<'_> {
             None => return Err(underflow(at)),
             Some(Value::OpenDict(memo)) => {
                 *memo = NonZeroU32::MIN.checked_add(i);
-                // Until it closes, a reference to it can only come from inside itself.
+                // Until the dictionary closes, only its own contents can refer to it.
                 Value::Opaque
             }
             Some(&mut Value::Open(slot)) => {
@@ -733,7 +733,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// An integer of `n` bytes, little end first, two's complement.
+    /// Reads an integer of `n` bytes, little-endian, two's complement.
     fn long(&mut self, n: u64, at: u64) -> Result<()> {
         let Some(n) = usize::try_from(n).ok().filter(|&n| n <= 9) else {
             return Err(damaged(at, "an integer beyond 64 bits"));
@@ -754,7 +754,7 @@ impl Machine<'_> {
 
     fn string(&mut self, n: u64, at: u64) -> Result<()> {
         let Some(n) = usize::try_from(n).ok().filter(|&n| n <= LONGEST_STRING) else {
-            return Err(damaged(at, format!("a string of {n} bytes, a snapshot has none so long")));
+            return Err(damaged(at, format!("a string of {n} bytes; no snapshot has one that long")));
         };
         self.window.fill(n)?;
         let Some(bytes) = self.window.here().get(..n) else { return Err(self.truncated("a string")) };
@@ -770,7 +770,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Bytes mean nothing in a snapshot; steps over them.
+    /// Skips bytes, which mean nothing in a snapshot.
     fn bytes(&mut self, mut n: u64) -> Result<()> {
         while n > 0 {
             self.window.fill(1)?;
@@ -786,7 +786,7 @@ impl Machine<'_> {
     }
 }
 
-/// The number in the memo that an opcode refers to, and the bytes it takes.
+/// The memo index that an opcode refers to, and the size of the opcode in bytes.
 #[inline]
 fn reference(bytes: &[u8]) -> Option<(u32, usize)> {
     match *bytes {
@@ -796,7 +796,7 @@ fn reference(bytes: &[u8]) -> Option<(u32, usize)> {
     }
 }
 
-/// Appends the frames that a batch of references refers to; false where one refers to something else.
+/// Appends the frames of a batch of references. Returns false if a reference is not a frame.
 fn push_frames(memo: &Memo, mut bytes: &[u8], frames: &mut Vec<FrameId>) -> bool {
     loop {
         match bytes {
@@ -812,8 +812,8 @@ fn push_frames(memo: &Memo, mut bytes: &[u8], frames: &mut Vec<FrameId>) -> bool
     }
 }
 
-/// Has the opcode that stands `ahead` bytes further at hand, with its argument. Waits for nothing that
-/// follows: a pipe may hold no more, and what is wrong with the opcode is to be told all the same.
+/// Makes the opcode `ahead` bytes further available, with its argument. Does not wait for later bytes: a pipe may have no more, and an
+/// error in the opcode must be reported anyway.
 #[cold]
 fn fill_opcode(window: &mut Window<'_>, ahead: usize) -> Result<()> {
     window.fill(ahead + 1)?;
@@ -825,7 +825,7 @@ fn fill_opcode(window: &mut Window<'_>, ahead: usize) -> Result<()> {
             [a, b, c, d, ..] if opcode == LONG4 => u32::from_le_bytes([a, b, c, d]),
             _ => 0,
         };
-        // Longer integers are refused unseen.
+        // Longer integers are rejected without reading them.
         window.fill(length + digits.min(9) as usize)?;
     }
     Ok(())
@@ -836,11 +836,11 @@ fn damaged(offset: u64, what: impl Into<String>) -> ReadError {
 }
 
 fn underflow(at: u64) -> ReadError {
-    damaged(at, "an opcode finds too little on the stack")
+    damaged(at, "an opcode needs more values than the stack has")
 }
 
 fn too_deep(at: u64) -> ReadError {
-    damaged(at, "containers are nested too deep, a snapshot has about eight inside each other")
+    damaged(at, "containers are nested too deeply; a snapshot has about eight levels")
 }
 
 fn refuse(opcode: u8, offset: u64) -> ReadError {

@@ -1,19 +1,19 @@
-//! The memo: values that a pickle refers to by number.
+//! The memo: values that a pickle refers to by index.
 
 use hashbrown::HashMap;
 
 use crate::formats::assembler::Value;
 use crate::ids::{FrameId, StackId, StringId};
 
-/// Values by their number. Writers number them in order and put every container there, a million of them in a
-/// large snapshot, so an entry takes half of what a [`Value`] takes.
+/// Values by index. Writers use consecutive indexes and memoize every container, a million in a large snapshot. So an entry takes half
+/// the size of a [`Value`].
 #[derive(Default)]
 pub(super) struct Memo {
-    /// Entries 0, 1, 2 ...
+    /// Entries 0, 1, 2 and so on.
     entries: Vec<Entry>,
-    /// Entries beyond the first gap: a number in the file is not to be trusted with an allocation.
+    /// Entries after the first gap. An index in the file must not determine an allocation.
     sparse: HashMap<u32, Entry>,
-    /// Values that an entry has no room for.
+    /// Values that do not fit into an entry.
     others: Vec<Value>,
 }
 
@@ -30,7 +30,7 @@ pub(super) enum Entry {
     Block(u32),
     Pool(u32),
     Open(u32),
-    /// Its number in [`Memo::others`].
+    /// Index in [`Memo::others`].
     Other(u32),
 }
 
@@ -52,18 +52,18 @@ impl Entry {
 }
 
 impl Memo {
-    /// How many values it holds: the number that `MEMOIZE` gives to the next.
+    /// Number of values: the index of the next `MEMOIZE`.
     pub(super) fn len(&self) -> usize {
         self.entries.len() + self.sparse.len()
     }
 
-    /// The entry of value number `i`, where there is no gap before.
+    /// The entry at index `i`, if there is no gap before it.
     #[inline]
     pub(super) fn entry(&self, i: u32) -> Option<Entry> {
         self.entries.get(i as usize).copied()
     }
 
-    /// Value number `i`.
+    /// The value at index `i`.
     #[inline]
     pub(super) fn get(&self, i: u32) -> Option<Value> {
         match self.entries.get(i as usize) {
@@ -72,7 +72,7 @@ impl Memo {
         }
     }
 
-    /// The frame that value number `i` is.
+    /// The frame at index `i`.
     #[inline]
     pub(super) fn frame(&self, i: u32) -> Option<FrameId> {
         match self.entry(i) {
@@ -81,7 +81,7 @@ impl Memo {
         }
     }
 
-    /// Makes value number `i` another. Returns the one before.
+    /// Sets the value at index `i`. Returns the previous value.
     pub(super) fn set(&mut self, i: u32, value: Value) -> Option<Value> {
         let before = self.entries.get(i as usize).or_else(|| self.sparse.get(&i)).copied();
         let entry = match (Entry::of(value), before) {
@@ -92,7 +92,7 @@ impl Memo {
             }
             (None, _) => {
                 self.others.push(value);
-                // Each stands for bytes of the file, and four billion of them would have filled the memory before.
+                // Each takes bytes of the file; four billion of them would have filled the memory before.
                 Entry::Other((self.others.len() - 1) as u32)
             }
         };
@@ -107,8 +107,7 @@ impl Memo {
         before.map(|before| self.value(before))
     }
 
-    /// Puts a container that has just been opened behind the last value, and returns its number; `None` where the
-    /// numbers have a gap.
+    /// Appends a newly opened container. Returns its index, or `None` if the indexes have a gap.
     #[inline]
     pub(super) fn push_container(&mut self, slot: Option<u32>) -> Option<u32> {
         let i = u32::try_from(self.entries.len()).ok().filter(|_| self.sparse.is_empty())?;
@@ -116,9 +115,9 @@ impl Memo {
         Some(i)
     }
 
-    /// About how many bytes of memory it takes.
+    /// Approximate memory use in bytes.
     pub(super) fn memory(&self) -> usize {
-        // An entry of the map takes its size and a half, and the map is at least a third full.
+        // A map entry takes 1.5 times its size, and the map is at least a third full.
         self.entries.capacity() * size_of::<Entry>()
             + 5 * self.sparse.len() * size_of::<(u32, Entry)>()
             + self.others.capacity() * size_of::<Value>()

@@ -1,4 +1,12 @@
-//! Snapshots as pickles: what `torch.cuda.memory._dump_snapshot` writes, and libtorch's own pickler.
+//! Snapshots as pickles, written by `torch.cuda.memory._dump_snapshot` or by libtorch's pickler.
+
+//!
+//! The machine runs the opcodes that build data, and no others. Four properties make it fast and safe:
+//!
+//! - No objects: a value is 16 bytes, either a plain value or the number of a record in the assembler. `memo` stores it in 8 bytes.
+//! - Containers close once: see `machine`.
+//! - Stacks are recognized by their bytes: see `spans`.
+//! - Entries have the same shape: see `shape`.
 
 mod machine;
 mod memo;

@@ -1,4 +1,4 @@
-//! The opcodes of pickle protocols 2 to 5, by the names of CPython's `pickletools`.
+//! The opcodes of pickle protocols 2 to 5, with the names of CPython's `pickletools`.
 
 pub(super) const MARK: u8 = b'(';
 pub(super) const STOP: u8 = b'.';
@@ -45,7 +45,7 @@ pub(super) const MEMOIZE: u8 = 0x94;
 pub(super) const FRAME: u8 = 0x95;
 pub(super) const BYTEARRAY8: u8 = 0x96;
 
-/// Bytes of an opcode's argument; of one with a length, the bytes of that length.
+/// Size of an opcode's argument in bytes. For an opcode with a length prefix: size of the prefix.
 pub(super) fn argument(opcode: u8) -> usize {
     match opcode {
         BININT1 | BINGET | BINPUT | PROTO | LONG1 | SHORT_BINSTRING | SHORT_BINBYTES | SHORT_BINUNICODE => 1,
@@ -56,11 +56,11 @@ pub(super) fn argument(opcode: u8) -> usize {
     }
 }
 
-/// The name of an opcode that can run code, and what it could do.
+/// Name of an opcode that can run code, and what it could do.
 pub(super) fn can_run_code(opcode: u8) -> Option<(&'static str, &'static str)> {
     const IMPORTS: &str = "it imports a Python function or class";
     const CALLS: &str = "it calls a Python function or class";
-    const ASKS: &str = "it asks the reading program for an object";
+    const ASKS: &str = "it requests an object from the reading program";
     Some(match opcode {
         b'c' => ("GLOBAL", IMPORTS),
         0x93 => ("STACK_GLOBAL", IMPORTS),

@@ -1,8 +1,7 @@
-//! How the last entry was written.
+//! The keys of the last entry.
 //!
-//! A recording is millions of dictionaries with the same keys in the same order, and a key that was written
-//! before is a reference to its place in the memo. So what stands in front of each value of an entry are the
-//! bytes that stood there in the entry before: one comparison instead of an opcode.
+//! A recording has millions of dictionaries with the same keys in the same order, and a repeated key is a reference to the memo. So the
+//! bytes before each value are the same as in the previous entry, and one comparison replaces the decoding of an opcode.
 
 use crate::formats::assembler::{Value, known};
 use crate::formats::keys::KEYS;
@@ -10,10 +9,10 @@ use crate::ids::StringId;
 
 use super::opcode::{BINGET, LONG_BINGET};
 
-/// The keys of the last entry, as far as they are known ones, in its order.
+/// The known keys of the last entry, in order.
 pub(super) struct Shape {
     keys: Vec<WrittenKey>,
-    /// Where each known key lies in the memo, by its number.
+    /// Memo index of each known key, by key number.
     places: [Option<u32>; KEYS.len()],
 }
 
@@ -21,14 +20,14 @@ pub(super) struct Shape {
 #[derive(Clone, Copy)]
 pub(super) struct WrittenKey {
     pub(super) key: StringId,
-    /// Bytes of the opcode and its argument.
+    /// Size of the opcode and its argument in bytes.
     pub(super) length: usize,
-    /// These bytes, the first one lowest.
+    /// The bytes of the opcode and its argument, little-endian.
     bytes: u64,
 }
 
 impl WrittenKey {
-    /// `bytes` begin with a reference to this key.
+    /// Whether `bytes` begin with a reference to this key.
     #[inline]
     pub(super) fn begins(&self, bytes: &[u8; 8]) -> bool {
         (u64::from_le_bytes(*bytes) ^ self.bytes) << (64 - 8 * self.length) == 0
@@ -40,13 +39,13 @@ impl Shape {
         Self { keys: Vec::new(), places: [None; KEYS.len()] }
     }
 
-    /// Key number `n` of the last entry.
+    /// Key `n` of the last entry.
     #[inline]
     pub(super) fn key(&self, n: usize) -> Option<WrittenKey> {
         self.keys.get(n).copied()
     }
 
-    /// Keeps the keys of an entry; `items` are key, value, key, value ...
+    /// Stores the keys of an entry. `items` is key, value, key, value and so on.
     pub(super) fn keep(&mut self, items: &[Value]) {
         let Self { keys, places } = self;
         keys.clear();
@@ -62,7 +61,7 @@ impl Shape {
         }));
     }
 
-    /// `value` was put into the memo at `place`.
+    /// Records that `value` was put into the memo at index `place`.
     #[inline]
     pub(super) fn put(&mut self, place: u32, value: Value) {
         if let Some(key) = known(value) {
@@ -70,7 +69,7 @@ impl Shape {
         }
     }
 
-    /// The place in the memo where `value` lay was taken by something else.
+    /// Records that the memo index of `value` was overwritten.
     pub(super) fn overwritten(&mut self, value: Value) {
         if let Some(key) = known(value) {
             self.places[key] = None;
@@ -93,7 +92,7 @@ mod tests {
         shape.put(0x0102_0304, addr);
         shape.keep(&[action, Value::None, addr, Value::Int(1), other, Value::Int(2), action, Value::None]);
         let [first, second] = [0, 1].map(|n| shape.key(n).unwrap());
-        assert!(shape.key(2).is_none(), "what is behind an unknown key is read as it comes");
+        assert!(shape.key(2).is_none(), "keys after an unknown key are not predicted");
         assert!(Value::Str(first.key) == action && Value::Str(second.key) == addr);
         assert!(first.begins(&[BINGET, 7, 1, 2, 3, 4, 5, 6]));
         assert!(!first.begins(&[BINGET, 8, 1, 2, 3, 4, 5, 6]));

@@ -1,9 +1,9 @@
-//! Recognising a stack by its bytes.
+//! Recognizes stacks by their bytes.
 //!
-//! A recording repeats few stacks very often, and each time as the same bytes: a batch of references to
-//! memoised frames. So a batch is looked up by its bytes, and its frames are read once. A training loop also
-//! repeats the order of its stacks: the two batches that followed the last three before are tried first, one comparison
-//! of bytes instead of a hundred opcodes. A wrong guess costs the comparison up to the first difference.
+//! A recording repeats few stacks very often, each time with the same bytes: a batch of references to memoized frames. So a batch is
+//! looked up by its bytes, and its frames are decoded only once. A training loop also repeats the order of its stacks. The two batches
+//! that followed the last three batches before are tried first: one comparison of bytes instead of a hundred opcodes. A wrong guess
+//! costs the comparison up to the first difference.
 
 use std::hash::BuildHasher as _;
 
@@ -11,13 +11,13 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::ids::StackId;
 
-/// Bytes of batches kept for comparing; batches beyond are decoded each time.
+/// Maximum bytes of batches kept for comparison. Further batches are decoded each time.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Batches kept; a recording has some hundreds.
+/// Maximum number of batches kept; a recording has some hundreds.
 const MOST_SPANS: usize = 1 << 16;
 
-/// Places for guesses, by the three batches before.
+/// Number of slots for guesses, indexed by the last three batches.
 const CONTEXTS: usize = 1 << 12;
 
 pub(super) struct Spans {
@@ -26,14 +26,14 @@ pub(super) struct Spans {
     /// Numbers of spans by their bytes.
     index: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// In each context, the numbers of the span that came last and of another that came before. What they were
-    /// is compared before it is believed.
+    /// For each context, the numbers of the span that came last and of another one before. The bytes are compared before a guess is
+    /// used.
     guesses: Vec<[u32; 2]>,
-    /// Numbers of the spans that came last; the last one last.
+    /// Numbers of the last three spans, oldest first.
     last: [u32; 3],
 }
 
-/// `bytes[start..end]` are references to the frames of `stack`, up to and with the `APPENDS`.
+/// `bytes[start..end]` are references to the frames of `stack`, including the final `APPENDS`.
 #[derive(Clone, Copy)]
 struct Span {
     start: u32,
@@ -53,13 +53,13 @@ impl Spans {
         }
     }
 
-    /// The batches that may come next, the likely one first, each with its number.
+    /// The batches that may come next, most likely first, each with its number.
     pub(super) fn guesses(&self) -> [Option<(u32, &[u8])>; 2] {
         self.guesses[self.context()]
             .map(|number| Some((number, self.bytes_of(self.spans.get(number as usize)?))))
     }
 
-    /// The stack of batch `number`, which came.
+    /// Records that batch `number` came. Returns its stack.
     pub(super) fn came(&mut self, number: u32) -> StackId {
         let context = self.context();
         let [last, before] = &mut self.guesses[context];
@@ -76,12 +76,12 @@ impl Spans {
         self.index.find(self.hasher.hash_one(bytes), is_it).copied()
     }
 
-    /// Keeps the bytes of a stack that was decoded, which were [looked for](Self::find) in vain.
+    /// Stores the bytes of a decoded stack, which [`find`](Self::find) did not find.
     pub(super) fn keep(&mut self, stack: StackId, bytes: &[u8]) {
         if self.bytes.len() + bytes.len() > MOST_BYTES || self.spans.len() == MOST_SPANS {
             return;
         }
-        // Both are far below what 32 bits count.
+        // Both are far below 2^32.
         let [start, end] = [self.bytes.len(), self.bytes.len() + bytes.len()].map(|i| i as u32);
         let number = self.spans.len() as u32;
         self.bytes.extend_from_slice(bytes);
@@ -95,11 +95,11 @@ impl Spans {
         self.came(number);
     }
 
-    /// A frame's place in the memo was taken by something else: the same bytes may mean another stack.
+    /// Forgets all batches after a frame's memo index was overwritten: the same bytes may now mean another stack.
     pub(super) fn forget(&mut self) {
         self.bytes.clear();
         self.spans.clear();
-        // This may happen after every stack: emptying a table that was large once would cost its size each time.
+        // This may happen after every stack. Clearing a table that was once large would cost its capacity each time.
         self.index = HashTable::new();
     }
 
@@ -109,15 +109,15 @@ impl Spans {
 
     fn context(&self) -> usize {
         let mixed = self.last.iter().fold(0, |mixed: u64, &number| {
-            // The golden ratio, as Fibonacci hashing has it.
+            // The golden ratio, as in Fibonacci hashing.
             (mixed ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
         });
         (mixed >> 20) as usize % CONTEXTS
     }
 }
 
-/// Whether `bytes` begin with `start`. Most of a file is compared so, and the `starts_with` of slices takes a byte at a time where
-/// no C library compares them, as in a browser.
+/// Whether `bytes` begin with `start`. Most of a file is compared this way. Without a C library, as in a browser, `starts_with` of
+/// slices compares one byte at a time.
 pub(super) fn begins_with(bytes: &[u8], start: &[u8]) -> bool {
     const AT_ONCE: usize = 32;
     let Some(bytes) = bytes.get(..start.len()) else { return false };

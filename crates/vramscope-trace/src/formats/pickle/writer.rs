@@ -1,4 +1,4 @@
-//! Writes a trace as PyTorch would have: protocol 4, batches of a thousand, frames and stacks by reference.
+//! Writes a trace as PyTorch does: protocol 4, batches of a thousand, frames and stacks by reference.
 
 use std::io::{self, BufWriter, Write};
 #[cfg(not(target_family = "wasm"))]
@@ -16,17 +16,17 @@ use crate::ids::{FrameId, StackId, StringId, StringListId};
 use crate::settings::{AllocatorSettings, PowerOfTwoDivisions, SettingValue, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
 
-/// `pickle.dump` puts at most this many elements into one batch; memory_viz cannot take a very large one.
+/// Maximum batch size of `pickle.dump`; memory_viz fails on very large batches.
 const BATCH: usize = 1000;
 
-/// Below this number every device has its list of events, those between included: as many as are read.
+/// Devices below this number always get a list of events, including missing devices in between.
 const MOST_LISTED: i64 = 4096;
 
-/// Writes `trace` as a snapshot that CPython's `pickle.load`, `torch.cuda._memory_viz` and the memory_viz page
-/// open, and that reads back as an equal trace.
+/// Writes `trace` as a snapshot that CPython's `pickle.load`, `torch.cuda._memory_viz` and the memory_viz page open. Reading it gives
+/// an equal trace.
 ///
 /// # Errors
-/// Where `out` fails.
+/// Errors of `out`.
 pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     let mut w = Writer {
         out: BufWriter::new(out),
@@ -43,11 +43,11 @@ pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
     w.out.flush()
 }
 
-/// As [`write()`], to a file of this name. A file that was there is replaced when the new one is whole and on the disk; a pipe or a
-/// device is written to.
+/// Like [`write()`], to a file. Replaces an existing file when the new one is complete and on disk. Writes to a pipe or a device in
+/// place.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// If the file cannot be written.
 #[cfg(not(target_family = "wasm"))]
 pub fn write_file(trace: &Trace, path: &Path) -> io::Result<()> {
     let target = Target::open(path)?;
@@ -58,7 +58,7 @@ pub fn write_file(trace: &Trace, path: &Path) -> io::Result<()> {
 struct Writer<'t, W: Write> {
     out: BufWriter<W>,
     trace: &'t Trace,
-    /// Places in the memo of what was written before.
+    /// Memo indexes of values written before.
     literals: HashMap<&'static str, u32>,
     strings: Vec<Option<u32>>,
     frames: Vec<Option<u32>>,
@@ -75,8 +75,8 @@ impl<W: Write> Writer<'_, W> {
             trace.devices.iter().flat_map(|d| d.segments.iter().map(move |s| (d, s))).collect();
         self.list(&segments, |w, (device, segment)| w.segment(device, segment))?;
         self.key("device_traces")?;
-        // Device n's events are list n, and a device without events has an empty one: the memory_viz page looks
-        // for it. Only where a file names absurd devices are lists saved.
+        // The events of device n are list n, and a device without events has an empty list, because the memory_viz page expects it.
+        // Lists are only left out if a file has absurd device numbers.
         let needed = |d: &&DeviceTrace| {
             d.device < MOST_LISTED
                 || !d.events.is_empty()
@@ -237,7 +237,7 @@ impl<W: Write> Writer<'_, W> {
             return self.get(place);
         }
         let frame = self.trace.frames.get(id);
-        // The dictionary takes its place in the memo before its strings take theirs.
+        // The dictionary gets its memo index before its strings do.
         self.op(EMPTY_DICT)?;
         self.frames[id.index()] = Some(self.memoize()?);
         self.op(MARK)?;
@@ -254,7 +254,7 @@ impl<W: Write> Writer<'_, W> {
         self.op(SETITEMS)
     }
 
-    /// The stack of a segment or block, which PyTorch always writes; an event without one has no such key.
+    /// Writes the stack of a segment or block, which PyTorch always writes. An event without a stack has no such key.
     fn frames(&mut self, stack: Option<StackId>) -> io::Result<()> {
         self.key("frames")?;
         match stack {
@@ -348,7 +348,7 @@ impl<W: Write> Writer<'_, W> {
         self.op(if b { NEWTRUE } else { NEWFALSE })
     }
 
-    /// A key and its value, where there is one.
+    /// Writes a key and its value, if there is a value.
     fn optional<T>(
         &mut self,
         key: &'static str,
@@ -360,7 +360,7 @@ impl<W: Write> Writer<'_, W> {
         write(self, value)
     }
 
-    /// A value, or Python's `None` in its place.
+    /// Writes a value, or Python's `None`.
     fn or_none<T>(
         &mut self,
         value: Option<T>,
@@ -396,7 +396,7 @@ impl<W: Write> Writer<'_, W> {
         self.out.write_all(&[EMPTY_DICT, MARK])
     }
 
-    /// Puts the value just written into the memo.
+    /// Puts the last written value into the memo.
     fn memoize(&mut self) -> io::Result<u32> {
         self.op(MEMOIZE)?;
         self.memo =

@@ -1,12 +1,12 @@
-//! The names that logs of samples use, and what each means.
+//! Names of fields in logs of samples, and their meanings.
 
 use super::row::Row;
 use crate::samples::Quantity;
 
-/// What a value of a row is.
+/// Meaning of a field in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
-    /// When, in microseconds, nanoseconds or seconds since the Unix epoch.
+    /// Time in microseconds, nanoseconds or seconds since the Unix epoch.
     TimeUs,
     TimeNs,
     TimeSeconds,
@@ -15,7 +15,7 @@ pub(super) enum Field {
     Collector,
     Device,
     Rank,
-    /// In use now, and the highest since the row before.
+    /// Bytes in use now, and the highest value since the previous row.
     Now(Quantity),
     High(Quantity),
     DeviceTotal,
@@ -23,18 +23,18 @@ pub(super) enum Field {
     Ooms,
     Retries,
     Missed,
-    /// The innermost phases of all threads, with ` | ` between them, or as a list.
+    /// The innermost phases of all threads, separated by ` | ` or as a list.
     Phases,
     OomReason,
-    /// An object with more values of a row.
+    /// An object with more fields of a row.
     Row,
-    /// An object with facts about an event.
+    /// An object with metadata of an event.
     Metadata,
 }
 
 impl Field {
-    /// The field of this name in a row: those of `vramscope monitor` and of the tracker for Rust, of gpumemprof's telemetry, which the
-    /// tracker for Python writes, of the events in its bundles, and of snapshots in saved results.
+    /// The field with this name in a row of: `vramscope monitor`, the Rust tracker, gpumemprof's telemetry (which the Python tracker
+    /// also writes), events in the tracker's bundles, and snapshots in saved results.
     pub(super) fn of_row(name: &str) -> Option<Self> {
         Some(match name {
             "time_us" => Self::TimeUs,
@@ -70,7 +70,7 @@ impl Field {
         })
     }
 
-    /// The field of this name in the metadata of a row. What else is there is the program's own.
+    /// The field with this name in the metadata of a row. Other names belong to the program.
     pub(super) fn of_metadata(name: &str) -> Option<Self> {
         Some(match name {
             "high_allocated_bytes" => Self::High(Quantity::Allocated),
@@ -80,7 +80,7 @@ impl Field {
         })
     }
 
-    /// Puts a text from a table, or a text in JSON, into a row.
+    /// Stores a text of a table or of JSON in a row.
     pub(super) fn text(self, text: &str, row: &mut Row) {
         match self {
             Self::Event => row.event = clip(text),
@@ -89,7 +89,7 @@ impl Field {
             Self::Phases => row.phases.extend(text.split(" | ").filter(|path| !path.is_empty()).map(clip)),
             Self::OomReason => row.is_out_of_memory = !text.is_empty(),
             Self::HighIsExact => row.high_is_exact = text.eq_ignore_ascii_case("true"),
-            // Tables of pandas have `12.0` for 12 where a column has gaps.
+            // In tables written by pandas, 12 is `12.0` if the column has gaps.
             _ => match text.parse::<u64>() {
                 Ok(number) => self.number(number, row),
                 Err(_) => text.parse::<f64>().into_iter().for_each(|value| self.value(value, row)),
@@ -97,7 +97,7 @@ impl Field {
         }
     }
 
-    /// Puts a whole number into a row.
+    /// Stores a whole number in a row.
     pub(super) fn number(self, number: u64, row: &mut Row) {
         let time = |us: u64| i64::try_from(us).ok();
         match self {
@@ -116,22 +116,22 @@ impl Field {
         }
     }
 
-    /// Puts a number that is not whole, or below zero, into a row.
+    /// Stores a fractional or negative number in a row.
     pub(super) fn value(self, value: f64, row: &mut Row) {
         let is_time = |us: f64| us.is_finite() && us.abs() < 9e15;
         match self {
             Self::TimeSeconds if is_time(value * 1e6) => row.time_us = Some((value * 1e6).round() as i64),
-            // Whole numbers that were written as `12.0`.
+            // Whole numbers written as `12.0`.
             _ if (0.0..9e18).contains(&value) && value.fract() == 0.0 => self.number(value as u64, row),
             _ => {}
         }
     }
 }
 
-/// Devices and ranks have lower numbers.
+/// Devices and ranks have numbers below this one.
 const MOST_NUMBER: u64 = 1 << 32;
 
-/// The start of a text that may be long.
+/// The first 4096 bytes of a text, at a character boundary.
 fn clip(text: &str) -> String {
     text[..text.floor_char_boundary(4096)].to_owned()
 }

@@ -1,4 +1,4 @@
-//! Rows of a log put together, in bounded memory.
+//! Collects the rows of a log, in bounded memory.
 
 use hashbrown::HashMap;
 
@@ -7,26 +7,26 @@ use crate::samples::{
     Call, LogDamage, LogEnd, LogEvent, LogEventKind, Quantity, Sample, SampleForm, SampleLog, Series, Values,
 };
 
-/// The most looks that are kept, of all devices. Where there would be more, two in a row become one.
+/// Maximum number of looks over all devices. At the limit, every two consecutive looks are merged.
 const MOST_LOOKS: usize = 1 << 16;
 
-/// The most devices and ranks that are told apart.
+/// Maximum number of distinct devices and ranks.
 const MOST_SERIES: usize = 1024;
 
-/// Puts rows together as they are read.
+/// Collects rows into a log.
 pub(super) struct Gather {
     log: SampleLog,
     places: HashMap<(Option<i64>, Option<i64>), Place>,
     looks: usize,
-    /// How many samples one look is.
+    /// Number of samples per look.
     together: u64,
-    /// Whether a row was called a sample. Logs of gpumemprof have none: there, every row that says what is in use is one.
+    /// Whether a row was marked as a sample. Logs of gpumemprof have no such rows; there, every row with bytes in use is a sample.
     has_samples: bool,
     last_time: i64,
     rows: u64,
 }
 
-/// Where the samples of a device are, and what was counted in the one before.
+/// Position of a device's series, and the counters of its previous sample.
 struct Place {
     series: usize,
     ooms: Option<u64>,
@@ -50,12 +50,12 @@ impl Gather {
         Self { log, places, looks: 0, together: 1, has_samples: false, last_time: i64::MIN, rows: 0 }
     }
 
-    /// The number of rows so far.
+    /// Number of rows so far.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Takes in the next row; `None` is one that could not be read.
+    /// Adds the next row; `None` is an unreadable row.
     pub(super) fn push(&mut self, row: Option<Row>) {
         self.rows += 1;
         let Some((time_us, mut row)) = row.and_then(|row| Some((row.time_us?, row))) else {
@@ -72,7 +72,7 @@ impl Gather {
         let kind = match row.event.as_str() {
             "sample" | "" => {
                 if !std::mem::replace(&mut self.has_samples, true) {
-                    // What events before the first sample said.
+                    // Discard the values of events before the first sample.
                     self.log.series.clear();
                     self.places.clear();
                     self.looks = 0;
@@ -155,7 +155,7 @@ impl Gather {
         }
     }
 
-    /// A result of a profiled function.
+    /// Adds a result of a profiled function.
     pub(super) fn call(&mut self, name: String, peak: Option<u64>, kept: i64) {
         let calls = &mut self.log.calls;
         let place = calls.iter().rposition(|call| call.name == name).or_else(|| {
@@ -171,7 +171,7 @@ impl Gather {
         }
     }
 
-    /// The log, and whether it stops within a row.
+    /// Returns the log. `cut_off` is whether it ends within a row.
     pub(super) fn finish(mut self, cut_off: bool) -> SampleLog {
         self.log.damage.cut_off = cut_off;
         self.log.series.sort_by_key(|series| (series.rank, series.device));
@@ -180,7 +180,7 @@ impl Gather {
     }
 }
 
-/// What gpumemprof and stormlog call the device's use is what their process's pool has.
+/// Whether the log's device use comes from the driver. gpumemprof and stormlog report the use of the process's pool under that name.
 fn knows_the_driver(collector: Option<&str>) -> bool {
     collector.is_none_or(|collector| collector.starts_with("vramscope"))
 }

@@ -1,26 +1,26 @@
-//! A stream in which nothing is longer than a row of a log can be: parsers keep a text or a record whole until it ends.
+//! Limits the length of texts and records in a stream, because parsers buffer a whole text or record.
 
 use std::io::{self, Read};
 
 use super::LONGEST_ROW;
 
-/// Refuses what never ends.
+/// A stream that fails at a text or record without an end.
 pub(super) struct Guard<R> {
     stream: R,
     ends: Ends,
     in_quotes: bool,
-    /// Inside of quotes in JSON, the byte before was a backslash.
+    /// Whether the previous byte was a backslash inside a JSON string.
     escaped: bool,
-    /// Bytes since what is looked for was there.
+    /// Number of bytes since the last end.
     run: usize,
 }
 
-/// What must come again and again.
+/// The kind of end that must recur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// The end of a string of JSON.
+    /// The end of a JSON string.
     Strings,
-    /// The end of a record of a table.
+    /// The end of a table record.
     #[cfg(feature = "csv")]
     Records,
 }
@@ -53,7 +53,7 @@ impl<R: Read> Read for Guard<R> {
         if self.run > LONGEST_ROW {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a row or a text of more than 1 MiB, which no log has; the file is damaged, or no log",
+                "a row or a text of more than 1 MiB, which no log has; the file is damaged or not a log",
             ));
         }
         Ok(n)

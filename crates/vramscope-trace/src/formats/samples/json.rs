@@ -1,4 +1,4 @@
-//! Rows of a log of samples in JSON.
+//! Rows of a JSON log of samples.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use super::fields::Field;
 use super::row::Row;
 
-/// The row in an object of JSON; `None` where it is none.
+/// Parses a row from a JSON object, or returns `None` if it is invalid.
 pub(super) fn row(json: &[u8]) -> Option<Row> {
     let mut row = Row::default();
     let mut json = serde_json::Deserializer::from_slice(json);
@@ -15,14 +15,14 @@ pub(super) fn row(json: &[u8]) -> Option<Row> {
     read.and_then(|()| json.end()).ok().map(|()| row)
 }
 
-/// Puts facts about an event, in a text of JSON, into a row; those up to where it is none.
+/// Stores the metadata of an event, given as JSON text, in a row. Invalid JSON is read up to the error.
 #[cfg(feature = "csv")]
 pub(super) fn metadata(text: &str, row: &mut Row) {
     let mut json = serde_json::Deserializer::from_str(text);
     Cell { field: Some(Field::Metadata), row }.deserialize(&mut json).ok();
 }
 
-/// Where the next value goes: into a field of a row, or nowhere.
+/// Target of the next value: a field of a row, or none.
 pub(super) struct Cell<'r> {
     pub(super) field: Option<Field>,
     pub(super) row: &'r mut Row,
@@ -39,7 +39,7 @@ impl<'de> DeserializeSeed<'de> for Cell<'_> {
     }
 }
 
-/// A value of another kind than it should be is not known.
+/// A value of the wrong type is ignored.
 impl<'de> Visitor<'de> for Cell<'_> {
     type Value = ();
 
@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for Cell<'_> {
 
     fn visit_str<E>(self, text: &str) -> Result<(), E> {
         use Field::{Collector, Event, Message, OomReason, Phases};
-        // A number in quotes is none.
+        // A number in quotes is ignored.
         if let Some(field @ (Event | Message | Collector | Phases | OomReason)) = self.field {
             field.text(text, self.row);
         }
@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for Cell<'_> {
     }
 }
 
-/// The field that a key names.
+/// Parses the field that a key names.
 struct Key(fn(&str) -> Option<Field>);
 
 impl<'de> DeserializeSeed<'de> for Key {

@@ -1,7 +1,7 @@
-//! Logs of samples, as `vramscope monitor` and trackers write them: CSV, JSON Lines, JSON.
+//! Logs of samples from `vramscope monitor` and trackers: CSV, JSON Lines, JSON.
 //!
-//! A log may be of days, or of a writer that was killed: rows are read one at a time, what is kept of them is bounded, and
-//! what makes no sense is left out and counted.
+//! A log may span days, and its writer may have been killed. So rows are read one at a time into bounded memory, and invalid rows are
+//! ignored and counted.
 
 mod fields;
 mod gather;
@@ -29,10 +29,10 @@ use row::Row;
 #[cfg(feature = "csv")]
 use table::read_table;
 
-/// Bytes of a row, or of a text in it, that is believed.
+/// Maximum size in bytes of a row, or of a text in a row.
 const LONGEST_ROW: usize = 1 << 20;
 
-/// The form of the log whose first object this is; `None` where it is no log, or not yet known to be one.
+/// The format of the log with this first object; `None` if it is not a log, or not yet recognizable as one.
 pub(super) fn form_of_json(object: &FirstObject) -> Option<SampleForm> {
     if !object.in_list && object.has("summary") && object.has("results") {
         return Some(SampleForm::SavedResults);
@@ -46,24 +46,24 @@ pub(super) fn form_of_json(object: &FirstObject) -> Option<SampleForm> {
     })
 }
 
-/// The same for a table that begins with these bytes.
+/// Like [`form_of_json`], for a table that begins with these bytes.
 pub(super) fn form_of_table(start: &[u8]) -> Option<SampleForm> {
     let line = start.split(|&b| b == b'\n').next().unwrap_or_default();
     let names: Vec<&str> =
         line.split(|&b| b == b',').map(text).map(|name| name.trim().trim_matches('"')).collect();
     let in_use = |name: &&str| matches!(Field::of_row(name), Some(Field::Now(_)));
-    // Exported events have times, too, and an action each.
+    // Exported events also have times, but they also have an action.
     let is_log =
         names.iter().any(|name| is_time(name)) && names.iter().any(in_use) && !names.contains(&"action");
     is_log.then_some(SampleForm::Csv)
 }
 
-/// Whether a value of this name is the time of a row. Nothing else in a snapshot of PyTorch's has such a name at the top.
+/// Whether a field of this name is the time of a row. The top level of a PyTorch snapshot has no such name.
 fn is_time(name: &str) -> bool {
     matches!(Field::of_row(name), Some(Field::TimeUs | Field::TimeNs | Field::TimeSeconds))
 }
 
-/// Reads a log of this form, from the first byte on.
+/// Reads a log of this format from its first byte.
 pub(super) fn read(form: SampleForm, window: Window<'_>) -> Result<SampleLog, ReadError> {
     let mut gather = Gather::new(form);
     let cut_off = match form {
@@ -79,13 +79,13 @@ pub(super) fn read(form: SampleForm, window: Window<'_>) -> Result<SampleLog, Re
     Ok(log)
 }
 
-/// A stream that stops in the middle ends the log: whoever wrote it was killed. Other errors are errors.
+/// A stream that ends early ends the log, because its writer was killed. Other errors are returned.
 fn stopped(error: io::Error) -> Result<bool, ReadError> {
     if error.kind() == io::ErrorKind::UnexpectedEof { Ok(true) } else { Err(error.into()) }
 }
 
 fn read_lines(mut window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadError> {
-    // Whether the line is too long, and what of it was stepped over.
+    // Whether the line is too long and its beginning was skipped.
     let mut too_long = false;
     loop {
         let mut searched = 0;
@@ -109,7 +109,7 @@ fn read_lines(mut window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadE
         let is_empty = line.trim_ascii().is_empty();
         let row = if too_long || is_empty { None } else { json::row(line) };
         let Some(end) = end else {
-            // The last line has no end: it is whole, or its writer was killed.
+            // The last line has no newline: it is complete, or its writer was killed.
             let is_cut = row.is_none() && (too_long || !is_empty);
             row.into_iter().for_each(|row| gather.push(Some(row)));
             return Ok(is_cut);
@@ -127,7 +127,7 @@ fn read_table(_: Window<'_>, _: &mut Gather) -> Result<bool, ReadError> {
     Err(ReadError::WithoutCsv)
 }
 
-/// Reads a list of rows, or an object that has one among saved results. What comes behind something that is no JSON is not read.
+/// Reads a list of rows, or an object of saved results that has such a list. Stops at invalid JSON.
 fn read_json(window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadError> {
     let stream = Guard::new(window, Ends::Strings);
     let mut text = serde_json::Deserializer::from_reader(BufReader::new(stream));
@@ -140,7 +140,7 @@ fn read_json(window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadError>
     }
 }
 
-/// The whole of a log in JSON.
+/// Parser of a whole JSON log.
 struct Whole<'g>(&'g mut Gather);
 
 impl<'de> DeserializeSeed<'de> for Whole<'_> {
@@ -183,10 +183,10 @@ impl<'de> Visitor<'de> for Whole<'_> {
     }
 }
 
-/// A list of results of profiled functions.
+/// Parser of the results of profiled functions.
 struct Results<'g>(&'g mut Gather);
 
-/// What is read of a result.
+/// The relevant fields of a result.
 #[derive(Deserialize)]
 struct CallResult {
     #[serde(default)]
@@ -220,7 +220,7 @@ impl<'de> Visitor<'de> for Results<'_> {
     }
 }
 
-/// A cell of a table; nothing where it is not UTF-8.
+/// A table cell as text; empty if it is not UTF-8.
 fn text(cell: &[u8]) -> &str {
     std::str::from_utf8(cell).unwrap_or_default()
 }

@@ -1,12 +1,12 @@
-//! A row of a log of samples.
+//! [`Row`]: one row of a log of samples.
 
 use crate::samples::Values;
 
-/// A row: a sample, or something that happened. What it does not say is nothing.
+/// A sample or an event. Missing values are `None` or empty.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     pub(super) time_us: Option<i64>,
-    /// Empty where each row is a sample.
+    /// Empty if each row is a sample.
     pub(super) event: String,
     pub(super) message: String,
     pub(super) collector: String,
@@ -16,11 +16,11 @@ pub(super) struct Row {
     pub(super) high: Values,
     pub(super) high_is_exact: bool,
     pub(super) device_total: Option<u64>,
-    /// Counts since the pool was made.
+    /// Counters since the creation of the pool.
     pub(super) ooms: Option<u64>,
     pub(super) retries: Option<u64>,
     pub(super) missed: u64,
     pub(super) phases: Vec<String>,
-    /// The event says that memory ran out.
+    /// Whether the event is an out of memory.
     pub(super) is_out_of_memory: bool,
 }

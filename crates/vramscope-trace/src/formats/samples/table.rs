@@ -11,14 +11,14 @@ use super::{stopped, text};
 use crate::error::ReadError;
 use crate::formats::window::Window;
 
-/// Reads a table with a header. Columns without a known name are passed over.
+/// Reads a table with a header. Ignores columns with unknown names.
 pub(super) fn read_table(window: Window<'_>, gather: &mut Gather) -> Result<bool, ReadError> {
     let stream = Guard::new(BufReader::new(window), Ends::Records);
     let mut table = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(stream);
     let mut record = csv::ByteRecord::new();
     let mut columns: Vec<Option<Field>> = Vec::new();
     let mut first_name = Vec::new();
-    // The row before has too few columns: it is the last, cut off, or makes no sense.
+    // Whether the previous row has too few columns: it is a truncated last row, or invalid.
     let mut is_short = false;
     loop {
         match table.read_byte_record(&mut record) {
@@ -39,7 +39,7 @@ pub(super) fn read_table(window: Window<'_>, gather: &mut Gather) -> Result<bool
             first_name = record.get(0).unwrap_or_default().to_vec();
             continue;
         }
-        // Tables that were put one behind the other.
+        // The header of a second table appended to the first.
         if record.get(0) == Some(&first_name) {
             continue;
         }

@@ -1,28 +1,28 @@
-//! What a setting is.
+//! [`TorchSetting`]: one row of the table of settings.
 
 use super::TorchSettings;
 use crate::release::TorchRelease;
 use crate::settings::divisions::PowerOfTwoDivisions;
 
-/// One setting of PyTorch's allocator: what it is called, and where. Its value is a field of [`TorchSettings`].
+/// One setting of PyTorch's allocator: its keys, type and default. Its value is a field of [`TorchSettings`].
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct TorchSetting {
-    /// What it does, in a sentence or two.
+    /// Description in one or two sentences.
     pub about: &'static str,
-    /// Its kind of value.
+    /// Type of the value.
     pub kind: SettingKind,
-    /// Its key in `allocator_settings` of a snapshot, where it is written there.
+    /// Key in `allocator_settings` of a snapshot, if snapshots have it.
     pub recorded: Option<&'static str>,
-    /// The first release that was seen to write that key.
+    /// The first release known to write that key.
     pub recorded_since: Option<TorchRelease>,
-    /// Its key in `PYTORCH_CUDA_ALLOC_CONF`, where it can be set there.
+    /// Key in `PYTORCH_CUDA_ALLOC_CONF`, if it can be set there.
     pub conf: Option<&'static str>,
-    /// The first release that knows that key; `None` is every release that was looked at.
+    /// The first release that supports that key; `None` for all examined releases.
     pub since: Option<TorchRelease>,
-    /// It decides where blocks of device memory lie.
+    /// Whether the setting affects the placement of blocks in device memory.
     pub decides: bool,
-    /// What a snapshot says where nobody has set it; only of what decides nothing.
+    /// Default value in a snapshot; only for settings that do not affect blocks.
     default: Option<SettingValue<'static>>,
     refuses: fn(&TorchSettings) -> Option<String>,
     get: fn(&TorchSettings) -> Option<SettingValue<'_>>,
@@ -30,7 +30,7 @@ pub struct TorchSetting {
 }
 
 impl TorchSetting {
-    /// A setting that decides where blocks of device memory lie.
+    /// A setting that affects the placement of blocks in device memory.
     pub(super) const fn new() -> Self {
         Self {
             about: "",
@@ -47,7 +47,7 @@ impl TorchSetting {
         }
     }
 
-    /// A setting that decides nothing about blocks of device memory.
+    /// A setting that does not affect blocks of device memory.
     pub(super) const fn elsewhere() -> Self {
         Self { decides: false, ..Self::new() }
     }
@@ -76,7 +76,7 @@ impl TorchSetting {
         Self { refuses: why, ..self }
     }
 
-    /// What the macro knows of a row.
+    /// Adds the parts of a row that the macro provides.
     pub(super) const fn of_field(
         self,
         about: &'static str,
@@ -87,22 +87,22 @@ impl TorchSetting {
         Self { about, kind, get, set, ..self }
     }
 
-    /// Its value, where there is one.
+    /// The setting's value in `settings`, if set.
     pub fn get<'s>(&self, settings: &'s TorchSettings) -> Option<SettingValue<'s>> {
         (self.get)(settings)
     }
 
-    /// Gives it a value. False where the value is not of its kind.
+    /// Sets the value. Returns false if the value has the wrong type.
     pub fn set(&self, settings: &mut TorchSettings, value: SettingValue<'_>) -> bool {
         (self.set)(settings, value)
     }
 
-    /// Why PyTorch would refuse its value beside the others.
+    /// Why PyTorch would reject the value in combination with the other settings.
     pub(in crate::settings) fn refuses_value(&self, settings: &TorchSettings) -> Option<String> {
         (self.refuses)(settings)
     }
 
-    /// Its value in a snapshot of a release, where nobody has set it.
+    /// The setting's default value in a snapshot of a release.
     fn default_of(&self, release: Option<TorchRelease>) -> Option<SettingValue<'static>> {
         let is_written = match (self.recorded_since, release) {
             (Some(since), Some(release)) => release >= since,
@@ -113,13 +113,13 @@ impl TorchSetting {
 }
 
 impl TorchSettings {
-    /// The setting that a snapshot's dictionary has under this key.
+    /// The setting with this key in a snapshot's dictionary.
     pub(crate) fn recorded_as(key: &str) -> Option<&'static TorchSetting> {
         Self::ALL.iter().find(|setting| setting.recorded == Some(key))
     }
 
-    /// What a snapshot of a release says, as far as it decides nothing about blocks of device memory and nobody has
-    /// set it; without a release, of all of them.
+    /// The default values in a snapshot of a release, for the settings that do not affect blocks of device memory. Without a release,
+    /// the defaults of all these settings.
     pub fn defaults_of(release: Option<TorchRelease>) -> Self {
         let mut settings = Self::default();
         for setting in Self::ALL {
@@ -131,7 +131,7 @@ impl TorchSettings {
     }
 }
 
-/// A kind of values.
+/// Type of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettingKind {
     /// Bytes; whole MiB in `PYTORCH_CUDA_ALLOC_CONF`. -1 is no limit.
@@ -151,19 +151,19 @@ pub enum SettingKind {
 /// The value of a setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum SettingValue<'s> {
-    /// Of [`SettingKind::Bytes`] and [`SettingKind::Number`].
+    /// [`SettingKind::Bytes`] and [`SettingKind::Number`].
     Int(i64),
-    /// Of [`SettingKind::Fraction`].
+    /// [`SettingKind::Fraction`].
     Float(f64),
-    /// Of [`SettingKind::Truth`].
+    /// [`SettingKind::Truth`].
     Bool(bool),
-    /// Of [`SettingKind::Divisions`].
+    /// [`SettingKind::Divisions`].
     Divisions(PowerOfTwoDivisions),
-    /// Of [`SettingKind::Word`].
+    /// [`SettingKind::Word`].
     Word(&'s str),
 }
 
-/// The type of Rust in which [`TorchSettings`] hold the values of each [`SettingKind`].
+/// The Rust type of each [`SettingKind`] in [`TorchSettings`].
 pub(super) mod held {
     pub(in crate::settings::table) type Bytes = i64;
     pub(in crate::settings::table) type Number = i64;
@@ -173,7 +173,7 @@ pub(super) mod held {
     pub(in crate::settings::table) type Word = String;
 }
 
-/// A type in which values of settings are held.
+/// A type that stores values of settings.
 pub(super) trait Held: Sized {
     fn value(&self) -> SettingValue<'_>;
     fn of(value: SettingValue<'_>) -> Option<Self>;
@@ -210,19 +210,19 @@ impl Held for String {
     }
 }
 
-/// Makes [`TorchSettings`], a field a row, and their table of [`TorchSetting`]s.
+/// Generates [`TorchSettings`], with one field per row, and the table of [`TorchSetting`]s.
 macro_rules! settings {
     ($($(#[doc = $about:literal])+ $name:ident: $kind:ident = $row:expr;)+) => {
-        /// What a configuration text sets or a snapshot records; `None` where it says nothing.
+        /// Settings of a configuration text or a snapshot; `None` for settings that it lacks.
         #[derive(Debug, Default, Clone, PartialEq)]
         pub struct TorchSettings {
             $($(#[doc = $about])+ pub $name: Option<$crate::settings::table::setting::held::$kind>,)+
-            /// What a configuration text sets beside these, as written and in order.
+            /// Other keys and values of a configuration text, as written and in order.
             pub other: Vec<(String, String)>,
         }
 
         impl TorchSettings {
-            /// Every setting that is known. Those of a snapshot's dictionary stand as PyTorch writes them.
+            /// All known settings. Settings of a snapshot's dictionary are in the order in which PyTorch writes them.
             pub const ALL: &[TorchSetting] = &[$($row.of_field(
                 concat!($($about),+),
                 $crate::settings::table::setting::SettingKind::$kind,
@@ -233,7 +233,7 @@ macro_rules! settings {
                 },
             )),+];
 
-            /// These, and where one says nothing, what `others` say.
+            /// Returns these settings, with unset ones taken from `others`.
             #[must_use]
             pub fn or(self, others: &Self) -> Self {
                 Self {

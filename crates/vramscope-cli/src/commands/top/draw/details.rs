@@ -1,4 +1,4 @@
-//! One program, with all that is known of it.
+//! The view of one program with all its numbers.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,14 +11,14 @@ use vramscope::report::{Shown, bytes, count, fit_end};
 use super::super::model::{Program, State};
 use super::{highest, holders, known};
 
-/// Rows of the chart, with its title.
+/// Rows of the chart, including its title.
 const CHART: u16 = 5;
-/// Rows in which it is worth its room.
+/// Rows of the terminal from which the chart is shown.
 const ROOM: u16 = 22;
 
 pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, area: Rect) {
     let mut figures = figures(program, area.width.into());
-    // Who holds it has a third of little room.
+    // At least a third of the rows is for the holders.
     figures.truncate(usize::from(area.height * 2 / 3).max(3));
     let chart = if area.height >= ROOM { CHART } else { 0 };
     let [above, middle, _, below] = Layout::vertical([
@@ -51,10 +51,10 @@ fn figures(program: &Program, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// What is known, a line each.
+/// The known numbers, one per line.
 fn of_look(look: &Look) -> Vec<String> {
     let (now, high) = (&look.tick.now, &look.tick.high);
-    // Only what a pool counts is seen between two looks.
+    // Only a pool's counters include peaks between two samples.
     let exact = look.tick.high_is_exact;
     let kinds = [
         ("requested", now.requested, high.requested, exact),
@@ -65,11 +65,11 @@ fn of_look(look: &Look) -> Vec<String> {
         ("process", now.process_used, high.process_used, false),
         ("host", now.cpu, high.cpu, false),
     ];
-    let mut lines = vec![format!("{:<10}{:>14}{:>16}", "", "now", "high")];
+    let mut lines = vec![format!("{:<10}{:>14}{:>16}", "", "now", "peak")];
     for (what, now, high, exact) in kinds.into_iter().filter(|(_, now, high, _)| now.or(*high).is_some()) {
         lines.push(format!("{what:<10}{:>14}{:>16}", known(now), highest(high, exact)));
     }
-    let others = [("device in all", now.device_total), ("free in split segments", look.inactive_split_bytes)];
+    let others = [("device total", now.device_total), ("free in split segments", look.inactive_split_bytes)];
     let others = others.into_iter().filter_map(|(what, n)| Some(format!("{what} {}", bytes(n?))));
     let others = others.collect::<Vec<_>>().join(", ");
     lines.extend(Some(others).filter(|line| !line.is_empty()));
@@ -85,7 +85,7 @@ fn draw_chart(frame: &mut Frame<'_>, program: &Program, area: Rect) {
     let shown = program.history.len().saturating_sub(area.width.into());
     let values = program.history.range(shown..);
     let most = values.clone().flatten().max().copied().unwrap_or(0);
-    let title = format!("{}: the high of each look, at most {}", program.charted(), bytes(most));
+    let title = format!("{}: peak of each update, at most {}", program.charted(), bytes(most));
     let [_, above, below] =
         Layout::vertical([Constraint::Length(1), Constraint::Length(1), Constraint::Fill(1)]).areas(area);
     frame.render_widget(Line::from(title.bold()), above);

@@ -1,37 +1,37 @@
-//! The GPUs, a line each, and their processes.
+//! The GPUs and their processes, one line each.
 
 use ratatui::style::Stylize as _;
 use ratatui::text::Line;
 use vramscope::profiler::{GpuProcess, NvmlDevice, SourceError};
 use vramscope::report::{Shown, bytes, fit, fit_end, share};
 
-/// Columns of a bar, at most.
+/// Limit on the columns of a bar.
 const MOST_BAR: usize = 40;
-/// Columns of a name, at most.
+/// Limit on the columns of a name.
 const MOST_NAME: usize = 24;
 
-/// At most `most` lines, or one.
+/// Returns at most `most` lines, but at least one.
 pub(super) fn lines(
     gpus: Option<&Result<Vec<NvmlDevice>, SourceError>>,
     width: usize,
     most: usize,
 ) -> Vec<Line<'static>> {
     let gpus = match gpus {
-        None => return vec![Line::from("GPUs: not looked at yet")],
+        None => return vec![Line::from("GPUs: not yet read")],
         Some(Err(e)) => {
             return vec![Line::from(fit_end(
-                &format!("No GPUs are seen: {}", Shown::of(&e.to_string())),
+                &format!("GPUs cannot be read: {}", Shown::of(&e.to_string())),
                 width,
             ))];
         }
-        Some(Ok(gpus)) if gpus.is_empty() => return vec![Line::from("No GPUs: NVML knows of none")],
+        Some(Ok(gpus)) if gpus.is_empty() => return vec![Line::from("No GPUs: NVML lists none")],
         Some(Ok(gpus)) => gpus,
     };
     let name_width =
         gpus.iter().map(|gpu| Shown::of(&gpu.name).chars().count()).max().unwrap_or(0).min(MOST_NAME);
     let mut lines = vec![Line::from("GPUs".bold())];
     let busy = gpus.iter().filter(|gpu| !gpu.processes.is_empty()).count();
-    // Every GPU before any process.
+    // All GPUs take precedence over processes.
     let with_processes = gpus.len() + busy < most;
     for gpu in gpus {
         lines.push(Line::from(of_gpu(gpu, name_width, width)));
@@ -66,7 +66,7 @@ fn of_processes(processes: &[GpuProcess]) -> String {
     processes.sort_by_key(|p| (std::cmp::Reverse(p.used), p.pid));
     let words = processes.iter().map(|p| match p.used {
         Some(used) => format!("process {} {}", p.pid, bytes(used)),
-        None => format!("process {} (bytes not told)", p.pid),
+        None => format!("process {} (bytes unknown)", p.pid),
     });
     words.collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! Who holds what is live in a program.
+//! The holders of live allocations in a program.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -9,25 +9,25 @@ use vramscope::report::{Shown, bytes, counted, fit};
 
 use super::super::model::Program;
 
-/// How much of a stack is shown.
+/// The shown part of a stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stacks {
-    /// The line that allocated.
+    /// Only the allocating line.
     Lines,
-    /// And who called.
+    /// The allocating line and its callers.
     Whole,
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, stacks: Stacks, area: Rect) {
     let title = Shown::of(&program.hello.title);
-    let heading = format!("Who holds what is live in {title}, process {}", program.hello.pid);
+    let heading = format!("Holders of live memory in {title}, process {}", program.hello.pid);
     let mut lines = vec![Line::from(fit(&heading, area.width.into()).bold())];
     match program.look.as_ref().map(|look| look.holders.as_deref()) {
         None => {}
         Some(None) => {
-            lines.push(Line::from("  It does not collect that: see `collect_holders` in docs/live.md"));
+            lines.push(Line::from("  Not collected by the program: see `collect_holders` in docs/live.md"));
         }
-        Some(Some([])) => lines.push(Line::from("  Nothing that was allocated since it began to serve")),
+        Some(Some([])) => lines.push(Line::from("  No live allocations since the program started to serve")),
         Some(Some(holders)) => {
             let widest = holders.iter().map(|h| counted(h.count, "block").len()).max().unwrap_or(0);
             let each = holders.iter().flat_map(|h| of_holder(h, widest, stacks, area.width.into()));
@@ -43,11 +43,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, stacks: Stacks, are
     frame.render_widget(Text::from(lines), area);
 }
 
-/// Its lines; the number of blocks takes `widest` columns.
+/// The lines of a holder; the number of blocks is padded to `widest` columns.
 fn of_holder(holder: &Holder, widest: usize, stacks: Stacks, width: usize) -> Vec<String> {
     let mut frames = holder.stack.iter().flatten().map(|frame| Shown::of(frame));
     let blocks = counted(holder.count, "block");
-    let unknown = if holder.stack.is_some() { "an unknown line" } else { "(being looked up)" };
+    let unknown = if holder.stack.is_some() { "unknown line" } else { "(resolving)" };
     let line = frames.next().unwrap_or_else(|| Shown::of(unknown));
     let start = format!("  {:>11} in {blocks:<widest$}  ", bytes(holder.bytes));
     let room = width.saturating_sub(start.len());

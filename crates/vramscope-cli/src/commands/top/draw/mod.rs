@@ -1,4 +1,4 @@
-//! The screen as the model has it. Nothing is told by colour alone.
+//! Draws the screen of a model. Color is never the only carrier of a meaning.
 
 mod details;
 mod gpus;
@@ -16,25 +16,25 @@ use vramscope::report::bytes;
 
 use super::model::Model;
 
-/// Less than this says nothing.
+/// Smallest usable terminal, in columns and rows.
 const SMALLEST: (u16, u16) = (40, 8);
 
-/// Rows that do not hold everything.
+/// Below this number of rows, the details use the rows of the GPUs.
 const FEW: u16 = 24;
 
 const KEYS: &str = "q quit  ↑↓ select  Tab details  space pause  ? help";
 
-/// Fits into 60 columns.
+/// At most 60 columns wide.
 const HELP: &str = "\
 q, Esc, Ctrl-C quit        ↑ ↓ k j select
-Tab, Enter details         space pause, then look at once
-?  close this
-high   the most allocated since the look before, exactly;
-       ≥ where only moments were seen, and it may be more
-trend  the high of each look, the last at the right; where
-       allocated bytes are not known, of what it names
-ended  it serves no more, and goes after some looks
--      what the program does not know";
+Tab, Enter details         space pause or resume
+?  close this help
+peak   most allocated bytes since the last update, exactly;
+       ≥ if only samples are known, so it may be higher
+trend  peak of each update, the latest at the right; of the
+       named quantity if allocated bytes are unknown
+ended  serves no more; removed after some updates
+-      unknown to the program";
 
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     let area = frame.area();
@@ -44,7 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
         return;
     }
     let footer = if model.help { Text::from(HELP) } else { Text::from(KEYS) };
-    // Where there is little room, one program has all of it.
+    // On small terminals, the details use the whole screen.
     let room = if model.details && area.height < FEW { 0 } else { area.height / 3 };
     let mut gpus = gpus::lines(model.gpus.as_ref(), area.width.into(), room.into());
     gpus.truncate(room.into());
@@ -62,7 +62,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
     frame.render_widget(Text::from(gpus), above);
     frame.render_widget(footer.dim(), below);
     match model.programs.get(model.selected) {
-        None => frame.render_widget("No program serves what it holds: see docs/live.md", body),
+        None => frame.render_widget("No program serves its pool: see docs/live.md", body),
         Some(program) if model.details => details::draw(frame, program, body),
         Some(program) => draw_list(frame, model, program, body),
     }
@@ -72,7 +72,7 @@ fn every(model: &Model) -> String {
     format!("every {} s", model.interval.as_secs_f64())
 }
 
-/// All programs, and beneath them who holds what of the selected one, where there is room.
+/// Draws all programs, and below them the holders of the selected one if there is room.
 fn draw_list(frame: &mut Frame<'_>, model: &Model, selected: &super::model::Program, area: Rect) {
     let rows = (model.programs.len() + 1).min(usize::from(area.height));
     let room = area.height >= 8;
@@ -85,12 +85,12 @@ fn draw_list(frame: &mut Frame<'_>, model: &Model, selected: &super::model::Prog
     }
 }
 
-/// Bytes for people; `-` where they are not known.
+/// Formats bytes; `-` if unknown.
 fn known(n: Option<u64>) -> String {
     n.map_or_else(|| "-".to_owned(), bytes)
 }
 
-/// The highest bytes; marked where there may have been more.
+/// Formats a peak; marked with `≥` if it may be higher.
 fn highest(n: Option<u64>, is_exact: bool) -> String {
     match n {
         Some(n) if !is_exact => format!("≥ {}", bytes(n)),

@@ -1,4 +1,4 @@
-//! The programs, a row each.
+//! The programs, one row each.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
@@ -14,17 +14,17 @@ use super::{highest, known};
 
 /// Columns of `1023.99 MiB`.
 const BYTES: u16 = 11;
-/// The same with a mark.
+/// Columns of a size with the mark `≥`.
 const HIGH: u16 = BYTES + 2;
-/// Columns of a process's number.
+/// Columns of a process ID.
 const PROCESS: u16 = 8;
-/// What stands before a name: the selected one's mark.
+/// Columns of the selection mark before a name.
 const MARK: u16 = 2;
 
 /// A kind of bytes.
 type Kind = (&'static str, fn(&Reading) -> Option<u64>);
 
-/// What there is room for.
+/// The kinds of bytes that fit into the width.
 fn kinds(width: u16) -> &'static [Kind] {
     const ALLOCATED: Kind = ("allocated", |r| r.allocated);
     const ACTIVE: Kind = ("active", |r| r.active);
@@ -52,7 +52,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
     let header = [Cell::from("Programs"), right("process")]
         .into_iter()
         .chain(kinds.iter().map(|(title, _)| right(title)))
-        .chain([right("high"), Cell::from("trend")]);
+        .chain([right("peak"), Cell::from("trend")]);
     let rows = model.programs.iter().enumerate().map(|(i, program)| {
         let is_selected = i == model.selected;
         let title = fit(&Shown::of(&program.hello.title), name.into());
@@ -69,14 +69,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, area: Rect) {
         ]);
         Row::new(cells).style(if is_selected { Style::new().reversed() } else { Style::new() })
     });
-    // The selected one is never out of sight.
+    // The selected row is always visible.
     let room = usize::from(area.height.saturating_sub(1)).max(1);
     let rows = rows.skip((model.selected + 1).saturating_sub(room)).take(room);
     let table = Table::new(rows, columns).header(Row::new(header).bold()).column_spacing(1);
     frame.render_widget(table, area);
 }
 
-/// What the last column says: how it goes, or that it does not.
+/// The last column: the trend, or why there is none.
 fn state(program: &Program, width: usize) -> String {
     match &program.state {
         State::Ended(_) => "ended".to_owned(),

@@ -1,10 +1,10 @@
-//! A row of bars as text.
+//! Bar charts on one row of text.
 
 use std::collections::VecDeque;
 
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The last `width` values, each a bar of its share of the highest of them; a gap where there is none.
+/// Draws the last `width` values as bars relative to their maximum; a blank for `None`.
 pub(super) fn spark(values: &VecDeque<Option<u64>>, width: usize) -> String {
     let shown = values.range(values.len().saturating_sub(width)..);
     let highest = shown.clone().flatten().max().copied().unwrap_or(0).max(1);

@@ -1,4 +1,4 @@
-//! Screens of every size and state.
+//! Tests of screens of all sizes and states.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn hello(title: &str, pid: u32, source_name: &str) -> Hello {
     Hello { protocol: 1, pid, title: title.to_owned(), source_name, device_id: None, collects_holders: true }
 }
 
-/// A pool in use: the highest was `high` MiB.
+/// A pool in use with a peak of `high` MiB.
 fn pool(now: u64, high: u64) -> Look {
     let reading = |mib: u64| Reading {
         requested: Some(mib * MIB - 1000),
@@ -55,7 +55,7 @@ fn pool(now: u64, high: u64) -> Look {
     }
 }
 
-/// A process that is looked at from outside.
+/// A process without a served pool.
 fn host(mib: u64) -> Look {
     let now = Reading { cpu: Some(mib * MIB), ..Reading::default() };
     let tick = Tick { now, high: now, high_is_exact: false };
@@ -71,7 +71,7 @@ fn no_nvml() -> SourceError {
     SourceError::Nvml("libnvidia-ml.so.1: cannot open shared object file".to_owned())
 }
 
-/// Three programs, a GPU, and some looks.
+/// Three programs, a GPU, and several updates.
 fn busy() -> Model {
     let mut model = Model::new(Duration::from_secs(1));
     model.gpus = Some(Ok(vec![gpu(0, 61 * GIB, &[(812, Some(40 * GIB)), (977, None)])]));
@@ -87,8 +87,7 @@ fn busy() -> Model {
         model.looked("/run/a.sock".as_ref(), Ok(pool(81, 100 + 100 * (i % 5))));
         model.looked("/run/b.sock".as_ref(), Ok(host(500 + 20 * i)));
     }
-    let late =
-        SourceError::Answer { source_name: String::new(), why: "gives no answer within 2 s".to_owned() };
+    let late = SourceError::Answer { source_name: String::new(), why: "no response within 2 s".to_owned() };
     model.looked("/run/c.sock".as_ref(), Ok(pool(1, 1)));
     model.looked("/run/c.sock".as_ref(), Err(late));
     model
@@ -145,7 +144,7 @@ fn more_than_there_is_room_for() {
     insta::assert_snapshot!("crowded", screen(&model, 80, 24));
 }
 
-/// Whatever there is to show, and wherever.
+/// All states at all sizes.
 #[test]
 fn no_size_is_too_small() {
     let mut model = busy();
@@ -161,7 +160,7 @@ fn no_size_is_too_small() {
     }
 }
 
-/// What programs and drivers say of themselves, as long as an answer may be, is drawn at once and steers nothing.
+/// Very long texts from programs and drivers are drawn quickly, and cannot control the terminal.
 #[test]
 fn whatever_is_answered_is_drawn() {
     for text in [

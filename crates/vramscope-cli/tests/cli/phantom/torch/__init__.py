@@ -1,4 +1,4 @@
-"""A stand-in for PyTorch, with what the recorder asks of it. Its snapshot is a recording of the project's."""
+"""A stand-in for PyTorch with the functions that the recorder uses. Its snapshot is one of the project's recordings."""
 
 __version__ = "2.11.0+stand-in"
 
@@ -10,7 +10,7 @@ class _C:
 
 
 class Dying:
-    """What a process is killed by when it writes it."""
+    """A snapshot that kills the process when it is written."""
 
     def __reduce__(self):
         import os
@@ -46,7 +46,7 @@ class cuda:
         return None
 
     class memory:
-        # Whether the process is killed while it writes a snapshot.
+    # Whether the process is killed while it writes a snapshot.
         dies = False
 
         @staticmethod

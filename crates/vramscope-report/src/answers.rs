@@ -16,6 +16,7 @@ use crate::names::Names;
 pub struct Answers<'r> {
     /// File name, as the user gave it.
     pub file: &'r str,
+    /// The recording.
     pub recording: &'r Recording,
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
@@ -34,6 +35,7 @@ pub struct Answers<'r> {
 pub struct SpanAnswers<'r> {
     /// File name, as the user gave it.
     pub file: &'r str,
+    /// The recording.
     pub recording: &'r Recording,
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
@@ -50,6 +52,7 @@ pub struct SpanAnswers<'r> {
 pub struct SampleAnswers<'r> {
     /// File name, as the user gave it.
     pub file: &'r str,
+    /// The log of samples.
     pub log: &'r SampleLog,
     /// Compression of the file.
     pub compression: Compression,
@@ -62,6 +65,7 @@ pub struct SampleAnswers<'r> {
 pub struct ReplayAnswers<'r> {
     /// File name, as the user gave it.
     pub file: &'r str,
+    /// The recording.
     pub recording: &'r Recording,
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
@@ -76,6 +80,7 @@ pub struct ReplayAnswers<'r> {
 pub struct CheckAnswers<'r> {
     /// File name, as the user gave it.
     pub file: &'r str,
+    /// The recording.
     pub recording: &'r Recording,
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
@@ -94,6 +99,7 @@ pub struct CheckAnswers<'r> {
 pub struct Compared<'r> {
     /// File name, as the user gave it.
     pub file: &'r str,
+    /// The recording.
     pub recording: &'r Recording,
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
@@ -114,6 +120,7 @@ impl<'r> Compared<'r> {
 /// Two recordings and their differences.
 #[derive(Debug, Clone)]
 pub struct DiffAnswers<'r> {
+    /// The two recordings.
     pub recordings: Both<Compared<'r>>,
     /// The requested devices that both recordings used.
     pub devices: Vec<DeviceDiff>,

@@ -14,8 +14,8 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use vramscope_trace::formats::{self, Recording};
 
-use crate::about::About;
 use crate::ViewError;
+use crate::about::About;
 use crate::columns::{Columns, U8s};
 use crate::protocol::Note;
 

@@ -137,7 +137,11 @@ fn commands_do_what_their_page_says() {
                     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
                     let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
                     if !printed.windows(shown.lines.len()).any(|lines| lines == shown.lines) {
-                        wrong.push(format!("{place}: its page shows\n{}", shown.lines.join("\n")));
+                        wrong.push(format!(
+                            "{place}: its page shows\n{}\nIt prints\n{}",
+                            shown.lines.join("\n"),
+                            printed.join("\n")
+                        ));
                     }
                 }
             }
@@ -151,8 +155,8 @@ fn commands_do_what_their_page_says() {
 fn what_is_not_run_is_listed() {
     let mut list = String::new();
     for fence in pages().iter().flat_map(|page| fences(page)) {
-    // The Python package's tests run the examples of its pages if their requirements are installed; `./test --rollup` runs those
-    // that need DataFusion.
+        // The Python package's tests run the examples of its pages if their requirements are installed; `./test --rollup` runs those
+        // that need DataFusion.
         let is_run_elsewhere = fence.page.starts_with("docs/python") || fence.needs() == Some("rollup");
         if let Some(needs) = fence.needs().filter(|_| !is_run_elsewhere) {
             list += &format!("{} needs {needs}: {}\n", fence.page, fence.lines[0]);

@@ -115,9 +115,9 @@ fn top_answers_its_user_whatever_the_program_does() {
             if end == "TERM" && habit != Breaks && habit != Pours {
                 // Only the beginning fits into the column.
                 screen.until(match habit {
-                    Drips | IsSilent => "- gives no",
+                    Drips | IsSilent => "- no response",
                     Complains => "- =1+1",
-                    _ => "- its answer",
+                    _ => "- invalid resp",
                 });
             }
             if end == "q" {

@@ -18,6 +18,7 @@ const ROWS: usize = 4;
 /// An out-of-memory failure and related answers.
 #[derive(Debug, Clone, Copy)]
 pub struct OomInBrief<'r> {
+    /// The recording's trace.
     pub trace: &'r Trace,
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,

@@ -3,51 +3,51 @@
 import type { F64s } from './view';
 
 /**
- * All ranks of a job, as `vramscope fleet` tells of them. Ranks are named by their positions among `ranks`, which are also those of
- * their files.
+ * All ranks of a job, with the results of `vramscope fleet`. Ranks are identified by their positions in `ranks`, which are
+ * also the positions of their files.
  */
 export type Ranks = {
-  /** What was looked at, as it was given. */
+  /** The paths as given on the command line. */
   paths: Array<string>;
-  /** Where the ranks were found, as what follows "ranks by". */
+  /** The source of the rank numbers, as a phrase after "ranks by". */
   ranks_by: string;
-  /** What was left out or could not be kept, a line each. */
+  /** Skipped files and cache problems, one line each. */
   notes: Array<string>;
-  /** How many of the ranks could be read. */
+  /** The number of ranks that could be read. */
   read: number;
-  /** What is told first, in sentences. */
+  /** The summary, in sentences. */
   told: Array<string>;
-  /** They say that all is well. */
+  /** Whether the summary reports no problem. */
   is_well: boolean;
-  /** The upper end of the scale of bytes: the memory of the card where it is known, else the highest peak. */
+  /** The upper end of the byte scale: the GPU's memory if known, otherwise the largest peak. */
   scale_bytes: number;
-  /** What that is, in words. */
+  /** The description of that value. */
   scale: string;
-  /** Ranks that behave alike, the largest kind first. */
+  /** Kinds of similar ranks, largest kind first. */
   kinds: Array<KindOfRanks>;
-  /** The names of the parallel groups that ranks are in. */
+  /** The names of the parallel groups of the ranks. */
   groups: Array<string>;
   /** Every rank, in order. */
   ranks: Array<RankTold>;
-  /** The ranks that are worth a look. */
+  /** Ranks that deserve a closer look. */
   different: Array<DifferentRank>;
-  /** The highest allocated bytes in equal parts of each recording, from its first event to its last: those of the first rank, then of the next. Ranks that could not be read have zeros. */
+  /** The maximum of allocated bytes in equal parts of each recording, from its first event to its last: for the first rank, then for the next. Zeros for ranks that could not be read. */
   allocated: F64s;
-  /** The same of reserved bytes. */
+  /** The same for reserved bytes. */
   reserved: F64s;
-  /** How many parts there are of each recording. */
+  /** The number of parts per recording. */
   cells: number;
 };
 
 /**
- * Ranks that behave alike.
+ * A kind of similar ranks.
  */
 export type KindOfRanks = {
-  /** How many ranks there are. */
+  /** The number of ranks. */
   ranks: number;
-  /** Many ranks are of it; what is not usual is worth a look. */
+  /** Whether the kind has many ranks. Other kinds deserve a closer look. */
   is_usual: boolean;
-  /** The allocated bytes at the peak of the rank in its middle. */
+  /** The median of the ranks' peaks of allocated bytes. */
   peak_bytes: number;
 };
 
@@ -55,9 +55,9 @@ export type KindOfRanks = {
  * A rank.
  */
 export type RankTold = {
-  /** Its number in the job. */
+  /** The rank number in the job. */
   rank: number;
-  /** The machine that it ran on. */
+  /** The host of the rank. */
   host: string | null;
   /** Its number in each parallel group. */
   groups: {
@@ -65,32 +65,32 @@ export type RankTold = {
   };
   /** The file. */
   file: string;
-  /** Why the file could not be read, in words. */
+  /** Why the file could not be read. */
   unread_because: string | null;
-  /** Its position among `kinds`. */
+  /** Its position in `kinds`. */
   kind: number | null;
-  /** The highest allocated bytes. */
+  /** The peak of allocated bytes. */
   allocated_bytes: number | null;
-  /** By how much that is above the usual kind that its own is least unlike, in bytes; negative below it. */
+  /** The difference to the most similar usual kind's peak, in bytes; negative if below it. */
   against_usual_bytes: number | null;
-  /** The highest reserved bytes. */
+  /** The peak of reserved bytes. */
   reserved_bytes: number | null;
-  /** It ran out of memory: what was asked for, in bytes. */
+  /** The requested bytes, if the rank ran out of memory. */
   failed_bytes: number | null;
-  /** The part of the recording in which it did, where that is known. */
+  /** The part of the recording in which it ran out of memory, if known. */
   failed_cell: number | null;
   /** The line that leaks most. */
   leak: string | null;
 };
 
 /**
- * A rank that is worth a look.
+ * A rank that deserves a closer look.
  */
 export type DifferentRank = {
-  /** Its position among the ranks. */
+  /** Its position in `ranks`. */
   at: number;
-  /** The position of a usual rank to see it beside. */
+  /** The position of a usual rank for comparison. */
   beside: number | null;
-  /** Why, in a sentence each. */
+  /** The reasons, one sentence each. */
   reasons: Array<string>;
 };

@@ -1,5 +1,5 @@
 // Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
-// vramscope-report`. docs/json.md tells what each key means.
+// vramscope-report`. docs/json.md describes the keys.
 
 /**
  * One device of the report.
@@ -7,7 +7,7 @@
 export type ReportDevice = {
   device: number;
   events: number;
-  /** The last event before the highest allocated bytes; null where nothing rose above the start. */
+  /** Event index of the peak of allocated bytes; null if nothing rose above the start. */
   peak_event: number | null;
   peak_time_us: number | null;
   peak_requested_bytes: number;
@@ -21,28 +21,28 @@ export type ReportDevice = {
   end_segments: number;
   end_blocks: number;
   preexisting_bytes: number;
-  /** Who held `peak_allocated_bytes`, most first. With `--at` it is left out. */
+  /** Holders of `peak_allocated_bytes`, largest first. Absent with `--at`. */
   holders_at_peak?: Array<Holder>;
-  /** What `peak_allocated_bytes` was for, most first. With `--at` it is left out. */
+  /** Categories of `peak_allocated_bytes`, largest first. Absent with `--at`. */
   categories_at_peak?: Array<CategoryBytes>;
-  /** With `--at`: the event, the counters after it, and who held `allocated_bytes` then. */
+  /** With `--at`: the event, and the counters and holders after it. */
   at?: ReportMoment;
-  /** Why it is said what the allocated bytes were for, at the moment of the holders. */
+  /** The evidence for the categories of the holders. */
   category_reasons: Array<CategoryReason>;
-  /** The steps of training or serving, where the program repeats itself. */
+  /** The steps of training or serving, if the program repeats itself. */
   steps?: Steps;
   pools: Array<Holder>;
   streams: Array<Holder>;
-  /** What `--filter` left out of the holders. */
+  /** Bytes of holders that `--filter` left out. */
   filtered_out_bytes: number;
   ooms: Array<Oom>;
   /** Out-of-memory events beyond those in `ooms`. */
   more_ooms: number;
-  /** After an out of memory, the setting that would have served best on the same device. */
+  /** After an out-of-memory failure: the setting that would have worked best on the same device. */
   best_setting: BestSetting | null;
-  /** After an out of memory, what else to change, where that takes the first cause away. */
+  /** After an out-of-memory failure: another change, if it removes the main cause. */
   remedy: Remedy | null;
-  /** Allocated bytes that the program gains with a step; null where it gains none, or no steps are known. */
+  /** Growth of allocated bytes per step; null if there is none, or no steps are known. */
   growth_per_step_bytes: number | null;
   leaks: Array<Leak>;
   fragmentation: Fragmentations;
@@ -65,41 +65,41 @@ export type Holder = {
   bytes: number;
   requested_bytes: number;
   count: number;
-  /** What the group shares, as the text report names it. */
+  /** The shared property of the group, named as in the text report. */
   key: string;
-  /** Live before recording began; null in groups that do not tell it apart. */
+  /** Whether the allocations were live before recording began; null in groups that do not distinguish it. */
   preexisting: boolean | null;
-  /** Innermost frame first; of a group of several stacks the one that holds most. */
+  /** Innermost frame first; for a group of several stacks, the stack with the most bytes. */
   stack: Array<ReportFrame>;
-  /** Of memory live before recording whose allocation was not recorded: where it was freed. */
+  /** For memory live before recording whose allocation was not recorded: the stack that freed it. */
   freed_at?: Array<ReportFrame>;
-  /** Outer frames of either that are not told, see [`MOST_FRAMES`]. */
+  /** Number of outer frames left out of `stack` or `freed_at`, see [`MOST_FRAMES`]. */
   frames_left_out?: number;
 };
 
 /**
- * What memory is for.
+ * The bytes of a category.
  */
 export type CategoryBytes = {
-  /** See [`Category`](vramscope_trace::Category). */
+  /** Name of a [`Category`](vramscope_trace::Category). */
   category: string;
   bytes: number;
   count: number;
 };
 
 /**
- * Why it is said of some memory what it was for.
+ * The evidence for a category.
  */
 export type CategoryReason = {
-  /** See [`Category`](vramscope_trace::Category). */
+  /** Name of a [`Category`](vramscope_trace::Category). */
   category: string;
   bytes: number;
   count: number;
-  /** What it stands on: `said`, `frames`, `lifetime`, `likeness`, `nothing`. */
+  /** The kind of evidence: `said`, `frames`, `lifetime`, `likeness`, `nothing`. */
   evidence: string;
-  /** The name of the rule; null where the recording says it, or that it was there before. */
+  /** The name of the rule; null if the category is recorded or the memory is preexisting. */
   rule: string | null;
-  /** The reason, as half a sentence about "it". */
+  /** The reason, as a clause about "it". */
   because: string;
 };
 
@@ -118,63 +118,63 @@ export type Oom = {
   allocated_bytes: number;
   active_bytes: number;
   reserved_bytes: number;
-  /** Reserved and in no active block; none of it could serve the request, but for `usable_bytes`. */
+  /** Reserved bytes outside of active blocks; only `usable_bytes` of them could serve the request. */
   reserved_unused_bytes: number;
   usable_bytes: number;
   unusable: Array<Unusable>;
   largest_free_block: FreeBlock | null;
-  /** The device had room for it: a limit on reserved bytes stood in the way. */
+  /** Whether the device had room for the request, and a limit on reserved bytes prevented it. */
   at_limit: boolean;
-  /** Free on the device and reserved without use together would have been enough. */
+  /** Whether the free device memory and the unused reserved memory together would have been enough. */
   enough_in_total: boolean;
   missing_bytes: number;
-  /** The device's memory; null where it was not recorded. */
+  /** Total device memory; null if it was not recorded. */
   device_total_bytes: number | null;
-  /** What the request lacked of the device. */
+  /** Device memory missing for the request. */
   lacking_bytes: number;
-  /** False where it may be less. */
+  /** False if `lacking_bytes` is an upper bound. */
   lacking_is_exact: boolean;
-  /** Why it failed, the first cause first. */
+  /** The causes, main cause first. */
   causes: Array<OomCause>;
   stack: Array<ReportFrame>;
   frames_left_out?: number;
-  /** Who held `allocated_bytes`, by line. */
+  /** Holders of `allocated_bytes`, by line. */
   holders: Array<Holder>;
-  /** Free memory in holes that blocks keep from joining, each hole once. */
+  /** Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each hole counts once. */
   pinned_bytes: number;
-  /** The lines whose blocks do so, most bytes first. A hole between two lines counts for both. */
+  /** The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both. */
   pinned: Array<Pin>;
 };
 
 /**
- * One reason why a request failed.
+ * One cause of a failed request.
  */
 export type OomCause = {
   cause: string;
   bytes: number;
-  /** Without it the request would have been served. */
+  /** Whether the request would have succeeded without it. */
   decisive: boolean;
-  /** Of a leak: the line; else null. */
+  /** For a leak: the line; else null. */
   line: string | null;
-  /** Of a leak: what it gains with a step; null where that is not known. */
+  /** For a leak: its growth per step; null if it is unknown. */
   bytes_per_step: number | null;
 };
 
 /**
- * A line whose blocks keep free memory from joining.
+ * A line whose blocks keep free memory apart.
  */
 export type Pin = {
   key: string;
-  /** Live before recording began. */
+  /** Whether the blocks were live before recording began. */
   preexisting: boolean;
-  /** The holes beside its blocks, each once. */
+  /** Bytes of the holes next to its blocks; each hole counts once. */
   bytes: number;
   holes: number;
-  /** Part of `bytes` in segments in which no other line has a block. */
+  /** The part of `bytes` in segments without blocks of other lines. */
   alone_bytes: number;
-  /** The largest hole that there would be without its blocks. */
+  /** The largest hole without these blocks. */
   joined_bytes: number;
-  /** Its blocks beside these holes. */
+  /** The number of its blocks next to these holes. */
   blocks: number;
   block_bytes: number;
 };
@@ -182,28 +182,28 @@ export type Pin = {
 export type BestSetting = {
   conf: string;
   peak_reserved_bytes: number;
-  /** Up to the end of the recording. */
+  /** Whether the recording fits up to its end. */
   fits: boolean;
-  /** Where it does not fit. */
+  /** Present if it does not fit. */
   nearest: Nearest | null;
   exact: boolean;
-  /** Items that the recorded settings lack, and those that they have too many. */
+  /** Items to add to and remove from the recorded settings. */
   add: Array<string>;
   remove: Array<string>;
-  /** Where the program grows: how many more steps it would run before it fails again. */
+  /** If the program grows: the number of further steps before it fails again. */
   more_steps: number | null;
-  /** The setting that PyTorch's error text recommends: `was_on`, `helps` or `does_not_help`. */
+  /** Effect of the setting that PyTorch's error message recommends: `was_on`, `helps` or `does_not_help`. */
   recommended: string;
 };
 
 /**
- * A change other than of settings.
+ * A change other than a setting.
  */
 export type Remedy = {
   /** `remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`. */
   change: string;
   peak_reserved_bytes: number;
-  /** Of a larger device: its bytes. */
+  /** For a larger device: its size in bytes. */
   needed_bytes: number | null;
 };
 
@@ -215,7 +215,7 @@ export type Unusable = {
 };
 
 /**
- * Why a free block could not serve a request.
+ * Why a free block cannot serve a request.
  */
 export type Why = "too_small" | "other_stream" | "other_size_class" | "other_pool" | "max_split_size";
 
@@ -232,14 +232,14 @@ export type Leak = {
   stack: Array<ReportFrame>;
   frames_left_out?: number;
   stacks: number;
-  /** Fewest live allocations from each tenth of the run on. */
+  /** Fewest live allocations from the start of each tenth of the run until its end. */
   floor: Array<number>;
   allocations: number;
   kept: number;
   kept_bytes: number;
-  /** Bytes of those among the kept that had been made by the end of each tenth of the run. */
+  /** Bytes of the retained allocations that had been allocated by the end of each tenth of the run. */
   kept_bytes_by_then: Array<number>;
-  /** Bytes of those that a step of the program made: the median of all steps. Null where no steps are known. */
+  /** Bytes of the retained allocations that one step allocated: the median of all steps. Null if no steps are known. */
   kept_bytes_per_step: number | null;
 };
 
@@ -254,21 +254,21 @@ export type Fragmentation = {
   whole_segments_bytes: number;
   free_blocks: number;
   largest_free_block: FreeBlock | null;
-  /** The request that the next two are told for. */
+  /** The request size that `usable_bytes` and `unusable` apply to. */
   request_bytes: number;
   usable_bytes: number;
   unusable: Array<Unusable>;
 };
 
 /**
- * What is known of steps.
+ * The steps and their source.
  */
 export type Steps = {
   /** `annotations`, `optimizer` or `rhythm`. */
   told_by: string;
-  /** The number of the first step after the first that makes other allocations than most, from 0. */
+  /** Index (from 0) of the first step, after the very first, whose allocations differ from those of most steps. */
   first_unusual: number | null;
-  /** In order. */
+  /** In order of time. */
   steps: Array<Step>;
 };
 
@@ -276,18 +276,18 @@ export type Steps = {
  * One step.
  */
 export type Step = {
-  /** The number of its first event, and of the first behind it. */
+  /** Half-open range `first_event..end_event` of event indices. */
   first_event: number;
   end_event: number;
   peak_allocated_bytes: number;
-  /** The last event before that peak; null before the first event. */
+  /** Event index of the peak; null before the first event. */
   peak_event: number | null;
-  /** Bytes of all blocks that were handed out in it, and how many. */
+  /** Bytes and number of all blocks allocated in the step. */
   allocated_bytes: number;
   allocations: number;
-  /** Allocated bytes after it minus those before. */
+  /** Allocated bytes after the step minus those before. */
   kept_bytes: number;
-  /** Most steps make the same allocations. */
+  /** Whether most steps make the same allocations. */
   is_usual: boolean;
 };
 
@@ -311,13 +311,13 @@ export type RegionRun = {
   peak_above_start_bytes: number;
   net_bytes: number;
   us: number;
-  /** The number of its first event, and of the first behind it; not of figures of several runs. */
+  /** Half-open range `first_event..end_event` of event indices; absent for figures of several runs. */
   first_event?: number;
   end_event?: number;
 };
 
 /**
- * Totals over the run of one line.
+ * Totals of one line over the run.
  */
 export type Churn = {
   key: string;
@@ -326,7 +326,7 @@ export type Churn = {
 };
 
 export type Quality = {
-  /** Allocated and active bytes are exact. */
+  /** Whether allocated and active bytes are exact. */
   exact: boolean;
   preexisting_blocks: number;
   inferred_sizes: number;
@@ -337,48 +337,48 @@ export type Quality = {
   end_state_disagreement_bytes: number;
   settings_assumed: boolean;
   probably_overflowed: boolean;
-  /** The allocator's rules give every address, segment event and the layout at the end as recorded. */
+  /** Whether the allocator's rules reproduce every address, every segment event and the layout at the end. */
   reproduced: boolean | null;
-  /** Kinds of events that were left out. */
+  /** Kinds of events that were left out of the recording. */
   skipped_actions: Array<string>;
-  /** When blocks began and ended is partly inferred, for lack of those. */
+  /** Whether lifetimes of blocks are partly inferred, because of `skipped_actions`. */
   lifetimes_inferred: boolean;
-  /** No segment event was recorded, and whether they were left out cannot be told. */
+  /** Whether no segment event was recorded, and it is unknown whether they were left out. */
   no_segment_events: boolean;
 };
 
 export type ReplayDevice = {
   device: number;
   events: number;
-  /** The release whose rules held; null where the recording is not of PyTorch. */
+  /** The PyTorch release whose rules were followed; null if the recording is not from PyTorch. */
   torch: string | null;
   /** The settings of `replayed`. */
   conf: string;
   recorded_conf: string;
   capacity_bytes: number | null;
   overhead_bytes: number | null;
-  /** `given`, or `recording`: what the allocator had when the recording ran out of memory. */
+  /** `given`, or `recording`: inferred from the allocator's memory when the recording ran out of memory. */
   capacity_from: string | null;
   recorded: Recorded;
   replayed: Replayed;
-  /** Null where the settings asked for are not the recorded ones, nothing was recorded, or events were left out without which it cannot be told. */
+  /** Null if the requested settings differ from the recorded ones, nothing was recorded, or events that are needed for the comparison were left out. */
   reproduces_recording: boolean | null;
   first_divergence: Divergence | null;
-  /** The layout at the end could be compared, too. */
+  /** Whether the layout at the end could be compared. */
   compared_end: boolean;
-  /** The numbers of `replayed` are exact. */
+  /** Whether the numbers of `replayed` are exact. */
   exact: boolean;
   approximate_because: Array<string>;
-  /** Settings compared, the best first. */
+  /** The compared settings, best first. */
   what_if: Array<Tried>;
-  /** The same as `approximate_because`, for settings that are not the recorded ones. */
+  /** Like `approximate_because`, for settings other than the recorded ones. */
   what_if_approximate_because: Array<string>;
   floors: Floors;
-  /** With `--find-capacity`; null where none was found. */
+  /** With `--find-capacity`; null if none was found. */
   smallest_capacity_bytes: number | null;
-  /** With `--find-capacity`: the known GPU with the least memory on which it fits. */
+  /** With `--find-capacity`: the known GPU with the least memory that fits the run. */
   smallest_gpu: FittingGpu | null;
-  /** Where nothing that was tried fits on the device. */
+  /** Present if no tried setting fits on the device. */
   nearest: Nearest | null;
 };
 
@@ -395,20 +395,20 @@ export type Replayed = {
   peak_active_bytes: number;
   peak_reserved_bytes: number;
   end_reserved_bytes: number;
-  /** Reserved and not active where most was active. */
+  /** Bytes reserved and not active at the peak of active bytes. */
   external_fragmentation_bytes: number;
-  /** Whole segments; ranges mapped into expandable ones do not count, as in PyTorch. */
+  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
   segments_allocated: number;
   segments_freed: number;
   /** Segments and mapped ranges. */
   device_allocs: number;
   device_frees: number;
   num_alloc_retries: number;
-  /** Null where the size of the device is not known. */
+  /** Null if the device size is unknown. */
   fits: boolean | null;
-  /** Requests that failed when recorded and are served here; what the program would have done then is not known. */
+  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
   rescued_requests: number;
-  /** Where the replay ended because the program would have failed there. */
+  /** The event at which the replay stopped, because the program would have failed there. */
   stopped_at_event: number | null;
 };
 
@@ -418,25 +418,25 @@ export type Outcome = {
   peak_active_bytes: number;
   peak_reserved_bytes: number;
   end_reserved_bytes: number;
-  /** Reserved and not active where most was active. */
+  /** Bytes reserved and not active at the peak of active bytes. */
   external_fragmentation_bytes: number;
-  /** Whole segments; ranges mapped into expandable ones do not count, as in PyTorch. */
+  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
   segments_allocated: number;
   segments_freed: number;
   /** Segments and mapped ranges. */
   device_allocs: number;
   device_frees: number;
   num_alloc_retries: number;
-  /** Null where the size of the device is not known. */
+  /** Null if the device size is unknown. */
   fits: boolean | null;
-  /** Requests that failed when recorded and are served here; what the program would have done then is not known. */
+  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
   rescued_requests: number;
-  /** Where the replay ended because the program would have failed there. */
+  /** The event at which the replay stopped, because the program would have failed there. */
   stopped_at_event: number | null;
 };
 
 export type ReplayOom = {
-  /** It failed when recorded, too. */
+  /** Whether it also failed in the recording. */
   recorded: boolean;
   event: number;
   time_us: number | null;
@@ -446,40 +446,40 @@ export type ReplayOom = {
   allocated_bytes: number;
   active_bytes: number;
   reserved_bytes: number;
-  /** Reserved and in no active block; none of it could serve the request, but for `usable_bytes`. */
+  /** Reserved bytes outside of active blocks; only `usable_bytes` of them could serve the request. */
   reserved_unused_bytes: number;
   usable_bytes: number;
   unusable: Array<Unusable>;
   largest_free_block: FreeBlock | null;
-  /** The device had room for it: a limit on reserved bytes stood in the way. */
+  /** Whether the device had room for the request, and a limit on reserved bytes prevented it. */
   at_limit: boolean;
-  /** Free on the device and reserved without use together would have been enough. */
+  /** Whether the free device memory and the unused reserved memory together would have been enough. */
   enough_in_total: boolean;
   missing_bytes: number;
-  /** The device's memory; null where it was not recorded. */
+  /** Total device memory; null if it was not recorded. */
   device_total_bytes: number | null;
-  /** What the request lacked of the device. */
+  /** Device memory missing for the request. */
   lacking_bytes: number;
-  /** False where it may be less. */
+  /** False if `lacking_bytes` is an upper bound. */
   lacking_is_exact: boolean;
-  /** Why it failed, the first cause first. */
+  /** The causes, main cause first. */
   causes: Array<OomCause>;
   stack: Array<ReportFrame>;
   frames_left_out?: number;
-  /** Who held `allocated_bytes`, by line. */
+  /** Holders of `allocated_bytes`, by line. */
   holders: Array<Holder>;
-  /** Free memory in holes that blocks keep from joining, each hole once. */
+  /** Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each hole counts once. */
   pinned_bytes: number;
-  /** The lines whose blocks do so, most bytes first. A hole between two lines counts for both. */
+  /** The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both. */
   pinned: Array<Pin>;
 };
 
 export type Tried = {
   conf: string;
-  /** These are the recorded settings. */
+  /** Whether these are the recorded settings. */
   recorded: boolean;
   oom_event: number | null;
-  /** How it differs from the recorded settings. */
+  /** Settings added to and removed from the recorded ones. */
   add: Array<string>;
   remove: Array<string>;
   peak_requested_bytes: number;
@@ -487,20 +487,20 @@ export type Tried = {
   peak_active_bytes: number;
   peak_reserved_bytes: number;
   end_reserved_bytes: number;
-  /** Reserved and not active where most was active. */
+  /** Bytes reserved and not active at the peak of active bytes. */
   external_fragmentation_bytes: number;
-  /** Whole segments; ranges mapped into expandable ones do not count, as in PyTorch. */
+  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
   segments_allocated: number;
   segments_freed: number;
   /** Segments and mapped ranges. */
   device_allocs: number;
   device_frees: number;
   num_alloc_retries: number;
-  /** Null where the size of the device is not known. */
+  /** Null if the device size is unknown. */
   fits: boolean | null;
-  /** Requests that failed when recorded and are served here; what the program would have done then is not known. */
+  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
   rescued_requests: number;
-  /** Where the replay ended because the program would have failed there. */
+  /** The event at which the replay stopped, because the program would have failed there. */
   stopped_at_event: number | null;
 };
 
@@ -511,7 +511,7 @@ export type Floors = {
 };
 
 export type Divergence = {
-  /** Null where every event is reproduced and the layout at the end is not. */
+  /** Null if every event is reproduced, but not the layout at the end. */
   event: number | null;
   recorded: Side | null;
   replayed: Side | null;
@@ -528,19 +528,19 @@ export type FittingGpu = {
   name: string;
   driver_name: string;
   total_bytes: number;
-  /** What of it the allocator cannot have. */
+  /** The part of `total_bytes` that the allocator cannot use. */
   overhead_bytes: number;
   peak_reserved_bytes: number;
   num_alloc_retries: number;
 };
 
 /**
- * The setting that needs least where none fits.
+ * The setting that needs the least memory, if none fits.
  */
 export type Nearest = {
   conf: string;
-  /** A device on which it fits. */
+  /** Size of a device that fits the run. */
   needed_bytes: number;
-  /** By how much the device is smaller. */
+  /** `needed_bytes` minus the device size. */
   missing_bytes: number;
 };

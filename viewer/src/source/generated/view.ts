@@ -81,8 +81,8 @@ export type U32s = Uint32Array;
 export type F64s = Float64Array;
 
 /**
- * Bytes by kind. Those requested are PyTorch's sum over active blocks: where blocks wait for other streams, it can exceed
- * what is allocated.
+ * Bytes by kind. Requested bytes are PyTorch's sum over active blocks, so they can exceed the allocated bytes while blocks
+ * wait for other streams.
  */
 export type ByKind<T> = {
   requested: T;
@@ -100,9 +100,9 @@ export type Recording = {
   format: string;
   /** `PYTORCH_CUDA_ALLOC_CONF` as it was recorded. */
   conf: string | null;
-  /** Facts about the file, in the order in which they are shown: their names and values. */
+  /** Names and values of facts about the file, in display order. */
   facts: Array<[string, string]>;
-  /** The recorded settings of the allocator: their names and values. */
+  /** Names and values of the recorded allocator settings. */
   settings: Array<[string, string]>;
   devices: Array<Device>;
 };
@@ -111,35 +111,35 @@ export type Recording = {
  * One device of a file.
  */
 export type Device = {
-  /** Its number in the recording; -1 is the host. */
+  /** Its number in the recording; -1 for the host. */
   device: number;
   events: number;
   allocations: number;
-  /** When the first event happened, in microseconds since the Unix epoch; null where events have no times. */
+  /** The time of the first event, in microseconds since the Unix epoch; null if events have no times. */
   origin_us: number | null;
-  /** From the first event to the last, in microseconds. */
+  /** Microseconds from the first event to the last. */
   duration_us: number | null;
   peaks: ByKind<Peak>;
   /** Bytes before the first event. */
   start: ByKind<number>;
   /** Bytes after the last event. */
   end: ByKind<number>;
-  /** Allocations that were live before recording began. */
+  /** The number of allocations that were live before recording. */
   preexisting: number;
   marks: Array<Mark>;
-  /** Each combination of tags once; allocations and events name theirs by its position here. */
+  /** The distinct combinations of tags; allocations and events refer to them by position. */
   tags: Array<Tags>;
-  /** The texts of `tags`, each once. */
+  /** The distinct texts of `tags`. */
   tag_texts: Array<string>;
-  /** What allocations are for; they name theirs by its position here. Null of a long recording of which nobody asked it yet. */
+  /** The categories of allocations, which refer to them by position. Null for a long recording before they are computed. */
   purposes: Array<Purpose> | null;
-  /** The steps of the program. Null where it does not repeat itself, and as long as `purposes` is null. */
+  /** The steps of the program. Null if it does not repeat itself, and while `purposes` is null. */
   steps: Steps | null;
   trust: Trust;
 };
 
 /**
- * What a device's memory is for, and what follows from it.
+ * The categories of a device's memory, and the steps that follow from them.
  */
 export type Meaning = {
   purposes: Array<Purpose>;
@@ -147,49 +147,49 @@ export type Meaning = {
 };
 
 /**
- * The steps of a program that repeats itself, by their numbers from 0. Lists have an entry for each.
+ * The steps of a program that repeats itself, numbered from 0. Lists have one entry per step.
  */
 export type Steps = {
-  /** What tells where they begin, and how many are alike, in sentences. */
+  /** How the step boundaries were found, and how many steps are alike, in sentences. */
   told: string;
-  /** The one with the highest peak, and of those after the first the one with the median peak; null of fewer than three of them. */
+  /** The step with the largest peak; and, among the steps after the first, the one with the median peak (null for fewer than three of them). */
   highest: number;
   median: number | null;
-  /** Those that make other allocations than most, in order; empty where fewer than half are alike. */
+  /** Steps whose allocations differ from most steps, in order; empty if fewer than half are alike. */
   unusual: Array<number>;
-  /** The first of `unusual` that is neither the first step nor the last, within which the recording may end. */
+  /** The first of `unusual` that is neither the first nor the last step. The recording may end within the last. */
   first_unusual: number | null;
-  /** Where they lie on the axis: a step has the moments from its entry up to the next one's. One entry more than there are steps. */
+  /** Boundaries on the moment axis: a step has the moments from its entry up to the next entry. One more entry than there are steps. */
   bounds: Array<number>;
-  /** The same in microseconds; empty where the recording has no times. */
+  /** The same in microseconds; empty if the recording has no times. */
   bounds_us: Array<number>;
-  /** The highest allocated bytes, those right before its first event included, and the first moment at which they were reached. */
+  /** The peak of allocated bytes, including the moment right before the step's first event, and the first moment of the peak. */
   peak: Array<number>;
   peak_moment: Array<number>;
-  /** Bytes of all blocks that were handed out in it, and how many these are. */
+  /** The bytes of all blocks allocated in the step, and their number. */
   allocated: Array<number>;
   allocations: Array<number>;
-  /** Allocated bytes after it minus those before. */
+  /** Allocated bytes after the step minus those before it. */
   kept: Array<number>;
 };
 
 /**
- * How far the numbers of a device can be trusted, in the words of the report.
+ * The confidence in a device's numbers, in the wording of the report.
  */
 export type Trust = {
   is_exact: boolean;
-  /** The same in a few words. */
+  /** The verdict in a few words. */
   title: string;
-  /** Why numbers may not be exact, a sentence each; empty where they are. */
+  /** Why numbers may be inexact, one sentence each; empty if they are exact. */
   doubts: Array<string>;
-  /** Whether a replay under the recorded settings gave what was recorded, in a sentence. */
+  /** Whether a replay under the recorded settings reproduced the recording, in a sentence. */
   replay: string;
-  /** That the oldest events were dropped, and how to record them, in a sentence. */
+  /** A sentence if the oldest events were dropped, with advice on how to record them. */
   dropped: string | null;
 };
 
 /**
- * The highest bytes of one kind, and the first moment at which they were reached.
+ * The peak of one kind of bytes, and its first moment.
  */
 export type Peak = {
   bytes: number;
@@ -197,78 +197,79 @@ export type Peak = {
 };
 
 /**
- * An event that deserves a mark on the axis.
+ * An event with a mark on the axis.
  */
 export type Mark = {
   event: number;
   time_us: number | null;
   kind: MarkKind;
-  /** The bytes of the request that failed, where it is an out of memory. */
+  /** The requested bytes, for an out-of-memory event. */
   bytes: number;
 };
 
 /**
- * Why an event has a mark.
+ * The reason for a mark.
  */
 export type MarkKind = "oom" | "snapshot";
 
 /**
- * What is recorded with an allocation or event besides numbers and a stack. Texts are positions in the device's `tag_texts`.
+ * Recorded properties of an allocation or event, besides numbers and the stack. Texts are positions in the device's
+ * `tag_texts`.
  */
 export type Tags = {
   stream: number;
-  /** Null where the recording has no ids of pools; 0, 0 is the default pool. */
+  /** Null if the recording has no pool ids; (0, 0) is the default pool. */
   pool: [number, number] | null;
-  /** The path of the module that made it; that of the outermost is empty. */
+  /** The path of the module that made the allocation; empty for the outermost module. */
   layer: number | null;
-  /** What PyTorch's profiler said that it is for, in its words. */
+  /** The category from PyTorch's profiler, in its own words. */
   recorded_category: number | null;
   compile_context: number | null;
   user_metadata: number | null;
 };
 
 /**
- * What an allocation is for, and why that is said.
+ * The category of an allocation, and the evidence for it.
  */
 export type Purpose = {
   /** A position in `CATEGORIES`. */
   category: number;
-  /** Half a sentence about "it". */
+  /** A clause about "it". */
   because: string;
 };
 
 /**
- * Frames and stacks of a file. Texts stand once in `texts`; frames name theirs by its position.
+ * Frames and stacks of a file. Frames refer to the distinct `texts` by position.
  */
 export type Names = {
   texts: Array<string>;
-  /** For each frame its file as recorded. */
+  /** For each frame, its file as recorded. */
   file: U32s;
-  /** The file as reports shorten it. */
+  /** The file as shortened in reports. */
   short_file: U32s;
   function: U32s;
   short_function: U32s;
   line: U32s;
-  /** Whose code it is: a position in `CODES`. */
+  /** The code classification: a position in `CODES`. */
   code: U8s;
-  /** Stack `i` has the frames from `ends[i - 1]` (0 of the first) up to `ends[i]`, innermost first. */
+  /** Stack `i` has the frames from `ends[i - 1]` (0 for the first) up to `ends[i]`, innermost first. */
   ends: U32s;
   frames: U32s;
-  /** For each stack the frame that names it: as a rule the user's innermost. */
+  /** For each stack, the frame that names it: usually the innermost user frame. */
   own: U32s;
-  /** The frames of generated code of which the recording says what they stand for, in order. */
+  /** The frames of generated code whose origin is recorded, in order. */
   generated: U32s;
-  /** For each of them the node of the graph, in `texts`; `NONE` where it is not named. */
+  /** For each of them, the graph node, as a position in `texts`; `NONE` without a name. */
   node: U32s;
-  /** The lines of the program that it came from, likewise. */
+  /** For each of them, the original lines of the program, as a position in `texts`. */
   original: U32s;
 };
 
 /**
- * A note on what happened between two moments of a device, or on a moment, where they are the same.
+ * A note on an interval between two moments of a device. If both moments are the same, it is a note on the moment.
  */
 export type Note = {
-  /** The position of the file among those of its page. */
+  /** The position of the file on its page. */
   file: number;
   /** The position of the device in the file. */
   device: number;
@@ -276,12 +277,12 @@ export type Note = {
   from: number;
   /** The last moment. */
   to: number;
-  /** What was written, in one line. */
+  /** The text, on one line. */
   text: string;
 };
 
 /**
- * What the page asks of one device of a file.
+ * A query of the page about one device of a file.
  */
 export type Question = {
   "question": "names"
@@ -321,17 +322,17 @@ export type Question = {
   "question": "pool"
 } & PoolQuery | {
   "question": "events";
-  /** The number of the first. */
+  /** The index of the first event. */
   first: number;
-  /** How many. */
+  /** The number of events. */
   count: number;
 } | {
   "question": "allocation";
-  /** Its number. */
+  /** Its index. */
   id: number;
 } | {
   "question": "search";
-  /** What is searched for. */
+  /** The search. */
   search: Query;
 } | {
   "question": "allocations"
@@ -351,7 +352,7 @@ export type Question = {
   "question": "replay"
 } & ReplayQuery | {
   "question": "setting";
-  /** As for PYTORCH_CUDA_ALLOC_CONF. */
+  /** In the format of PYTORCH_CUDA_ALLOC_CONF. */
   conf: string;
 } | {
   "question": "gpus"
@@ -364,21 +365,21 @@ export type Question = {
 };
 
 /**
- * What part of the timeline is drawn, and how large.
+ * The part of the timeline to draw, and the size of the picture.
  */
 export type Window = {
   stacked: ByteKind;
   axis: Axis;
-  /** The left and the right end on the axis. */
+  /** The left and right ends on the axis. */
   from: number;
   to: number;
   /** The size of the picture in pixels. */
   width: number;
   height: number;
-  /** Bytes at the bottom and at the top; where the top is null, the picture is fitted to what is there. */
+  /** Bytes at the bottom and at the top. If the top is null, the picture is fitted to its contents. */
   low: number;
   high: number | null;
-  /** Where `high` is null: whether room is left for reserved bytes, too. */
+  /** Whether a fitted picture includes the reserved bytes. */
   fit_reserved: boolean;
 };
 
@@ -388,23 +389,23 @@ export type Window = {
 export type ByteKind = "requested" | "allocated" | "active" | "reserved";
 
 /**
- * What the timeline lies along: moments, or microseconds after the first event.
+ * The axis of the timeline: moments, or microseconds after the first event.
  */
 export type Axis = "events" | "time";
 
 /**
- * A picture of a window: each pixel column shows the moment in it at which the stacked bytes were highest, so that no
- * peak is lost at any zoom; each row shows what covers its middle.
+ * A picture of a window. Each pixel column shows the moment within it at which the stacked bytes peak, so no peak is lost at
+ * any zoom. Each row shows the item that covers its middle.
  *
- * Pixel columns that show the same moment share a column here. Column `c` has the runs `start[c]` up to `start[c + 1]`,
- * from the bottom: run `r` shows item `item[r]` below row `end[r]`, and above the end of the run before it. Row 0 is
- * the bottom. Above the last run nothing is live, and where the item is `NONE` nothing lies.
+ * Pixel columns that show the same moment share a column here. Column `c` has the runs `start[c]..start[c + 1]`, from the
+ * bottom up. Run `r` shows item `item[r]` below row `end[r]`, and above the end of the previous run. Row 0 is the bottom.
+ * Nothing is live above the last run, or where the item is `NONE`.
  */
 export type Picture = {
   /** Bytes at the bottom and at the top. */
   low: number;
   high: number;
-  /** The column of each pixel column; `NONE` where the window reaches beyond the recording. */
+  /** The column of each pixel column; `NONE` outside of the recording. */
   column: U32s;
   /** The moment that a column shows. */
   moment: U32s;
@@ -412,33 +413,33 @@ export type Picture = {
   item: U32s;
   end: U16s;
   items: Items;
-  /** The exact highest bytes within each pixel column. */
+  /** The exact maximum of the bytes within each pixel column. */
   highest: ByKind<F64s>;
 };
 
 /**
- * The items of a picture: allocations, or ranges of reserved memory.
+ * The items of a picture: allocations, or reserved ranges.
  */
 export type Items = {
-  /** The number of the allocation or range. */
+  /** The index of the allocation or range. */
   id: U32s;
   address: F64s;
-  /** Bytes as they are stacked. */
+  /** Bytes as stacked. */
   bytes: F64s;
-  /** Bytes of the block or range, whatever is stacked. */
+  /** Bytes of the block or range, independent of the stacking. */
   size: F64s;
-  /** The first moment at which it is there. */
+  /** Its first moment. */
   from: U32s;
-  /** The first moment at which it is there no more; `NONE` where it stays to the end. */
+  /** The first moment after its end; `NONE` if it stays to the end. */
   to: U32s;
   stack: U32s;
   tags: U32s;
-  /** Positions in the device's `purposes`; empty of ranges, and where the device has none yet. */
+  /** Positions in the device's `purposes`; empty for ranges, and before the categories are computed. */
   purpose: U8s;
 };
 
 /**
- * What part of the axis is drawn, in how many pixel columns.
+ * The part of the axis to draw, and its number of pixel columns.
  */
 export type Span = {
   axis: Axis;
@@ -448,15 +449,15 @@ export type Span = {
 };
 
 /**
- * Allocated bytes by category: each pixel column shows the first moment in it at which most was allocated, and there all
- * categories sum to what is allocated.
+ * Allocated bytes by category. Each pixel column shows the first moment of its allocated peak; there, the categories sum to
+ * the allocated bytes.
  */
 export type Bands = {
-  /** The column of each pixel column; `NONE` where the span reaches beyond the recording. */
+  /** The column of each pixel column; `NONE` outside of the recording. */
   column: U32s;
   /** The moment that a column shows. */
   moment: U32s;
-  /** Categories that have bytes, in the order of `CATEGORIES`. */
+  /** Categories with bytes, in the order of `CATEGORIES`. */
   bands: Array<Band>;
 };
 
@@ -471,94 +472,94 @@ export type Band = {
 };
 
 /**
- * What live allocations are grouped by, as `vramscope report --by` names it.
+ * The grouping of live allocations, as in `vramscope report --by`.
  */
 export type By = "stack" | "line" | "function" | "file" | "module" | "category" | "layer" | "step" | "stream" | "pool" | "size";
 
 /**
- * Which frames of a stack make nodes of the tree of calls: those of the user's code, of Python, or all.
+ * The frames of a stack that become nodes of the call tree: user code, Python code, or all.
  */
 export type CallsOf = "own" | "python" | "all";
 
 /**
- * What is live at a moment.
+ * Requests the live allocations at a moment.
  */
 export type LiveQuery = {
   moment: number;
   by: By;
-  /** Which frames make nodes of the tree of calls. */
+  /** The frames that become nodes of the call tree. */
   calls: CallsOf;
-  /** Whether the innermost calls are outermost in the tree. */
+  /** Whether the innermost calls are the roots of the tree. */
   inverted: boolean;
-  /** An earlier moment to compare with. */
+  /** An earlier moment for comparison. */
   before: number | null;
-  /** What is marked in the answer; or, with `only_found`, all that is in it. */
+  /** A search that marks groups; with `only_found`, only matches are included. */
   search: Query | null;
   only_found: boolean;
 };
 
 /**
- * Groups of what is live at a moment of each of two devices.
+ * Requests groups of the live allocations at one moment of each of two devices.
  */
 export type HoldersOfBothQuery = {
   moment: number;
   by: By;
   search: Query | null;
-  /** The position of the other file, and that of the device in it. */
+  /** The position of the other file, and of the device in it. */
   other_file: number;
   other_device: number;
   other_moment: number;
 };
 
 /**
- * What happened between two moments: in the events of the numbers from `from` up to `to`, without the last.
+ * Requests the activity between two moments: the events `from..to`.
  */
 export type SpentQuery = {
   from: number;
   to: number;
   by: By;
-  /** What is grouped; null: everything. */
+  /** The search that selects allocations; null for all. */
   search: Query | null;
-  /** The moments between which lies what it is compared with. */
+  /** The moments of the interval for comparison. */
   before: [number, number] | null;
 };
 
 /**
- * What a part of the recording did, in groups: what allocated most first; compared with another part, what allocated most more than
- * there first and what allocated most less last.
+ * The activity in an interval, in groups: most allocated bytes first. In a comparison, the largest increase comes first and
+ * the largest decrease last.
  */
 export type Spent = {
-  /** Names each group, in any part of the recording. */
+  /** Identifies each group in any interval of the recording. */
   key: Array<string>;
-  /** What each shares, in words. */
+  /** The display name of each group. */
   label: Array<string>;
-  /** The stack that allocated most of each. */
+  /** The stack that allocated most of each group. */
   stack: U32s;
   now: SpentIn;
-  /** In the part that is compared with. */
+  /** The amounts in the compared interval. */
   before: SpentIn | null;
-  /** The same part of the step before, where this is a step, or a region. */
+  /** The same interval of the previous step, if this is a step or a region. */
   earlier: EarlierPart | null;
 };
 
 /**
- * A part of the recording, and what it did.
+ * An interval of the recording, and its amounts.
  */
 export type SpentIn = {
   from: number;
   to: number;
-  /** `backward of step 2`, `events 10 to 99`. */
+  /** For example `backward of step 2` or `events 10 to 99`. */
   title: string;
-  /** What it did, in a line. */
+  /** A summary in one line. */
   headline: string;
-  /** Microseconds from its first event to its last; null where they have no times. */
+  /** Microseconds from its first event to its last; null without times. */
   lasted_us: number | null;
-  /** The most allocated bytes in it, and the first moment at which it was so much. */
+  /** The peak of allocated bytes in the interval, and its first moment. */
   highest: number;
   highest_moment: number;
-  /** What all allocations did. */
+  /** The amounts of all allocations. */
   all: SpentAmounts;
-  /** What those did that the search finds. */
+  /** The amounts of the allocations that match the search. */
   found: SpentAmounts;
   /** Bytes of each group. */
   before: F64s;
@@ -568,32 +569,32 @@ export type SpentIn = {
   survived: F64s;
   at_highest: F64s;
   after: F64s;
-  /** How many blocks each allocated. */
+  /** The number of blocks that each group allocated. */
   count: U32s;
 };
 
 /**
- * What allocations did in a part of the recording.
+ * The amounts of allocations in an interval.
  */
 export type SpentAmounts = {
-  /** What was allocated before its first event. */
+  /** Live before the first event. */
   before: Amount;
   allocated: Amount;
   freed: Amount;
-  /** What was freed of that which was there before. */
+  /** Live before the first event, and freed. */
   freed_from_before: Amount;
-  /** What was allocated and freed again. */
+  /** Allocated and freed. */
   temporary: Amount;
-  /** What was allocated and not freed. */
+  /** Allocated and not freed. */
   survived: Amount;
-  /** What was allocated when most was. */
+  /** Live at the peak. */
   at_highest: Amount;
-  /** What is allocated after its last event. */
+  /** Live after the last event. */
   after: Amount;
 };
 
 /**
- * Bytes, and the number of blocks that they are in.
+ * Bytes, and their number of blocks.
  */
 export type Amount = {
   bytes: number;
@@ -601,7 +602,7 @@ export type Amount = {
 };
 
 /**
- * A part of the recording that can be compared with.
+ * An interval of the recording for comparison.
  */
 export type EarlierPart = {
   from: number;
@@ -610,62 +611,62 @@ export type EarlierPart = {
 };
 
 /**
- * What groups a picture is coloured by.
+ * Requests the groups by which a picture is colored.
  */
 export type GroupsQuery = {
   by: By;
 };
 
 /**
- * The groups of a device by what tells them: stacks, or tags.
+ * The groups of a device, assigned to stacks or to tags.
  */
 export type Groups = {
-  /** By what each is coloured: a number made of its name, the same in every recording; 0 of a group that stands for nothing known. Those that cover most of the timeline, or of its peak, come first. */
+  /** The hue of each group: a hash of its name, equal in every recording; 0 for a group without a known name. Groups that cover most of the timeline, or of its peak, come first. */
   hue: U32s;
-  /** The group of each stack of the file, `NONE` where none is of the device; empty where tags tell it. */
+  /** The group of each stack of the file; `NONE` if the device does not use it. Empty if groups are assigned to tags. */
   stack: U32s;
-  /** The group of what has no stack. */
+  /** The group of allocations without a stack. */
   no_stack: number;
-  /** The group of each of the device's tags; empty where stacks tell it. */
+  /** The group of each of the device's tags; empty if groups are assigned to stacks. */
   tags: U32s;
-  /** The hue of each frame of the file, for trees of calls; empty but by line, function, file and module. */
+  /** The hue of each frame of the file, for call trees. Empty unless grouped by line, function, file or module. */
   frame: U32s;
 };
 
 /**
- * What a legend lists: the groups at the moment of some at which most is allocated.
+ * Requests a legend: the groups at the peak of an interval.
  */
 export type LegendQuery = {
   by: By;
-  /** The first and the last of the moments. */
+  /** The first and the last moment of the interval. */
   from: number;
   to: number;
-  /** Whether it is about reserved ranges, and not about what is allocated. */
+  /** Whether to list reserved ranges instead of live allocations. */
   reserved: boolean;
-  /** How many groups it lists. */
+  /** The maximum number of groups. */
   most: number;
-  /** What is not faded. */
+  /** The search whose matches are not faded. */
   search: Query | null;
 };
 
 /**
- * The largest groups at a moment, and what is left of all.
+ * The largest groups at a moment, and the sum of the others.
  */
 export type Legend = {
   moment: number;
   /** The bytes of all groups. */
   bytes: number;
-  /** How many of them the search finds; null where nothing is searched for. */
+  /** The matching bytes among them; null without a search. */
   found: number | null;
   /** Most bytes first. */
   groups: Array<GroupShare>;
-  /** How many groups are not listed, and their bytes. */
+  /** The number of groups that are not listed, and their bytes. */
   others: number;
   other_bytes: number;
 };
 
 /**
- * What one group holds.
+ * The bytes of one group.
  */
 export type GroupShare = {
   /** As in `Holders`. */
@@ -675,22 +676,22 @@ export type GroupShare = {
   bytes: number;
   /** The number of blocks or ranges. */
   count: number;
-  /** How many of the bytes the search finds. */
+  /** The matching bytes. */
   found: number;
-  /** The stack that holds most of it; null where none was recorded. */
+  /** The stack with the most bytes; null if none was recorded. */
   stack: number | null;
 };
 
 /**
- * Groups of what is allocated in a part of each of two devices, each group where it holds most.
+ * Requests groups of the live allocations in an interval of each of two devices, each group at its own peak.
  */
 export type HighestOfBothQuery = {
-  /** The first and the last moment of the part. */
+  /** The first and the last moment of the interval. */
   from: number;
   to: number;
   by: By;
   search: Query | null;
-  /** The position of the other file, and that of the device in it. */
+  /** The position of the other file, and of the device in it. */
   other_file: number;
   other_device: number;
   other_from: number;
@@ -698,36 +699,36 @@ export type HighestOfBothQuery = {
 };
 
 /**
- * Groups with what each holds at its own highest; the moments of `holders` are those at which all of them together hold most.
+ * Groups, each with its bytes at its own peak. The moments of `holders` are those of the overall peak.
  */
 export type HighestOfBoth = {
   holders: Holders;
-  /** For each group its own highest moment in the first device; `NONE` where it holds nothing there. */
+  /** The moment of each group's own peak in the first device; `NONE` if it has no bytes there. */
   moment: U32s;
-  /** The same of the other device. */
+  /** The same for the other device. */
   other_moment: U32s;
 };
 
 /**
- * Groups of what is allocated at a moment, most bytes first; compared with another moment or another recording, what grew most first
- * and what shrank most last.
+ * Groups of the live allocations at a moment, most bytes first. In a comparison with another moment or recording, the largest
+ * growth comes first and the largest decrease last.
  */
 export type Holders = {
-  /** Names each group, at any moment of the recording. */
+  /** Identifies each group at any moment of the recording. */
   key: Array<string>;
-  /** What each shares, in words. */
+  /** The display name of each group. */
   label: Array<string>;
-  /** By what each is coloured: see [`Groups`](super::groups::Groups). */
+  /** The hue of each group: see [`Groups`](super::groups::Groups). */
   hue: U32s;
-  /** 1 where the search finds some of it, at either moment. */
+  /** 1 if the group contains matches, at either moment. */
   found: U8s;
   now: HeldAt;
-  /** At the moment, or of the recording, that is compared with. */
+  /** The compared moment or recording. */
   before: HeldAt | null;
 };
 
 /**
- * What the groups hold at a moment.
+ * The amounts of the groups at a moment.
  */
 export type HeldAt = {
   moment: number;
@@ -736,48 +737,48 @@ export type HeldAt = {
   requested: F64s;
   /** The number of blocks. */
   count: U32s;
-  /** The stack that holds most of each. */
+  /** The stack with the most bytes of each group. */
   stack: U32s;
 };
 
 /**
- * The call tree of what is live at a moment, and of what was live at another: each call before what it calls, those that weigh most first.
+ * The call tree of the live allocations at a moment, and of those at another. Callers precede callees, largest weight first.
  */
 export type Calls = {
-  /** The position of the caller; `NONE` of the outermost. */
+  /** The position of the caller; `NONE` for a root. */
   parent: U32s;
-  /** The frame; `NONE` where the node stands for something else. */
+  /** The frame; `NONE` for a node without a frame. */
   frame: U32s;
-  /** What a node without a frame stands for: a position in `words`. */
+  /** The meaning of a node without a frame: a position in `words`. */
   word: U8s;
   words: Array<string>;
-  /** What was allocated there and below, now and before. */
+  /** The bytes and blocks of the node and its descendants, now and before. */
   bytes: F64s;
   count: U32s;
   bytes_before: F64s;
   count_before: U32s;
-  /** How many of the bytes the search finds. */
+  /** The matching bytes. */
   found: F64s;
-  /** The larger of the bytes now and before, added up from the innermost calls. */
+  /** The larger of the bytes now and before, summed from the leaves. */
   weight: F64s;
 };
 
 /**
- * What is live at a moment, so that all that is shown is of one.
+ * The live allocations at a moment. All parts of the answer refer to the same moment.
  */
 export type Live = {
   holders: Holders;
   calls: Calls;
-  /** Bytes for each of `CATEGORIES`; null as long as nobody has asked what memory is for. */
+  /** Bytes for each of `CATEGORIES`; null before the categories are computed. */
   categories: Array<number> | null;
-  /** How many blocks are allocated, and how many of them, and of their bytes, the search finds. */
+  /** The number of live blocks, the number of matching blocks, and the matching bytes. */
   blocks: number;
   found_blocks: number;
   found_bytes: number;
 };
 
 /**
- * Segments and blocks at a moment, both by address. What no block covers is free.
+ * Segments and blocks at a moment, both ordered by address. Ranges without a block are free.
  */
 export type Layout = {
   moment: number;
@@ -787,7 +788,7 @@ export type Layout = {
 };
 
 /**
- * An expandable segment comes in the pieces in which it was mapped; blocks reach across pieces that touch.
+ * An expandable segment is listed as its mapped ranges; blocks may span adjacent ranges.
  */
 export type LayoutSegments = {
   address: F64s;
@@ -795,7 +796,7 @@ export type LayoutSegments = {
   tags: U32s;
   /** A position in `SEGMENT_KINDS`. */
   kind: U8s;
-  /** 1 where the segment is expandable. */
+  /** 1 if the segment is expandable. */
   expandable: U8s;
   stack: U32s;
   from: U32s;
@@ -809,58 +810,58 @@ export type LayoutBlocks = {
   address: F64s;
   bytes: F64s;
   requested: F64s;
-  /** 1 where the block was freed and waits for another stream. */
+  /** 1 if the block was freed and waits for another stream. */
   pending: U8s;
   stack: U32s;
   tags: U32s;
   /** Positions in the device's `purposes`. */
   purpose: U8s;
   from: U32s;
-  /** 1 where the block was live before recording began. */
+  /** 1 if the block was live before recording. */
   preexisting: U8s;
 };
 
 /**
- * Some events, in order.
+ * A range of events, in order.
  */
 export type Events = {
-  /** The number of the first of them. */
+  /** The index of the first event. */
   first: number;
   /** A position in `ACTIONS`. */
   action: U8s;
   address: F64s;
   bytes: F64s;
-  /** NaN where it was not recorded. */
+  /** NaN if no time was recorded. */
   time_us: F64s;
   stack: U32s;
   tags: U32s;
-  /** The allocation that it makes or frees. */
+  /** The allocation that the event starts or frees. */
   allocation: U32s;
 };
 
 /**
- * Everything about one allocation.
+ * All facts about one allocation.
  */
 export type Allocation = {
   id: number;
   address: number;
-  /** Which of the allocations at this address it is, from 0. */
+  /** The number of earlier allocations at the same address. */
   version: number;
   requested: number;
   /** The bytes of its block. */
   bytes: number;
-  /** The moment after it was made; 0 of what was live before recording began. */
+  /** The moment after the allocation; 0 if it was live before recording. */
   from: number;
-  /** The moment after it was freed. */
+  /** The moment after its free. */
   freed: number | null;
-  /** The moment after its memory was available again, which may be later than `freed`: other streams may use it on. */
+  /** The moment after its memory became available again. It is later than `freed` if other streams still used the memory. */
   to: number | null;
   from_us: number | null;
   freed_us: number | null;
   to_us: number | null;
   stack: number | null;
   free_stack: number | null;
-  /** The forward pass behind it, where anomaly mode saw one: lines of text, outermost call first. */
+  /** The forward pass of this backward allocation, if anomaly mode recorded it: lines of text, outermost call first. */
   forward: Array<string>;
   tags: number;
   /** A position in the device's `purposes`. */
@@ -868,30 +869,31 @@ export type Allocation = {
   /** A position in `ORIGINS`. */
   origin: number;
   size_inferred: boolean;
-  /** Allocated bytes right after it was made. */
+  /** Allocated bytes right after the allocation. */
   total: number;
 };
 
 /**
- * Asks for some rows of the table of allocations.
+ * Requests a range of rows of the allocation table.
  */
 export type AllocationsQuery = {
   search: Query | null;
   among: Among;
   sort: AllocationColumn;
   descending: boolean;
-  /** The row to begin with, and how many. */
+  /** The first row, and the number of rows. */
   first: number;
   count: number;
 };
 
 /**
- * What the table is sorted by. What has no value stands last in both directions; of equal ones the older comes first.
+ * The sort column of the table. Missing values come last in both directions; among equal values, the older allocation comes
+ * first.
  */
 export type AllocationColumn = "allocation" | "address" | "requested_bytes" | "block_bytes" | "alloc_event" | "free_event" | "lifetime_events" | "lifetime_us" | "stream" | "pool" | "category" | "line" | "layer" | "step" | "region";
 
 /**
- * Which allocations the table has, where nothing is searched.
+ * The allocations in the table, before any search.
  */
 export type Among = {
   "are": "all"
@@ -905,26 +907,26 @@ export type Among = {
 };
 
 /**
- * Some rows of the table of allocations.
+ * A range of rows of the allocation table.
  */
 export type Allocations = {
-  /** How many rows the table has, and their bytes added up. */
+  /** The number of rows in the whole table, and the sum of their bytes. */
   count: number;
   bytes: number;
-  /** The first of these rows. */
+  /** The index of the first returned row. */
   first: number;
-  /** The numbers of the allocations. */
+  /** The indices of the allocations. */
   id: U32s;
   address: F64s;
-  /** Which of the allocations at this address it is, from 0. */
+  /** The number of earlier allocations at the same address. */
   version: U32s;
   requested: F64s;
   /** The bytes of its block. */
   bytes_of: F64s;
-  /** The moment after it was made, and that after it was freed. */
+  /** The moments after the allocation and after its free. */
   from: U32s;
   freed: U32s;
-  /** NaN where it is not known. */
+  /** NaN if unknown. */
   from_us: F64s;
   freed_us: F64s;
   stack: U32s;
@@ -933,16 +935,16 @@ export type Allocations = {
   purpose: U8s;
   /** Positions in `ORIGINS`. */
   origin: U8s;
-  /** The step in which it was made, from 0. */
+  /** The step of the allocation, from 0. */
   step: U32s;
-  /** The innermost annotated region around it: a position in `regions`. */
+  /** The innermost annotated region around the allocation: a position in `regions`. */
   region: U32s;
   regions: Array<string>;
 };
 
 /**
- * Tells which allocations are searched for: one condition, or several put together. A condition whose text means nothing does not
- * count, and the answer says why.
+ * A search for allocations: one condition, or a combination. Conditions with an invalid text are ignored, and the answer says
+ * why.
  */
 export type Query = {
   "is": "all";
@@ -991,7 +993,7 @@ export type Query = {
 };
 
 /**
- * A text to find within others, without regard to letter case.
+ * A text to search for, ignoring case.
  */
 export type Sought = {
   text: string;
@@ -1000,43 +1002,43 @@ export type Sought = {
 };
 
 /**
- * Where in a stack a text is looked for.
+ * The part of a stack in which a text is searched.
  */
 export type FrameField = "any" | "file" | "function" | "line";
 
 /**
- * Which tag a text is looked for in.
+ * The tag in which a text is searched.
  */
 export type TagField = "stream" | "pool" | "layer" | "context" | "metadata";
 
 /**
- * How blocks compare with a size.
+ * The comparison of a block size with a size.
  */
 export type SizeSign = "above" | "at_least" | "below" | "at_most" | "about";
 
 /**
- * Allocations that a search finds: how many, which, and the largest of them.
+ * The matches of a search: their number, a bit set, and the largest of them.
  */
 export type Found = {
   count: number;
-  /** The bytes of all that were found, added up over the recording. */
+  /** The bytes of all matches, summed over the recording. */
   bytes: number;
-  /** A bit for each allocation, the first in the lowest bit of the first byte: 1 where it was found. */
+  /** A bit for each allocation, starting with the lowest bit of the first byte: 1 for a match. */
   allocations: U8s;
   /** The same for each reserved range. */
   ranges: U8s;
-  /** The numbers of the largest. */
+  /** The indices of the largest matches. */
   id: U32s;
-  /** For each of `CATEGORIES` 0 where the search finds nothing of it, as far as its conditions about categories tell. */
+  /** For each of `CATEGORIES`: 0 if the search cannot match it, judged by its category conditions. */
   categories: Array<number>;
-  /** Why conditions do not count. */
+  /** Why conditions are ignored. */
   unclear: Array<string>;
-  /** No condition counts: all is found. */
+  /** Whether no condition is valid, so that everything matches. */
   is_empty: boolean;
 };
 
 /**
- * Asks where what a search finds lies in a window in which it is smaller than a pixel.
+ * Requests the positions of matches that are smaller than a pixel in a window.
  */
 export type SpecksQuery = {
   search: Query;
@@ -1044,21 +1046,21 @@ export type SpecksQuery = {
   from: number;
   to: number;
   width: number;
-  /** The bytes of a pixel. */
+  /** The bytes per pixel. */
   bytes: number;
 };
 
 /**
- * What a search finds and a picture cannot show.
+ * Matches that are too small for a picture.
  */
 export type Specks = {
-  /** 1 for each pixel column in which such an allocation begins; what began before the window stands in the first. */
+  /** 1 for each pixel column in which such an allocation begins. Allocations from before the window count in the first column. */
   at: U8s;
   count: number;
 };
 
 /**
- * Asks where an allocation lies in the stack.
+ * Requests the position of an allocation in the stacked timeline.
  */
 export type PlaceQuery = {
   id: number;
@@ -1066,17 +1068,17 @@ export type PlaceQuery = {
 };
 
 /**
- * Where an allocation lies in the stack.
+ * The position of an allocation in the stacked timeline.
  */
 export type Place = {
-  /** Its first moment, and the first at which it is there no more; the end of the recording where it stays. */
+  /** Its first moment, and the first moment after its end; the end of the recording if it stays. */
   from: number;
   to: number;
   from_us: number | null;
   to_us: number | null;
-  /** Its bytes as they are stacked. */
+  /** Its bytes as stacked. */
   bytes: number;
-  /** What lies below it at its first moment, and at its last: no more than at the first. */
+  /** The bytes below it at its first moment and at its last moment. The second number is never larger. */
   below_first: number;
   below_last: number;
 };
@@ -1090,33 +1092,33 @@ export const MARKERS = [
 ] as const;
 
 /**
- * What is marked along the recording: failed requests and snapshots, then steps, then runs of regions.
+ * The markers along the recording: failed requests and snapshots, then steps, then region runs.
  */
 export type Markers = {
   /** A position in `MARKERS`. */
   kind: U8s;
-  /** The number of the step, or of the run among the regions. */
+  /** The index of the step, or of the run among the regions. */
   number: U32s;
-  /** The moment after its event, of what has several the first. */
+  /** The moment after its event; for steps and regions, after the first event. */
   moment: U32s;
-  /** Microseconds after the first event; NaN where the recording has no times. */
+  /** Microseconds after the first event; NaN if the recording has no times. */
   time_us: F64s;
-  /** Bytes allocated at that moment. */
+  /** Allocated bytes at that moment. */
   allocated: F64s;
-  /** Bytes of a request that failed. */
+  /** Bytes of a failed request. */
   requested: F64s;
 };
 
 /**
- * Annotated regions: one entry a run, outermost first.
+ * Annotated regions: one entry per run, outermost first.
  */
 export type Regions = {
   names: Array<string>;
   /** A position in `names`. */
   name: U32s;
-  /** The row in which it is drawn: below those around it, and apart from those that overlap it. */
+  /** The row in which it is drawn: below the regions that contain it, and separate from those that overlap it. */
   row: U8s;
-  /** The last moments before anything happened in the run, and in it. */
+  /** The last moment before the run's first event, and the last moment of the run. */
   from: U32s;
   to: U32s;
   from_us: F64s;
@@ -1124,27 +1126,27 @@ export type Regions = {
 };
 
 /**
- * Every range of memory that was reserved, by its first moment, and the highest bytes of each pool.
+ * Every reserved range, ordered by its first moment, and the peaks of each pool.
  */
 export type Segments = {
   address: F64s;
   bytes: F64s;
   from: U32s;
-  /** `NONE` where it is still there at the end. */
+  /** `NONE` if it still exists at the end. */
   to: U32s;
   tags: U32s;
   /** A position in `SEGMENT_KINDS`. */
   kind: U8s;
-  /** 1 where the segment is expandable. */
+  /** 1 if the segment is expandable. */
   expandable: U8s;
   stack: U32s;
   pools: Array<PoolPeaks>;
-  /** The reserved bytes of each pool over time, the default pool first. */
+  /** The reserved bytes of each pool over time, default pool first. */
   courses: Array<PoolCourse>;
 };
 
 /**
- * The highest reserved and active bytes of a pool on a stream.
+ * The peaks of reserved and active bytes of a pool on a stream.
  */
 export type PoolPeaks = {
   pool: [number, number] | null;
@@ -1154,25 +1156,25 @@ export type PoolPeaks = {
 };
 
 /**
- * The reserved bytes of a pool, of all its streams, over time.
+ * The reserved bytes of a pool over time, summed over its streams.
  */
 export type PoolCourse = {
   pool: [number, number] | null;
-  /** `private pool (1, 0)`. */
+  /** For example `private pool (1, 0)`. */
   name: string;
-  /** What it is, as far as its number tells; null of the default pool, and where no pool is recorded. */
+  /** The kind of pool, as far as its id shows it. Null for the default pool, and if no pool was recorded. */
   kind: string | null;
   /** The stack that reserved its first memory. */
   stack: number;
   peak_reserved: number;
-  /** The first moment at which most of it was active. */
+  /** The first moment of its peak of active bytes. */
   fullest_moment: number;
-  /** Moments and the bytes from there on, in order; of many changes in a row the highest. */
+  /** Moments, and the bytes from there on, in order. Chunks of many changes are reduced to their maximum. */
   points: Array<[number, number]>;
 };
 
 /**
- * What a pool holds at a moment.
+ * Requests the holders of a pool at a moment.
  */
 export type PoolQuery = {
   pool: [number, number] | null;
@@ -1181,203 +1183,203 @@ export type PoolQuery = {
 };
 
 /**
- * What a pool holds.
+ * The holders of a pool.
  */
 export type PoolHeld = {
   reserved: number;
   allocated: number;
-  /** Groups of what is allocated in it. */
+  /** Groups of the pool's live allocations. */
   holders: Holders;
 };
 
 /**
- * The free blocks at a moment, the largest first.
+ * The free blocks at a moment, largest first.
  */
 export type Holes = {
   moment: number;
-  /** What the event right before the moment asked for; null where it asked for nothing. */
+  /** The request of the event right before the moment; null if it was not a request. */
   asked: Asked | null;
-  /** How many holes there are, and the bytes of all; those in the columns are the largest. */
+  /** The number of all holes, and their total bytes. The columns have only the largest. */
   count: number;
   total: number;
   address: F64s;
   bytes: F64s;
   tags: U32s;
-  /** 1 where it is a whole segment, which can go back to the device. */
+  /** 1 if it is a whole segment, which can be returned to the device. */
   whole: U8s;
-  /** Why it cannot serve what was asked for: a position in `reasons`, which is the length of `reasons` where it could. */
+  /** Why the hole cannot serve the request: a position in `reasons`, or the length of `reasons` if it can. */
   why: U8s;
   reasons: Array<string>;
-  /** The allocations in front of it and behind it. */
+  /** The allocations before and after the hole. */
   before: U32s;
   after: U32s;
-  /** How much lies between blocks, in a sentence; empty where nothing does. */
+  /** The amount of free memory between blocks, in a sentence; empty if there is none. */
   pinned: string;
-  /** The lines that pin it, those that pin most first. */
+  /** The lines that pin it, most pinned bytes first. */
   pins: Array<PinningLine>;
-  /** How many more lines do. */
+  /** The number of further lines. */
   more_pins: number;
 };
 
 /**
- * A request of an event.
+ * The request of an event.
  */
 export type Asked = {
   event: number;
   /** After rounding. */
   bytes: number;
   failed: boolean;
-  /** What the device had free, where the request failed. */
+  /** The device's free bytes, if the request failed. */
   device_free: number | null;
-  /** The largest hole that the request could have come from if only it were large enough: its position among the holes. */
+  /** The position of the largest hole that would have served the request if it were large enough. */
   largest: number | null;
 };
 
 /**
- * A line whose blocks keep free memory from joining.
+ * A line whose blocks keep free memory from merging.
  */
 export type PinningLine = {
-  /** The same in a sentence. */
+  /** The finding in a sentence. */
   told: string;
   line: string;
   bytes: number;
-  /** The largest hole without its blocks. */
+  /** The size of the largest hole without its blocks. */
   joined: number;
-  /** The stack of the largest of its blocks. */
+  /** The stack of its largest block. */
   stack: number;
 };
 
 /**
- * How long a hole has been there.
+ * The age of a hole.
  */
 export type HoleSince = {
   /** The moment since which all of it is free. */
   since: number;
-  /** The last allocation that lay there; null where it was reserved then. */
+  /** The last allocation in this range; null if the range was reserved at that moment. */
   allocation: number | null;
-  /** Where that was freed. */
+  /** The stack of that allocation's free. */
   free_stack: number;
 };
 
 /**
- * What the report finds on a device, as data and in sentences.
+ * The findings of the report for a device, as data and in sentences.
  */
 export type Report = {
   /** The device's part of `vramscope report --json`. */
   device: ReportDevice;
-  /** What is said of each of `ooms`, in their order. */
+  /** The explanations of `ooms`, in the same order. */
   ooms: Array<OomFinding>;
-  /** What to change after an out of memory, in sentences; null where there was none. */
+  /** The recommended change after an out-of-memory error, in sentences; null without such an error. */
   best_setting: string | null;
 };
 
 /**
- * What is said of a request that failed.
+ * The explanation of a failed request.
  */
 export type OomFinding = {
-  /** Which free blocks were of no use to the request and why, a clause each. */
+  /** The free blocks that the request could not use, with the reason: one clause each. */
   unusable: Array<string>;
   /** Why it failed. */
   cause: string;
-  /** How much free memory lay between blocks, and the lines that pinned it, a sentence each; empty where none did. */
+  /** The amount of free memory between blocks, and the lines that pinned it: one sentence each. Empty if there was none. */
   pinned: Array<string>;
 };
 
 /**
- * The recording replayed under its own settings and under others.
+ * The recording, replayed under its own settings and under others.
  */
 export type Replay = {
   /** The device's part of `vramscope replay --json`. */
   device: ReplayDevice;
-  /** Reserved bytes under each of the settings tried: moment and bytes, at each change. */
+  /** Reserved bytes under each tried setting: moment and bytes, at each change. */
   lines: Array<Array<[number, number]>>;
-  /** How large the device is, and from where that is known, in a sentence. */
+  /** The device size and its source, in a sentence. */
   device_size: string;
-  /** How little any allocator could do with, and how sure that is: two sentences. */
+  /** The lower bound for any allocator, and its confidence: two sentences. */
   floors: [string, string];
-  /** What comes nearest where nothing fits, in a sentence. */
+  /** The closest result if nothing fits, in a sentence. */
   nearest: string | null;
-  /** The smallest GPU on which it fits, in a sentence, where that was asked for and there is one. */
+  /** The smallest GPU that fits, in a sentence. Null if it was not requested or if there is none. */
   smallest_gpu: string | null;
   trust: ReplayTrust;
 };
 
 /**
- * What to replay, as the options of `vramscope replay`.
+ * The options of a replay, like those of `vramscope replay`.
  */
 export type ReplayQuery = {
-  /** One setting, compared with the recorded one; null: those that often help. */
+  /** One setting, compared with the recorded one; null for settings that often help. */
   conf: string | null;
-  /** Bytes of the device; null: as the recording shows it. */
+  /** Bytes of the device; null for the device in the recording. */
   capacity: number | null;
-  /** What of it the allocator cannot have. */
+  /** The bytes of the device that the allocator cannot use. */
   overhead: number;
-  /** Look for the smallest device and the smallest GPU instead. */
+  /** Find the smallest device and the smallest GPU instead. */
   find_capacity: boolean;
 };
 
 /**
- * How far the numbers of a replay can be trusted, in the words of the report.
+ * The confidence in a replay, in the wording of the report.
  */
 export type ReplayTrust = {
   /** The verdict in a few words. */
   title: string;
-  /** What the replay reproduced; null where it did not reproduce the recording. */
+  /** What the replay reproduced; null if it did not reproduce the recording. */
   reproduced: string | null;
-  /** Why the replay is approximate, a sentence each; empty where it is exact. */
+  /** Why the replay is approximate, one sentence each; empty if it is exact. */
   doubts: Array<string>;
-  /** Further reasons, which hold only for settings other than the recorded ones. */
+  /** Further limitations, which apply only to settings other than the recorded ones. */
   what_if_doubts: Array<string>;
 };
 
 /**
- * Whether PyTorch takes a setting.
+ * Whether PyTorch accepts a setting.
  */
 export type SettingCheck = {
-  /** Why it refuses it; null where it takes it. */
+  /** Why PyTorch refuses it; null if it accepts it. */
   refused: string | null;
 };
 
 /**
- * A GPU that is known.
+ * A known GPU.
  */
 export type KnownGpu = {
   name: string;
-  /** As its driver names it. */
+  /** The driver's name for the GPU. */
   driver_name: string;
   bytes: number;
 };
 
 /**
- * What changed from one recording to another at the peaks of their allocated bytes, in the words of `vramscope diff`.
+ * The changes from one recording to another at the peaks of their allocated bytes, in the wording of `vramscope diff`.
  */
 export type Comparison = {
-  /** By how much the peaks differ, in a sentence. */
+  /** The difference of the peaks, in a sentence. */
   verdict: string;
-  /** Most telling first. */
+  /** Most significant first. */
   changes: Array<WhatChanged>;
-  /** Empty where one of the two does not tell categories. */
+  /** Empty if one of the two recordings has no categories. */
   categories: Array<Held>;
 };
 
 /**
- * One thing that changed.
+ * One change.
  */
 export type WhatChanged = {
-  /** The rule that found it, as `vramscope diff --json` names it. */
+  /** The rule that found it, as in `vramscope diff --json`. */
   kind: string;
   text: string;
-  /** Bytes that it holds in the first recording, and in the second. */
+  /** Its bytes in the first recording, and in the second. */
   a: number;
   b: number;
-  /** It is more than one percent of all that differs. */
+  /** Whether it is more than one percent of the total difference. */
   counts: boolean;
-  /** The lines of it that differ most. */
+  /** Its lines with the largest differences. */
   lines: Array<Held>;
 };
 
 /**
- * What a line or a category holds in both.
+ * The bytes of a line or a category in both recordings.
  */
 export type Held = {
   name: string;

@@ -108,7 +108,7 @@ for (const ranks of options.ranks.split(',')) {
   }
   moved.sort((a, b) => a - b);
   console.log(
-    `${ranks} ranks, medians of ${runs}: drawn ${seconds(read)} after the command was started where every recording is read, ${seconds(kept)} from what is kept; ` +
+    `${ranks} ranks, medians of ${runs}: drawn ${seconds(read)} after the command was started with every recording read, ${seconds(kept)} from the cache; ` +
       `a move of the pointer ${milliseconds(median(moved))}, of a hundred the slowest ${milliseconds(moved[Math.floor(moved.length * 0.99)])}; ` +
       `another order ${milliseconds(median(order))}; from a click to the Overview ${seconds(click)}`,
   );

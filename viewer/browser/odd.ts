@@ -96,7 +96,7 @@ export const odd = (): Record<string, string> => ({
     ],
   ),
   'every kind of event': everyAction(),
-  'only kinds that nobody knows': history('unknown', [event('frobnicate'), event('twiddle', { frames: [] })]),
+  'only unknown kinds': history('unknown', [event('frobnicate'), event('twiddle', { frames: [] })]),
   'only out of memory': history('only-oom', [
     { action: 'oom', size: 80 * MIB, device_free: 4096, stream: 0, time_us: 5, frames },
     { action: 'oom', size: 1 << 30, device_free: 0, stream: 3, time_us: 6, frames: [] },

@@ -14,7 +14,7 @@ export function skipping(need: string, test: string, skip: (why: string) => void
     .split('\n')
     .map((line) => line.trim());
   if (CI && !listed.includes(need) && !VRAMSCOPE_MAY_SKIP.split(/\s+/).includes(need)) {
-    throw new Error(`cannot run for want of ${need}; where that is meant, name it in .ci/may-skip or VRAMSCOPE_MAY_SKIP`);
+    throw new Error(`cannot run, ${need} is missing; if this is intended, add it to .ci/may-skip or VRAMSCOPE_MAY_SKIP`);
   }
-  skip(`for want of ${need}`);
+  skip(`${need} is missing`);
 }

@@ -19,7 +19,8 @@ fn leak() -> String {
         let time = n * 100_000;
         writeln!(text, "{{\"time_us\":{time},\"event\":\"sample\",\"requested_bytes\":{},\"allocated_bytes\":{now},\"active_bytes\":{now},\"reserved_bytes\":{reserved},\"device_used_bytes\":{used},\"device_total_bytes\":{},\"process_used_bytes\":{},\"high_allocated_bytes\":{high},\"high_is_exact\":true,\"num_alloc_retries\":{},\"num_ooms\":{}}}", now - 777, 8192 * MIB, 7400 * MIB, n / 100, n / 299).unwrap();
     }
-    text += "{\"time_us\":29900000,\"event\":\"oom\",\"message\":\"a request failed for want of memory\"}\n";
+    text +=
+        "{\"time_us\":29900000,\"event\":\"oom\",\"message\":\"a request failed because memory ran out\"}\n";
     text += "{\"time_us\":29950000,\"event\":\"gone\",\"message\":\"training is gone\"}\n";
     text
 }

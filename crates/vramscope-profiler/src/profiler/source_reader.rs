@@ -43,7 +43,7 @@ impl SourceReader {
         now
     }
 
-    /// Measures peaks from now on: those of the source, or else the highest of all readings, whoever takes them.
+    /// Measures peaks from now on: those of the source, or else the highest of all readings, from any caller.
     pub(super) fn watch(&self) -> Peak {
         match self.source.watch() {
             Some(watch) => Peak::Exact(watch),

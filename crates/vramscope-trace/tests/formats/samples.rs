@@ -19,7 +19,7 @@ const LINES: &str = r#"{"time_us":1000000,"event":"start","message":"pool on dev
 {"time_us":1000000,"event":"sample","requested_bytes":90,"allocated_bytes":100,"active_bytes":110,"reserved_bytes":200,"device_used_bytes":700,"device_total_bytes":1000,"process_used_bytes":260,"high_allocated_bytes":150,"high_reserved_bytes":200,"high_is_exact":true,"num_alloc_retries":2,"num_ooms":5,"missed_ticks":0}
 {"time_us":1500000,"event":"phase_enter","message":"epoch","phase":"epoch","phase_scope":1,"thread":"main"}
 {"time_us":2000000,"event":"sample","requested_bytes":95,"allocated_bytes":120,"active_bytes":120,"reserved_bytes":200,"device_used_bytes":800,"device_total_bytes":1000,"process_used_bytes":260,"high_allocated_bytes":190,"high_reserved_bytes":200,"high_is_exact":true,"num_alloc_retries":3,"num_ooms":7,"missed_ticks":3,"phase":"epoch | load"}
-{"time_us":2000000,"event":"oom","message":"2 requests failed for want of memory"}
+{"time_us":2000000,"event":"oom","message":"2 requests failed because memory ran out"}
 {"time_us":2000000,"event":"alert","severity":"warning","value":80.0,"message":"warning: device memory in use reached 80.0 %","device_used_bytes":800}
 {"time_us":3000000,"event":"gone","message":"it is gone"}
 {"time_us":3000000,"event":"stop","message":""}

@@ -38,7 +38,6 @@ mod held;
 mod highest;
 mod holes;
 mod hues;
-#[cfg(feature = "server")]
 mod markers;
 mod names;
 #[cfg(feature = "server")]

@@ -151,8 +151,8 @@ fn commands_do_what_their_page_says() {
 fn what_is_not_run_is_listed() {
     let mut list = String::new();
     for fence in pages().iter().flat_map(|page| fences(page)) {
-    // The Python package's tests run the examples of its pages if their requirements are installed; `./test --rollup` runs those
-    // that need DataFusion.
+        // The Python package's tests run the examples of its pages if their requirements are installed; `./test --rollup` runs those
+        // that need DataFusion.
         let is_run_elsewhere = fence.page.starts_with("docs/python") || fence.needs() == Some("rollup");
         if let Some(needs) = fence.needs().filter(|_| !is_run_elsewhere) {
             list += &format!("{} needs {needs}: {}\n", fence.page, fence.lines[0]);

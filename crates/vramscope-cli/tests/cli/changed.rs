@@ -116,7 +116,7 @@ fn one_step_of_each() {
         path.to_str().unwrap().to_owned()
     };
     let (a, b) = (file("plain-base"), file("plain-leak"));
-        // The bytes of a leak grow from step to step.
+    // The bytes of a leak grow from step to step.
     let grown = |step: &str| {
         let run = run(&["diff", &a, &b, "--json", "--at-step", step]);
         let answer: Value = serde_json::from_slice(&run.stdout).unwrap();

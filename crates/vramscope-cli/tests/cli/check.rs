@@ -353,7 +353,10 @@ fn what_nobody_can_tell_is_an_error_in_junit() {
     let document = roxmltree::Document::parse(&xml).unwrap();
     let errors: Vec<_> = document.descendants().filter(|n| n.has_tag_name("error")).collect();
     assert_eq!(errors.len(), 2, "{xml}");
-    assert!(errors[0].attribute("message").unwrap().ends_with("because the baseline has no device 1"), "{xml}");
+    assert!(
+        errors[0].attribute("message").unwrap().ends_with("because the baseline has no device 1"),
+        "{xml}"
+    );
 }
 
 /// Names may contain characters that XML does not allow.

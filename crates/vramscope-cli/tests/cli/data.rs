@@ -73,7 +73,7 @@ fn the_end_adds_up() {
         for (device, told) in trace.devices.iter().zip(report["devices"].as_array().unwrap()) {
             let sums =
                 |of: fn(&vramscope::trace::Segment) -> u64| device.segments.iter().map(of).sum::<u64>();
-        // Sums stored in the file, which our reader keeps and our report does not use.
+            // Sums stored in the file, which our reader keeps and our report does not use.
             assert_eq!(told["end_reserved_bytes"], sums(|s| s.total_size), "{}", file.display());
             assert_eq!(
                 told["end_allocated_bytes"],

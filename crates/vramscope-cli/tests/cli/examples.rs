@@ -33,7 +33,9 @@ fn the_facts_of_a_file_as_json() {
 fn the_failure_is_told_in_words() {
     let text = String::from_utf8(run(&["report", "examples/oom.pickle"]).stdout).unwrap();
     assert!(
-        text.contains("a request of 223.24 MiB failed because of fragmentation: 1.61 GiB is free in 52 blocks"),
+        text.contains(
+            "a request of 223.24 MiB failed because of fragmentation: 1.61 GiB is free in 52 blocks"
+        ),
         "{text}"
     );
     let oom = &json(&["report", "examples/oom.pickle"])["devices"][0]["ooms"][0];

@@ -145,7 +145,7 @@ fn check_tables(e: &Exports) {
             let start = kind == "reserved_bytes" || device["preexisting_bytes"] != 0;
             assert!(highest == peak || (start && highest <= peak), "{}: {kind} {highest:?} {peak:?}", e.file);
         }
-            // The allocations live at the peak sum to it.
+        // The allocations live at the peak sum to it.
         let peak = device["peak_event"].as_u64();
         let lives = |from: Option<u64>, to: Option<u64>| {
             from.is_none_or(|f| peak.is_some_and(|p| f <= p)) && to.is_none_or(|t| peak.is_none_or(|p| t > p))
@@ -156,7 +156,7 @@ fn check_tables(e: &Exports) {
             let rows = table.numbers(bytes).zip(lives).zip(here(table));
             rows.filter(|((_, lives), here)| *lives && *here).filter_map(|((bytes, _), _)| bytes).sum()
         };
-                // A block that has waited for another stream since before recording looks like one that was never freed.
+        // A block that has waited for another stream since before recording looks like one that was never freed.
         if allocations.0["origin"].iter().all(|o| o == "recorded") {
             let allocated = sum(&allocations, "block_bytes");
             assert_eq!(Some(allocated), device["peak_allocated_bytes"].as_u64(), "{}", e.file);
@@ -427,7 +427,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
         assert_eq!(export(&["-o", new.to_str().unwrap()]), Some(0));
         assert_eq!(mode(&new), mode(&folder.path().join("plain")));
         assert_eq!(export(&["-o", "/dev/null", "--format", "parquet"]), Some(0));
-    // A dangling link becomes the file.
+        // A dangling link becomes the file.
         let dangling = folder.path().join("dangling.csv");
         std::os::unix::fs::symlink(folder.path().join("gone.csv"), &dangling).unwrap();
         assert_eq!(export(&["-o", dangling.to_str().unwrap()]), Some(0));

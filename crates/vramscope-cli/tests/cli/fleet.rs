@@ -101,7 +101,7 @@ fn exactly_the_ranks_that_differ_are_named() {
         }
         assert_eq!(answer["fragmentation"]["above"], json!([]), "{plan:?}");
         assert_eq!(answer["mixed"], json!({"releases": [], "settings": [], "programs": []}));
-    // The reason: a fifth more, at the line that holds it.
+        // The reason: a fifth more, at the line that holds it.
         let reason = |ranks: &[u64]| {
             let kinds = answer["kinds"].as_array().unwrap();
             let kind = kinds.iter().find(|kind| numbers(&kind["ranks"]) == ranks).unwrap();
@@ -301,7 +301,10 @@ fn what_names_do_not_tell_is_said() {
     let (code, out, err) = text(&[&name]);
     assert_eq!((code, out.as_str()), (2, ""));
     let why = "a.pickle: expected a number that differs, as in rank3, rank_03, r3, snapshot_3 or host-a/3; give --rank REGEX, whose first group is the number\n";
-    assert!(err.starts_with("error: no rank in the names of 2 files, for example ") && err.ends_with(why), "{err}");
+    assert!(
+        err.starts_with("error: no rank in the names of 2 files, for example ") && err.ends_with(why),
+        "{err}"
+    );
     let (code, _, err) = text(&[&name, "--rank", "rank"]);
     assert!(code == 2 && err.contains("the pattern has no group for the number"), "{err}");
     let (code, _, err) = text(&[&name, "--rank", "(x)"]);
@@ -616,7 +619,8 @@ fn what_is_no_file_is_left_out() {
         assert_eq!(each(&answer["ranks"], "rank"), [0, 1]);
         let said: Vec<&str> = err.lines().collect();
         assert!(
-            said.len() == 2 && said.iter().all(|line| line.ends_with(": is not a regular file; it is left out")),
+            said.len() == 2
+                && said.iter().all(|line| line.ends_with(": is not a regular file; it is left out")),
             "{err}"
         );
     }

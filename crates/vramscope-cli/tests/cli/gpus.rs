@@ -196,7 +196,8 @@ fn of_several_gpus_one_has_to_be_named() {
     let pid = holder.pid().to_string();
     let args = ["monitor", &pid, "--duration", "0.2"];
     let (summary, said) = answer(&mut on(&machine, &home, &args));
-    let why = "note: its GPU memory is unknown: the process uses several GPUs, 0, 1: choose one with --device";
+    let why =
+        "note: its GPU memory is unknown: the process uses several GPUs, 0, 1: choose one with --device";
     assert!(said.lines().any(|line| line == why), "{said}");
     assert_eq!(summary["high"]["device_used_bytes"], Value::Null);
     let (summary, _) = answer(&mut on(&machine, &home, &[&args[..], &["--device", "1"]].concat()));

@@ -290,7 +290,7 @@ fn names_without_end_are_cut_at_once() {
             let output = files.run(args);
             assert_ne!(output.status.code(), Some(2), "{args:?}");
             let longest = output.stdout.split(|&b| b == b'\n').map(<[u8]>::len).max().unwrap();
-                    // Rows for searching and copying contain two names, each up to the limit of shown bytes.
+            // Rows for searching and copying contain two names, each up to the limit of shown bytes.
             assert!(longest < 200 << 10, "{args:?}: a line of {longest} bytes");
             assert!(output.stderr.len() < 200 << 10, "{args:?}: {} bytes", output.stderr.len());
         }

@@ -244,7 +244,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         fits(&schemas["diff"], &diff, "diff");
         let mut expected = printed(&["diff", oom, leak]);
         if let Some(left_out) = diff.get("left_out") {
-        // The command has the parts that were cut here.
+            // The command has the parts that were cut here.
             assert!(left_out["how_to_get_it"].is_string());
             let changed = |of: &Value| of["devices"][0]["changed"].as_array().unwrap().len();
             let left_out_of_changed = left_out["rows"]["devices.changed"].as_u64().unwrap_or(0) as usize;
@@ -325,7 +325,7 @@ impl Raw {
         let output = BufReader::new(server.stdout.take().unwrap());
         let (told, answers) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-        // Only protocol messages are on stdout, one per line.
+            // Only protocol messages are on stdout, one per line.
             for line in output.lines() {
                 told.send(serde_json::from_str(&line.unwrap()).unwrap()).ok();
             }
@@ -378,7 +378,7 @@ fn progress_is_told_to_those_who_ask() {
     raw.call(1, "open", json!({"path": "oom.pickle"}));
     assert_eq!(raw.next()["id"], 1);
     let mut told: HashMap<u64, f64> = HashMap::new();
-            // Enough calls to wait for half a second.
+    // Enough calls to wait for half a second.
     for round in 1..=6 {
         let mut open = 4_usize.pow(round);
         for id in (0..open).map(|n| 10_000 * round as usize + n) {

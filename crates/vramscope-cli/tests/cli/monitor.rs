@@ -67,7 +67,7 @@ fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-    /// Sends SIGKILL, so that the program cannot end its connection properly.
+/// Sends SIGKILL, so that the program cannot end its connection properly.
 #[test]
 fn a_killed_process_leaves_a_readable_log() {
     let folder = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ fn nonsense_is_refused() {
     assert_cmd_snapshot!(vramscope(&["monitor", "1", "--alert", "speed=1"]));
     let log = run(&["monitor", "1", "--output", "/no/such/folder/log.csv"]);
     assert_eq!(log.status.code(), Some(2));
-        // Notes about unknown values come first.
+    // Notes about unknown values come first.
     let said = text(&log.stderr).lines().last().unwrap();
     assert!(said.starts_with("error: /no/such/folder/log.csv: No such file"), "{said}");
     assert_cmd_snapshot!(vramscope(&["monitor", "--help"]));

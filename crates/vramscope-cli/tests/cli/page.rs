@@ -94,7 +94,7 @@ impl Place<'_> {
         for ((key, label), group) in keys.iter().zip(labels).zip(groups) {
             let (key, label, told) = (text(key), text(label), text(&group["key"]));
             let is_same = match self.by {
-        // The prefix is the group's origin.
+                // The prefix is the group's origin.
                 "category" => key.split_once(' ').map(|(_, name)| name) == Some(told),
                 "line" | "layer" => label.contains(told) || told.contains('…') || label.contains('…'),
                 _ => true,
@@ -213,7 +213,7 @@ fn same_between(page: &Page, device: usize, place: &Place<'_>, first: u64, last:
 
     let told = legend(page, device, place.by, from, to, usize::MAX);
     place.same("highest", &told["bytes"], &report["highest_allocated_bytes"]);
-        // The peak may be before the first event.
+    // The peak may be before the first event.
     let highest = report["highest_event"].as_u64().map_or(0, |event| event + 1);
     place.same("highest moment", number(&told["moment"]), highest);
     place.same("highest moment", number(&now["highest_moment"]), highest);
@@ -278,7 +278,7 @@ fn made(seed: u64) -> Value {
     let (mut segments, mut traces, mut annotations) = (Vec::new(), Vec::new(), Vec::new());
     for device in 0..devices {
         let (mut events, mut time) = (Vec::new(), 1_000_000);
-    // Segments with their address, size, stream, pool and blocks.
+        // Segments with their address, size, stream, pool and blocks.
         let mut held: Vec<(usize, usize, usize, usize, Option<usize>)> = Vec::new();
         if seed % 2 == 1 {
             held.extend((0..5).map(|n| (n << 30, 2 << 20, 0, 0, Some(4096 * (n + 1)))));
@@ -338,7 +338,7 @@ fn made(seed: u64) -> Value {
     json!({ "segments": segments, "device_traces": traces, "external_annotations": annotations })
 }
 
-    // Twenty recordings, in two parallel tests.
+// Twenty recordings, in two parallel tests.
 
 #[test]
 fn of_the_examples_the_page_says_what_the_report_says() {

@@ -61,7 +61,7 @@ impl Home {
         let options = LiveOptions { path, collect_holders: true, title };
         let server = LiveServer::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
         let held = [weights(&pool), batch(&pool), batch(&pool)];
-    // Resolving a stack for the first time may take long.
+        // Resolving a stack for the first time may take long.
         let mut connection = Connection::open(server.path()).unwrap();
         while connection.look(3).unwrap().holders.unwrap().iter().any(|holder| holder.stack.is_none()) {}
         Serving { server, held, pool }
@@ -96,7 +96,7 @@ fn constant(text: &str, home: &Path) -> String {
             Some((start, _)) => format!("{start}seen: WHY"),
             None => line.to_owned(),
         };
-    // PATH/top.rs:LINE FUNCTION
+        // PATH/top.rs:LINE FUNCTION
         let line = match (line.find("top.rs:"), line.find(" cli::")) {
             (Some(file), Some(function)) => {
                 let path = line[..file].rfind(' ').map_or(0, |space| space + 1);
@@ -166,7 +166,7 @@ fn one_look_as_json() {
         program[key] = instead.into();
     }
     for holder in program["holders"].as_array_mut().unwrap() {
-    // The callers belong to the test harness.
+        // The callers belong to the test harness.
         let line = holder["stack"][0].as_str().unwrap();
         holder["stack"] = vec![constant(line, home.path()).trim_end()].into();
     }

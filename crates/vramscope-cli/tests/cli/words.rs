@@ -51,7 +51,7 @@ fn what_the_file_says_is_not_probable() {
         let events: Vec<Value> =
             (0..99).map(|n| event("alloc", 4096 + 512 * n, &frames("train.py"))).collect();
         let all: Vec<Value> = std::iter::once(freed).chain(events).collect();
-    // A block whose stack belongs to no `alloc` event, because that event was dropped.
+        // A block whose stack belongs to no `alloc` event, because that event was dropped.
         let block = json!({"address": 1 << 21, "size": 1024, "requested_size": 1024, "state": "active_allocated",
             "frames": frames("train.py")});
         let segments = json!([{"device": 0, "address": 1 << 21, "total_size": 2 << 20, "stream": 0,

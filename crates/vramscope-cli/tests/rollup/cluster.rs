@@ -72,7 +72,7 @@ impl Cluster {
         let said = self.said.clone();
         thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-        // Shown if the test fails.
+                // Shown if the test fails.
                 eprintln!("{address}: {line}");
                 *said.lock().unwrap() += &format!("{line}\n");
             }

@@ -148,13 +148,10 @@ fn a_store_that_nobody_may_read_is_a_line() {
             "error: s3://runs/today/: the store refuses access; set the credentials in the environment";
         assert!(said.starts_with(line) && said.lines().count() == 1, "{status}: {said}");
         assert_eq!(output.status.code(), Some(2));
-    // A file on a web server.
+        // A file on a web server.
         let address = format!("{}/rank0.pickle", refuses(status));
         let said = text(&fleet.run(&["fleet", &address]).stderr);
-        assert!(
-            said.starts_with(&format!("error: {address}: the store refuses access")),
-            "{status}: {said}"
-        );
+        assert!(said.starts_with(&format!("error: {address}: the store refuses access")), "{status}: {said}");
     }
 }
 
@@ -206,7 +203,7 @@ fn a_store_that_refuses_is_a_line() {
         let line =
             said.lines().find(|line| line.contains(address)).unwrap_or_else(|| panic!("{address}: {said}"));
         assert!(line.starts_with(&format!("note: {address}: {why}")), "{said}");
-    // Alone, it is an error.
+        // Alone, it is an error.
         let output = store.run(&fleet, &["query", sql, address]);
         let said = text(&output.stderr);
         assert!(said.starts_with(&format!("error: {address}: {why}")) && said.lines().count() == 1, "{said}");

@@ -62,10 +62,7 @@ fn a_program_that_sizes_itself_by_the_card_runs_on_candidates() {
     }
     let output = program(&["--gpu", "h100-80gb"], CACHE).output().unwrap();
     let said = text(&output.stdout);
-    assert!(
-        said.contains("The program queried the total or free memory of the GPU (<string>:8)"),
-        "{said}"
-    );
+    assert!(said.contains("The program queried the total or free memory of the GPU (<string>:8)"), "{said}");
     assert!(said.contains("Therefore it ran once per candidate GPU: "), "{said}");
 
     let output = program(&["--gpu", "h100-80gb", "--once"], CACHE).output().unwrap();
@@ -150,6 +147,10 @@ fn bytes_of_a_process_without_a_recording_are_not_told_apart() {
         assert_eq!(code(&output), expected, "{output:?}");
         let said = text(&output.stdout);
         assert!(said.contains(&format!("numbers of 1 process are unknown: {reason}")), "{said}");
-        assert!(said.contains("1.00 GiB  of all uses together: counted") && !said.contains("outside PyTorch's allocator"), "{said}");
+        assert!(
+            said.contains("1.00 GiB  of all uses together: counted")
+                && !said.contains("outside PyTorch's allocator"),
+            "{said}"
+        );
     }
 }

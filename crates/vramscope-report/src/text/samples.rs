@@ -69,11 +69,12 @@ impl SamplesPage<'_> {
         self.events(s);
         self.phases(s);
         self.sentences("What to do about it", &advice(s));
-        self.sentences("How far to trust these numbers", &doubts(answers, s));
+        self.sentences("Limitations of these numbers", &doubts(answers, s));
     }
 
     fn verdict(&mut self, answers: &SampleAnswers<'_>, s: &SamplesSummary) {
-        let source = answers.log.source.as_ref().map_or("It".to_owned(), |name| Shown::of(name).to_string());
+        let source =
+            answers.log.source.as_ref().map_or("The process".to_owned(), |name| Shown::of(name).to_string());
         let end = match answers.log.ended {
             Some(LogEnd::Gone) => ", until it ended",
             Some(LogEnd::Stopped) | None => "",

@@ -2,38 +2,38 @@
 /* eslint-disable */
 
 /**
- * The open files, by the numbers that the page gives them.
+ * The open files, by the page's file numbers.
  */
 export class Engine {
     free(): void;
     [Symbol.dispose](): void;
     /**
-     * The answer to a question about a device, which is asked as JSON.
+     * Answers a request about a device. The request and the answer are JSON.
      *
      * # Errors
-     * Where the file is not open, or the question makes no sense.
+     * If the file is not open, or the request is invalid.
      */
     ask(file: number, device: number, question: string): Uint8Array;
     /**
-     * Closes a file; its memory is free.
+     * Closes a file and frees its memory.
      */
     close(file: number): void;
     /**
-     * An engine without files.
+     * Creates an engine without files.
      */
     constructor();
     /**
-     * Reads a file and makes it ready. `about` is what the page knows of a recording that it carries, as JSON.
+     * Reads and opens a file. `about` is the JSON metadata of a recording that the page embeds.
      *
      * # Errors
-     * Where it is no recording.
+     * If the file is not a recording.
      */
     open(file: number, name: string, about: string | null | undefined, stream: any): void;
     /**
-     * What the page asks for first of a file, as JSON.
+     * The data that the page requests first for a file, as JSON.
      *
      * # Errors
-     * Where it is not open.
+     * If the file is not open.
      */
     overview(file: number): Uint8Array;
 }

@@ -1,7 +1,7 @@
 /* @ts-self-types="./vramscope_wasm.d.ts" */
 
 /**
- * The open files, by the numbers that the page gives them.
+ * The open files, by the page's file numbers.
  */
 export class Engine {
     __destroy_into_raw() {
@@ -15,10 +15,10 @@ export class Engine {
         wasm.__wbg_engine_free(ptr, 0);
     }
     /**
-     * The answer to a question about a device, which is asked as JSON.
+     * Answers a request about a device. The request and the answer are JSON.
      *
      * # Errors
-     * Where the file is not open, or the question makes no sense.
+     * If the file is not open, or the request is invalid.
      * @param {number} file
      * @param {number} device
      * @param {string} question
@@ -38,14 +38,14 @@ export class Engine {
         return v4;
     }
     /**
-     * Closes a file; its memory is free.
+     * Closes a file and frees its memory.
      * @param {number} file
      */
     close(file) {
         wasm.engine_close(this.__wbg_ptr, file);
     }
     /**
-     * An engine without files.
+     * Creates an engine without files.
      */
     constructor() {
         const ret = wasm.engine_new();
@@ -54,10 +54,10 @@ export class Engine {
         return this;
     }
     /**
-     * Reads a file and makes it ready. `about` is what the page knows of a recording that it carries, as JSON.
+     * Reads and opens a file. `about` is the JSON metadata of a recording that the page embeds.
      *
      * # Errors
-     * Where it is no recording.
+     * If the file is not a recording.
      * @param {number} file
      * @param {string} name
      * @param {string | null | undefined} about
@@ -82,10 +82,10 @@ export class Engine {
         }
     }
     /**
-     * What the page asks for first of a file, as JSON.
+     * The data that the page requests first for a file, as JSON.
      *
      * # Errors
-     * Where it is not open.
+     * If the file is not open.
      * @param {number} file
      * @returns {Uint8Array}
      */

@@ -8,7 +8,7 @@ import { gunzipSync } from 'node:zlib';
 
 const root = resolve(import.meta.dirname, '..');
 const out = resolve(root, process.argv[2] ?? 'dist/site');
-const page = join(root, 'crates/vramscope-viewer/page');
+const page = process.env.VRAMSCOPE_PAGE ?? join(root, 'crates/vramscope-viewer/page');
 
 /** The recordings of the first page, in its order. */
 const EXAMPLES = [

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 /// The version of [`RankSummary`]: cached summaries of other versions are recomputed.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

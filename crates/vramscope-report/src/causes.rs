@@ -205,9 +205,12 @@ fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advi
         ),
     });
     let mut text = if !outcome.fits() {
-        let settings = counted(best.of as u64, "setting");
+        let tried = match best.of {
+            1 => "The setting that was tried does not make it fit.".to_owned(),
+            of => format!("None of the {of} settings tried makes it fit."),
+        };
         let nearest = best.nearest.as_ref().map(|nearest| format!(" {}", self::nearest(nearest)));
-        format!("None of the {settings} tried makes it fit.{}", nearest.unwrap_or_default())
+        format!("{tried}{}", nearest.unwrap_or_default())
     } else if !is_advised(best, oom) {
         let longer = match best.more_steps {
             Some(steps) if steps > 0 => format!("runs about {} more", counted(steps, "step")),

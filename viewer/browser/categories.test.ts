@@ -145,15 +145,15 @@ test('an allocation shows its category, the evidence and the module', async ({ o
   const { file } = told();
   const page = await open(`${await serving(file)}#view=timeline&selected=1`);
   const details = page.locator('aside[data-selected="1"]');
-  await expect.poll(() => details.textContent()).toContain('activation: the recording says so');
+  await expect.poll(() => details.textContent()).toContain('activation: recorded');
   expect(await details.textContent()).toContain('layernet.act');
   const plot = await plotBox(page);
   await page.mouse.move(plot.x + (3.5 / 8) * plot.width, plot.y + plot.height - 6);
-  await expect.poll(() => page.locator('.part-tooltip').textContent()).toContain('parameter: the recording says so');
+  await expect.poll(() => page.locator('.part-tooltip').textContent()).toContain('parameter: recorded');
   await show(page, 'state');
   await expect
     .poll(() => page.getByRole('region', { name: 'Details' }).textContent())
-    .toContain('activation: the recording says so');
+    .toContain('activation: recorded');
 });
 
 test('rules give their evidence in the words of the report', async ({ open }) => {

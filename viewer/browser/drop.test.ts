@@ -268,7 +268,7 @@ test('a file closed by another page is reported, and closes here too', async ({ 
   await two.getByRole('button', { name: 'Close leak.pickle' }).click();
   await expect.poll(() => two.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
   await one.getByRole('tab', { name: 'Moment' }).click();
-  await one.getByText('it was closed').waitFor();
+  await one.getByText('another page may have closed it').waitFor();
   await one.getByRole('button', { name: 'Close leak.pickle' }).click();
   await expect
     .poll(() => one.getByRole('combobox', { name: 'File' }).locator('option').allTextContents())

@@ -212,7 +212,7 @@ test('notes in an address are limited, and none of them runs', async ({ open }) 
   await expect.poll(async () => (await listed(full)).length).toBe(100);
   expect((await listed(full))[0]).toBe('x'.repeat(500));
   await full.keyboard.press('c');
-  await notes(full).getByText('100 notes are kept at most').waitFor();
+  await notes(full).getByText('At most 100 notes').waitFor();
   await notes(full).getByRole('button', { name: 'Close' }).click();
   await notes(full)
     .getByRole('button', { name: /^Delete/ })

@@ -135,7 +135,7 @@ test('saved pictures name their recording, their content, and the meaning of the
   }
   await show(page, 'moment');
   const flame = await texts(page.locator('#panel').getByRole('button', { name: /^Save flame/ }));
-  expect(flame[0]).toMatch(/^training\.pickle\.zst, GPU 0: calls by what is allocated after event [\d,]+$/);
+  expect(flame[0]).toMatch(/^training\.pickle\.zst, GPU 0: call tree of allocated bytes after event [\d,]+$/);
   expect(flame[1]).toMatch(/^The whole width is /);
 });
 

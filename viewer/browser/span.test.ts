@@ -203,7 +203,7 @@ test('the other views show the interval in a line that leads to its details', as
 test('a recording without events still has an answer', async ({ open }) => {
   const page = await open(`${await serving(segmentsOnly())}#view=timeline`);
   await details(page)
-    .getByRole('heading', { name: /^the whole recording: 0 B allocated, 0 B freed, highest / })
+    .getByRole('heading', { name: /^the whole recording: 0 B allocated, 0 B freed, peak / })
     .waitFor();
   await details(page).locator('tbody tr').first().waitFor();
 });

@@ -16,7 +16,7 @@
 //!
 //! [`prelude`] exports what most programs need. The attribute [`profile`] (feature `macros`) profiles every call of a function. The feature
 //! `prometheus` adds `profiler::PrometheusEndpoint`, which Prometheus scrapes. `flamegraph` draws line profiles. `zstd`, on by default,
-//! reads recordings compressed with Zstandard. For the pool alone, depend on `vramscope-allocator`, which builds fewer than 40 crates.
+//! reads recordings compressed with Zstandard. For the pool alone, depend on `vramscope-allocator`, which builds 42 crates.
 //!
 //! ```
 //! use vramscope::prelude::*;

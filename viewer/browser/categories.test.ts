@@ -151,9 +151,7 @@ test('an allocation shows its category, the evidence and the module', async ({ o
   await page.mouse.move(plot.x + (3.5 / 8) * plot.width, plot.y + plot.height - 6);
   await expect.poll(() => page.locator('.part-tooltip').textContent()).toContain('parameter: recorded');
   await show(page, 'state');
-  await expect
-    .poll(() => page.getByRole('region', { name: 'Details' }).textContent())
-    .toContain('activation: recorded');
+  await expect.poll(() => page.getByRole('region', { name: 'Details' }).textContent()).toContain('activation: recorded');
 });
 
 test('rules give their evidence in the words of the report', async ({ open }) => {

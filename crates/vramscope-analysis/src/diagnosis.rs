@@ -46,14 +46,11 @@ impl Diagnosis {
         }
         let Some(oom) = ooms.first_mut() else { return Self::default() };
         let Ok(replay) = Replay::of_unless(history, cancel) else { return Self::default() };
-        let fails = |outcome: Outcome| !outcome.fits();
-        if let Some(capacity) = replay.recorded_capacity()
-            && replay.under(&replay.policy, capacity).is_ok_and(fails)
-        {
+        let best_setting = replay.failing_capacity().and_then(|capacity| {
             try_without_settings(&replay, oom, capacity);
-        }
-        let remedy = remedy(&replay, oom);
-        Self { best_setting: BestSetting::of_replay(&replay, growth), remedy }
+            BestSetting::of_replay(&replay, capacity, growth)
+        });
+        Self { best_setting, remedy: remedy(&replay, oom) }
     }
 }
 

@@ -84,17 +84,11 @@ impl BestSetting {
     /// not fail under the recorded settings.
     pub fn of(history: &History) -> Option<Self> {
         let replay = Replay::of(history).ok()?;
-        Self::of_replay(&replay, None)
+        Self::of_replay(&replay, replay.failing_capacity()?, None)
     }
 
-    /// Like [`of`](Self::of), for a program that gains `growth` bytes per step.
-    pub(crate) fn of_replay(replay: &Replay<'_>, growth: Option<u64>) -> Option<Self> {
-        let capacity = replay.recorded_capacity()?;
-        // If the recorded settings fit, the replay lacks the reason why the run failed, and the success of other settings shows
-        // nothing.
-        if replay.under(&replay.policy, capacity).ok()?.fits() {
-            return None;
-        }
+    /// Tries settings on a device of [`Replay::failing_capacity`], for a program that gains `growth` bytes per step.
+    pub(crate) fn of_replay(replay: &Replay<'_>, capacity: Capacity, growth: Option<u64>) -> Option<Self> {
         let recorded = replay.history.trace().settings.clone().unwrap_or_default();
         let recorded_conf = replay.recorded_setting().conf;
         let settings = useful_settings(&recorded, &replay.policy, None);
@@ -168,6 +162,13 @@ pub(super) fn best_first(tried: &mut [Tried]) {
 }
 
 impl Replay<'_> {
+    /// Returns the recorded capacity, if the replay fails on it under the recorded settings. If it fits, the replay lacks the reason
+    /// why the run failed, and the success of other settings shows nothing.
+    pub(crate) fn failing_capacity(&self) -> Option<Capacity> {
+        let capacity = self.recorded_capacity()?;
+        (!self.under(&self.policy, capacity).ok()?.fits()).then_some(capacity)
+    }
+
     /// Replays under each of `settings`, on as many threads as there are cores, and returns the outcomes, best first. `done` is
     /// called after each replay, on any thread.
     ///

@@ -58,7 +58,7 @@
 //! - `live`: a `LiveServer` has one thread, which polls the listener, its clients and a pair of sockets that ends it. Nothing blocks: the
 //!   server sends as far as the client reads, reads no question before, and drops a client that does not read for 5 s. `socket` restricts
 //!   a socket to its user before it listens. `protocol` has the lines of `docs/live.md` and their bounds. `names` looks up stacks on a
-//!   thread of its own.
+//!   separate thread.
 //! - `prometheus`: `metrics` has the table of names and writes OpenMetrics. `server` serves one path on its own thread, over
 //!   `vramscope-http`. Each source is read on its own thread, so a source that hangs delays no other.
 

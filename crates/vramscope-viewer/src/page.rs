@@ -102,11 +102,11 @@ const SMALLEST: i32 = 19;
 /// opens from disk, without a server and without a network.
 ///
 /// The parts are base64, so no name or text of a recording can end the element that holds it. The content security policy names the
-/// page's own scripts and style by their hashes: no other code runs but the worker's, which the page makes of its own parts, and the
-/// page cannot send requests.
+/// page's scripts and style by their hashes. Only these and the worker run; the page makes the worker from its own parts. The page cannot
+/// send requests.
 ///
 /// # Errors
-/// Where a recording cannot be written.
+/// If a recording cannot be written.
 pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Result<String, ViewError> {
     let [script, style, worker, engine, unpacking] =
         [SCRIPT, STYLE, WORKER, ENGINE, UNPACKING].map(|asset| asset.read());

@@ -252,7 +252,7 @@ impl MonitorJson {
             let looks = if self.errors == 1 { "sample" } else { "samples" };
             text += &format!("  {} {looks} failed; the last: {why}\n", count(self.errors));
         }
-        // Only a pool reports peaks between two samples, and only of its own bytes.
+        // Only a pool reports peaks between two samples, and only for the bytes of that pool.
         let high = &self.high;
         for (what, value, exact) in [
             ("requested", high.requested, self.high_is_exact),

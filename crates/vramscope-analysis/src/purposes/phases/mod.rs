@@ -19,7 +19,7 @@ pub(super) struct Stretch {
     pub(super) from: u32,
     pub(super) phase: Phase,
     /// The first allocation after the pass that this interval belongs to. A backward pass may have several intervals; in all
-    /// other phases, each interval is a pass of its own.
+    /// other phases, each interval is a separate pass.
     pub(super) end: u32,
     /// The last allocation of this pass.
     pub(super) last: u32,

@@ -12,5 +12,5 @@ pub(crate) const ADVICE: Advice = Advice {
     release: "`--torch`",
     device: "`--device`",
     no_oom: "`--no-oom`",
-    budget_prefix: "--",
+    option_prefix: "--",
 };

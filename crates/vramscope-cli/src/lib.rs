@@ -4,7 +4,8 @@
 
 //!
 //! # Modules
-//! - `args`: the command line. `commands`: one file or folder for each subcommand.
+//! - `cli`: the command line. `commands`: one file or folder for each subcommand, which begins with its arguments. `args`: arguments that
+//!   several share.
 //! - `say`: the only module that prints. Notes and errors become `Shown`, pages pass a filter that keeps line ends and styles, JSON is
 //!   written by `write_json`, and a protocol gets stdout to itself. The crate's `clippy.toml` forbids stdout and stderr elsewhere.
 //! - `output`: the only module that writes files. It writes beside the named file and renames at the end. `part` removes files that an
@@ -12,6 +13,7 @@
 
 mod advice;
 mod args;
+mod cli;
 mod commands;
 mod input;
 mod output;
@@ -23,16 +25,13 @@ mod say;
 
 use std::ffi::OsString;
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
-use args::{Cli, Command};
+use cli::{Cli, Command};
 use say::say;
 use vramscope::report::Shown;
 
-/// Parsers of argument values, for programs that accept the same values.
-pub mod words {
-    pub use crate::args::{by, gpu, names_another_format, size};
-}
+pub use args::names_another_format;
 
 /// Runs the command with these arguments (the first is the program name) and returns its exit code: 0 for success, 1 for a finding that
 /// the user asked to check, 2 for an error. An invalid command line and a request for help exit the process.
@@ -71,7 +70,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Diff(args) => commands::diff::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Mcp(args) => commands::mcp::run(&args).map(|()| Found::Nothing),
-        Command::Completions(args) => commands::completions::run(&args).map(|()| Found::Nothing),
+        Command::Completions(args) => {
+            commands::completions::run(&args, Cli::command()).map(|()| Found::Nothing)
+        }
     };
     match result {
         Ok(Found::Nothing) => 0,

@@ -5,7 +5,9 @@ use std::any::type_name;
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use vramscope_cli::words;
+use regex::Regex;
+use vramscope::analysis::{By, Growth};
+use vramscope::session::values::{self, At};
 
 /// The maximum length of a value in an error, in characters.
 const MOST_SHOWN: usize = 40;
@@ -40,6 +42,7 @@ whole_numbers! {
 whole_numbers_or_none! {
     any_stream, "stream": u64;
     at, "at": usize;
+    at_step, "at_step": u32;
     device, "device": i64;
     limit_bytes, "size": i64;
     max_expanded, "max_expanded": u64;
@@ -56,6 +59,43 @@ pub(crate) fn overhead(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     optional(value, |value| size("overhead", value))
 }
 
+/// `max_peak`, as `capacity`.
+pub(crate) fn max_peak(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    optional(value, |value| size("max_peak", value))
+}
+
+/// `max_reserved`, as `capacity`.
+pub(crate) fn max_reserved(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    optional(value, |value| size("max_reserved", value))
+}
+
+/// `max_growth`: a number of bytes, a text such as `64MiB` or `5%`, or None.
+pub(crate) fn max_growth(value: &Bound<'_, PyAny>) -> PyResult<Option<Growth>> {
+    optional(value, |value| match value.cast::<PyString>() {
+        Ok(text) => values::growth(&text.to_string_lossy())
+            .map_err(|error| PyValueError::new_err(format!("max_growth: {error}"))),
+        Err(_) => whole("max_growth", value).map(Growth::Bytes),
+    })
+}
+
+/// `at`: the index of an event, a range such as `10..99`, or None.
+pub(crate) fn event_or_range(value: &Bound<'_, PyAny>) -> PyResult<Option<At>> {
+    optional(value, |value| match value.cast::<PyString>() {
+        Ok(text) => text.to_string_lossy().parse().map_err(|e| PyValueError::new_err(format!("at: {e}"))),
+        Err(_) => whole("at", value).map(At::Event),
+    })
+}
+
+/// `by`: the name of a grouping.
+pub(crate) fn by(name: Option<&str>) -> PyResult<Option<By>> {
+    name.map(values::by).transpose().map_err(PyValueError::new_err)
+}
+
+/// `filter`: a regular expression.
+pub(crate) fn filter(text: Option<&str>) -> PyResult<Option<Regex>> {
+    text.map(values::filter).transpose().map_err(|e| PyValueError::new_err(format!("filter: {e}")))
+}
+
 fn optional<T>(
     value: &Bound<'_, PyAny>,
     given: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
@@ -65,7 +105,7 @@ fn optional<T>(
 
 fn size(argument: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
     match value.cast::<PyString>() {
-        Ok(text) => words::size(&text.to_string_lossy())
+        Ok(text) => values::size(&text.to_string_lossy())
             .map_err(|error| PyValueError::new_err(format!("{argument}: {error}"))),
         Err(_) => whole(argument, value),
     }

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
-use vramscope_cli::words;
 
 /// Runs the command with these arguments, which start with the program's name, and returns its exit code. Help and argument
 /// errors end the process.
@@ -16,5 +15,5 @@ pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
 /// Whether a file's name implies a format other than a snapshot's plain pickle.
 #[pyfunction]
 pub(crate) fn names_another_format(file: PathBuf) -> bool {
-    words::names_another_format(&file)
+    vramscope_cli::names_another_format(&file)
 }

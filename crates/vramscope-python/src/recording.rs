@@ -7,24 +7,21 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use vramscope::analysis::{
-    Both, Cancel, Capacity, DeviceReplay, Devices, Facts, Moment, Options, ReplayOptions, Setting,
-    changed_settings, diff_devices, holders_at,
-};
+use vramscope::analysis::{Cancel, Growth};
 use vramscope::export::{self, Format, Source, Table as Kind};
-use vramscope::report::{
-    Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson, Shown,
-    TextOptions, count, report,
+use vramscope::report::{CheckJson, DiffJson, HoldersJson, ReplayJson, Shown, TextOptions, count};
+use vramscope::session::values::{self, At};
+use vramscope::session::{
+    CheckRequest, DiffRequest, HoldersRequest, ReplayRequest, ReportRequest, SessionError,
 };
-use vramscope::trace::TorchRelease;
 use vramscope::viewer::self_contained;
-use vramscope_cli::words;
 use vramscope_files::{Target, is_same_file};
 
 use crate::answers::{DeviceAnswers, failed, json, loads};
 use crate::arguments;
+use crate::error::Failed;
 use crate::files::os_error;
-use crate::open_recording::{ADVICE, Holders, OpenRecording};
+use crate::open_recording::{Holders, Loaded};
 use crate::reading::{self, Origin};
 use crate::table::Table;
 use crate::work::work;
@@ -44,7 +41,7 @@ const CANCELLED: &str = "cancelled";
 /// Methods raise ValueError for invalid arguments, such as an unknown device, and VramscopeError if the question cannot be
 /// answered.
 #[pyclass(frozen, module = "vramscope")]
-pub(crate) struct Recording(Arc<OpenRecording>);
+pub(crate) struct Recording(Arc<Loaded>);
 
 /// Reads a recording from a file or from bytes. `name` is its name in errors and reports.
 #[pyfunction]
@@ -62,7 +59,7 @@ pub(crate) fn read(
         Origin::Bytes(_) => None,
     };
     let recording = reading::read(py, origin, &name, max_expanded, progress.as_ref())?;
-    Ok(Recording(Arc::new(OpenRecording::new(name, recording, file))))
+    Ok(Recording(Arc::new(Loaded::new(name, recording, file))))
 }
 
 #[pymethods]
@@ -70,64 +67,67 @@ impl Recording {
     /// The file's name.
     #[getter]
     fn name(&self) -> &str {
-        &self.0.name
+        self.0.session.name()
     }
 
     /// The numbers of the used devices.
     #[getter]
     fn devices(&self) -> Vec<i64> {
-        self.0.used()
+        let devices = &self.0.session.trace().devices;
+        devices.iter().filter(|device| device.was_used()).map(|device| device.device).collect()
     }
 
     /// Information that was not loaded, one sentence each: unknown keys, truncated data.
     #[getter]
     fn notices(&self) -> Vec<String> {
-        self.0.recording.notices.to_string().lines().map(str::to_owned).collect()
+        self.0.session.recording().notices.to_string().lines().map(str::to_owned).collect()
     }
 
     /// Basic facts about the file, as in `vramscope info --json`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.json(py, |open, _| {
-            json(&InfoJson::new(&open.name, &open.recording, &Facts::of(&open.recording.trace)))
-        })
+        self.json(py, |open, _| Ok(json(&open.session.info())?))
     }
 
     /// The full report, as in `vramscope report --json`.
     ///
-    /// Holders are those after event `at`, or at the peak of allocated bytes by default. `by` is their grouping, as for
-    /// `holders`; None groups by whole stacks. `top` limits lists of holders.
-    #[pyo3(signature = (*, device=None, at=None, by=None, top=None))]
+    /// Holders are those after event `at`, or at the peak of allocated bytes by default; for a range such as `"10..99"`, the
+    /// report has the allocations and frees of these events. `by` is their grouping, as for `holders`; None groups by whole
+    /// stacks. `filter` is a regular expression: only stacks with a matching frame, as `file:line function`, are included.
+    /// `top` limits lists of holders.
+    #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, top=None))]
     fn report<'py>(
         &self,
         py: Python<'py>,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
-        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::event_or_range)] at: Option<At>,
         by: Option<&str>,
+        filter: Option<&str>,
         #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (positions, options) = self.options(device, at, by)?;
-        self.json(py, move |open, cancel| {
-            let answers = open.summaries(&positions, &options, cancel).ok_or(CANCELLED)?;
-            json(&ReportJson::new(&answers, top))
-        })
+        let request =
+            ReportRequest { device, at, by: arguments::by(by)?, filter: arguments::filter(filter)?, top };
+        self.json(py, move |open, cancel| Ok(json(&open.session.report(&request, cancel)?.json(top))?))
     }
 
     /// The report as text, as in `vramscope report`, in lines of at most `width` columns, with lists of at most `top` rows.
-    #[pyo3(signature = (*, device=None, at=None, by=None, top=10, width=100))]
+    /// The other arguments are those of `report`.
+    #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, top=10, width=100))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn text(
         &self,
         py: Python<'_>,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
-        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::event_or_range)] at: Option<At>,
         by: Option<&str>,
+        filter: Option<&str>,
         #[pyo3(from_py_with = arguments::rows)] top: usize,
         #[pyo3(from_py_with = arguments::width)] width: usize,
     ) -> PyResult<String> {
-        let (positions, options) = self.options(device, at, by)?;
+        let (by, filter) = (arguments::by(by)?, arguments::filter(filter)?);
+        let request = ReportRequest { device, at, by, filter, top: Some(top) };
         let shape = TextOptions { width: width.clamp(60, 1000), top: top.max(1), full_stacks: false };
         self.ask(py, move |open, cancel| {
-            let answers = open.summaries(&positions, &options, cancel).ok_or(CANCELLED)?;
-            Ok(without_styles(&report(&answers, shape)))
+            Ok(without_styles(&open.session.report(&request, cancel)?.text(shape)))
         })
     }
 
@@ -156,24 +156,24 @@ impl Recording {
     /// The holders of the allocated bytes, most bytes first. Their sum is all allocated bytes.
     ///
     /// `by` is the grouping: `"line"`, `"function"`, `"file"`, `"module"`, `"stack"`, `"pool"`, `"stream"`, and the other
-    /// values of `vramscope report --by`. The moment is after event `at`, or the peak of allocated bytes by default. `top`
+    /// values of `vramscope report --by`. The moment is after event `at`, or the peak of allocated bytes by default. `filter`
+    /// includes only stacks with a frame that this regular expression matches; the sum is then that of these stacks. `top`
     /// limits the number of groups.
-    #[pyo3(signature = (by="line", *, at=None, device=None, top=None))]
+    #[pyo3(signature = (by="line", *, at=None, device=None, filter=None, top=None))]
     fn holders<'py>(
         &self,
         py: Python<'py>,
         by: &str,
         #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        filter: Option<&str>,
         #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let by = words::by(by).map_err(PyValueError::new_err)?;
-        let position = self.position(device)?;
-        self.0.check_event(&[position], at).map_err(PyValueError::new_err)?;
+        let (by, filter) = (arguments::by(Some(by))?, arguments::filter(filter)?);
+        let request = HoldersRequest { device, at, by, filter, top };
         self.json(py, move |open, cancel| {
-            let history = open.history(position, cancel).ok_or(CANCELLED)?;
-            let moment = at.map_or_else(|| history.peaks().allocated.moment, Moment::after);
-            json(&HoldersJson::new(open.names(), &holders_at(&history, open.frames(), moment, by), top))
+            let groups = open.session.holders(&request, cancel)?;
+            Ok(json(&HoldersJson::new(open.session.names(), &groups.holders, top))?)
         })
     }
 
@@ -244,79 +244,88 @@ impl Recording {
     /// settings that often help. The device has a `capacity`, in bytes or as `"24GiB"`, or is a `gpu` by name, such as
     /// `"a100-40gb"`. `overhead` is the part of it that the allocator cannot use. `find_capacity` finds the smallest device
     /// that fits. `torch` is the release whose rules apply, such as `"2.11"`, instead of the release in the recording.
-    #[pyo3(signature = (*, conf=None, capacity=None, gpu=None, overhead=None, find_capacity=false, torch=None, device=None))]
+    /// `sweep` compares values of one setting, as in `"max_split_size_mb=32..512"`.
+    #[pyo3(signature = (*, conf=None, capacity=None, gpu=None, overhead=None, find_capacity=false, sweep=None, torch=None, device=None))]
     #[expect(clippy::too_many_arguments, reason = "named in Python")]
     fn replay<'py>(
         &self,
         py: Python<'py>,
-        conf: Option<&str>,
+        conf: Option<String>,
         #[pyo3(from_py_with = arguments::capacity)] capacity: Option<u64>,
         gpu: Option<&str>,
         #[pyo3(from_py_with = arguments::overhead)] overhead: Option<u64>,
         find_capacity: bool,
+        sweep: Option<&str>,
         torch: Option<&str>,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        // One device, because a replay can take minutes.
         let position = self.position(device)?;
-        let release = torch.map(str::parse::<TorchRelease>).transpose().map_err(PyValueError::new_err)?;
-        let shown = || self.0.recording.trace.shown_release();
-        let setting = conf.map(|conf| Setting::parse(conf, release.unwrap_or_else(shown))).transpose();
-        let options = ReplayOptions {
-            release,
-            setting: setting.map_err(|e| PyValueError::new_err(format!("conf: {e}")))?,
-            ..device_of(capacity, gpu, overhead, find_capacity)?
+        let request = ReplayRequest {
+            conf,
+            capacity,
+            gpu: gpu.map(values::gpu).transpose().map_err(PyValueError::new_err)?,
+            overhead,
+            torch: torch.map(str::parse).transpose().map_err(PyValueError::new_err)?,
+            sweep: sweep
+                .map(str::parse)
+                .transpose()
+                .map_err(|e| PyValueError::new_err(format!("sweep: {e}")))?,
+            find_capacity,
+            device: Some(self.0.session.trace().devices[position].device),
         };
         let replayed = self.json(py, move |open, cancel| {
-            let options = ReplayOptions { cancel: cancel.clone(), ..options };
-            let trace = &open.recording.trace;
-            let replayed = DeviceReplay::of(trace, position, open.frames(), &options, &|| ());
-            json(&ReplayJson::new(&ReplayAnswers {
-                file: &open.name,
-                recording: &open.recording,
-                frames: open.frames(),
-                devices: vec![replayed.map_err(|e| e.to_string())?],
-                advice: ADVICE,
-            }))
+            Ok(json(&ReplayJson::new(&open.session.replay(&request, cancel, &|| ())?))?)
         })?;
         replayed.get_item("devices")?.get_item(0)
     }
 
-    /// Changes from this recording to another, and the event where they diverge, as in `vramscope diff --json`.
-    #[pyo3(signature = (other, *, device=None))]
+    /// Changes from this recording to another, and the event where they diverge, as in `vramscope diff --json`. `at_step`
+    /// compares the peaks of that step, counted from 1, instead of those of the recordings.
+    #[pyo3(signature = (other, *, device=None, at_step=None))]
     fn diff<'py>(
         &self,
         py: Python<'py>,
         other: &Self,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+        #[pyo3(from_py_with = arguments::at_step)] at_step: Option<u32>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let both = Both { a: &self.0, b: &other.0 };
-        let used = |open: &Arc<OpenRecording>| {
-            let positions = open.positions(device).map_err(PyValueError::new_err)?;
-            let devices = &open.recording.trace.devices;
-            Ok::<Vec<usize>, PyErr>(positions.into_iter().filter(|&at| devices[at].was_used()).collect())
-        };
-        let positions = Both { a: used(both.a)?, b: used(both.b)? };
-        let b = Arc::clone(&other.0);
-        self.json(py, move |a, _| {
-            let of = Both {
-                a: Devices { trace: &a.recording.trace, frames: a.frames(), positions: &positions.a },
-                b: Devices { trace: &b.recording.trace, frames: b.frames(), positions: &positions.b },
-            };
-            let (devices, only) = diff_devices(of, &|_| None);
-            let recordings = Both { a, b: &b }.map(|open| Compared {
-                file: &open.name,
-                recording: &open.recording,
-                frames: open.frames(),
-            });
-            let settings = changed_settings(of.map(|of| &**of.trace));
-            json(&DiffJson::new(&DiffAnswers {
-                recordings,
-                devices,
-                only,
-                settings,
-                at: None,
-                advice: ADVICE,
-            }))
+        let other = Arc::clone(&other.0);
+        let request = DiffRequest { device, at_step };
+        self.json(py, move |a, cancel| {
+            Ok(json(&DiffJson::new(&a.session.diff(&other.session, &request, cancel)?))?)
+        })
+    }
+
+    /// Verdicts on budgets, as in `vramscope check --json`.
+    ///
+    /// `max_peak` and `max_reserved` limit the peaks of allocated and reserved bytes, in bytes or as `"40GiB"`. `max_category`
+    /// limits the peaks of categories, as `["activation=20GiB"]`. With a `baseline`, an earlier recording, the peaks may grow
+    /// by `max_growth`, in bytes or as `"5%"`; by default not at all. `no_leaks` forbids suspected leaks, `no_oom`
+    /// out-of-memory failures.
+    #[pyo3(signature = (*, max_peak=None, max_reserved=None, max_category=None, baseline=None, max_growth=None, no_leaks=false, no_oom=false, device=None))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python")]
+    fn check<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = arguments::max_peak)] max_peak: Option<u64>,
+        #[pyo3(from_py_with = arguments::max_reserved)] max_reserved: Option<u64>,
+        max_category: Option<Vec<String>>,
+        baseline: Option<&Self>,
+        #[pyo3(from_py_with = arguments::max_growth)] max_growth: Option<Growth>,
+        no_leaks: bool,
+        no_oom: bool,
+        #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let limits = max_category.unwrap_or_default();
+        let limits = limits.iter().map(|limit| values::category_limit(limit)).collect::<Result<_, _>>();
+        let max_category = limits.map_err(|e| PyValueError::new_err(format!("max_category: {e}")))?;
+        let request =
+            CheckRequest { max_peak, max_reserved, max_category, max_growth, no_leaks, no_oom, device };
+        let baseline = baseline.map(|old| Arc::clone(&old.0));
+        self.json(py, move |open, _| {
+            let old = baseline.as_ref().map(|old| &old.session);
+            Ok(json(&CheckJson::new(&open.session.check(&request, old)?))?)
         })
     }
 
@@ -350,12 +359,11 @@ impl Recording {
         by: Option<&str>,
         #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
     ) -> PyResult<Table> {
-        let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
-        self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
+        let positions = self.positions(device, at)?;
         let columns = if name == "holders" {
-            let by = words::by(by.unwrap_or("line")).map_err(PyValueError::new_err)?;
+            let by = values::by(by.unwrap_or("line")).map_err(PyValueError::new_err)?;
             self.ask(py, move |open, cancel| {
-                open.holders(Holders { at, by }, &positions, cancel).map_err(|e| e.to_string())
+                Ok(open.holders(Holders { at, by }, &positions, cancel).map_err(|e| e.to_string())?)
             })?
         } else {
             let table = kind(name)?;
@@ -365,7 +373,7 @@ impl Recording {
                 )));
             }
             self.ask(py, move |open, cancel| {
-                open.table(table, device, &positions, cancel).map_err(|e| e.to_string())
+                Ok(open.table(table, device, &positions, cancel).map_err(|e| e.to_string())?)
             })?
         };
         Ok(Table::new(name.to_owned(), columns))
@@ -396,12 +404,12 @@ impl Recording {
                 format.name()
             )));
         }
-        let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
-        self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
+        let positions = self.positions(device, at)?;
         let options = export::Options { at, table: table.map(kind).transpose()?.unwrap_or_default() };
         let target = self.target(py, &path)?;
         self.ask(py, move |open, cancel| {
-            let source = Source { trace: &open.recording.trace, frames: open.frames(), devices: positions };
+            let source =
+                Source { trace: open.session.trace(), frames: open.session.frames(), devices: positions };
             let mut out = BufWriter::new(WantedFile { target, cancel: cancel.clone() });
             let written = export::write(&source, format, &options, &mut out);
             let written = written.map_err(|e| in_full(&e))?;
@@ -425,7 +433,7 @@ impl Recording {
             written.map_err(|e| os_error(&path, &e))?;
             return Ok(path.display().to_string());
         }
-        let url = py.detach(|| self.0.url()).map_err(|e| failed(&self.0.name, e))?;
+        let url = py.detach(|| self.0.url()).map_err(|e| failed(self.0.session.name(), e))?;
         if browser {
             // If no browser can be started, the caller can still open the address.
             open::that_detached(&url).ok();
@@ -434,12 +442,16 @@ impl Recording {
     }
 
     fn __repr__(&self) -> String {
-        let devices = self.0.recording.trace.devices.iter().filter(|device| device.was_used());
+        let devices = self.0.session.trace().devices.iter().filter(|device| device.was_used());
         let devices: Vec<String> = devices
             .map(|d| format!("device {}: {} events", d.device, count(d.events.len() as u64)))
             .collect();
         let devices = if devices.is_empty() { "nothing recorded".to_owned() } else { devices.join(", ") };
-        format!("<Recording {}: {}, {devices}>", Shown::of(&self.0.name), self.0.recording.format.name())
+        format!(
+            "<Recording {}: {}, {devices}>",
+            Shown::of(self.0.session.name()),
+            self.0.session.recording().format.name()
+        )
     }
 
     /// The viewer's page for notebooks, in a sandboxed frame without access to the notebook or the network.
@@ -464,18 +476,18 @@ impl Recording {
     fn ask<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        answer: impl FnOnce(&OpenRecording, &Cancel) -> Result<T, String> + Send + 'static,
+        answer: impl FnOnce(&Loaded, &Cancel) -> Result<T, Failed> + Send + 'static,
     ) -> PyResult<T> {
         let open = Arc::clone(&self.0);
         let answer = work(py, None, move |steps| answer(&open, &steps.cancel))?;
-        answer.map_err(|why| failed(&self.0.name, why))
+        answer.map_err(|why| why.raised(self.0.session.name()))
     }
 
     /// Computes an answer that is JSON, and parses it.
     fn json<'py>(
         &self,
         py: Python<'py>,
-        answer: impl FnOnce(&OpenRecording, &Cancel) -> Result<String, String> + Send + 'static,
+        answer: impl FnOnce(&Loaded, &Cancel) -> Result<String, Failed> + Send + 'static,
     ) -> PyResult<Bound<'py, PyAny>> {
         loads(py, &self.ask(py, answer)?)
     }
@@ -483,24 +495,22 @@ impl Recording {
     /// The report's answers for a device.
     fn answers(&self, py: Python<'_>, device: Option<i64>) -> PyResult<Arc<DeviceAnswers>> {
         let position = self.position(device)?;
-        self.ask(py, move |open, cancel| open.answers(position, cancel)?.ok_or(CANCELLED.to_owned()))
+        self.ask(py, move |open, cancel| open.answers(position, cancel))
     }
 
     fn position(&self, device: Option<i64>) -> PyResult<usize> {
-        self.0.position(device).map_err(PyValueError::new_err)
+        self.0.session.device(device).map_err(|e| self.raised(e))
     }
 
-    /// The devices and options of a report.
-    fn options(
-        &self,
-        device: Option<i64>,
-        at: Option<usize>,
-        by: Option<&str>,
-    ) -> PyResult<(Vec<usize>, Options)> {
-        let positions = self.0.positions(device).map_err(PyValueError::new_err)?;
-        self.0.check_event(&positions, at).map_err(PyValueError::new_err)?;
-        let by = by.map(words::by).transpose().map_err(PyValueError::new_err)?;
-        Ok((positions, Options { at, by, filter: None }))
+    /// The positions of the requested device or of all devices, one of which has the event `at`.
+    fn positions(&self, device: Option<i64>, at: Option<usize>) -> PyResult<Vec<usize>> {
+        let positions = self.0.session.devices(device).map_err(|e| self.raised(e))?;
+        self.0.session.check_event(&positions, at).map_err(|e| self.raised(e))?;
+        Ok(positions)
+    }
+
+    fn raised(&self, error: SessionError) -> PyErr {
+        Failed::from(error).raised(self.0.session.name())
     }
 
     /// Opens an output file, which must not be the recording's own file.
@@ -517,46 +527,10 @@ impl Recording {
     /// The viewer's page with the recording embedded.
     fn page(&self, py: Python<'_>) -> PyResult<String> {
         self.ask(py, |open, _| {
-            self_contained(&[(&open.name, &open.recording)], &[]).map_err(|e| e.to_string())
+            let session = &open.session;
+            Ok(self_contained(&[(session.name(), session.recording())], &[]).map_err(|e| e.to_string())?)
         })
     }
-}
-
-/// The device of a replay.
-fn device_of(
-    capacity: Option<u64>,
-    gpu: Option<&str>,
-    overhead: Option<u64>,
-    find_capacity: bool,
-) -> PyResult<ReplayOptions> {
-    let overhead = overhead.unwrap_or(0);
-    let total = match (capacity, gpu) {
-        (Some(_), Some(_)) => return Err(PyValueError::new_err("give `capacity` or `gpu`, not both")),
-        (Some(size), None) => Some(size),
-        // The command's option is an argument here.
-        (None, Some(gpu)) => {
-            Some(words::gpu(gpu).map_err(|e| PyValueError::new_err(e.replace("--capacity", "`capacity`")))?)
-        }
-        (None, None) => None,
-    };
-    if total.is_some() && find_capacity {
-        return Err(PyValueError::new_err(
-            "`find_capacity` finds the device size; give neither `capacity` nor `gpu`",
-        ));
-    }
-    if let Some(total) = total.filter(|&total| total <= overhead) {
-        return Err(PyValueError::new_err(format!(
-            "an `overhead` of {overhead} leaves nothing of a device of {total} bytes"
-        )));
-    }
-    if overhead > 0 && total.is_none() && !find_capacity {
-        return Err(PyValueError::new_err("`overhead` is part of a device: give its `capacity` or `gpu`"));
-    }
-    Ok(ReplayOptions {
-        capacity: total.map(|total| Capacity { total, overhead }),
-        find_capacity: find_capacity.then_some(overhead),
-        ..ReplayOptions::default()
-    })
 }
 
 /// The table with a name.

@@ -30,8 +30,8 @@ pub struct Advice {
     pub device: &'static str,
     /// How to make a check fail if a request for memory failed.
     pub no_oom: &'static str,
-    /// Prefix of a budget's name, as `--` in `--max-peak 40GiB`.
-    pub budget_prefix: &'static str,
+    /// Prefix of an option, as `--` in `--max-peak 40GiB`.
+    pub option_prefix: &'static str,
 }
 
 impl Advice {
@@ -45,7 +45,7 @@ impl Advice {
         release: "`ReplayOptions::release`",
         device: "`DeviceRecording::position`",
         no_oom: "`Budget::NoOoms`",
-        budget_prefix: "",
+        option_prefix: "",
     };
 }
 

@@ -126,11 +126,11 @@ impl OpenRecording {
                 Box::new(move |id| ranks[usize::from(tables::category(purposes.category(id as u32)))])
             }
             AllocationColumn::Line => {
-                let trace = &self.recording.trace;
-                let names = Names { trace, frames: &self.frames };
+                let trace = self.session.trace();
+                let names = Names { trace, frames: self.session.frames() };
                 let mut labels = HashMap::new();
                 let own = trace.stacks.iter().map(|(id, _)| {
-                    let frame = self.frames.own_frame(trace, id)?;
+                    let frame = self.session.frames().own_frame(trace, id)?;
                     Some(
                         labels.entry(frame).or_insert_with(|| Arc::new(natural(&names.frame(frame)))).clone(),
                     )

@@ -1,7 +1,8 @@
 //! Compares two open recordings.
 
-use vramscope_analysis::{Both, ComparedHistory, Difference, Finding, LineDifference};
-use vramscope_report::{Names, changes};
+use vramscope_analysis::{Both, Cancel, Finding, LineDifference};
+use vramscope_report::changes;
+use vramscope_session::{DiffRequest, difference};
 
 use crate::ViewError;
 use crate::protocol::{Comparison, Held, WhatChanged};
@@ -14,13 +15,17 @@ const LINES: usize = 5;
 const MOST_CHANGES: usize = 100;
 
 /// Compares two devices, given by their positions.
-pub(crate) fn compare(of: Both<(&OpenRecording, usize)>) -> Result<Comparison, ViewError> {
-    let [a, b] = [of.a, of.b].map(|(file, device)| {
-        let history = file.device(device)?.history();
-        Ok::<_, ViewError>(ComparedHistory { history, frames: &file.frames, at: None })
-    });
-    let difference = Difference::of(Both { a: a?, b: b? });
-    let names = of.map(|(file, _)| Names { trace: &file.recording.trace, frames: &file.frames });
+pub(crate) fn compare(
+    of: Both<(&OpenRecording, usize)>,
+    request: &DiffRequest,
+    cancel: &Cancel,
+) -> Result<Comparison, ViewError> {
+    let [a, b] = [of.a, of.b]
+        .map(|(file, device)| Ok::<_, ViewError>((&file.session, file.device(device)?.history().position())));
+    let difference = difference(Both { a: a?, b: b? }, request, cancel)?;
+    let names = of.map(|(file, _)| file.session.names());
+    let at = request.at();
+    let at = at.as_deref().unwrap_or("At the peak");
     let line = |line: &LineDifference| Held {
         name: changes::line(line, &names),
         a: line.held.a.bytes,
@@ -41,7 +46,7 @@ pub(crate) fn compare(of: Both<(&OpenRecording, usize)>) -> Result<Comparison, V
         b: of.held.b.bytes,
     });
     Ok(Comparison {
-        verdict: changes::verdict(&difference, "At the peak"),
+        verdict: changes::verdict(&difference, at),
         changes: difference.findings.iter().take(MOST_CHANGES).map(change).collect(),
         categories: category.collect(),
     })

@@ -1,6 +1,6 @@
 //! Why a query fails.
 
-use vramscope_analysis::ReplayError;
+use vramscope_session::SessionError;
 use vramscope_trace::ReadError;
 
 /// Why a query fails.
@@ -39,9 +39,9 @@ pub enum ViewError {
     /// The head of an answer is larger than 4 GiB, because the recording's names are too long.
     #[error("the recording's names are too long for a page")]
     TooMuch,
-    /// The recording cannot be replayed.
+    /// The request is invalid, or the recording cannot answer it.
     #[error(transparent)]
-    Replay(#[from] ReplayError),
+    Request(SessionError),
     /// Serializing an answer failed.
     #[error("the answer cannot be written: {0}")]
     Json(#[from] serde_json::Error),
@@ -57,4 +57,13 @@ pub enum ViewError {
     /// A dropped file stopped arriving, or arrived too slowly.
     #[error("the upload stalled or was too slow; drop the file again")]
     Stalled,
+}
+
+impl From<SessionError> for ViewError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Cancelled => Self::Unwanted,
+            error => Self::Request(error),
+        }
+    }
 }

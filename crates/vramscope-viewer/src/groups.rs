@@ -53,15 +53,15 @@ impl Table {
         let mut no_stack = 0;
         let mut groups;
         if by_stack {
-            let trace = &file.recording.trace;
+            let trace = file.session.trace();
             no_stack = numbers.of(HolderKey::NoStack, None);
             groups = vec![NONE; trace.stacks.len()];
             let stacks = history.allocations.iter().filter_map(|a| a.stack);
             for stack in stacks.chain(history.reserved.iter().filter_map(|r| r.stack)) {
                 let group = &mut groups[stack.index()];
                 if *group == NONE {
-                    let own = file.frames.own_frame(trace, stack);
-                    *group = numbers.of(stack_key(history, &file.frames, Some(stack), by), own);
+                    let own = file.session.frames().own_frame(trace, stack);
+                    *group = numbers.of(stack_key(history, file.session.frames(), Some(stack), by), own);
                 }
             }
         } else {
@@ -133,10 +133,10 @@ impl OpenRecording {
         let mut place = vec![0; order.len()];
         order.iter().enumerate().for_each(|(at, &group)| place[group] = at as u32);
         let placed = |group: u32| place.get(group as usize).copied().unwrap_or(NONE);
-        let names = self.names_of();
+        let names = self.session.names();
         let by_frame = matches!(by, By::Line | By::Function | By::File | By::Module);
-        let frames = self.recording.trace.frames.iter().filter(|_| by_frame);
-        let frame = |id| hue_of(&names, &frame_key(of.history(), &self.frames, id, by), Some(id));
+        let frames = self.session.trace().frames.iter().filter(|_| by_frame);
+        let frame = |id| hue_of(&names, &frame_key(of.history(), self.session.frames(), id, by), Some(id));
         Columns::answer(|columns| {
             let groups = |columns: &mut Columns, are: bool| {
                 columns.u32(table.groups.iter().filter(|_| are).map(|&group| placed(group)))
@@ -174,7 +174,7 @@ impl OpenRecording {
         };
         let bytes = |holders: &[Holder]| holders.iter().map(|h| h.bytes).sum::<u64>();
         let found_of: HashMap<_, u64> = found.iter().map(|h| ((h.origin, h.key.clone()), h.bytes)).collect();
-        let names = self.names_of();
+        let names = self.session.names();
         let (listed, others) = all.split_at(query.most.min(all.len()));
         let share = |h: &Holder| GroupShare {
             key: key_of(h),
@@ -208,7 +208,7 @@ impl OpenRecording {
                 By::Category => HolderKey::Category(Category::Unknown),
                 By::Layer => HolderKey::Layer(None),
                 By::Step => HolderKey::Step(device.purposes().steps.at(range.from)),
-                _ => stack_key(history, &self.frames, range.stack, by),
+                _ => stack_key(history, self.session.frames(), range.stack, by),
             };
             let none = Holder {
                 bytes: 0,
@@ -245,7 +245,7 @@ mod tests {
             let device = &file.devices[0];
             let peak = device.history().peaks().allocated.moment.index();
             let at = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap();
-            let names = file.names_of();
+            let names = file.session.names();
             for by in IN_TABLES {
                 let table = Table::of(&file, device, by).unwrap();
                 let mut of_hue: HashMap<u32, u64> = HashMap::new();
@@ -270,7 +270,7 @@ mod tests {
         let holders = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap().holders(By::Category);
         assert!(holders.len() > 4);
         for holder in holders {
-            let shown = Category::ALL[hue(&file.names_of(), &holder) as usize - 1];
+            let shown = Category::ALL[hue(&file.session.names(), &holder) as usize - 1];
             assert_eq!(holder.key, HolderKey::Category(shown));
         }
     }

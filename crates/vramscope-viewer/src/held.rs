@@ -103,7 +103,7 @@ impl<'f> DeviceAt<'f> {
 
     pub(crate) fn grouped(&self, allocations: &[usize], by: By) -> Vec<Holder> {
         let Self { file, device, .. } = self;
-        holders_among(device.history(), &file.frames, *device, allocations.iter().copied(), by)
+        holders_among(device.history(), file.session.frames(), *device, allocations.iter().copied(), by)
     }
 
     pub(crate) fn holders(&self, by: By) -> Vec<Holder> {
@@ -172,7 +172,7 @@ impl OpenRecording {
         let found =
             Both { a: before.as_ref().map(|before| before.found(by)).unwrap_or_default(), b: now.found(by) };
         let groups = changed_holders(grouped, &marks(&found));
-        let names = self.names_of();
+        let names = self.session.names();
         let calls = Calls { of: query.calls.into(), inverted: query.inverted };
         Columns::answer(|columns| Live {
             holders: holders(
@@ -200,7 +200,7 @@ impl OpenRecording {
         const WORDS: [NodeKind; 3] =
             [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
         let at = Both { a: stacks.a.as_slice(), b: stacks.b.as_slice() };
-        let nodes = compared_call_tree(&self.recording.trace, &self.frames, calls, at, found);
+        let nodes = compared_call_tree(self.session.trace(), self.session.frames(), calls, at, found);
         let caller = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
         let frame = |kind| match kind {
             NodeKind::Frame(frame) => frame.index() as u32,
@@ -211,7 +211,7 @@ impl OpenRecording {
             parent: columns.u32(nodes.iter().map(|node| caller(node.parent))),
             frame: columns.u32(nodes.iter().map(|node| frame(node.kind))),
             word: columns.u8(nodes.iter().map(|node| word(node.kind))),
-            words: WORDS.map(|kind| self.names_of().node(kind).into()).into(),
+            words: WORDS.map(|kind| self.session.names().node(kind).into()).into(),
             bytes: columns.sizes(nodes.iter().map(|node| node.held.b.bytes)),
             count: columns.u32(nodes.iter().map(|node| node.held.b.count as u32)),
             bytes_before: columns.sizes(nodes.iter().map(|node| node.held.a.bytes)),
@@ -234,12 +234,12 @@ pub(crate) fn holders_of_both(
     let b = DeviceAt::of(of.b.0, of.b.1, query.other_moment, search, cancel)?;
     let both = Both { a: &a, b: &b };
     let holders = both.map(|at| HoldersOf {
-        trace: &at.file.recording.trace,
-        frames: &at.file.frames,
+        trace: at.file.session.trace(),
+        frames: at.file.session.frames(),
         holders: at.holders(by),
     });
     let groups = of_both(holders, &marks(&both.map(|at| at.found(by))));
-    let names = of.map(|(file, _)| file.names_of());
+    let names = of.map(|(file, _)| file.session.names());
     let (a, b) = (a.place(), b.place());
     Columns::answer(|columns| self::holders(columns, groups.iter(), &names, &b, Some(&a)))
 }
@@ -331,7 +331,7 @@ mod tests {
                     let at = DeviceAt::of(&file, 0, moment, None, &Cancel::default()).unwrap();
                     let plain = |h: Holder| (h.bytes, h.requested, h.count, h.origin, h.key);
                     let told: Vec<_> = at.holders(by).into_iter().map(plain).collect();
-                    let command = holders_at(history, &file.frames, Moment::from_index(moment), by);
+                    let command = holders_at(history, file.session.frames(), Moment::from_index(moment), by);
                     assert_eq!(told, command.into_iter().map(plain).collect::<Vec<_>>(), "{example} {by:?}");
                 }
             }
@@ -365,7 +365,7 @@ mod tests {
     fn keys_tell_groups_apart() {
         for example in ["training.pickle.zst", "leak.pickle"] {
             let file = open(example);
-            let names = Both { a: file.names_of(), b: file.names_of() };
+            let names = Both { a: file.session.names(), b: file.session.names() };
             let peak = file.devices[0].history().peaks().allocated.moment.index();
             for by in By::ALL {
                 let holders = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap().holders(by);

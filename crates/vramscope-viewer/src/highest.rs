@@ -26,7 +26,7 @@ pub(crate) fn highest(
     let found = Both { a: a.found, b: b.found };
     let within = Both { a: a.within, b: b.within };
     let changes = highest_of_both(within, by, &marks(&found), cancel).ok_or(ViewError::Unwanted)?;
-    let names = of.map(|(file, _)| file.names_of());
+    let names = of.map(|(file, _)| file.session.names());
     let moment = |of: fn(&HighestChange) -> Option<vramscope_analysis::Moment>| {
         changes.iter().map(move |change| of(change).map_or(NONE, |moment| moment.index() as u32))
     };
@@ -70,10 +70,11 @@ impl<'f> Part<'f> {
         let matcher = Matcher::of(device, asked.search, asked.cancel)?;
         let found = matcher.map_or_else(HashSet::new, |matcher| {
             let ids = stretch.allocations.iter().map(|&id| id as usize).filter(|&id| matcher.finds(id));
-            let groups = holders_among(device.history(), &file.frames, device, ids, asked.by);
+            let groups = holders_among(device.history(), file.session.frames(), device, ids, asked.by);
             groups.into_iter().map(|holder| (holder.origin, holder.key)).collect()
         });
-        let within = Within { history: device.history(), frames: &file.frames, known: device, stretch };
+        let within =
+            Within { history: device.history(), frames: file.session.frames(), known: device, stretch };
         Ok(Self { device, within, found })
     }
 

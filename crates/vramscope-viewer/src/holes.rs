@@ -51,8 +51,8 @@ impl OpenRecording {
             let largest = holes.iter().take(MOST_HOLES).position(fits_but_for_size);
             Asked { event, bytes: request.bytes, failed, device_free: failed.then_some(e.address), largest }
         });
-        let pins = Pins::at(history, &self.frames, &layout);
-        let names = self.names_of();
+        let pins = Pins::at(history, self.session.frames(), &layout);
+        let names = self.session.names();
         let shown = || holes.iter().take(MOST_HOLES);
         Columns::answer(|columns| Holes {
             moment: at.index(),

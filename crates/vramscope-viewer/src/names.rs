@@ -14,8 +14,8 @@ impl OpenRecording {
     /// The names of frames, and the stacks. Each text is sent once and frames refer to it, because a file may give one long
     /// name to any number of frames.
     pub(crate) fn names(&self, answer: &mut Columns) -> Names<'_> {
-        let trace = &self.recording.trace;
-        let names = vramscope_report::Names { trace, frames: &self.frames };
+        let trace = self.session.trace();
+        let names = vramscope_report::Names { trace, frames: self.session.frames() };
         let mut texts = Vec::new();
         let mut numbers: HashMap<(FrameText, StringId), u32> = HashMap::new();
         let mut number = |kind: FrameText, frame: FrameId| {
@@ -53,7 +53,7 @@ impl OpenRecording {
             end += stack.len() as u32;
             end
         });
-        let own = trace.stacks.iter().map(|(id, _)| self.frames.own_frame(trace, id));
+        let own = trace.stacks.iter().map(|(id, _)| self.session.frames().own_frame(trace, id));
         Names {
             texts,
             file: answer.u32(file),
@@ -61,7 +61,7 @@ impl OpenRecording {
             function: answer.u32(function),
             short_function: answer.u32(short_function),
             line: answer.u32(trace.frames.iter().map(|(_, f)| f.line)),
-            code: answer.u8(trace.frames.iter().map(|(id, _)| code(self.frames.code(id)))),
+            code: answer.u8(trace.frames.iter().map(|(id, _)| code(self.session.frames().code(id)))),
             ends: answer.u32(ends),
             frames: answer.u32(trace.stacks.iter().flat_map(|(_, s)| s.iter().map(|f| f.index() as u32))),
             own: answer.u32(own.map(|f| f.map_or(NONE, |f| f.index() as u32))),

@@ -131,7 +131,7 @@ impl OpenRecording {
         let device = self.device(device)?;
         let pools = || {
             let (peaks, fullest) = peaks(device);
-            Pools { peaks, courses: courses(device, self.names_of(), &fullest) }
+            Pools { peaks, courses: courses(device, self.session.names(), &fullest) }
         };
         device.segments(device.pools(pools))
     }
@@ -147,7 +147,7 @@ impl OpenRecording {
         let reserved = ranges.map(|&id| history.reserved[id as usize].size).sum();
         let allocated = now.allocated.iter().map(|&id| history.allocations[id].size).sum();
         let groups = changed_holders(Both { a: Vec::new(), b: now.holders(query.by.into()) }, &|_, _| false);
-        let names = Both { a: self.names_of(), b: self.names_of() };
+        let names = Both { a: self.session.names(), b: self.session.names() };
         Columns::answer(|columns| PoolHeld {
             reserved,
             allocated,

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use vramscope_analysis::{Both, Cancel};
+use vramscope_session::{DiffRequest, ReplayRequest, ReportRequest};
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
@@ -10,7 +11,7 @@ use crate::held::holders_of_both;
 use crate::highest::highest;
 use crate::protocol::{
     AllocationsQuery, GroupsQuery, HighestOfBothQuery, HoldersOfBothQuery, LegendQuery, LiveQuery,
-    PlaceQuery, PoolQuery, ReplayQuery, SearchQuery, SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
+    PlaceQuery, PoolQuery, SearchQuery, SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
 };
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
@@ -88,10 +89,10 @@ pub enum Question {
     Regions,
     /// All reserved ranges, and the pools.
     Segments,
-    /// The findings of the report.
-    Report,
-    /// The memory that other allocator settings would need.
-    Replay(ReplayQuery),
+    /// The findings of the report. The device is that of the query.
+    Report(#[cfg_attr(test, ts(type = "ReportRequest"))] ReportRequest),
+    /// The memory that other allocator settings would need. The device is that of the query.
+    Replay(#[cfg_attr(test, ts(type = "ReplayRequest"))] ReplayRequest),
     /// Whether PyTorch accepts a setting.
     Setting {
         /// In the format of PYTORCH_CUDA_ALLOC_CONF.
@@ -105,6 +106,10 @@ pub enum Question {
         other_file: usize,
         /// The position of the device in it.
         other_device: usize,
+        /// The moments to compare.
+        #[serde(default)]
+        #[cfg_attr(test, ts(optional, type = "DiffRequest"))]
+        request: DiffRequest,
     },
 }
 
@@ -129,7 +134,7 @@ impl Question {
     /// The expected duration of the query.
     pub fn pace(&self) -> Pace {
         match self {
-            Self::Report | Self::Replay(_) | Self::Comparison { .. } => Pace::Slow,
+            Self::Report(_) | Self::Replay(_) | Self::Comparison { .. } => Pace::Slow,
             _ => Pace::Quick,
         }
     }
@@ -191,13 +196,14 @@ impl Question {
                 Columns::answer(|columns| device.regions(columns))
             }
             Self::Segments => file.segments(device),
-            Self::Report => plain().behind(&file.report(device, cancel)?),
-            Self::Replay(query) => plain().behind(&file.replay(device, &query, cancel)?),
+            Self::Report(request) => plain().behind(&file.report(device, request, cancel)?),
+            Self::Replay(request) => plain().behind(&file.replay(device, request, cancel)?),
             Self::Setting { conf } => plain().behind(&file.setting(&conf)),
             Self::Gpus => plain().behind(&known_gpus()),
-            Self::Comparison { other_file, other_device } => {
+            Self::Comparison { other_file, other_device, request } => {
                 let other = other.ok_or(ViewError::NoFile(other_file))?;
-                plain().behind(&compare(Both { a: (file, device), b: (other, other_device) })?)
+                let both = Both { a: (file, device), b: (other, other_device) };
+                plain().behind(&compare(both, &request, cancel)?)
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use vramscope_analysis::{Cancel, Frames, History, Options, OutOfMemory, Summary, Timeline, at_once};
-use vramscope_report::{Answers, Names, ReportJson, findings};
+use vramscope_analysis::{Cancel, OutOfMemory, Timeline, at_once};
+use vramscope_report::{Answers, Names, findings};
+use vramscope_session::{ReportAnswer, ReportRequest, Session};
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{SettingKind, SettingValue, TorchSettings};
 
@@ -18,11 +19,8 @@ use crate::tags::TagsOfDevice;
 /// A recording, prepared for queries.
 #[derive(Debug)]
 pub struct OpenRecording {
-    name: String,
+    pub(crate) session: Session,
     about: About,
-    pub(crate) recording: Recording,
-    /// The code classification of each frame.
-    pub(crate) frames: Arc<Frames>,
     pub(crate) devices: Vec<OpenDevice>,
 }
 
@@ -35,24 +33,23 @@ impl OpenRecording {
     /// frames. `about` has the facts about the file if a page stores the recording in its own format. `None` if the file was
     /// closed in the meantime.
     pub fn of(name: String, about: Option<About>, recording: Recording, closed: &Cancel) -> Option<Self> {
-        let trace = &recording.trace;
-        let was_used = |&position: &usize| trace.devices[position].was_used();
+        let about = about.unwrap_or_else(|| About::of(&recording));
+        let session = Session::new(name, recording, ADVICE);
         let devices = || {
             let open = |position| {
-                let history = Arc::new(History::replayed_unless(trace, position, closed)?);
+                let history = session.history(position, closed).ok()?;
                 let is_short = history.device().events.len() <= AT_ONCE;
                 let told = || (TagsOfDevice::of(&history), is_short.then(|| PurposesOfDevice::of(&history)));
                 let ((tags, purposes), timeline) = at_once(told, || Timeline::of(Arc::clone(&history)));
                 Some((timeline, tags, purposes))
             };
-            (0..trace.devices.len()).filter(was_used).map(open).collect::<Option<Vec<_>>>()
+            session.used_devices(None).ok()?.into_iter().map(open).collect::<Option<Vec<_>>>()
         };
-        let (frames, devices) = at_once(|| Arc::new(Frames::of(trace)), devices);
+        let (frames, devices) = at_once(|| Arc::clone(session.frames()), devices);
         let opened =
             |(timeline, tags, purposes)| OpenDevice::new(timeline, tags, Arc::clone(&frames)).told(purposes);
         let devices = devices?.into_iter().map(opened).collect();
-        let about = about.unwrap_or_else(|| About::of(&recording));
-        Some(Self { about, frames, devices, name, recording })
+        Some(Self { about, devices, session })
     }
 
     /// The first data that the page requests, as JSON: facts about the file, and the peaks of its devices.
@@ -64,55 +61,55 @@ impl OpenRecording {
     }
 
     pub(crate) fn overview(&self) -> protocol::Recording<'_> {
-        let trace = &self.recording.trace;
+        let trace = self.session.trace();
         protocol::Recording {
-            name: &self.name,
+            name: self.session.name(),
             format: &self.about.format,
             conf: trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()),
             facts: &self.about.facts,
-            settings: settings(&self.recording),
+            settings: settings(self.session.recording()),
             devices: self.devices.iter().map(|device| device.overview(self.about.recorder())).collect(),
         }
     }
 
     /// The findings of the report for a device.
-    pub(crate) fn report(&self, device: usize, cancel: &Cancel) -> Result<Report, ViewError> {
-        let trace = &self.recording.trace;
-        let history = self.device(device)?.history();
-        let summary = Summary::of_history_unless(history, &self.frames, &Options::default(), cancel)
-            .ok_or(ViewError::Unwanted)?;
-        let (names, conf) = (self.names_of(), findings::recorded_conf(trace));
-        let ooms = summary.ooms.iter().map(|oom| OomFinding {
-            unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
-            cause: format!(
-                "{} {}",
-                findings::oom_verdict(&names, conf, oom),
-                findings::oom_cause(&names, conf, oom)
-            ),
-            pinned: pinned(&names, oom),
-        });
-        let ooms = ooms.collect();
-        let advice = findings::oom_advice(&summary, &ADVICE);
-        let best_setting = (!advice.is_empty()).then(|| advice.join(" "));
-        let answers = Answers {
-            file: &self.name,
-            recording: &self.recording,
-            frames: &self.frames,
-            devices: vec![summary],
-            by: None,
-            at: None,
-            advice: ADVICE,
-        };
-        let device = first_device(serde_json::to_value(ReportJson::new(&answers, Some(MOST_HOLDERS)))?);
+    pub(crate) fn report(
+        &self,
+        device: usize,
+        request: ReportRequest,
+        cancel: &Cancel,
+    ) -> Result<Report, ViewError> {
+        let top = request.top.unwrap_or(MOST_HOLDERS);
+        let request = ReportRequest { device: Some(self.number(device)?), ..request };
+        let answer = self.session.report(&request, cancel)?;
+        let (mut ooms, mut best_setting) = (Vec::new(), None);
+        if let ReportAnswer::State(Answers { devices, .. }) = &answer {
+            let (names, conf) = (self.session.names(), findings::recorded_conf(self.session.trace()));
+            for summary in devices {
+                ooms.extend(summary.ooms.iter().map(|oom| OomFinding {
+                    unusable: oom.fragmentation.unusable.iter().map(findings::unusable_blocks).collect(),
+                    cause: format!(
+                        "{} {}",
+                        findings::oom_verdict(&names, conf, oom),
+                        findings::oom_cause(&names, conf, oom)
+                    ),
+                    pinned: pinned(&names, oom),
+                }));
+                let advice = findings::oom_advice(summary, &ADVICE);
+                best_setting = (!advice.is_empty()).then(|| advice.join(" "));
+            }
+        }
+        let device = first_device(serde_json::to_value(answer.json(Some(top)))?);
         Ok(Report { device, ooms, best_setting })
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        self.session.name()
     }
 
-    pub(crate) fn names_of(&self) -> Names<'_> {
-        Names { trace: &self.recording.trace, frames: &self.frames }
+    /// The index of the device at a position of the page.
+    pub(crate) fn number(&self, position: usize) -> Result<i64, ViewError> {
+        Ok(self.device(position)?.history().device().device)
     }
 
     pub(crate) fn device(&self, position: usize) -> Result<&OpenDevice, ViewError> {

@@ -43,12 +43,12 @@ impl OpenRecording {
             Some(before) => spent_changes(groups, std::mem::take(&mut before.spent.groups)),
             None => groups.into_iter().map(|group| SpentChange { group, before: Spent::default() }).collect(),
         };
-        let earlier = now.part.before(&self.recording.trace, runs, steps).map(|part| EarlierPart {
+        let earlier = now.part.before(self.session.trace(), runs, steps).map(|part| EarlierPart {
             from: part.from.index(),
             to: part.to.index(),
             title: self.title(device, &part),
         });
-        let names = Both { a: self.names_of(), b: self.names_of() };
+        let names = Both { a: self.session.names(), b: self.session.names() };
         let named: Vec<HolderChange> = changes.iter().map(|change| holder(&change.group)).collect();
         Columns::answer(|columns| protocol::Spent {
             key: named.iter().map(|group| key(group, &names)).collect(),
@@ -78,14 +78,14 @@ impl OpenRecording {
             return Err(ViewError::Question("the interval ends before it begins".to_owned()));
         }
         let stretch = device.timeline.stretch(from, to);
-        let spent = spent_by(device.history(), &self.frames, device, &stretch, by, takes, cancel)
+        let spent = spent_by(device.history(), self.session.frames(), device, &stretch, by, takes, cancel)
             .ok_or(ViewError::Unwanted)?;
         let part = ProgramPart::of(runs, steps, from, to);
         Ok(Part { device, part, title: self.title(device, &part), stretch, spent })
     }
 
     fn title(&self, device: &OpenDevice, part: &ProgramPart) -> String {
-        words::title(part, device.history().device().events.len(), self.names_of())
+        words::title(part, device.history().device().events.len(), self.session.names())
     }
 }
 
@@ -183,7 +183,8 @@ mod tests {
                 let by = By::ALL[n % By::ALL.len()];
                 let options = SpanOptions { first, last, by, filter: None };
                 let command =
-                    SpanSummary::of(history.trace(), history.position(), &file.frames, &options).unwrap();
+                    SpanSummary::of(history.trace(), history.position(), file.session.frames(), &options)
+                        .unwrap();
                 let steps = &device.purposes().steps;
                 let moments = [first, last + 1];
                 let part = file
@@ -243,7 +244,7 @@ mod tests {
         let device = &file.devices[0];
         let steps = &device.purposes().steps;
         let runs = device.runs();
-        let trace = &file.recording.trace;
+        let trace = file.session.trace();
         let backward: Vec<_> = runs.iter().filter(|run| trace.strings.get(run.name) == "backward").collect();
         let of = |run: &RunBetween| ProgramPart::of(runs, steps, run.from, run.to);
         let parts: Vec<ProgramPart> = backward.iter().map(|run| of(run)).collect();

@@ -12,8 +12,8 @@ use crate::protocol::{
     HoleSince, Holes, Items, KnownGpu, Layout, LayoutBlocks, LayoutSegments, Legend, LegendQuery, Live,
     LiveQuery, MARKERS, Mark, MarkKind, Markers, Meaning, NONE, Names, Note, OomFinding, Peak, Picture, Pin,
     Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions, Replay,
-    ReplayQuery, ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SizeSign, Sought, SpanQuery,
-    Specks, SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, TagField, Tags, Trust, WhatChanged,
+    ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SizeSign, Sought, SpanQuery, Specks,
+    SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, TagField, Tags, Trust, WhatChanged,
     WindowQuery,
 };
 #[cfg(feature = "fleet")]
@@ -25,6 +25,7 @@ const HEAD: &str = "// Written by the tests of crates/vramscope-viewer from the 
 // and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice } from './report';
+import type { DiffRequest, ReplayRequest, ReportRequest } from './requests';
 
 /** Stands for \"no such thing\" in columns of numbers. */
 ";
@@ -130,7 +131,6 @@ fn the_page_reads_what_is_answered() {
         declared::<Report>(),
         declared::<OomFinding>(),
         declared::<Replay>(),
-        declared::<ReplayQuery>(),
         declared::<ReplayTrust>(),
         declared::<SettingCheck>(),
         declared::<KnownGpu>(),

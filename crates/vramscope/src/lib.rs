@@ -8,6 +8,7 @@
 //! - [`analysis`]: analyses of a recording
 //! - [`profiler`]: memory of functions and code blocks, monitoring, leaks, alerts
 //! - [`report`]: reports as text, JSON and JUnit XML
+//! - [`session`]: an open recording, and every question of the command as a request
 //! - [`gpus`]: a table of GPUs and their memory; [`units`]: formatting and parsing of sizes
 //! - `viewer` (feature `viewer`): the page of `vramscope view` and its local server
 //! - `phantom` (feature `phantom`): phantom GPUs, on which programs run without hardware
@@ -44,6 +45,7 @@ pub use vramscope_fleet as fleet;
 pub use vramscope_phantom as phantom;
 pub use vramscope_profiler as profiler;
 pub use vramscope_report as report;
+pub use vramscope_session as session;
 pub use vramscope_trace as trace;
 #[cfg(feature = "viewer")]
 pub use vramscope_viewer as viewer;

@@ -1,20 +1,52 @@
 //! `vramscope check`
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use vramscope::analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth};
+use clap::{ArgGroup, Args};
+use vramscope::analysis::BudgetCheck;
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
+use vramscope::session::CheckRequest;
 
-use super::{Open, is_stream};
+use super::is_stream;
 use crate::Found;
-use crate::advice::ADVICE;
-use crate::args::CheckArgs;
-use crate::input;
+use crate::args::ReadArgs;
 use crate::output::Output;
 
 /// Rows below an exceeded budget.
 const ROWS: usize = 5;
+
+/// Check memory budgets: peaks, growth over a baseline, leaks, out-of-memory failures
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("budgets").required(true).multiple(true).args(BUDGETS)),
+    after_help = "Examples:
+  vramscope check snapshot.pickle --max-peak 40GiB --no-leaks --no-oom
+  vramscope check snapshot.pickle --baseline main.pickle --max-growth 5%
+  vramscope check snapshot.pickle --max-reserved 44GiB --junit memory.xml
+
+Exit code 1: a budget is exceeded, or the recording cannot show whether it is kept."
+)]
+pub(crate) struct CheckArgs {
+    /// A recording, as for `report`; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// Compare with this recording: the peaks of allocated and reserved bytes must not exceed its peaks, device by device
+    #[arg(long, value_name = "OLD")]
+    pub(crate) baseline: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) request: CheckRequest,
+    /// Also write the verdicts as JUnit XML; with `-`, to standard output in place of the text
+    #[arg(long, value_name = "OUT")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+/// The options that set a budget.
+const BUDGETS: [&str; 6] = ["max_peak", "max_reserved", "max_category", "baseline", "no_leaks", "no_oom"];
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     let baseline = args.baseline.as_deref();
@@ -24,35 +56,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     if args.json && args.junit.as_deref().is_some_and(is_stream) {
         bail!("--json: standard output is already used by --junit; give --junit a file name");
     }
-    let recording = input::read(&args.file, args.reading.options())?;
-    let name = input::name(&args.file);
-    let trace = &recording.trace;
-    let devices = super::devices(&name, trace, args.device)?;
-    if !devices.iter().any(|&d| trace.devices[d].was_used()) {
-        bail!("{name}: nothing was recorded on {}; there is nothing to check", asked_for(args));
-    }
-    let old = baseline.map(|file| Open::read(file, args.reading.options())).transpose()?;
-    let frames = Frames::of(trace);
-    let budgets = budgets(args);
-    let check_device = |position: usize| {
-        let recorded = DeviceRecording { trace, position, frames: &frames };
-        let number = trace.devices[position].device;
-        BudgetCheck::of(recorded, old.as_ref().and_then(|old| old.device(number)), &budgets)
-    };
-    let numbers: Vec<i64> = trace.devices.iter().map(|d| d.device).collect();
-    let only_in_baseline = old
-        .iter()
-        .flat_map(|old| &old.recording.trace.devices)
-        .filter(|d| args.device.is_none() && d.was_used() && !numbers.contains(&d.device));
-    let answers = CheckAnswers {
-        file: &name,
-        recording: &recording,
-        frames: &frames,
-        baseline: old.as_ref().map(|old| old.name.as_str()),
-        only_in_baseline: only_in_baseline.map(|d| d.device).collect(),
-        devices: devices.into_iter().map(check_device).collect(),
-        advice: ADVICE,
-    };
+    let session = super::open(&args.file, args.reading)?;
+    let baseline = baseline.map(|file| super::open(file, args.reading)).transpose()?;
+    let answers = session.check(&args.request, baseline.as_ref()).map_err(super::about(session.name()))?;
     let kept = answers.devices.iter().all(BudgetCheck::keeps_all);
     write(args, &answers)?;
     Ok(if kept { Found::Nothing } else { Found::Something })
@@ -74,31 +80,4 @@ fn write(args: &CheckArgs, answers: &CheckAnswers<'_>) -> anyhow::Result<()> {
     } else {
         super::print_text(&check(answers, options(super::width())))
     }
-}
-
-/// The budgets of the options, in the order of the options.
-fn budgets(args: &CheckArgs) -> Vec<Budget> {
-    let growth = args.baseline.as_ref().map(|_| args.max_growth.unwrap_or(Growth::Bytes(0)));
-    let asked = [
-        args.max_peak.map(|limit| Budget::Peak(ByteKind::Allocated, limit)),
-        args.max_reserved.map(|limit| Budget::Peak(ByteKind::Reserved, limit)),
-        growth.map(|growth| Budget::Growth(ByteKind::Allocated, growth)),
-        growth.map(|growth| Budget::Growth(ByteKind::Reserved, growth)),
-        args.no_leaks.then_some(Budget::NoLeaks),
-        args.no_oom.then_some(Budget::NoOoms),
-    ];
-    let categories = args.max_category.iter().map(|&(category, limit)| Budget::Category(category, limit));
-    asked.into_iter().flatten().chain(categories).collect()
-}
-
-impl Open {
-    fn device(&self, number: i64) -> Option<DeviceRecording<'_>> {
-        let trace = &self.recording.trace;
-        let position = trace.devices.iter().position(|d| d.device == number)?;
-        Some(DeviceRecording { trace, position, frames: &self.frames })
-    }
-}
-
-fn asked_for(args: &CheckArgs) -> String {
-    args.device.map_or_else(|| "any device".to_owned(), |n| format!("device {n}"))
 }

@@ -1,6 +1,53 @@
 //! `vramscope fleet-scheduler` and `vramscope fleet-executor`
 
-use crate::args::{FleetExecutorArgs, FleetSchedulerArgs};
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Run the scheduler of a cluster for `fleet --cluster` and `query --cluster`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "This is the scheduler of Apache Ballista with vramscope's tables. Anyone who can connect to it can make its executors
+read recordings: run it only in a network that you trust.
+
+Example:
+  vramscope fleet-scheduler --listen 0.0.0.0:50050"
+)]
+pub(crate) struct FleetSchedulerArgs {
+    /// The address to listen on
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The host name or address at which executors reach the scheduler
+    #[arg(long, value_name = "HOST", default_value = "localhost")]
+    pub(crate) external_host: String,
+}
+
+/// Run an executor of a cluster, which reads recordings
+#[derive(Debug, Args)]
+#[command(
+    after_help = "This is an executor of Apache Ballista with vramscope's tables. It resolves paths on its machine, and accesses stores
+with the credentials from its environment.
+
+Example:
+  vramscope fleet-executor --scheduler scheduler:50050 --listen 0.0.0.0:50051 --external-host $(hostname -i)"
+)]
+pub(crate) struct FleetExecutorArgs {
+    /// The address of the scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50050")]
+    pub(crate) scheduler: String,
+    /// The address to listen on; the executor also uses the next port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// The host name or address at which others reach the executor [default: the address that the scheduler sees]
+    #[arg(long, value_name = "HOST")]
+    pub(crate) external_host: Option<String>,
+    /// Number of recordings read in parallel [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Folder for partial results until they are fetched [default: a temporary folder, removed at exit]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) work_dir: Option<PathBuf>,
+}
 
 #[cfg(not(feature = "rollup"))]
 pub(crate) fn run_scheduler(_: &FleetSchedulerArgs) -> anyhow::Result<()> {

@@ -1,15 +1,18 @@
 //! `vramscope completions`
 
-use clap::CommandFactory as _;
+use clap::{Args, Command};
 
-use crate::args::{Cli, CompletionsArgs};
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  vramscope completions bash > ~/.local/share/bash-completion/completions/vramscope")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
 
-pub(crate) fn run(args: &CompletionsArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "vramscope", &mut script);
-    let script = String::from_utf8(script)?;
-    if args.json {
-        return super::print_json(&serde_json::json!({ "shell": args.shell.to_string(), "script": script }));
-    }
-    super::print_text(&script)
+    clap_complete::generate(args.shell, &mut command, "vramscope", &mut script);
+    super::print_text(&String::from_utf8(script)?)
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 use vramscope::analysis::Frames;
-use vramscope::export::{Part, Source, Written, write_part, write_summary_part};
+use vramscope::export::{Format, Part, Source, Table, Written, write_part, write_summary_part};
 use vramscope::fleet::{RankFile, RankRow, WorkOptions, read, summaries, summarize};
 use vramscope::report::counted;
 use vramscope::trace::formats::Recording;
 use vramscope_files::make_folder;
 
+use super::export::{ExportArgs, table_name};
 use crate::advice::ADVICE;
-use crate::args::{ExportArgs, FormatArg, TableArg};
 use crate::output::Output;
 use crate::part;
 use crate::part_folder::PartFolder;
@@ -47,8 +47,8 @@ struct RankJson {
 pub(super) fn is_meant(args: &ExportArgs, path: &Path, output: Option<&Path>) -> bool {
     let text = path.to_string_lossy();
     let is_folder = |path: &Path| path.is_dir() || path.to_string_lossy().ends_with('/');
-    let is_of_tables = args.what.len() > 1 || args.what.contains(&TableArg::Summary);
-    let is_into_folder = args.format == Some(FormatArg::Parquet) && output.is_some_and(is_folder);
+    let is_of_tables = args.what.len() > 1 || args.what.contains(&None);
+    let is_into_folder = args.format == Some(Format::Parquet) && output.is_some_and(is_folder);
     let is_pattern = !path.exists() && text.contains(['*', '?', '[']);
     path.is_dir() || text.contains("://") || is_of_tables || is_into_folder || is_pattern
 }
@@ -57,7 +57,7 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
     let Some(folder) = output else {
         bail!("several recordings are exported as a dataset, which is a folder: name it with --output");
     };
-    if args.format != Some(FormatArg::Parquet) {
+    if args.format != Some(Format::Parquet) {
         bail!(
             "several recordings are exported as a dataset, which needs --format parquet; other formats take one recording"
         );
@@ -67,9 +67,9 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
             "--at and --device apply to one recording; a dataset contains all devices, and holders at their peaks"
         );
     }
-    let tables: &[TableArg] = if args.what.is_empty() { &[TableArg::Events] } else { &args.what };
+    let tables: &[Option<Table>] = if args.what.is_empty() { &[Some(Table::Events)] } else { &args.what };
     for table in tables {
-        let there = folder.join(table.name());
+        let there = folder.join(table_name(*table));
         if there.exists() {
             bail!("{}: already exists; remove it, or name another folder", there.display());
         }
@@ -101,7 +101,7 @@ struct Dataset<'a> {
     folder: &'a Path,
     /// Holds the tables until all of them are complete.
     unfinished: PartFolder,
-    tables: &'a [TableArg],
+    tables: &'a [Option<Table>],
     /// Bytes and rows written to each table.
     written: Vec<Written>,
 }
@@ -109,7 +109,7 @@ struct Dataset<'a> {
 impl Dataset<'_> {
     /// Writes the parts of all ranks, with one recording in memory at a time.
     fn write(&mut self, files: &[RankFile], args: &ExportArgs) -> anyhow::Result<Vec<RankRow>> {
-        if self.tables.iter().all(|table| table.table().is_none()) {
+        if self.tables.iter().all(Option::is_none) {
             return self.write_summaries(files, args);
         }
         let mut rows = Vec::with_capacity(files.len());
@@ -143,7 +143,7 @@ impl Dataset<'_> {
         let part = Part { host: row.rank.host.as_deref(), file: &row.file };
         for (at, what) in self.tables.iter().enumerate() {
             let out = || self.part(*what, row.rank.number);
-            let written = match (what.table(), recording.zip(frames.as_ref())) {
+            let written = match (*what, recording.zip(frames.as_ref())) {
                 (None, _) => {
                     let mut out = out()?;
                     let written = write_summary_part(row, &mut out).with_context(|| out.name().to_owned())?;
@@ -169,7 +169,7 @@ impl Dataset<'_> {
 
     /// Moves the complete tables to their final place.
     fn finish(&self) -> anyhow::Result<()> {
-        let mut tables = self.tables.iter().map(|table| table.name());
+        let mut tables = self.tables.iter().map(|table| table_name(*table));
         tables.try_for_each(|name| {
             // A table without a row has no folder.
             let is_there = self.unfinished.path().join(name).exists();
@@ -179,8 +179,8 @@ impl Dataset<'_> {
     }
 
     /// Opens the part of a rank for writing. Errors name its final path.
-    fn part(&self, what: TableArg, rank: u64) -> anyhow::Result<Output> {
-        let name = Path::new(what.name()).join(format!("rank={rank}"));
+    fn part(&self, what: Option<Table>, rank: u64) -> anyhow::Result<Output> {
+        let name = Path::new(table_name(what)).join(format!("rank={rank}"));
         let (folder, will_be) = (self.unfinished.path().join(&name), self.folder.join(name));
         make_folder(&folder).with_context(|| will_be.display().to_string())?;
         let will_be = will_be.join("part-0.parquet").display().to_string();
@@ -189,7 +189,7 @@ impl Dataset<'_> {
 
     fn json(&self, rows: Vec<RankRow>) -> DatasetJson {
         let tables = self.tables.iter().zip(&self.written).map(|(table, written)| TableJson {
-            table: table.name(),
+            table: table_name(*table),
             output_bytes: written.bytes,
             rows: written.rows,
         });

@@ -1,92 +1,57 @@
 //! `vramscope diff`
 
-use anyhow::bail;
-use vramscope::analysis::{
-    Both, ComparedPart, Devices, History, Purposes, Steps, changed_settings, diff_devices,
-};
-use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
+use std::path::PathBuf;
 
-use super::{Open, devices, is_stream};
+use anyhow::bail;
+use clap::Args;
+use vramscope::analysis::Cancel;
+use vramscope::report::{DiffJson, TextOptions, diff};
+use vramscope::session::DiffRequest;
+
+use super::is_stream;
 use crate::Found;
-use crate::advice::ADVICE;
-use crate::args::DiffArgs;
+use crate::args::ReadArgs;
 
 /// Default rows of each list.
 const ROWS: usize = 10;
+
+/// Compare two recordings of a program: what the second allocates more or less of, and why
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope diff before.pickle after.pickle
+  vramscope diff phantom.pickle gpu.pickle --device 0 --json
+
+Exit code 0: the recordings are the same. Exit code 1: they differ.")]
+pub(crate) struct DiffArgs {
+    /// A recording; `-` is standard input
+    pub(crate) a: PathBuf,
+    /// The recording to compare with A
+    pub(crate) b: PathBuf,
+    #[command(flatten)]
+    pub(crate) request: DiffRequest,
+    /// Rows of each list [default: 10; with --json all]
+    #[arg(long, value_name = "N", conflicts_with = "json")]
+    pub(crate) top: Option<usize>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
 
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
     if is_stream(&args.a) && is_stream(&args.b) {
         bail!("only one of A and B can be standard input");
     }
-    let a = Open::read(&args.a, args.reading.options())?;
-    let b = Open::read(&args.b, args.reading.options())?;
-    let used = Both { a: a.used(args.device)?, b: b.used(args.device)? };
-    if used.a.is_empty() && used.b.is_empty() {
-        bail!("{} and {}: nothing was recorded; there is nothing to compare", a.name, b.name);
-    }
-    let compared = Both { a: a.devices(&used.a), b: b.devices(&used.b) };
-    let in_step = |history: &History| args.at_step.and_then(|step| step_of(history, step));
-    if let Some(step) = args.at_step {
-        a.has_step(&used.a, step)?;
-        b.has_step(&used.b, step)?;
-    }
-    let (devices, only) = diff_devices(compared, &in_step);
-    let answers = DiffAnswers {
-        recordings: Both { a: a.compared(), b: b.compared() },
-        devices,
-        only,
-        settings: changed_settings(compared.map(|of| &**of.trace)),
-        at: args.at_step.map(|step| format!("At the peak of step {step}")),
-        advice: ADVICE,
-    };
+    let a = super::open(&args.a, args.reading)?;
+    let b = super::open(&args.b, args.reading)?;
+    let both = format!("{} and {}", a.name(), b.name());
+    let answers = a.diff(&b, &args.request, &Cancel::default()).map_err(super::about(&both))?;
     if args.json {
         super::print_json(&DiffJson::new(&answers))?;
     } else {
-        let options =
-            TextOptions { width: super::width(), top: args.top.unwrap_or(ROWS), full_stacks: false };
-        super::print_text(&diff(&answers, options))?;
+        let top = args.top.unwrap_or(ROWS);
+        super::print_text(&diff(&answers, TextOptions { width: super::width(), top, full_stacks: false }))?;
     }
     Ok(if answers.is_same() { Found::Nothing } else { Found::Something })
-}
-
-/// Step number `step`, counted from 1.
-fn step_of(history: &History, step: u32) -> Option<ComparedPart> {
-    let steps = Steps::of(history, &Purposes::of(history)).steps;
-    steps.get(step as usize - 1).map(ComparedPart::from)
-}
-
-impl Open {
-    /// # Errors
-    /// A device has fewer steps than `step`.
-    fn has_step(&self, positions: &[usize], step: u32) -> anyhow::Result<()> {
-        let trace = &self.recording.trace;
-        for &position in positions {
-            let history = History::replayed(trace, position);
-            let steps = Steps::of(&history, &Purposes::of(&history)).steps.len();
-            let device = trace.devices[position].device;
-            match steps {
-                0 => bail!("{}: no steps were found on device {device}; omit --at-step", self.name),
-                _ if step as usize > steps => {
-                    bail!("{}: device {device} has {steps} steps; there is no step {step}", self.name)
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// The positions of the requested devices that were used.
-    fn used(&self, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
-        let trace = &self.recording.trace;
-        let positions = devices(&self.name, trace, only)?;
-        Ok(positions.into_iter().filter(|&position| trace.devices[position].was_used()).collect())
-    }
-
-    fn devices<'t>(&'t self, positions: &'t [usize]) -> Devices<'t> {
-        Devices { trace: &self.recording.trace, frames: &self.frames, positions }
-    }
-
-    fn compared(&self) -> Compared<'_> {
-        Compared { file: &self.name, recording: &self.recording, frames: &self.frames }
-    }
 }

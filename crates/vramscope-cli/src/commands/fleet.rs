@@ -1,7 +1,70 @@
 //! `vramscope fleet`
 
+use crate::args::{ReadArgs, rank_pattern};
+use clap::{ArgGroup, Args};
+use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use vramscope::gpus::Gpu;
+use vramscope::session::values::command::gpu;
+use vramscope::session::values::{percent, size};
+
+/// Report all ranks of a job: which ranks differ and why, which ran out of memory first, which leak
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("fleet_budgets").multiple(true).args(["max_peak", "max_imbalance"])), after_help = "Examples:
+  vramscope fleet recordings/
+  vramscope fleet 'runs/*/rank*.pickle' --gpu a100-80gb
+  vramscope fleet recordings/ --rank 'gpu(\\d+)' --json
+  vramscope fleet recordings/ --view
+  vramscope fleet recordings/ --max-peak 72GiB --max-imbalance 5% --junit memory.xml
+
+Exit code 1: a budget is exceeded, or the recordings cannot show whether it is kept.")]
+pub(crate) struct FleetArgs {
+    /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Pattern whose first group is the rank in a path, as 'rank(\d+)' [default: inferred from differing numbers]
+    #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
+    pub(crate) rank: Option<Regex>,
+    /// Total memory of each GPU, as 80GiB or in bytes [default: inferred from a recorded out-of-memory failure]
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) capacity: Option<u64>,
+    /// Total memory of each GPU, by GPU name, as a100-40gb
+    #[arg(long, value_name = "NAME", value_parser = gpu, conflicts_with = "capacity")]
+    pub(crate) gpu: Option<&'static Gpu>,
+    /// Limit on the peak of allocated bytes of each rank, as 40GiB or in bytes
+    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    pub(crate) max_peak: Option<u64>,
+    /// Limit on the excess of the highest peak over the mean, as 5%
+    #[arg(long, value_name = "PERCENT", value_parser = percent, allow_hyphen_values = true)]
+    pub(crate) max_imbalance: Option<f64>,
+    /// Also write the verdicts as JUnit XML; with `-`, to standard output in place of the text
+    #[arg(long, value_name = "OUT", requires = "fleet_budgets")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Neither read nor write cached summaries
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// Number of recordings read in parallel [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Read the recordings on a cluster; the URL of its scheduler, as df://host:50050
+    #[arg(long, value_name = "URL", conflicts_with = "jobs")]
+    pub(crate) cluster: Option<String>,
+    /// Explore the ranks and their recordings in the browser
+    #[arg(long, conflicts_with = "fleet_budgets")]
+    pub(crate) view: bool,
+    /// With --view: the port to serve on [default: a free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, requires = "view")]
+    pub(crate) port: u16,
+    /// With --view: print the address and do not open a browser
+    #[arg(long, requires = "view")]
+    pub(crate) no_open: bool,
+    /// Print JSON; with --view, print the address as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
 
 #[cfg(feature = "rollup")]
 use anyhow::Context as _;
@@ -17,7 +80,6 @@ use super::is_stream;
 use super::view::{Serve, begin, until_it_ends};
 use crate::Found;
 use crate::advice::ADVICE;
-use crate::args::FleetArgs;
 use crate::output::Output;
 use crate::part;
 use crate::progress::Progress;
@@ -38,7 +100,7 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
     let (rows, not_kept) = made(args, &files)?;
     not_kept.iter().for_each(|note| say(&format!("note: {note}")));
     notes.extend(not_kept);
-    let fleet = Fleet::of(rows, args.capacity.or(args.gpu));
+    let fleet = Fleet::of(rows, args.capacity.or(args.gpu.map(|gpu| gpu.total_bytes)));
     let verdicts =
         Budgets { max_peak: args.max_peak, max_imbalance_percent: args.max_imbalance }.verdicts(&fleet);
     let inputs = ranks::on_this_machine(&files);
@@ -124,7 +186,7 @@ fn view(
     not_kept.iter().for_each(|note| say(&format!("note: {note}")));
     notes.extend(not_kept);
     let names = rows.iter().map(|row| row.file.clone()).collect();
-    let fleet = Fleet::of(rows, args.capacity.or(args.gpu));
+    let fleet = Fleet::of(rows, args.capacity.or(args.gpu.map(|gpu| gpu.total_bytes)));
     let paths = paths(args);
     let answers = FleetAnswers { paths: &paths, rule, notes: &notes, fleet: &fleet, verdicts: &[] };
     let answer = ranks_answer(&answers)?;

@@ -1,18 +1,30 @@
 //! `vramscope info`
 
-use vramscope::analysis::Facts;
-use vramscope::report::{InfoJson, info};
+use std::path::PathBuf;
 
-use crate::args::InfoArgs;
-use crate::input;
+use clap::Args;
+use vramscope::analysis::Facts;
+use vramscope::report::info;
+
+use crate::args::ReadArgs;
+
+/// Show the properties of a file: format, age, contents, counts
+#[derive(Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// A snapshot; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
 
 pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
-    let recording = input::read(&args.file, args.reading.options())?;
-    let name = input::name(&args.file);
-    let facts = Facts::of(&recording.trace);
+    let session = super::open(&args.file, args.reading)?;
     if args.json {
-        super::print_json(&InfoJson::new(&name, &recording, &facts))
+        super::print_json(&session.info())
     } else {
-        super::print_text(&info(&name, &recording, &facts))
+        super::print_text(&info(session.name(), session.recording(), &Facts::of(session.trace())))
     }
 }

@@ -24,12 +24,12 @@ pub(crate) mod view;
 
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::anyhow;
 use terminal_size::{Width, terminal_size_of};
-use vramscope::analysis::Frames;
-use vramscope::trace::Trace;
-use vramscope::trace::formats::{ReadOptions, Recording};
+use vramscope::session::{Session, SessionError};
 
+use crate::advice::ADVICE;
+use crate::args::ReadArgs;
 use crate::input;
 use crate::say::{print_json, print_text};
 
@@ -47,44 +47,17 @@ fn stdout() -> std::io::Stdout {
     std::io::stdout()
 }
 
-/// A recording with its name and classified frames.
-struct Open {
-    name: String,
-    recording: Recording,
-    frames: Frames,
+/// Opens a recording.
+fn open(file: &Path, reading: ReadArgs) -> anyhow::Result<Session> {
+    Ok(Session::new(input::name(file), input::read(file, reading.options())?, ADVICE))
 }
 
-impl Open {
-    fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Self> {
-        let recording = input::read(file, options)?;
-        Ok(Self { name: input::name(file), frames: Frames::of(&recording.trace), recording })
-    }
+/// An error with the recording's name where it is about the recording.
+fn about(name: &str) -> impl Fn(SessionError) -> anyhow::Error + '_ {
+    move |error| anyhow!(error.about(name))
 }
 
 /// Whether the path means standard input or output.
 fn is_stream(path: &Path) -> bool {
     path == Path::new("-")
-}
-
-/// The positions of the requested device, or of all devices.
-fn devices(name: &str, trace: &Trace, only: Option<i64>) -> anyhow::Result<Vec<usize>> {
-    let is_asked_for = |&position: &usize| only.is_none_or(|n| trace.devices[position].device == n);
-    let devices: Vec<usize> = (0..trace.devices.len()).filter(is_asked_for).collect();
-    if let (Some(asked), true) = (only, devices.is_empty()) {
-        let known: Vec<String> = trace.devices.iter().map(|d| d.device.to_string()).collect();
-        bail!(
-            "{name}: has no device {asked}; it has {}",
-            if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-        );
-    }
-    Ok(devices)
-}
-
-/// Fails if no device has an event with the index of `--at`.
-fn check_event(name: &str, trace: &Trace, devices: &[usize], at: Option<usize>) -> anyhow::Result<()> {
-    let longest = devices.iter().map(|&d| trace.devices[d].events.len()).max().unwrap_or(0);
-    if let Some(at) = at.filter(|&at| at >= longest) {
-        bail!("{name}: has no event {at}; its events are numbered from 0 and there are {longest}");
-    }
-    Ok(())
 }

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<Found> {
         interval: args.interval,
         thresholds: args.alert.iter().map(|alert| alert.0).collect(),
         log: args.output.as_deref().map(|path| LogFile {
-            format: args.format.map_or_else(|| LogFile::at(path).format, Into::into),
+            format: args.format.unwrap_or_else(|| LogFile::at(path).format),
             path: path.to_owned(),
         }),
         ..TrackerOptions::default()

@@ -1,7 +1,61 @@
 //! `vramscope query`
 
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use regex::Regex;
+
+use crate::args::{ReadArgs, rank_pattern};
+
+/// Run SQL over the recordings of many ranks
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Tables, each with the columns rank, host and file: events, allocations, segments, holders, summary.
+
+Examples:
+  vramscope query 'SELECT rank, peak_allocated_bytes FROM summary ORDER BY 2 DESC LIMIT 5' runs/
+  vramscope query \"SELECT key, sum(bytes) FROM holders WHERE grouped_by = 'category' GROUP BY key\" runs/*.pickle
+  vramscope query 'SELECT * FROM events WHERE rank = 3' runs/ -o rank3.parquet"
+)]
+pub(crate) struct QueryArgs {
+    /// One read-only SQL statement
+    pub(crate) sql: String,
+    /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Format of the rows [default: from the ending of OUT, else table]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) format: Option<RowFormat>,
+    /// Output file, replaced only when all is written [default: standard output]
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+    /// Pattern whose first group is the rank in a path, as for `fleet` [default: inferred from differing numbers]
+    #[arg(long, value_name = "REGEX", value_parser = rank_pattern)]
+    pub(crate) rank: Option<Regex>,
+    /// Run on a cluster; the URL of its scheduler, as df://host:50050
+    #[arg(long, value_name = "URL")]
+    pub(crate) cluster: Option<String>,
+    /// Neither read nor write cached summaries
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// Number of recordings read in parallel [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "cluster")]
+    pub(crate) jobs: Option<u16>,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
+/// The format of query results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RowFormat {
+    Table,
+    Csv,
+    Json,
+    Parquet,
+}
+
 #[cfg(not(feature = "rollup"))]
-pub(crate) fn run(_: &crate::args::QueryArgs) -> anyhow::Result<()> {
+pub(crate) fn run(_: &QueryArgs) -> anyhow::Result<()> {
     anyhow::bail!("this build of vramscope has no SQL support; {}", crate::ranks::WITH_ROLLUP)
 }
 
@@ -17,8 +71,8 @@ mod with_rollup {
     use vramscope::report::counted;
     use vramscope_rollup::{Answered, Format, Job, MOST_SHOWN, Reading};
 
+    use super::{QueryArgs, RowFormat};
     use crate::advice::ADVICE;
-    use crate::args::{QueryArgs, QueryFormatArg};
     use crate::output::Output;
     use crate::ranks::{self, RankFiles};
     use crate::say::say;
@@ -67,14 +121,11 @@ mod with_rollup {
 
     /// The format from the options, or from the ending of the output's name.
     fn format(args: &QueryArgs, output: Option<&Path>) -> Format {
-        if args.json {
-            return Format::Json;
-        }
         match args.format {
-            Some(QueryFormatArg::Table) => Format::Table,
-            Some(QueryFormatArg::Csv) => Format::Csv,
-            Some(QueryFormatArg::Json) => Format::Json,
-            Some(QueryFormatArg::Parquet) => Format::Parquet,
+            Some(RowFormat::Table) => Format::Table,
+            Some(RowFormat::Csv) => Format::Csv,
+            Some(RowFormat::Json) => Format::Json,
+            Some(RowFormat::Parquet) => Format::Parquet,
             None => match output.and_then(Path::extension).and_then(|e| e.to_str()) {
                 Some("csv") => Format::Csv,
                 Some("json") => Format::Json,

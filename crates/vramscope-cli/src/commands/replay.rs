@@ -1,89 +1,57 @@
 //! `vramscope replay`
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use anyhow::{Context as _, bail};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use vramscope::analysis::{Capacity, DeviceReplay, Frames, ReplayOptions, Setting};
-use vramscope::report::{ReplayAnswers, ReplayJson, TextOptions, replay};
-use vramscope::trace::{Trace, conf_with};
+use vramscope::analysis::Cancel;
+use vramscope::report::{ReplayJson, TextOptions, replay};
+use vramscope::session::ReplayRequest;
 
 use crate::Found;
 use crate::advice::ADVICE;
-use crate::args::ReplayArgs;
-use crate::input;
+use crate::args::ReadArgs;
 use crate::progress::{PATIENCE, is_watched};
 
+/// Replay the recording under other allocator settings or on another device size: would it have fit?
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope replay snapshot.pickle
+  vramscope replay snapshot.pickle --gpu a100-40gb --overhead 600MiB
+  vramscope replay snapshot.pickle --conf expandable_segments:True --capacity 24GiB
+  vramscope replay snapshot.pickle --sweep max_split_size_mb=32..512
+  vramscope replay snapshot.pickle --find-capacity
+
+Exit code 1: the replay runs out of memory.")]
+pub(crate) struct ReplayArgs {
+    /// A recording, as for `report`; `-` is standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) request: ReplayRequest,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
 pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Found> {
-    let capacity = args.capacity.or(args.gpu).map(|total| Capacity { total, overhead: args.overhead });
-    if capacity.is_some_and(|c| c.total == 0) {
-        bail!("--capacity 0: a device needs memory");
-    }
-    if let Some(c) = capacity.filter(|c| c.overhead >= c.total) {
-        bail!("--overhead {} leaves nothing of a device of {} bytes", c.overhead, c.total);
-    }
-    if args.overhead > 0 && capacity.is_none() && !args.find_capacity {
-        bail!("--overhead is a part of the device memory: set the device size with --capacity or --gpu");
-    }
-    let recording = input::read(&args.file, args.reading.options())?;
-    let name = input::name(&args.file);
-    let trace = &recording.trace;
-    let devices = super::devices(&name, trace, args.device)?;
-    let options = ReplayOptions { capacity, ..settings(args, trace)? };
-    let frames = Frames::of(trace);
+    args.request.check(&ADVICE)?;
+    let session = super::open(&args.file, args.reading)?;
     let progress = Progress { started: Instant::now(), bar: OnceLock::new() };
-    let replayed: Result<Vec<DeviceReplay>, _> = devices
-        .into_iter()
-        .map(|device| DeviceReplay::of(trace, device, &frames, &options, &|| progress.step()))
-        .collect();
+    let replayed = session.replay(&args.request, &Cancel::default(), &|| progress.step());
     progress.done();
-    let replayed = replayed.with_context(|| name.clone())?;
-    let found = if replayed.iter().all(|d| fits(d, &options)) { Found::Nothing } else { Found::Something };
-    let answers = ReplayAnswers {
-        file: &name,
-        recording: &recording,
-        frames: &frames,
-        devices: replayed,
-        advice: ADVICE,
-    };
+    let answers = replayed.map_err(super::about(session.name()))?;
     if args.json {
         super::print_json(&ReplayJson::new(&answers))?;
     } else {
-        super::print_text(&replay(
-            &answers,
-            TextOptions { width: super::width(), top: 10, full_stacks: false },
-        ))?;
+        let options = TextOptions { width: super::width(), top: 10, full_stacks: false };
+        super::print_text(&replay(&answers, options))?;
     }
-    Ok(found)
-}
-
-/// The settings to replay under, parsed as PyTorch does.
-fn settings(args: &ReplayArgs, trace: &Trace) -> anyhow::Result<ReplayOptions> {
-    let release = args.torch.unwrap_or_else(|| trace.shown_release());
-    let setting = match &args.conf {
-        Some(conf) => Some(Setting::parse(conf, release).context("--conf")?),
-        None => None,
-    };
-    let recorded = trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()).unwrap_or("");
-    let mut sweep = Vec::new();
-    if let Some(asked) = &args.sweep {
-        let base = args.conf.as_deref().unwrap_or(recorded);
-        for value in &asked.values {
-            sweep.push(Setting::parse(&conf_with(base, &asked.key, value), release).context("--sweep")?);
-        }
-    }
-    let find_capacity = args.find_capacity.then_some(args.overhead);
-    Ok(ReplayOptions { release: args.torch, setting, sweep, find_capacity, ..ReplayOptions::default() })
-}
-
-/// Whether the requested replay fits; for a sweep, whether any setting fits.
-fn fits(device: &DeviceReplay, options: &ReplayOptions) -> bool {
-    match &device.smallest {
-        Some((_, outcome)) => outcome.fits(),
-        None if options.sweep.is_empty() => device.asked.outcome.fits(),
-        None => device.tried.iter().any(|t| t.outcome.fits()),
-    }
+    let fits = answers.devices.iter().all(|device| args.request.fits(device));
+    Ok(if fits { Found::Nothing } else { Found::Something })
 }
 
 struct Progress {

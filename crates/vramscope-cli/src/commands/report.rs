@@ -1,47 +1,85 @@
 //! `vramscope report`
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use anyhow::bail;
-use vramscope::analysis::{By, Frames, Options, SamplesSummary, SpanOptions, SpanSummary, Summary};
-use vramscope::report::{
-    Answers, ReportJson, SampleAnswers, SamplesJson, SpanAnswers, SpanJson, TextOptions, report,
-    samples_report, span_report,
-};
-use vramscope::trace::formats::{Compression, Opened, Recording};
+use clap::Args;
+use vramscope::analysis::{Cancel, SamplesSummary};
+use vramscope::report::{SampleAnswers, SamplesJson, TextOptions, samples_report};
+use vramscope::session::{ReportRequest, Session};
+use vramscope::trace::formats::{Compression, Opened};
 use vramscope::trace::samples::{SampleLog, Series};
 
 use crate::advice::ADVICE;
-use crate::args::{AtArg, ReportArgs};
+use crate::args::ReadArgs;
 use crate::input;
 
+/// Report the peak, the lines that hold it, leaks, fragmentation and out-of-memory failures
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope report snapshot.pickle
+  vramscope report snapshot.pickle --by function --top 20
+  vramscope report snapshot.pickle --at 1200 --filter 'model\\.py'
+  zstdcat big.pickle.zst | vramscope report - --json")]
+pub(crate) struct ReportArgs {
+    /// A PyTorch snapshot (pickle or JSON), or a log of `monitor` or of a tracker, optionally compressed with gzip or
+    /// zstd; `-` is standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) request: ReportRequest,
+    /// Show every frame below each row, instead of the tree of calls in user code
+    #[arg(long)]
+    pub(crate) full_stacks: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
+
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
+    let name = input::name(&args.file);
     match input::read_any(&args.file, args.reading.options())? {
-        Opened::Recording(recording) => of_recording(args, &recording),
-        Opened::Samples { log, compression } => of_samples(args, &log, compression),
+        Opened::Recording(recording) => of_recording(args, &Session::new(name, recording, ADVICE)),
+        Opened::Samples { log, compression } => of_samples(args, &name, &log, compression),
+    }
+}
+
+fn of_recording(args: &ReportArgs, session: &Session) -> anyhow::Result<()> {
+    let answer = session.report(&args.request, &Cancel::default()).map_err(super::about(session.name()))?;
+    if args.json {
+        super::print_json(&answer.json(args.request.top))
+    } else {
+        super::print_text(&answer.text(text_options(args)))
     }
 }
 
 /// Reports a log of samples.
-fn of_samples(args: &ReportArgs, log: &SampleLog, compression: Compression) -> anyhow::Result<()> {
-    let name = input::name(&args.file);
+fn of_samples(
+    args: &ReportArgs,
+    name: &str,
+    log: &SampleLog,
+    compression: Compression,
+) -> anyhow::Result<()> {
+    let ReportRequest { device, at, by, filter, top } = &args.request;
     let asked = [
-        (args.by.is_some(), "--by"),
-        (args.at.is_some(), "--at"),
-        (args.filter.is_some(), "--filter"),
+        (by.is_some(), "--by"),
+        (at.is_some(), "--at"),
+        (filter.is_some(), "--filter"),
         (args.full_stacks, "--full-stacks"),
     ];
     if let Some((_, option)) = asked.iter().find(|(is_asked, _)| *is_asked) {
         bail!("{name}: {option} needs allocations, which a log of samples does not have; give a recording");
     }
-    let is_asked_for = |series: &&Series| args.device.is_none_or(|device| series.device == Some(device));
+    let is_asked_for = |series: &&Series| device.is_none_or(|device| series.device == Some(device));
     let answers = SampleAnswers {
-        file: &name,
+        file: name,
         log,
         compression,
         devices: log.series.iter().filter(is_asked_for).map(|s| SamplesSummary::of(log, s)).collect(),
     };
-    if let (Some(device), true) = (args.device, answers.devices.is_empty()) {
+    if let (Some(device), true) = (device, answers.devices.is_empty()) {
         let known: BTreeSet<String> =
             log.series.iter().filter_map(|s| s.device).map(|device| device.to_string()).collect();
         if known.is_empty() {
@@ -51,66 +89,12 @@ fn of_samples(args: &ReportArgs, log: &SampleLog, compression: Compression) -> a
         bail!("{name}: has no samples of device {device}; it has {}", known.join(", "));
     }
     if args.json {
-        return super::print_json(&SamplesJson::new(&answers, args.top));
+        return super::print_json(&SamplesJson::new(&answers, *top));
     }
     super::print_text(&samples_report(&answers, text_options(args)))
 }
 
 fn text_options(args: &ReportArgs) -> TextOptions {
-    TextOptions { width: super::width(), top: args.top.unwrap_or(10).max(1), full_stacks: args.full_stacks }
-}
-
-fn of_recording(args: &ReportArgs, recording: &Recording) -> anyhow::Result<()> {
-    let trace = &recording.trace;
-    let name = input::name(&args.file);
-    let devices = super::devices(&name, trace, args.device)?;
-    let at = match args.at {
-        Some(AtArg::Events(first, last)) => return of_span(args, recording, &devices, first, last),
-        Some(AtArg::Event(event)) => Some(event),
-        None => None,
-    };
-    super::check_event(&name, trace, &devices, at)?;
-    let frames = Frames::of(trace);
-    let options = Options { at, by: args.by.map(Into::into), filter: args.filter.clone() };
-    let answers = Answers {
-        file: &name,
-        recording,
-        frames: &frames,
-        devices: devices.into_iter().map(|d| Summary::of(trace, d, &frames, &options)).collect(),
-        by: options.by,
-        at,
-        advice: ADVICE,
-    };
-    if args.json {
-        return super::print_json(&ReportJson::new(&answers, args.top));
-    }
-    super::print_text(&report(&answers, text_options(args)))
-}
-
-/// Reports a range of events.
-fn of_span(
-    args: &ReportArgs,
-    recording: &Recording,
-    devices: &[usize],
-    first: usize,
-    last: usize,
-) -> anyhow::Result<()> {
-    let trace = &recording.trace;
-    let name = input::name(&args.file);
-    super::check_event(&name, trace, devices, Some(last))?;
-    let frames = Frames::of(trace);
-    let by = args.by.map_or(By::Line, Into::into);
-    let options = SpanOptions { first, last, by, filter: args.filter.clone() };
-    let answers = SpanAnswers {
-        file: &name,
-        recording,
-        frames: &frames,
-        devices: devices.iter().filter_map(|&d| SpanSummary::of(trace, d, &frames, &options)).collect(),
-        by,
-        advice: ADVICE,
-    };
-    if args.json {
-        return super::print_json(&SpanJson::new(&answers, args.top));
-    }
-    super::print_text(&span_report(&answers, text_options(args)))
+    let top = args.request.top.unwrap_or(10).max(1);
+    TextOptions { width: super::width(), top, full_stacks: args.full_stacks }
 }

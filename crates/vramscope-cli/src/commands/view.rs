@@ -1,5 +1,7 @@
 //! `vramscope view`
 
+use crate::args::ReadArgs;
+use clap::Args;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,10 +12,43 @@ use vramscope::report::bytes;
 use vramscope::trace::formats::{ReadOptions, Recording};
 use vramscope::viewer::{Library, OpenFile, Server, self_contained};
 
-use crate::args::ViewArgs;
 use crate::input;
 use crate::output::Output;
 use crate::say::say;
+
+/// Explore recordings in the browser: every allocation over time, at any size
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope view snapshot.pickle
+  vramscope view before.pickle after.pickle
+  vramscope view snapshot.pickle --html page.html
+
+The page is served on this machine only, under a secret address, until Ctrl-C. Starting a browser puts the address into the
+process list, where other users of the machine may see it; --no-open starts no browser.")]
+pub(crate) struct ViewArgs {
+    /// Recordings, as for `report`; `-` is standard input. With none, files can be dropped onto the page
+    pub(crate) files: Vec<PathBuf>,
+    /// Write one self-contained page that opens from disk, instead of serving; `-` is standard output
+    #[arg(long, value_name = "OUT")]
+    pub(crate) html: Option<PathBuf>,
+    /// The port to serve on [default: a free one]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 0,
+        hide_default_value = true,
+        conflicts_with = "html"
+    )]
+    pub(crate) port: u16,
+    /// Print the address and do not open a browser
+    #[arg(long, conflicts_with = "html")]
+    pub(crate) no_open: bool,
+    /// Print the address, or the written file, as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
 
 pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<()> {
     match &args.html {

@@ -1,6 +1,6 @@
 //! The findings of the report and of the replay.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The findings of the report for a device, as data and in sentences.
 #[derive(Debug, Clone, Serialize)]
@@ -45,21 +45,6 @@ pub(crate) struct Replay {
     /// The smallest GPU that fits, in a sentence. Null if it was not requested or if there is none.
     pub(crate) smallest_gpu: Option<String>,
     pub(crate) trust: ReplayTrust,
-}
-
-/// The options of a replay, like those of `vramscope replay`.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(default)]
-pub struct ReplayQuery {
-    /// One setting, compared with the recorded one; null for settings that often help.
-    pub(crate) conf: Option<String>,
-    /// Bytes of the device; null for the device in the recording.
-    pub(crate) capacity: Option<u64>,
-    /// The bytes of the device that the allocator cannot use.
-    pub(crate) overhead: u64,
-    /// Find the smallest device and the smallest GPU instead.
-    pub(crate) find_capacity: bool,
 }
 
 /// Whether PyTorch accepts a setting.

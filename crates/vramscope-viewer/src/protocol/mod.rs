@@ -28,7 +28,7 @@ pub(crate) use contents::{
     Allocation, Events, Layout, LayoutBlocks, LayoutSegments, Markers, PoolCourse, PoolHeld, PoolPeaks,
     PoolQuery, Pools, Regions, Segments,
 };
-pub(crate) use findings::{KnownGpu, OomFinding, Replay, ReplayQuery, ReplayTrust, Report, SettingCheck};
+pub(crate) use findings::{KnownGpu, OomFinding, Replay, ReplayTrust, Report, SettingCheck};
 pub(crate) use groups::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery};
 #[cfg(test)]
 pub(crate) use held::{By, CallsOf};

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use vramscope_session::SessionError;
 
 use crate::ViewError;
 
@@ -10,8 +11,11 @@ impl IntoResponse for ViewError {
     fn into_response(self) -> Response {
         let status = match self {
             ViewError::NoFile(_) | ViewError::NoDevice(_) => StatusCode::NOT_FOUND,
-            ViewError::Question(_) => StatusCode::BAD_REQUEST,
-            ViewError::Unreadable { .. } | ViewError::NotRead(_) | ViewError::Replay(_) => {
+            ViewError::Question(_)
+            | ViewError::Request(SessionError::Argument(_) | SessionError::Missing(_)) => {
+                StatusCode::BAD_REQUEST
+            }
+            ViewError::Unreadable { .. } | ViewError::NotRead(_) | ViewError::Request(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             ViewError::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,

@@ -1,58 +1,60 @@
-//! Arguments of the MCP tools. The schemas for assistants are generated from these types.
+//! Arguments of the MCP tools: those of the server, and the request that the session answers. The schemas for assistants are generated
+//! from the types of both.
+
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use rmcp::model::JsonObject;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, schema_for};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use vramscope::report::Shown;
 
-use crate::args;
-
 /// Limit on the invalid input that an error repeats, in bytes.
-const LONGEST_COMPLAINT: usize = 300;
+const LONGEST_COMPLAINT: usize = 1000;
 
+/// Arguments of the server.
+pub(super) trait OfServer: DeserializeOwned + JsonSchema {
+    /// Their names.
+    const NAMES: &'static [&'static str];
+}
+
+/// The file to open.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Open {
+pub(super) struct File {
     /// The recording's file, in an allowed folder. A relative path is resolved from the current folder, then from each allowed folder.
     pub(super) path: String,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+impl OfServer for File {
+    const NAMES: &'static [&'static str] = &["path"];
+}
+
+/// No further arguments.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Summary {
+pub(super) struct Nothing {}
+
+/// A recording.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct One {
     /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// Only this device; default: all used devices.
-    pub(super) device: Option<i64>,
-    /// Limit on the rows of each list; default: 10.
-    #[schemars(range(min = 1, max = 200))]
-    pub(super) rows: Option<usize>,
     /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
 
+impl OfServer for One {
+    const NAMES: &'static [&'static str] = &["recording", "frames"];
+}
+
+/// A recording, and the part of a list.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Holders {
+pub(super) struct Paged {
     /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// The device; required if several were used.
-    pub(super) device: Option<i64>,
-    /// Report the allocations live after the event with this index (from 0); default: the peak of allocated bytes.
-    pub(super) event: Option<usize>,
-    /// The key to group live allocations by; default: "line", the line of user code.
-    #[serde(default)]
-    #[schemars(schema_with = "by")]
-    pub(super) by: Option<String>,
-    /// Keep only stacks with a frame that matches this regular expression, as `file:line function`.
-    pub(super) filter: Option<String>,
-    /// Limit on the rows; default: 10.
-    #[schemars(range(min = 1, max = 200))]
-    pub(super) rows: Option<usize>,
     /// Index of the first row (from 0), to continue after a cut answer.
     pub(super) first: Option<usize>,
     /// Limit on the frames of each stack, innermost first; default: 8.
@@ -60,104 +62,80 @@ pub(super) struct Holders {
     pub(super) frames: Option<usize>,
 }
 
+impl OfServer for Paged {
+    const NAMES: &'static [&'static str] = &["recording", "first", "frames"];
+}
+
+/// A recording, with limits.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct At {
+pub(super) struct Limited {
     /// The handle from `open`, as "r1".
     pub(super) recording: String,
-    /// The device; required if several were used.
-    pub(super) device: Option<i64>,
-    /// The event index, from 0; the answer is the state after this event.
-    pub(super) event: usize,
-    /// The key to group live allocations by; default: "line".
-    #[serde(default)]
-    #[schemars(schema_with = "by")]
-    pub(super) by: Option<String>,
     /// Limit on the rows of each list; default: 10.
+    #[serde(alias = "rows")]
     #[schemars(range(min = 1, max = 200))]
-    pub(super) rows: Option<usize>,
+    pub(super) top: Option<usize>,
     /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
 
+impl OfServer for Limited {
+    const NAMES: &'static [&'static str] = &["recording", "top", "rows", "frames"];
+}
+
+/// A recording and its baseline.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Diff {
+pub(super) struct Checked {
+    /// The handle from `open`, as "r1".
+    pub(super) recording: String,
+    /// The handle of an earlier recording, whose peaks must not be exceeded by more than `max_growth`.
+    pub(super) baseline: Option<String>,
+    /// Limit on the frames of each stack, innermost first; default: 8.
+    #[schemars(range(min = 1, max = 100))]
+    pub(super) frames: Option<usize>,
+}
+
+impl OfServer for Checked {
+    const NAMES: &'static [&'static str] = &["recording", "baseline", "frames"];
+}
+
+/// Two recordings.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct Two {
     /// The handle of the first recording (before the change).
     pub(super) a: String,
     /// The handle of the second recording (after the change).
     pub(super) b: String,
-    /// Only this device; default: all used devices.
-    pub(super) device: Option<i64>,
     /// Limit on the rows of each list; default: 10.
+    #[serde(alias = "rows")]
     #[schemars(range(min = 1, max = 200))]
-    pub(super) rows: Option<usize>,
+    pub(super) top: Option<usize>,
     /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Replay {
-    /// The handle from `open`, as "r1".
-    pub(super) recording: String,
-    /// The device; required if several were used.
-    pub(super) device: Option<i64>,
-    /// Settings in the syntax of PYTORCH_CUDA_ALLOC_CONF, as "expandable_segments:True"; default: the recorded settings, compared
-    /// with common alternatives.
-    pub(super) conf: Option<String>,
-    /// Total device memory, in bytes or as "24GiB"; default (also without `gpu`): inferred from the recorded out-of-memory failure.
-    #[serde(default)]
-    #[schemars(schema_with = "size")]
-    pub(super) capacity: Option<Value>,
-    /// Total device memory, by GPU name, as "a100-40gb" or "rtx4090".
-    pub(super) gpu: Option<String>,
-    /// Device memory that the allocator cannot use (CUDA contexts, other processes), in bytes or as "600MiB".
-    #[serde(default)]
-    #[schemars(schema_with = "size")]
-    pub(super) overhead: Option<Value>,
-    /// Find the smallest device that fits the recorded program, instead of comparing settings.
-    #[serde(default)]
-    pub(super) find_capacity: bool,
-    /// The PyTorch release whose rules the replay follows, as "2.11"; default: inferred from the recording.
-    pub(super) torch: Option<String>,
-    /// Limit on the rows of each list; default: 10.
-    #[schemars(range(min = 1, max = 200))]
-    pub(super) rows: Option<usize>,
-    /// Limit on the frames of each stack, innermost first; default: 8.
-    #[schemars(range(min = 1, max = 100))]
-    pub(super) frames: Option<usize>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Leaks {
-    /// The handle from `open`, as "r1".
-    pub(super) recording: String,
-    /// The device; required if several were used.
-    pub(super) device: Option<i64>,
-    /// Limit on the rows; default: 10.
-    #[schemars(range(min = 1, max = 200))]
-    pub(super) rows: Option<usize>,
-    /// Index of the first row (from 0), to continue after a cut answer.
-    pub(super) first: Option<usize>,
-    /// Limit on the frames of each stack, innermost first; default: 8.
-    #[schemars(range(min = 1, max = 100))]
-    pub(super) frames: Option<usize>,
+impl OfServer for Two {
+    const NAMES: &'static [&'static str] = &["a", "b", "top", "rows", "frames"];
 }
 
 /// Reads the arguments of a tool.
 ///
 /// # Errors
 /// One line: the invalid argument and the reason.
-pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result<T> {
+pub(super) fn read<S: OfServer, R: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result<(S, R)> {
+    let (server, request) = arguments.into_iter().partition(|(name, _)| S::NAMES.contains(&name.as_str()));
+    Ok((parsed(server)?, parsed(request)?))
+}
+
+fn parsed<T: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result<T> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|e| {
         // Replaces Rust type names of the library's messages.
         let words = [
             ("expected usize", "expected a whole number from 0"),
             ("expected i64", "expected a whole number"),
+            ("expected u32", "expected a whole number from 0"),
         ];
         let said = words
             .iter()
@@ -166,24 +144,28 @@ pub(super) fn read<T: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result
     })
 }
 
-/// Reads a number of bytes, or a text as `24GiB`.
-///
-/// # Errors
-/// The value is neither.
-pub(super) fn bytes(name: &str, given: Option<&Value>) -> anyhow::Result<Option<u64>> {
-    let size = match given {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => args::size(text),
-        Some(number) => args::size(&number.to_string()),
-    };
-    size.map(Some).map_err(|e| anyhow!("{name}: {e}"))
+/// The schema of the arguments of a tool.
+pub(super) fn schema<S: OfServer, R: JsonSchema>() -> Arc<JsonObject> {
+    let mut schema = object(schema_for!(S));
+    let request = object(schema_for!(R));
+    for (key, of_request) in request {
+        match (schema.get_mut(&key), of_request) {
+            (Some(Value::Object(both)), Value::Object(more)) => both.extend(more),
+            (Some(Value::Array(both)), Value::Array(more)) => both.extend(more),
+            (Some(_), _) => {}
+            (None, of_request) => {
+                schema.insert(key, of_request);
+            }
+        }
+    }
+    schema.remove("description");
+    schema.remove("title");
+    Arc::new(schema)
 }
 
-/// The grouping keys, as for the command's `--by`.
-fn by(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": ["string", "null"], "enum": args::all_by().map(Value::from).chain([Value::Null]).collect::<Vec<_>>() })
-}
-
-fn size(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": ["integer", "string", "null"], "minimum": 0 })
+fn object(schema: schemars::Schema) -> JsonObject {
+    match Value::from(schema) {
+        Value::Object(schema) => schema,
+        _ => JsonObject::new(),
+    }
 }

@@ -48,7 +48,7 @@ impl Limits {
             Some(n) => bail!("{name}: {n} is not from 1 to {most}"),
         };
         Ok(Self {
-            rows: of("rows", rows, ROWS, MOST_ROWS)?,
+            rows: of("top", rows, ROWS, MOST_ROWS)?,
             frames: of("frames", frames, FRAMES, MOST_FRAMES)?,
             text: 1000,
         })

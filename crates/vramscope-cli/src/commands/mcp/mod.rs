@@ -26,14 +26,16 @@ mod tools;
 mod transport;
 mod work;
 
+use crate::args::ReadArgs;
+use clap::Args;
 use std::path::PathBuf;
+use vramscope::session::values::size;
 
 use anyhow::Context as _;
 use rmcp::ServiceExt as _;
 use rmcp::service::ServerInitializeError;
 use vramscope::report::Shown;
 
-use crate::args::McpArgs;
 use crate::say::protocol_streams;
 
 use folders::Folders;
@@ -41,6 +43,23 @@ use questions::Desk;
 use recordings::Recordings;
 use server::Server;
 use transport::Lines;
+
+/// Serve recordings to an AI assistant over the Model Context Protocol
+#[derive(Debug, Args)]
+#[command(after_help = "An assistant starts this command. Its configuration:
+  {\"mcpServers\": {\"vramscope\": {\"command\": \"vramscope\", \"args\": [\"mcp\", \"--allow\", \"runs\"]}}}
+
+It speaks JSON-RPC on standard input and output. It reads recordings and writes no files.")]
+pub(crate) struct McpArgs {
+    /// A folder whose recordings may be read, including its subfolders; may be given several times [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow: Vec<PathBuf>,
+    /// Approximate limit on the memory of all open recordings together
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4GiB")]
+    pub(crate) max_memory: u64,
+    #[command(flatten)]
+    pub(crate) reading: ReadArgs,
+}
 
 /// Serves the client on standard input and output until it closes its input.
 pub(crate) fn run(args: &McpArgs) -> anyhow::Result<()> {

@@ -1,28 +1,24 @@
 //! The MCP tools. Each reads its arguments, computes the answer of the command of the same name, and returns that command's JSON.
 
-use anyhow::{Context as _, anyhow, bail};
-use regex::Regex;
+use anyhow::anyhow;
 use rmcp::model::JsonObject;
 use serde::Serialize;
-use vramscope::analysis::{
-    Both, By, Capacity, DeviceReplay, Devices, Facts, HolderKey, Layout, Moment, Options, Purposes,
-    ReplayOptions, Setting, Steps, Summary, changed_settings, diff_devices, holders_at, leak_suspects,
-};
+use vramscope::analysis::{Holder, HolderKey, Summary};
 use vramscope::report::{
-    Answers, Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayAnswers, ReplayJson,
-    ReportJson, bytes, counted, findings,
+    CheckJson, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, bytes, counted, findings,
 };
-use vramscope::trace::TorchRelease;
+use vramscope::session::{
+    CheckRequest, DiffRequest, GroupsAnswer, HoldersRequest, LeaksRequest, ReplayRequest, ReportAnswer,
+    ReportRequest, Session, StateRequest,
+};
 use vramscope::trace::formats::ReadOptions;
 
 use super::advice::ADVICE;
-use super::arguments::{self, read};
+use super::arguments::{Checked, File, Limited, Nothing, One, Paged, Two, read};
 use super::bounded::{Bounded, LeftOut, Limits, bounded};
 use super::folders::Folders;
-use super::recordings::{OpenRecording, Recordings};
-use super::shown;
+use super::recordings::Recordings;
 use super::work::Work;
-use crate::args;
 
 /// Limit on the out-of-memory events of a device that are described in sentences.
 const TOLD_OOMS: usize = 3;
@@ -37,6 +33,7 @@ pub(super) enum Tool {
     Diff,
     Replay,
     Leaks,
+    Check,
 }
 
 /// The state that answers are computed from.
@@ -48,9 +45,9 @@ pub(super) struct Desk {
 }
 
 /// How to get rows and frames that were left out.
-const MORE: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100).";
-const MORE_OF_LISTS: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with one `device`; `holders` and `leaks` can list all rows with `first`.";
-const MORE_FROM: &str = "Ask again with more `rows` (at most 200) or `frames` (at most 100), or with `first`, the index of the first row.";
+const MORE: &str = "Ask again with more `top` (at most 200) or `frames` (at most 100).";
+const MORE_OF_LISTS: &str = "Ask again with more `top` (at most 200) or `frames` (at most 100), or with one `device`; `holders` and `leaks` can list all rows with `first`.";
+const MORE_FROM: &str = "Ask again with more `top` (at most 200) or `frames` (at most 100), or with `first`, the index of the first row.";
 
 impl Desk {
     /// Answers a call of a tool.
@@ -59,315 +56,185 @@ impl Desk {
     /// One line: what is wrong, where, and what to do.
     pub(super) fn ask(&self, tool: Tool, arguments: JsonObject, work: &Work) -> anyhow::Result<Bounded> {
         match tool {
-            Tool::Open => self.open(&read(arguments)?, work),
-            Tool::Summary => self.summary(&read(arguments)?, work),
-            Tool::Holders => self.holders(&read(arguments)?, work),
-            Tool::At => self.at(&read(arguments)?, work),
-            Tool::Diff => self.diff(&read(arguments)?),
-            Tool::Replay => self.replay(&read(arguments)?, work),
-            Tool::Leaks => self.leaks(&read(arguments)?, work),
+            Tool::Open => self.open(read(arguments)?, work),
+            Tool::Summary => self.summary(read(arguments)?, work),
+            Tool::Holders => self.holders(read(arguments)?, work),
+            Tool::At => self.at(read(arguments)?, work),
+            Tool::Diff => self.diff(read(arguments)?, work),
+            Tool::Replay => self.replay(read(arguments)?, work),
+            Tool::Leaks => self.leaks(read(arguments)?, work),
+            Tool::Check => self.check(read(arguments)?),
         }
     }
 
-    fn open(&self, asked: &arguments::Open, work: &Work) -> anyhow::Result<Bounded> {
+    fn open(&self, (asked, _): (File, Nothing), work: &Work) -> anyhow::Result<Bounded> {
         let file = self.folders.open(&asked.path)?;
         let open = self.recordings.open(&asked.path, file, self.reading, work)?;
+        let recording = open.session.recording();
         let answer = OpenAnswer {
             recording: &open.handle,
-            facts: InfoJson::new(&open.name, &open.recording, &Facts::of(open.trace())),
-            notices: open.recording.notices.to_string().lines().map(str::to_owned).collect(),
+            facts: open.session.info(),
+            notices: recording.notices.to_string().lines().map(str::to_owned).collect(),
         };
         // Not configurable: a recording has few devices.
         let how = "`summary` with a `device` describes one device.";
         bounded(&answer, Limits::new(Some(50), None)?, LeftOut::default(), how)
     }
 
-    fn summary(&self, asked: &arguments::Summary, work: &Work) -> anyhow::Result<Bounded> {
-        let limits = Limits::new(asked.rows, asked.frames)?;
+    fn summary(&self, (asked, request): (One, ReportRequest), work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(request.top, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
-        let positions = open.positions(asked.device)?;
-        let mut devices = Vec::new();
-        for position in positions {
-            devices.push(open.summary(position, &Options::default(), work)?);
-        }
+        let report = open.session.report(&request, work.cancel()).map_err(open.about())?;
         let mut left_out = LeftOut::default();
-        for device in &devices {
-            left_out.rows("devices.holders_at_peak", device.holders.len().saturating_sub(limits.rows()));
-            left_out.rows("devices.churn", device.churn.len().saturating_sub(limits.rows()));
-            for oom in &device.ooms {
-                left_out.rows("devices.ooms.holders", oom.holders.len().saturating_sub(limits.rows()));
+        let mut findings = Vec::new();
+        if let ReportAnswer::State(answers) = &report {
+            for device in &answers.devices {
+                left_out.rows("devices.holders_at_peak", device.holders.len().saturating_sub(limits.rows()));
+                left_out.rows("devices.churn", device.churn.len().saturating_sub(limits.rows()));
+                for oom in &device.ooms {
+                    left_out.rows("devices.ooms.holders", oom.holders.len().saturating_sub(limits.rows()));
+                }
+                findings.extend(told(&open.session, device));
             }
         }
-        let findings = devices.iter().flat_map(|device| open.findings(device)).collect();
-        let answers = Answers {
-            file: &open.name,
-            recording: &open.recording,
-            frames: open.frames(),
-            devices,
-            by: None,
-            at: None,
-            advice: ADVICE,
-        };
-        let answer = Answer {
-            recording: &open.handle,
-            findings,
-            answer: ReportJson::new(&answers, Some(limits.rows())),
-        };
+        let answer = Answer { recording: &open.handle, findings, answer: report.json(Some(limits.rows())) };
         bounded(&answer, limits, left_out, MORE_OF_LISTS)
     }
 
-    fn holders(&self, asked: &arguments::Holders, work: &Work) -> anyhow::Result<Bounded> {
-        let limits = Limits::new(asked.rows, asked.frames)?;
-        let by = by(asked.by.as_deref())?;
-        let filter = asked.filter.as_deref().map(regex).transpose()?;
+    fn holders(&self, (asked, request): (Paged, HoldersRequest), work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(request.top, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
-        let position = open.position(asked.device)?;
-        open.check_event(position, asked.event)?;
-        let history = open.history(position, work.cancel())?;
-        let moment = asked.event.map_or_else(|| history.peaks().allocated.moment, Moment::after);
-        let holders = match filter {
-            None => holders_at(&history, open.frames(), moment, by),
-            // The report applies filters.
-            Some(filter) => {
-                let options = Options { at: moment.event(), by: Some(by), filter: Some(filter) };
-                open.summary(position, &options, work)?.holders
-            }
-        };
+        let GroupsAnswer { device, event, by, holders } =
+            open.session.holders(&request, work.cancel()).map_err(open.about())?;
         let first = asked.first.unwrap_or(0).min(holders.len());
-        let told = &holders[first..];
+        let shown = &holders[first..];
         let mut left_out = LeftOut::default();
-        left_out.rows("holders", told.len().saturating_sub(limits.rows()));
+        left_out.rows("holders", shown.len().saturating_sub(limits.rows()));
         let answer = HoldersAnswer {
             recording: &open.handle,
-            device: history.device().device,
-            event: moment.event(),
-            by: asked.by.as_deref().unwrap_or(BY),
+            device,
+            event,
+            by: by.name(),
             bytes: holders.iter().map(|holder| holder.bytes).sum(),
             groups: holders.len(),
             first,
-            holders: HoldersJson::new(open.names(), told, Some(limits.rows())),
+            holders: HoldersJson::new(open.session.names(), shown, Some(limits.rows())),
         };
         bounded(&answer, limits, left_out, MORE_FROM)
     }
 
-    fn at(&self, asked: &arguments::At, work: &Work) -> anyhow::Result<Bounded> {
-        let limits = Limits::new(asked.rows, asked.frames)?;
-        let by = by(asked.by.as_deref())?;
+    fn at(&self, (asked, request): (One, StateRequest), work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(request.top, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
-        let position = open.position(asked.device)?;
-        open.check_event(position, Some(asked.event))?;
-        let history = open.history(position, work.cancel())?;
-        let moment = Moment::after(asked.event);
-        let layout = Layout::at(&history, moment);
-        let counters = layout.counters();
-        let free = layout.free_blocks();
-        let event = history.device().events.get(asked.event);
-        let place = event.stack.map_or(HolderKey::NoStack, HolderKey::Stack);
+        let state = open.session.state_after(&request, work.cancel()).map_err(open.about())?;
+        let names = open.session.names();
+        let place = state.event.stack.map_or(HolderKey::NoStack, HolderKey::Stack);
         let mut left_out = LeftOut::default();
-        let mut held = |list, by| {
-            let holders = holders_at(&history, open.frames(), moment, by);
+        let mut held = |list, holders: &[Holder]| {
             left_out.rows(list, holders.len().saturating_sub(limits.rows()));
-            HoldersJson::new(open.names(), &holders, Some(limits.rows()))
+            HoldersJson::new(names, holders, Some(limits.rows()))
         };
         let answer = AtAnswer {
             recording: &open.handle,
-            device: history.device().device,
-            events: history.device().events.len(),
-            event: asked.event,
-            action: event.action.name(),
-            event_bytes: event.size,
-            event_address: event.address,
-            event_key: open.names().key(&place).into(),
-            time_us: event.time_us,
-            requested_bytes: counters.requested,
-            allocated_bytes: counters.allocated,
-            active_bytes: counters.active,
-            reserved_bytes: counters.reserved,
-            live_allocations: layout.allocated().count(),
-            free_blocks: free.len(),
-            largest_free_block_bytes: free.iter().map(|block| block.size).max(),
-            holders: held("holders", by),
-            pools: held("pools", By::Pool),
-            streams: held("streams", By::Stream),
+            device: state.history.device().device,
+            events: state.history.device().events.len(),
+            event: request.at,
+            action: state.event.action.name(),
+            event_bytes: state.event.size,
+            event_address: state.event.address,
+            event_key: names.key(&place).into(),
+            time_us: state.event.time_us,
+            requested_bytes: state.counters.requested,
+            allocated_bytes: state.counters.allocated,
+            active_bytes: state.counters.active,
+            reserved_bytes: state.counters.reserved,
+            live_allocations: state.live_allocations,
+            free_blocks: state.free_blocks,
+            largest_free_block_bytes: state.largest_free_block,
+            holders: held("holders", &state.holders),
+            pools: held("pools", &state.pools),
+            streams: held("streams", &state.streams),
         };
-        bounded(&answer, limits, left_out, "`holders` with the same `event` can list all rows with `first`.")
+        bounded(&answer, limits, left_out, "`holders` with the same `at` can list all rows with `first`.")
     }
 
-    fn diff(&self, asked: &arguments::Diff) -> anyhow::Result<Bounded> {
-        let limits = Limits::new(asked.rows, asked.frames)?;
+    fn diff(&self, (asked, request): (Two, DiffRequest), work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.top, asked.frames)?;
         let a = self.recordings.get(&asked.a)?;
         let b = self.recordings.get(&asked.b)?;
-        // The answer lists devices that only one recording has.
-        let used = |open: &OpenRecording| -> Vec<usize> {
-            let devices = open.trace().devices.iter().enumerate();
-            let wanted = devices.filter(|(_, d)| d.was_used() && asked.device.is_none_or(|n| n == d.device));
-            wanted.map(|(position, _)| position).collect()
-        };
-        let used = Both { a: used(&a), b: used(&b) };
-        if used.a.is_empty() && used.b.is_empty() {
-            bail!("{} and {}: nothing was recorded there; there is nothing to compare", a.handle, b.handle);
-        }
-        let of = Both {
-            a: Devices { trace: a.trace(), frames: a.frames(), positions: &used.a },
-            b: Devices { trace: b.trace(), frames: b.frames(), positions: &used.b },
-        };
-        let (devices, only) = diff_devices(of, &|_| None);
-        let settings = changed_settings(of.map(|of| &**of.trace));
-        let recordings = Both { a: &a, b: &b }.map(|open| Compared {
-            file: &open.name,
-            recording: &open.recording,
-            frames: open.frames(),
-        });
-        let answer = DiffAnswer {
-            a: &a.handle,
-            b: &b.handle,
-            answer: DiffJson::new(&DiffAnswers {
-                recordings,
-                devices,
-                only,
-                settings,
-                at: None,
-                advice: ADVICE,
-            }),
-        };
+        let both = format!("{} and {}", a.handle, b.handle);
+        let answers = a.session.diff(&b.session, &request, work.cancel());
+        let answers = answers.map_err(|error| anyhow!(error.about(&both)))?;
+        let answer = DiffAnswer { a: &a.handle, b: &b.handle, answer: DiffJson::new(&answers) };
         bounded(&answer, limits, LeftOut::default(), MORE)
     }
 
-    fn replay(&self, asked: &arguments::Replay, work: &Work) -> anyhow::Result<Bounded> {
-        let limits = Limits::new(asked.rows, asked.frames)?;
+    fn replay(&self, (asked, mut request): (Limited, ReplayRequest), work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(asked.top, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
-        let position = open.position(asked.device)?;
-        let options = ReplayOptions { cancel: work.cancel().clone(), ..replay_options(asked, &open)? };
-        let replayed = DeviceReplay::of(open.trace(), position, open.frames(), &options, &|| work.step())
-            .with_context(|| open.handle.clone())?;
-        let mut findings = vec![findings::device_size(&replayed, &ADVICE)];
-        findings.extend(findings::floors(&replayed));
-        let answers = ReplayAnswers {
-            file: &open.name,
-            recording: &open.recording,
-            frames: open.frames(),
-            devices: vec![replayed],
-            advice: ADVICE,
-        };
+        // One device, because a replay can take minutes.
+        let position = open.session.device(request.device).map_err(open.about())?;
+        request.device = Some(open.session.trace().devices[position].device);
+        let answers = open.session.replay(&request, work.cancel(), &|| work.step()).map_err(open.about())?;
+        let findings = answers.devices.iter().flat_map(|replayed| {
+            let size = findings::device_size(replayed, &ADVICE);
+            [size].into_iter().chain(findings::floors(replayed))
+        });
+        let findings = findings.collect();
         let answer = Answer { recording: &open.handle, findings, answer: ReplayJson::new(&answers) };
         bounded(&answer, limits, LeftOut::default(), MORE)
     }
 
-    fn leaks(&self, asked: &arguments::Leaks, work: &Work) -> anyhow::Result<Bounded> {
-        let limits = Limits::new(asked.rows, asked.frames)?;
+    fn leaks(&self, (asked, request): (Paged, LeaksRequest), work: &Work) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(request.top, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
-        let position = open.position(asked.device)?;
-        let history = open.history(position, work.cancel())?;
-        let mut leaks = leak_suspects(&history, open.frames());
-        if !leaks.is_empty() {
-            Steps::of(&history, &Purposes::of(&history)).measure_leaks(&history, &mut leaks);
-        }
+        let (device, leaks) = open.session.leaks(&request, work.cancel()).map_err(open.about())?;
         let first = asked.first.unwrap_or(0).min(leaks.len());
-        let told = &leaks[first..];
+        let shown = &leaks[first..];
         let mut left_out = LeftOut::default();
-        left_out.rows("leaks", told.len().saturating_sub(limits.rows()));
+        left_out.rows("leaks", shown.len().saturating_sub(limits.rows()));
         let answer = LeaksAnswer {
             recording: &open.handle,
-            device: history.device().device,
+            device,
             suspects: leaks.len(),
             first,
-            leaks: LeaksJson::new(open.names(), told, Some(limits.rows())),
+            leaks: LeaksJson::new(open.session.names(), shown, Some(limits.rows())),
         };
         bounded(&answer, limits, left_out, MORE_FROM)
     }
-}
 
-impl OpenRecording {
-    /// The summary of one device.
-    fn summary(&self, position: usize, options: &Options, work: &Work) -> anyhow::Result<Summary> {
-        let history = self.history(position, work.cancel())?;
-        Summary::of_history_unless(&history, self.frames(), options, work.cancel()).context("cancelled")
-    }
-
-    /// The findings about a device, in sentences.
-    fn findings(&self, device: &Summary) -> Vec<String> {
-        let [allocated, reserved] =
-            [device.peaks.allocated, device.peaks.reserved].map(|peak| bytes(peak.bytes));
-        let mut told =
-            vec![format!("Device {}: peaks of {allocated} allocated, {reserved} reserved.", device.device)];
-        for oom in device.ooms.iter().take(TOLD_OOMS) {
-            let (names, conf) = (self.names(), findings::recorded_conf(self.trace()));
-            let verdict = findings::oom_verdict(&names, conf, oom);
-            let cause = findings::oom_cause(&names, conf, oom);
-            told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
-        }
-        told.extend(findings::oom_advice(device, &ADVICE));
-        if let Some(leak) = device.leaks.first() {
-            let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
-            let line = self.names().frame(leak.line);
-            told.push(format!(
-                "Device {}: {suspects} suspected of a leak; {line} retains {kept}.",
-                device.device
-            ));
-        }
-        told
-    }
-
-    /// Fails if the device has no event with this index.
-    fn check_event(&self, position: usize, event: Option<usize>) -> anyhow::Result<()> {
-        crate::commands::check_event(&self.handle, self.trace(), &[position], event)
+    fn check(&self, (asked, request): (Checked, CheckRequest)) -> anyhow::Result<Bounded> {
+        let limits = Limits::new(None, asked.frames)?;
+        let open = self.recordings.get(&asked.recording)?;
+        let baseline = asked.baseline.as_deref().map(|handle| self.recordings.get(handle)).transpose()?;
+        let baseline = baseline.as_ref().map(|open| &open.session);
+        let answers = open.session.check(&request, baseline).map_err(open.about())?;
+        let answer = CheckAnswer { recording: &open.handle, answer: CheckJson::new(&answers) };
+        bounded(&answer, limits, LeftOut::default(), MORE)
     }
 }
 
-/// The default grouping key.
-const BY: &str = "line";
-
-fn by(asked: Option<&str>) -> anyhow::Result<By> {
-    args::by(&shown(asked.unwrap_or(BY))).map_err(|e| anyhow!("by: {e}"))
-}
-
-/// Limit on the length of a regular expression in bytes, because its automaton grows with it.
-const LONGEST_REGEX: usize = 1000;
-
-fn regex(text: &str) -> anyhow::Result<Regex> {
-    if text.len() > LONGEST_REGEX {
-        bail!("filter: {} bytes exceed the limit of {LONGEST_REGEX}", text.len());
+/// The findings about a device, in sentences.
+fn told(session: &Session, device: &Summary) -> Vec<String> {
+    let [allocated, reserved] = [device.peaks.allocated, device.peaks.reserved].map(|peak| bytes(peak.bytes));
+    let mut told =
+        vec![format!("Device {}: peaks of {allocated} allocated, {reserved} reserved.", device.device)];
+    for oom in device.ooms.iter().take(TOLD_OOMS) {
+        let (names, conf) = (session.names(), findings::recorded_conf(session.trace()));
+        let verdict = findings::oom_verdict(&names, conf, oom);
+        let cause = findings::oom_cause(&names, conf, oom);
+        told.push(format!("Device {}, event {}: {verdict} {cause}", device.device, oom.event));
     }
-    // The library's message has several lines that show the place; the last line is the reason.
-    let last = |e: regex::Error| {
-        e.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
-    };
-    Regex::new(text).map_err(|e| anyhow!("filter: invalid regular expression: {}", last(e)))
-}
-
-/// The options of a replay, with the checks of the command.
-fn replay_options(asked: &arguments::Replay, open: &OpenRecording) -> anyhow::Result<ReplayOptions> {
-    let capacity = arguments::bytes("capacity", asked.capacity.as_ref())?;
-    let overhead = arguments::bytes("overhead", asked.overhead.as_ref())?;
-    let gpu = asked.gpu.as_deref().map(args::gpu).transpose();
-    let gpu =
-        gpu.map_err(|e| anyhow!("gpu: {}", e.replace("\n ", "").replace("--capacity", "`capacity`")))?;
-    if capacity.is_some() && gpu.is_some() {
-        bail!("`capacity` and `gpu` both set the device size; give only one of them");
+    told.extend(findings::oom_advice(device, &ADVICE));
+    if let Some(leak) = device.leaks.first() {
+        let (suspects, kept) = (counted(device.leaks.len() as u64, "line"), bytes(leak.kept_bytes));
+        let line = session.names().frame(leak.line);
+        told.push(format!(
+            "Device {}: {suspects} suspected of a leak; {line} retains {kept}.",
+            device.device
+        ));
     }
-    let total = capacity.or(gpu);
-    if asked.find_capacity && total.is_some() {
-        bail!("`find_capacity` searches for the device size; omit `capacity` and `gpu`");
-    }
-    if overhead.is_some() && total.is_none() && !asked.find_capacity {
-        bail!("`overhead` is a part of the device memory; set the device size with `capacity` or `gpu`");
-    }
-    let overhead = overhead.unwrap_or(0);
-    let capacity = total.map(|total| Capacity { total, overhead });
-    if let Some(Capacity { total, .. }) = capacity.filter(|c| c.overhead >= c.total) {
-        bail!("a device of {total} bytes minus `overhead` leaves nothing for the allocator");
-    }
-    let release = asked.torch.as_deref().map(str::parse::<TorchRelease>).transpose();
-    let release = release.map_err(|e| anyhow!("torch: {e}"))?;
-    let rules = release.unwrap_or_else(|| open.trace().shown_release());
-    let setting = asked.conf.as_deref().map(|conf| Setting::parse(conf, rules)).transpose();
-    Ok(ReplayOptions {
-        release,
-        setting: setting.context("conf")?,
-        capacity,
-        find_capacity: asked.find_capacity.then_some(overhead),
-        ..ReplayOptions::default()
-    })
+    told
 }
 
 /// The JSON of a command for one recording.
@@ -386,6 +253,13 @@ struct OpenAnswer<'a> {
     #[serde(flatten)]
     facts: InfoJson,
     notices: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct CheckAnswer<'a> {
+    recording: &'a str,
+    #[serde(flatten)]
+    answer: CheckJson,
 }
 
 #[derive(Serialize)]

@@ -3,15 +3,17 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context as _, anyhow, bail};
-use vramscope::analysis::{Allocation, Cancel, Frames, History};
-use vramscope::report::{Names, bytes as in_units};
+use vramscope::analysis::Allocation;
+use vramscope::report::bytes as in_units;
+use vramscope::session::{Session, SessionError};
 use vramscope::trace::formats::{ReadOptions, Recording, is_worth_a_thread, read_ahead, read_with};
 use vramscope::trace::{Block, Events, ReadError, Segment, Trace};
 
+use super::advice::ADVICE;
 use super::work::Work;
 use crate::input;
 
@@ -20,19 +22,22 @@ pub(super) const MOST_OPEN: usize = 8;
 
 /// An open recording.
 #[derive(Debug)]
-pub(super) struct OpenRecording {
+pub(super) struct Shelved {
     /// The handle that tools use.
     pub(super) handle: String,
-    /// File name, as it was requested.
-    pub(super) name: String,
-    pub(super) recording: Recording,
+    /// The recording, with its file name as it was requested.
+    pub(super) session: Session,
     /// The file that was read, and its version at that time.
     file: (PathBuf, Version),
     /// Approximate memory of the recording and its histories in bytes.
     bytes: u64,
-    frames: OnceLock<Frames>,
-    /// The history of each device, computed on first use.
-    histories: Vec<OnceLock<Arc<History>>>,
+}
+
+impl Shelved {
+    /// An error with the handle where it is about the recording.
+    pub(super) fn about(&self) -> impl Fn(SessionError) -> anyhow::Error + '_ {
+        |error| anyhow!(error.about(&self.handle))
+    }
 }
 
 /// Size in bytes and modification time; they change when a file changes.
@@ -40,53 +45,6 @@ type Version = (u64, Option<SystemTime>);
 
 fn version(metadata: &Metadata) -> Version {
     (metadata.len(), metadata.modified().ok())
-}
-
-impl OpenRecording {
-    pub(super) fn trace(&self) -> &Arc<Trace> {
-        &self.recording.trace
-    }
-
-    pub(super) fn frames(&self) -> &Frames {
-        self.frames.get_or_init(|| Frames::of(self.trace()))
-    }
-
-    pub(super) fn names(&self) -> Names<'_> {
-        Names { trace: self.trace(), frames: self.frames() }
-    }
-
-    /// The positions of the requested device, or of all used devices.
-    pub(super) fn positions(&self, asked: Option<i64>) -> anyhow::Result<Vec<usize>> {
-        let positions = crate::commands::devices(&self.handle, self.trace(), asked)?;
-        let devices = &self.trace().devices;
-        Ok(positions.into_iter().filter(|&at| asked.is_some() || devices[at].was_used()).collect())
-    }
-
-    /// The position of the requested device, or of the only used device.
-    pub(super) fn position(&self, asked: Option<i64>) -> anyhow::Result<usize> {
-        match self.positions(asked)?[..] {
-            [position] => Ok(position),
-            [] => bail!("{}: no device was used; there is nothing to report", self.handle),
-            ref several => {
-                let devices = several.iter().map(|&at| self.trace().devices[at].device.to_string());
-                let devices = devices.collect::<Vec<_>>().join(", ");
-                bail!("{}: has the devices {devices}; name one with `device`", self.handle)
-            }
-        }
-    }
-
-    /// The history of a device.
-    ///
-    /// # Errors
-    /// The request was cancelled.
-    pub(super) fn history(&self, position: usize, cancel: &Cancel) -> anyhow::Result<Arc<History>> {
-        let place = &self.histories[position];
-        if let Some(history) = place.get() {
-            return Ok(Arc::clone(history));
-        }
-        let history = History::replayed_unless(self.trace(), position, cancel).context("cancelled")?;
-        Ok(Arc::clone(place.get_or_init(|| Arc::new(history))))
-    }
 }
 
 /// The open recordings.
@@ -102,7 +60,7 @@ pub(super) struct Recordings {
 #[derive(Debug, Default)]
 struct Shelf {
     /// Least recently used first.
-    open: Vec<Arc<OpenRecording>>,
+    open: Vec<Arc<Shelved>>,
     /// The number of recordings opened so far.
     opened: u64,
 }
@@ -120,7 +78,7 @@ impl Recordings {
         (path, file): (PathBuf, File),
         options: ReadOptions,
         work: &Work,
-    ) -> anyhow::Result<Arc<OpenRecording>> {
+    ) -> anyhow::Result<Arc<Shelved>> {
         let shown = || super::shown(name).to_string();
         let metadata = file.metadata().with_context(shown)?;
         let version = version(&metadata);
@@ -138,12 +96,9 @@ impl Recordings {
         if bytes > self.most_bytes {
             bail!(self.too_large(name, &format!("about {}", in_units(bytes))));
         }
-        Ok(self.add(|handle| OpenRecording {
+        Ok(self.add(|handle| Shelved {
             handle,
-            name: name.to_owned(),
-            histories: recording.trace.devices.iter().map(|_| OnceLock::new()).collect(),
-            frames: OnceLock::new(),
-            recording,
+            session: Session::new(name.to_owned(), recording, ADVICE),
             file: (path, version),
             bytes,
         }))
@@ -159,7 +114,7 @@ impl Recordings {
     }
 
     /// The open recording with this handle.
-    pub(super) fn get(&self, handle: &str) -> anyhow::Result<Arc<OpenRecording>> {
+    pub(super) fn get(&self, handle: &str) -> anyhow::Result<Arc<Shelved>> {
         self.find(|open| open.handle == handle).ok_or_else(|| {
             let open: Vec<String> = self.shelf().open.iter().map(|open| open.handle.clone()).collect();
             let open = if open.is_empty() { "none is open".to_owned() } else { format!("open: {}", open.join(", ")) };
@@ -171,7 +126,7 @@ impl Recordings {
     }
 
     /// The open recording that satisfies `is_it`; marks it as most recently used.
-    fn find(&self, is_it: impl Fn(&OpenRecording) -> bool) -> Option<Arc<OpenRecording>> {
+    fn find(&self, is_it: impl Fn(&Shelved) -> bool) -> Option<Arc<Shelved>> {
         let mut shelf = self.shelf();
         let at = shelf.open.iter().position(|open| is_it(open))?;
         let found = shelf.open.remove(at);
@@ -179,12 +134,12 @@ impl Recordings {
         Some(found)
     }
 
-    fn add(&self, make: impl FnOnce(String) -> OpenRecording) -> Arc<OpenRecording> {
+    fn add(&self, make: impl FnOnce(String) -> Shelved) -> Arc<Shelved> {
         let mut shelf = self.shelf();
         shelf.opened += 1;
         let added = Arc::new(make(format!("r{}", shelf.opened)));
         shelf.open.push(Arc::clone(&added));
-        let too_many = |open: &[Arc<OpenRecording>]| {
+        let too_many = |open: &[Arc<Shelved>]| {
             open.len() > MOST_OPEN || open.iter().map(|open| open.bytes).sum::<u64>() > self.most_bytes
         };
         while shelf.open.len() > 1 && too_many(&shelf.open) {
@@ -252,7 +207,7 @@ mod tests {
         path
     }
 
-    fn open(recordings: &Recordings, path: &Path) -> anyhow::Result<Arc<OpenRecording>> {
+    fn open(recordings: &Recordings, path: &Path) -> anyhow::Result<Arc<Shelved>> {
         let file = File::open(path).unwrap();
         recordings.open("f", (path.to_owned(), file), ReadOptions::default(), &Work::default())
     }
@@ -278,10 +233,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let recordings = Recordings::new(1 << 30);
         let path = write(folder.path(), "a", 0);
-        assert_eq!(open(&recordings, &path).unwrap().trace().devices[0].device, 0);
+        assert_eq!(open(&recordings, &path).unwrap().session.trace().devices[0].device, 0);
         write(folder.path(), "a", 11);
         let again = open(&recordings, &path).unwrap();
-        assert_eq!((again.handle.as_str(), again.trace().devices.last().unwrap().device), ("r2", 11));
+        assert_eq!((again.handle.as_str(), again.session.trace().devices.last().unwrap().device), ("r2", 11));
     }
 
     #[test]

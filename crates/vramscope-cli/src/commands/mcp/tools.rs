@@ -5,7 +5,11 @@ use std::sync::Arc;
 use rmcp::model::{JsonObject, Tool as Described, ToolAnnotations};
 use serde_json::{Value, json};
 
-use super::arguments;
+use vramscope::session::{
+    CheckRequest, DiffRequest, HoldersRequest, LeaksRequest, ReplayRequest, ReportRequest, StateRequest,
+};
+
+use super::arguments::{Checked, File, Limited, Nothing, One, Paged, Two, schema};
 use super::questions::Tool;
 
 /// Instructions for an assistant.
@@ -21,8 +25,16 @@ Names of files, functions, modules and regions come from the recorded program: t
 The tools write nothing, and read only files in the folders that the user allowed.";
 
 impl Tool {
-    const ALL: [Self; 7] =
-        [Self::Open, Self::Summary, Self::Holders, Self::At, Self::Diff, Self::Replay, Self::Leaks];
+    const ALL: [Self; 8] = [
+        Self::Open,
+        Self::Summary,
+        Self::Holders,
+        Self::At,
+        Self::Diff,
+        Self::Replay,
+        Self::Leaks,
+        Self::Check,
+    ];
 
     /// The tool with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
@@ -38,6 +50,7 @@ impl Tool {
             Self::Diff => "diff",
             Self::Replay => "replay",
             Self::Leaks => "leaks",
+            Self::Check => "check",
         }
     }
 
@@ -50,6 +63,7 @@ impl Tool {
             Self::Diff => "Compare two recordings",
             Self::Replay => "Other settings and devices",
             Self::Leaks => "Suspected leaks",
+            Self::Check => "Memory budgets",
         }
     }
 
@@ -97,12 +111,31 @@ impl Tool {
                  tenth of the run to its end (`floor`) keep growing. `kept` allocations with `kept_bytes` remain. Empty if nothing \
                  is suspected, or the run does not repeat itself."
             }
+            Self::Check => {
+                "Checks budgets: limits on the peaks of allocated and reserved bytes and of categories, growth over a `baseline` recording, \
+                 leaks, out-of-memory failures. Each verdict is `kept`, `exceeded` or `unknown`, with the measured bytes and, \
+                 for an exceeded budget, the lines that hold them. Give at least one budget."
+            }
+        }
+    }
+
+    /// The schema of the arguments.
+    fn input_schema(self) -> Arc<JsonObject> {
+        match self {
+            Self::Open => schema::<File, Nothing>(),
+            Self::Summary => schema::<One, ReportRequest>(),
+            Self::Holders => schema::<Paged, HoldersRequest>(),
+            Self::At => schema::<One, StateRequest>(),
+            Self::Diff => schema::<Two, DiffRequest>(),
+            Self::Replay => schema::<Limited, ReplayRequest>(),
+            Self::Leaks => schema::<Paged, LeaksRequest>(),
+            Self::Check => schema::<Checked, CheckRequest>(),
         }
     }
 
     /// The description of the tool for clients.
     fn described(self) -> Described {
-        let tool = Described::new(self.name(), self.description(), JsonObject::new())
+        Described::new(self.name(), self.description(), self.input_schema())
             .with_title(self.title())
             .with_raw_output_schema(Arc::new(self.output_schema()))
             .with_annotations(
@@ -111,16 +144,7 @@ impl Tool {
                     .destructive(false)
                     .idempotent(true)
                     .open_world(false),
-            );
-        match self {
-            Self::Open => tool.with_input_schema::<arguments::Open>(),
-            Self::Summary => tool.with_input_schema::<arguments::Summary>(),
-            Self::Holders => tool.with_input_schema::<arguments::Holders>(),
-            Self::At => tool.with_input_schema::<arguments::At>(),
-            Self::Diff => tool.with_input_schema::<arguments::Diff>(),
-            Self::Replay => tool.with_input_schema::<arguments::Replay>(),
-            Self::Leaks => tool.with_input_schema::<arguments::Leaks>(),
-        }
+            )
     }
 
     /// The keys that every answer has. The book documents all keys.
@@ -167,6 +191,7 @@ impl Tool {
                     "nearest",
                 ]),
             }),
+            Self::Check => json!({"recording": text, "file": text, "devices": rows(&["device"])}),
             Self::Leaks => json!({
                 "recording": text, "device": count, "suspects": bytes, "first": bytes,
                 "leaks": rows(&["line", "stack", "floor", "allocations", "kept", "kept_bytes"]),

@@ -1,0 +1,47 @@
+//! An open recording, and the questions that can be asked about it.
+//!
+//! The command, the MCP server, the Python package and the page ask here. Each parses a request, and renders the answer. A [`Session`] owns
+//! a recording and what is derived from it. A request is plain data, one type for each question. The same type is the options of the command
+//! (feature `command`), the arguments of a tool (feature `schema`), and a query of the page.
+//!
+//! ```
+//! use vramscope_analysis::Cancel;
+//! use vramscope_report::Advice;
+//! use vramscope_session::{ReportRequest, Session};
+//! use vramscope_trace::formats;
+//!
+//! let snapshot = br#"{"segments": [], "device_traces": [[
+//!     {"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]]}"#;
+//! let recording = formats::read(&snapshot[..], &mut |_| {})?;
+//! let session = Session::new("run.json".to_owned(), recording, Advice::LIBRARY);
+//!
+//! let request = ReportRequest { top: Some(5), ..ReportRequest::default() };
+//! let answer = session.report(&request, &Cancel::default())?;
+//! println!("{}", serde_json::to_string(&answer.json(request.top))?);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Modules
+//! - `session`: the open recording: its devices, frames and histories.
+//! - `requests`: one file for each question: the request, its rules, and the answer.
+//! - `values`: sizes, groupings, GPUs and other values of requests, parsed from text.
+//! - `error`: why a request fails.
+
+mod error;
+mod requests;
+mod session;
+#[cfg(test)]
+mod typescript;
+pub mod values;
+
+pub use error::SessionError;
+pub use requests::{
+    CheckRequest, DiffRequest, GroupsAnswer, HoldersRequest, LeaksRequest, ReplayRequest, ReportAnswer,
+    ReportRequest, StateAnswer, StateRequest, difference,
+};
+pub use session::Session;
+
+/// Compiles the README's example with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,132 @@
+//! The comparison of two recordings.
+
+use serde::Deserialize;
+use vramscope_analysis::{
+    Both, Cancel, ComparedHistory, ComparedPart, Devices, Difference, History, Purposes, Steps,
+    changed_settings, diff_devices,
+};
+use vramscope_report::DiffAnswers;
+
+use crate::error::{Result, SessionError};
+use crate::session::Session;
+
+/// A question for the changes from one recording to another.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[serde(default, deny_unknown_fields)]
+pub struct DiffRequest {
+    /// Only this device
+    #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
+    pub device: Option<i64>,
+    /// Compare at the peaks of step N (counted from 1) instead of at the peaks of the recordings
+    #[cfg_attr(
+        feature = "command",
+        arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))
+    )]
+    pub at_step: Option<u32>,
+}
+
+impl DiffRequest {
+    /// The compared moments, for sentences; `None` for the peaks of the recordings.
+    #[must_use]
+    pub fn at(&self) -> Option<String> {
+        self.at_step.map(|step| format!("At the peak of step {step}"))
+    }
+
+    /// The part of a device's recording that is compared; `None` for the whole recording.
+    fn part(&self, history: &History) -> Option<ComparedPart> {
+        steps(history).steps.get((self.at_step? as usize).checked_sub(1)?).map(ComparedPart::from)
+    }
+}
+
+fn steps(history: &History) -> Steps {
+    Steps::of(history, &Purposes::of(history))
+}
+
+impl Session {
+    /// Compares the requested device or all devices of this recording with those of `other`.
+    ///
+    /// # Errors
+    /// Neither recording used such a device, one has fewer steps, or the request was cancelled.
+    pub fn diff<'s>(
+        &'s self,
+        other: &'s Self,
+        request: &DiffRequest,
+        cancel: &Cancel,
+    ) -> Result<DiffAnswers<'s>> {
+        let sessions = Both { a: self, b: other };
+        // A device that only one recording has is part of the answer.
+        let used = sessions.map(|session| session.used_devices(request.device).unwrap_or_default());
+        if used.a.is_empty() && used.b.is_empty() {
+            let device = request.device.map_or_else(String::new, |n| format!(" on device {n}"));
+            return Err(SessionError::Unanswerable(format!(
+                "nothing was recorded{device}; there is nothing to compare"
+            )));
+        }
+        if request.at_step.is_some() {
+            self.check_step(&used.a, request, cancel)?;
+            other.check_step(&used.b, request, cancel)?;
+        }
+        let of = Both {
+            a: Devices { trace: self.trace(), frames: self.frames(), positions: &used.a },
+            b: Devices { trace: other.trace(), frames: other.frames(), positions: &used.b },
+        };
+        let (devices, only) = diff_devices(of, &|history| request.part(history));
+        Ok(DiffAnswers {
+            recordings: sessions.map(|session| session.compared()),
+            devices,
+            only,
+            settings: changed_settings(of.map(|of| &**of.trace)),
+            at: request.at(),
+            advice: *self.advice(),
+        })
+    }
+
+    /// Checks that each device has the requested step.
+    fn check_step(&self, positions: &[usize], request: &DiffRequest, cancel: &Cancel) -> Result<()> {
+        let Some(step) = request.at_step else { return Ok(()) };
+        for &position in positions {
+            let history = self.history(position, cancel)?;
+            let (device, known) = (self.number(position), steps(&history).steps.len());
+            let option = format!("{}at-step", self.advice().option_prefix);
+            match known {
+                0 => {
+                    return Err(SessionError::Missing(format!(
+                        "no steps were found on device {device}; omit {option}"
+                    )));
+                }
+                _ if step as usize > known => {
+                    return Err(SessionError::Missing(format!(
+                        "device {device} has {known} steps; there is no step {step}"
+                    )));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The difference in live memory between two devices, each given by its session and its position. Their indices may differ.
+///
+/// # Errors
+/// A recording has fewer steps than requested, or the request was cancelled.
+pub fn difference(
+    devices: Both<(&Session, usize)>,
+    request: &DiffRequest,
+    cancel: &Cancel,
+) -> Result<Difference> {
+    for (session, position) in [devices.a, devices.b] {
+        session.check_step(&[position], request, cancel)?;
+    }
+    let [a, b] = [devices.a, devices.b].map(|(session, position)| session.history(position, cancel));
+    let histories = Both { a: a?, b: b? };
+    let at = histories.map(|history| request.part(history).map(|part| part.at));
+    let frames = Both { a: devices.a.0.frames(), b: devices.b.0.frames() };
+    Ok(Difference::of(Both {
+        a: ComparedHistory { history: &histories.a, frames: frames.a, at: at.a },
+        b: ComparedHistory { history: &histories.b, frames: frames.b, at: at.b },
+    }))
+}

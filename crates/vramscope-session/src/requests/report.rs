@@ -1,0 +1,154 @@
+//! The report: the peak or another event, or a range of events.
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+use vramscope_analysis::{By, Cancel, Options, SpanOptions, SpanSummary, Summary};
+use vramscope_report::{Answers, ReportJson, SpanAnswers, SpanJson, TextOptions, report, span_report};
+
+use crate::error::{Result, SessionError};
+use crate::session::Session;
+use crate::values::{self, At};
+
+/// A question for the report.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[cfg_attr(feature = "command", derive(clap::Args))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[serde(default, deny_unknown_fields)]
+pub struct ReportRequest {
+    /// Only this device
+    #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
+    pub device: Option<i64>,
+    /// Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the
+    /// allocations and frees of these events, both ends included
+    #[cfg_attr(feature = "command", arg(long, value_name = "EVENT"))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::at"))]
+    #[cfg_attr(test, ts(as = "Option<u64>"))]
+    #[serde(alias = "event", deserialize_with = "values::in_json_at::deserialize")]
+    pub at: Option<At>,
+    /// Group live allocations by this key, instead of showing the tree of calls
+    #[cfg_attr(feature = "command", arg(long, value_parser = values::command::by()))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::by"))]
+    #[cfg_attr(test, ts(as = "Option<String>"))]
+    #[serde(deserialize_with = "values::in_json_by::deserialize")]
+    pub by: Option<By>,
+    /// Keep only stacks with a frame that matches; a frame is matched as `file:line function`
+    #[cfg_attr(feature = "command", arg(long, value_name = "REGEX"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[cfg_attr(test, ts(as = "Option<String>"))]
+    #[serde(deserialize_with = "values::in_json_filter::deserialize")]
+    pub filter: Option<Regex>,
+    /// Limit on the rows of each list
+    #[cfg_attr(
+        feature = "command",
+        arg(long, value_name = "N", help = "Rows of each list [default: 10; with --json all]")
+    )]
+    #[serde(alias = "rows")]
+    pub top: Option<usize>,
+}
+
+/// The report's answer.
+#[derive(Debug)]
+pub enum ReportAnswer<'s> {
+    /// At the peak, or after one event.
+    State(Answers<'s>),
+    /// For a range of events.
+    Interval(SpanAnswers<'s>),
+}
+
+/// The report's answer as JSON.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum ReportAnswerJson {
+    State(ReportJson),
+    Interval(SpanJson),
+}
+
+impl ReportAnswer<'_> {
+    /// The answer as `vramscope report --json` writes it, with lists of at most `top` rows.
+    #[must_use]
+    pub fn json(&self, top: Option<usize>) -> impl Serialize + use<> {
+        match self {
+            Self::State(answers) => ReportAnswerJson::State(ReportJson::new(answers, top)),
+            Self::Interval(answers) => ReportAnswerJson::Interval(SpanJson::new(answers, top)),
+        }
+    }
+
+    /// The answer as text.
+    #[must_use]
+    pub fn text(&self, options: TextOptions) -> String {
+        match self {
+            Self::State(answers) => report(answers, options),
+            Self::Interval(answers) => span_report(answers, options),
+        }
+    }
+}
+
+impl Session {
+    /// Reports the requested device, or all devices.
+    ///
+    /// # Errors
+    /// There is no such device or event, or the request was cancelled.
+    pub fn report(&self, request: &ReportRequest, cancel: &Cancel) -> Result<ReportAnswer<'_>> {
+        let positions = self.devices(request.device)?;
+        match request.at {
+            Some(At::Events(first, last)) => {
+                self.check_event(&positions, Some(last))?;
+                let by = request.by.unwrap_or(By::Line);
+                let options = SpanOptions { first, last, by, filter: request.filter.clone() };
+                self.interval(&positions, &options, cancel).map(ReportAnswer::Interval)
+            }
+            Some(At::Event(event)) => {
+                self.check_event(&positions, Some(event))?;
+                self.state(&positions, Some(event), request, cancel).map(ReportAnswer::State)
+            }
+            None => self.state(&positions, None, request, cancel).map(ReportAnswer::State),
+        }
+    }
+
+    fn state(
+        &self,
+        positions: &[usize],
+        at: Option<usize>,
+        request: &ReportRequest,
+        cancel: &Cancel,
+    ) -> Result<Answers<'_>> {
+        let options = Options { at, by: request.by, filter: request.filter.clone() };
+        let summary = |&position: &usize| self.summary(position, &options, cancel);
+        Ok(Answers {
+            file: self.name(),
+            recording: self.recording(),
+            frames: self.frames(),
+            devices: positions.iter().map(summary).collect::<Result<_>>()?,
+            by: options.by,
+            at,
+            advice: *self.advice(),
+        })
+    }
+
+    /// The summary of the device at a position.
+    pub(crate) fn summary(&self, position: usize, options: &Options, cancel: &Cancel) -> Result<Summary> {
+        let history = self.history(position, cancel)?;
+        Summary::of_history_unless(&history, self.frames(), options, cancel).ok_or(SessionError::Cancelled)
+    }
+
+    fn interval(
+        &self,
+        positions: &[usize],
+        options: &SpanOptions,
+        cancel: &Cancel,
+    ) -> Result<SpanAnswers<'_>> {
+        if cancel.is_cancelled() {
+            return Err(SessionError::Cancelled);
+        }
+        let summary = |&position: &usize| SpanSummary::of(self.trace(), position, self.frames(), options);
+        Ok(SpanAnswers {
+            file: self.name(),
+            recording: self.recording(),
+            frames: self.frames(),
+            devices: positions.iter().filter_map(summary).collect(),
+            by: options.by,
+            advice: *self.advice(),
+        })
+    }
+}

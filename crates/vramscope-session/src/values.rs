@@ -1,0 +1,324 @@
+//! Values of requests, parsed from text: the same for options of the command, arguments of tools and Python, and queries of the page.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use regex::Regex;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use vramscope_analysis::{By, Growth};
+use vramscope_basics::gpus::{self, Gpu};
+use vramscope_basics::units::parse_bytes;
+use vramscope_trace::Category;
+
+/// Upper bound for sizes, in bytes; no device is larger.
+const LARGEST: u64 = 1 << 50;
+
+/// Parses a size in bytes, as [`parse_bytes`] does.
+///
+/// # Errors
+/// The text is not a size, or the size is more than 1 PiB.
+pub fn size(text: &str) -> Result<u64, String> {
+    match parse_bytes(text) {
+        Ok(size) if size > LARGEST => Err("more than 1 PiB".to_owned()),
+        Ok(size) => Ok(size),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+/// Upper bound of percentages: a larger one would not limit anything.
+const MOST_PERCENT: f64 = 1e6;
+
+/// Parses `5%` or `2.5%`.
+///
+/// # Errors
+/// The text is not a percentage, or it is more than a million.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+    let known = number.filter(|percent| (0.0..=MOST_PERCENT).contains(percent));
+    known.ok_or_else(|| format!("expected a percentage, as 5% or 2.5%, from 0% to {MOST_PERCENT}%"))
+}
+
+/// Parses `64MiB`, a number of bytes, or `5%` of the baseline.
+///
+/// # Errors
+/// The text is neither.
+pub fn growth(text: &str) -> Result<Growth, String> {
+    if !text.ends_with('%') {
+        return size(text).map(Growth::Bytes).map_err(|e| format!("{e}; or give a percentage, as 5%"));
+    }
+    percent(text).map(Growth::Percent)
+}
+
+/// Parses a limit on a category, as `activation=20GiB`.
+///
+/// # Errors
+/// The text has another form, or an unknown category.
+pub fn category_limit(text: &str) -> Result<(Category, u64), String> {
+    let known = || Category::ALL.map(Category::name).join(", ");
+    let (name, limit) = text.split_once('=').ok_or("expected CATEGORY=SIZE, as activation=20GiB")?;
+    let category =
+        Category::named(name).ok_or_else(|| format!("unknown category; use one of {}", known()))?;
+    Ok((category, size(limit)?))
+}
+
+/// The grouping with this name.
+///
+/// # Errors
+/// The name is unknown. The message lists the known names.
+pub fn by(name: &str) -> Result<By, String> {
+    By::ALL.into_iter().find(|by| by.name() == name).ok_or_else(|| {
+        let name: String = name.chars().take(40).collect();
+        format!("cannot group by {name:?}; use one of {}", By::ALL.map(By::name).join(", "))
+    })
+}
+
+/// The GPU with this name.
+///
+/// # Errors
+/// The name is unknown. The message lists the known names.
+pub fn gpu(name: &str) -> Result<&'static Gpu, String> {
+    gpus::find(name).ok_or_else(|| {
+        let names: Vec<&str> = gpus::GPUS.iter().map(|gpu| gpu.name).collect();
+        format!("unknown GPU; use one of {}", names.join(", "))
+    })
+}
+
+/// The event of a request, or a range of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// The state after one event.
+    Event(usize),
+    /// The events from the first to the last, both included.
+    Events(usize, usize),
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    /// Parses `1200` or `10..99`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| {
+            text.trim()
+                .parse::<usize>()
+                .map_err(|_| "expected an event index, or a range as 10..99".to_owned())
+        };
+        let Some((first, last)) = text.split_once("..") else { return Ok(Self::Event(number(text)?)) };
+        let (first, last) = (number(first)?, number(last)?);
+        if last < first {
+            return Err(format!("event {last} is before event {first}: the range is empty"));
+        }
+        Ok(Self::Events(first, last))
+    }
+}
+
+/// Values of one setting, to be compared: `KEY=A..B` doubles integers and adds 0.1 to fractions, `KEY=A,B,C` lists values.
+#[derive(Debug, Clone)]
+pub struct Sweep {
+    /// The key in `PYTORCH_CUDA_ALLOC_CONF`.
+    pub key: String,
+    /// The values.
+    pub values: Vec<String>,
+}
+
+/// Limit on the number of values of a range.
+const MOST_VALUES: usize = 64;
+
+impl FromStr for Sweep {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, values) = text.split_once('=').ok_or("expected KEY=A..B or KEY=A,B,C")?;
+        let values = match values.split_once("..") {
+            None if values.contains('[') => vec![values.to_owned()],
+            None => {
+                let mut seen = std::collections::BTreeSet::new();
+                values.split(',').map(|v| v.trim().to_owned()).filter(|v| seen.insert(v.clone())).collect()
+            }
+            Some((from, to)) => range(from.trim(), to.trim())?,
+        };
+        Ok(Self { key: key.trim().to_owned(), values })
+    }
+}
+
+/// The values from `from` to `to`: integers doubled, fractions in steps of 0.1.
+fn range(from: &str, to: &str) -> Result<Vec<String>, String> {
+    let backwards = || format!("{from} is not below {to}");
+    if let (Ok(first), Ok(last)) = (from.parse::<u64>(), to.parse::<u64>()) {
+        if first >= last {
+            return Err(backwards());
+        }
+        let doubled = std::iter::successors(Some(first.max(1)), |n| n.checked_mul(2));
+        let mut values: Vec<u64> = doubled.take_while(|&n| n < last).collect();
+        values.push(last);
+        return Ok(values.iter().map(u64::to_string).collect());
+    }
+    let hundredths = |s: &str| {
+        s.parse::<f64>().ok().filter(|x| (0.0..=1e6).contains(x)).map(|x| (x * 100.0).round() as u64)
+    };
+    let (Some(first), Some(last)) = (hundredths(from), hundredths(to)) else {
+        return Err(format!("{from}..{to} is not a range of numbers; list values as A,B,C"));
+    };
+    if first >= last {
+        return Err(backwards());
+    }
+    let values: Vec<u64> = (first..last).step_by(10).chain([last]).take(MOST_VALUES + 1).collect();
+    if values.len() > MOST_VALUES {
+        return Err(format!("{from}..{to} has more than {MOST_VALUES} values in steps of 0.1"));
+    }
+    Ok(values.iter().map(|n| format!("{}", *n as f64 / 100.0)).collect())
+}
+
+/// Limit on the length in bytes of a regular expression in JSON, because its automaton grows with it.
+const LONGEST_REGEX: usize = 1000;
+
+/// Parses a regular expression of a request.
+///
+/// # Errors
+/// It is invalid. The message has one line.
+pub fn filter(text: &str) -> Result<Regex, String> {
+    if text.len() > LONGEST_REGEX {
+        return Err(format!("{} bytes exceed the limit of {LONGEST_REGEX}", text.len()));
+    }
+    // The library's message has several lines that show the place; the last line is the reason.
+    Regex::new(text).map_err(|e| {
+        let reason = e.to_string();
+        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
+        format!("invalid regular expression: {reason}")
+    })
+}
+
+/// A value in JSON: a text, or a whole number where the text would be one.
+struct NumberOrText;
+
+impl Visitor<'_> for NumberOrText {
+    type Value = Cow<'static, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number from 0, or a text")
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(number.to_string().into())
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(text.to_owned().into())
+    }
+}
+
+/// A number or a text in JSON, not yet parsed.
+#[derive(Deserialize)]
+struct Raw(#[serde(deserialize_with = "raw")] Cow<'static, str>);
+
+fn raw<'de, D: Deserializer<'de>>(json: D) -> Result<Cow<'static, str>, D::Error> {
+    json.deserialize_any(NumberOrText)
+}
+
+/// Defines modules for `#[serde(with)]`: each parses a value with a function of this module.
+macro_rules! in_json {
+    ($($module:ident: $value:ty = $parse:expr;)*) => {$(
+        pub(crate) mod $module {
+            use super::*;
+
+            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(json: D) -> Result<Option<$value>, D::Error> {
+                let raw = Option::<Raw>::deserialize(json)?;
+                raw.map(|Raw(text)| ($parse)(&*text)).transpose().map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+
+in_json! {
+    in_json_size: u64 = size;
+    in_json_at: At = str::parse::<At>;
+    in_json_by: By = by;
+    in_json_filter: Regex = filter;
+    in_json_gpu: &'static Gpu = gpu;
+    in_json_growth: Growth = growth;
+    in_json_release: vramscope_trace::TorchRelease = str::parse::<vramscope_trace::TorchRelease>;
+    in_json_sweep: Sweep = str::parse::<Sweep>;
+}
+
+/// Limits on categories in JSON: a list of texts, as `["activation=20GiB"]`.
+pub(crate) fn in_json_limits<'de, D: Deserializer<'de>>(json: D) -> Result<Vec<(Category, u64)>, D::Error> {
+    let texts = Vec::<String>::deserialize(json)?;
+    texts.iter().map(|text| category_limit(text)).collect::<Result<_, _>>().map_err(de::Error::custom)
+}
+
+/// Values of options on the command line.
+#[cfg(feature = "command")]
+pub mod command {
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    use vramscope_analysis::By;
+    use vramscope_basics::gpus::Gpu;
+
+    /// Parses one of the values of `all`, by its name.
+    pub fn one_of<T: Copy + Send + Sync + 'static>(
+        all: &'static [T],
+        name: fn(T) -> &'static str,
+    ) -> impl TypedValueParser<Value = T> {
+        let names: Vec<&'static str> = all.iter().map(|&value| name(value)).collect();
+        PossibleValuesParser::new(names).try_map(move |chosen| {
+            all.iter().copied().find(|&value| name(value) == chosen).ok_or("unknown value")
+        })
+    }
+
+    /// Parses the name of a grouping.
+    pub fn by() -> impl TypedValueParser<Value = By> {
+        one_of(&By::ALL, By::name)
+    }
+
+    /// Parses the name of a GPU.
+    ///
+    /// # Errors
+    /// The name is unknown. The message lists the known names, and has several lines.
+    pub fn gpu(name: &str) -> Result<&'static Gpu, String> {
+        super::gpu(name).map_err(|known| format!("{}; for other GPUs, use --capacity", in_lines(&known)))
+    }
+
+    /// Breaks a list of names into lines of eight.
+    pub fn in_lines(list: &str) -> String {
+        let names: Vec<&str> = list.split(", ").collect();
+        let lines: Vec<String> = names.chunks(8).map(|line| line.join(", ")).collect();
+        lines.join(",\n  ")
+    }
+}
+
+/// JSON schemas of values.
+#[cfg(feature = "schema")]
+pub(crate) mod schema {
+    use schemars::{Schema, SchemaGenerator, json_schema};
+    use vramscope_analysis::By;
+
+    pub(crate) fn by(_: &mut SchemaGenerator) -> Schema {
+        let names = By::ALL.map(|by| Some(by.name())).into_iter().chain([None]);
+        json_schema!({ "type": ["string", "null"], "enum": names.collect::<Vec<_>>() })
+    }
+
+    pub(crate) fn size(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["integer", "string", "null"], "minimum": 0 })
+    }
+
+    pub(crate) fn at(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["integer", "string", "null"], "minimum": 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_groupings_and_events_are_parsed() {
+        assert_eq!(size("24GiB"), Ok(24 << 30));
+        assert_eq!(size("2PiB"), Err("more than 1 PiB".to_owned()));
+        assert_eq!(by("line"), Ok(By::Line));
+        assert!(by("colour").unwrap_err().starts_with("cannot group by \"colour\"; use one of stack, line"));
+        assert_eq!("10..99".parse(), Ok(At::Events(10, 99)));
+        assert_eq!("7".parse(), Ok(At::Event(7)));
+        assert!("9..3".parse::<At>().unwrap_err().contains("the range is empty"));
+        assert!(gpu("nothing").unwrap_err().starts_with("unknown GPU; use one of "));
+    }
+}

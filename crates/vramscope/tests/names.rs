@@ -114,7 +114,7 @@ fn names(name: &[&str], item: &[String]) -> bool {
 #[test]
 fn every_name_of_ours_is_there() {
     let items = public_items();
-    let commands = read("crates/vramscope-cli/src/args.rs");
+    let commands = read("crates/vramscope-cli/src/cli.rs");
     let views = read("viewer/src/state/place.ts");
     let mut wrong = Vec::new();
     let mut rows = 0;

@@ -3,7 +3,6 @@
 pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completions;
-mod dataset;
 pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod fleet;

@@ -168,7 +168,7 @@ fn the_sdk_s_client_gets_the_answers_of_the_commands() {
         assert!(info.instructions.as_ref().unwrap().contains("Start with `open`"));
         let tools = client.list_all_tools().await.unwrap();
         let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-        assert_eq!(names, ["open", "summary", "holders", "at", "diff", "replay", "leaks"]);
+        assert_eq!(names, ["open", "summary", "holders", "at", "diff", "replay", "leaks", "check"]);
         let mut schemas = HashMap::new();
         for tool in &tools {
             assert!(tool.description.as_ref().unwrap().len() > 100, "{}", tool.name);

@@ -90,14 +90,13 @@ impl Session {
         for &position in positions {
             let history = self.history(position, cancel)?;
             let (device, known) = (self.number(position), steps(&history).steps.len());
-            let option = format!("{}at-step", self.advice().option_prefix);
             match known {
                 0 => {
                     return Err(SessionError::Missing(format!(
-                        "no steps were found on device {device}; omit {option}"
+                        "no steps were found on device {device}; compare without a step"
                     )));
                 }
-                _ if step as usize > known => {
+                _ if !(1..=known).contains(&(step as usize)) => {
                     return Err(SessionError::Missing(format!(
                         "device {device} has {known} steps; there is no step {step}"
                     )));

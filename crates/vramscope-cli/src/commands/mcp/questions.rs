@@ -325,8 +325,7 @@ mod tests {
     use super::super::bounded::LARGEST;
     use super::*;
 
-    const TOOLS: [Tool; 7] =
-        [Tool::Open, Tool::Summary, Tool::Holders, Tool::At, Tool::Diff, Tool::Replay, Tool::Leaks];
+    const TOOLS: [Tool; 8] = Tool::ALL;
 
     /// Opens `oom.pickle` as r1 and `leak.pickle` as r2.
     fn desk() -> Desk {
@@ -372,7 +371,7 @@ mod tests {
                 json!({"recording": "r1", "device": 1e300}),
                 "device: invalid type: floating point",
             ),
-            (Tool::Summary, json!({"recording": "r1", "rows": 201}), "rows: 201 is not from 1 to 200"),
+            (Tool::Summary, json!({"recording": "r1", "rows": 201}), "top: 201 is not from 1 to 200"),
             (Tool::Summary, json!({"recording": "r1", "frames": 0}), "frames: 0 is not from 1 to 100"),
             (Tool::Summary, json!({"recording": "r1", "rows": -1}), "rows: invalid value: integer `-1`"),
             (Tool::Summary, json!({"recording": "r1", "rows": long}), "rows: invalid type: string"),
@@ -402,27 +401,34 @@ mod tests {
                 json!({"recording": "r1", "event": 2061}),
                 "events are numbered from 0 and there are 2061",
             ),
-            (Tool::Diff, json!({"a": "r1", "b": "r2", "device": 3}), "r1 and r2: nothing was recorded there"),
+            (
+                Tool::Diff,
+                json!({"a": "r1", "b": "r2", "device": 3}),
+                "r1 and r2: nothing was recorded on device 3",
+            ),
+            (Tool::Diff, json!({"a": "r1", "b": "r1", "at_step": 400}), "there is no step 400"),
+            (Tool::Diff, json!({"a": "r1", "b": "r1", "at_step": 0}), "there is no step 0"),
             (Tool::Replay, json!({"recording": "r1", "capacity": "24X"}), "capacity: a size is a number"),
             (
                 Tool::Replay,
                 json!({"recording": "r1", "capacity": -1}),
-                "capacity: a size is a number of bytes",
+                "expected a whole number from 0, or a text",
             ),
             (Tool::Replay, json!({"recording": "r1", "capacity": u64::MAX}), "capacity: more than 1 PiB"),
             (
                 Tool::Replay,
                 json!({"recording": "r1", "capacity": [1]}),
-                "capacity: a size is a number of bytes",
+                "expected a whole number from 0, or a text",
             ),
-            (Tool::Replay, json!({"recording": "r1", "capacity": 0}), "leaves nothing"),
-            (Tool::Replay, json!({"recording": "r1", "overhead": 1}), "`overhead` is a part of the device"),
-            (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "capacity": 1}), "give only one of them"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": 0}), "must be more than 0 bytes"),
+            (Tool::Replay, json!({"recording": "r1", "capacity": 1, "overhead": 1}), "leaves nothing"),
             (
                 Tool::Replay,
-                json!({"recording": "r1", "gpu": "t4", "find_capacity": true}),
-                "`find_capacity` searches",
+                json!({"recording": "r1", "overhead": 1}),
+                "`overhead` of `replay` is part of a device",
             ),
+            (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "capacity": 1}), "give one device size"),
+            (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "find_capacity": true}), "is searched for"),
             (Tool::Replay, json!({"recording": "r1", "gpu": "nothing"}), "gpu: unknown GPU; use one of "),
             (
                 Tool::Replay,
@@ -430,6 +436,12 @@ mod tests {
                 "conf: `nothing:1` has an unrecognized key",
             ),
             (Tool::Replay, json!({"recording": "r1", "torch": "new"}), "torch: a release is two numbers"),
+            (Tool::Check, json!({"recording": "r1"}), "nothing to check: give a limit"),
+            (
+                Tool::Check,
+                json!({"recording": "r1", "max_category": ["x=1"]}),
+                "unknown category; use one of",
+            ),
         ] {
             let said = refused(&desk, tool, &arguments);
             assert!(said.contains(why) && !said.contains('\n') && said.len() < 2000, "{tool:?}: {said}");
@@ -471,6 +483,7 @@ mod tests {
                 (Tool::Leaks, json!({"recording": recording, "device": 0})),
                 (Tool::Replay, json!({"recording": recording, "device": 0})),
                 (Tool::Diff, json!({"a": recording, "b": recording})),
+                (Tool::Check, json!({"recording": recording, "max_peak": "1GiB", "no_leaks": true})),
             ] {
                 match ask(tool, arguments) {
                     Ok(answer) => {
@@ -530,16 +543,18 @@ mod tests {
         let one_of = |words: &'static [&str]| proptest::sample::select(words).prop_map(Value::from).boxed();
         match name {
             "path" => one_of(&["oom.pickle", "leak.pickle", "training.pickle.zst"]),
-            "recording" | "a" | "b" => one_of(&["r1", "r2"]),
+            "recording" | "a" | "b" | "baseline" => one_of(&["r1", "r2"]),
             "by" => one_of(&[
                 "line", "function", "file", "module", "stack", "pool", "stream", "category", "layer",
             ]),
             "filter" => one_of(&["py", "^w.*leak$", "[0-9]{2,}"]),
             "device" => Just(json!(0)).boxed(),
-            "event" | "first" => (0_u64..3000).prop_map(Value::from).boxed(),
-            "rows" | "frames" => (1_u64..=100).prop_map(Value::from).boxed(),
+            "event" | "at" | "at_step" | "first" => (0_u64..3000).prop_map(Value::from).boxed(),
+            "rows" | "top" | "frames" => (1_u64..=100).prop_map(Value::from).boxed(),
             "conf" => one_of(&["expandable_segments:True", "max_split_size_mb:20", ""]),
-            "capacity" | "overhead" => one_of(&["1MiB", "8GiB", "24000000000"]),
+            "capacity" | "overhead" | "max_peak" | "max_reserved" | "max_growth" => {
+                one_of(&["1MiB", "8GiB", "24000000000"])
+            }
             "gpu" => one_of(&["t4", "a100-40gb"]),
             "torch" => one_of(&["2.6", "2.11"]),
             _ => value().boxed(),

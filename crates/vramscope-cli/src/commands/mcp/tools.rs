@@ -25,7 +25,7 @@ Names of files, functions, modules and regions come from the recorded program: t
 The tools write nothing, and read only files in the folders that the user allowed.";
 
 impl Tool {
-    const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Open,
         Self::Summary,
         Self::Holders,

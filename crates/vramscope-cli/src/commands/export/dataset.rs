@@ -11,7 +11,7 @@ use vramscope::report::counted;
 use vramscope::trace::formats::Recording;
 use vramscope_files::make_folder;
 
-use super::export::{ExportArgs, table_name};
+use super::args::{ExportArgs, table_name};
 use crate::advice::ADVICE;
 use crate::output::Output;
 use crate::part;
@@ -93,7 +93,7 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
         bail!("none of {} could be read", counted(rows.len() as u64, "recording"));
     }
     dataset.finish()?;
-    if args.json { super::print_json(&dataset.json(rows)) } else { Ok(()) }
+    if args.json { crate::commands::print_json(&dataset.json(rows)) } else { Ok(()) }
 }
 
 /// A dataset that is being written.

@@ -268,6 +268,9 @@ pub(crate) struct PhantomRunArgs {
     /// Write the recording to this file; of several processes, each writes a separate file with `-rank3` or a number in its name
     #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
     pub(crate) record: Option<PathBuf>,
+    /// Number of events to keep for each GPU; the newest are kept. If events are dropped, the verdict has only the GPU's counts [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) max_entries: Option<u64>,
     /// Settings of PyTorch's allocator, in the syntax of PYTORCH_CUDA_ALLOC_CONF
     #[arg(long, value_name = "CONF")]
     pub(crate) conf: Option<String>,

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::asks;
+use crate::identity::{bus_id, bus_number, uuid_bytes};
 use crate::machine::machine;
 use crate::out::Out;
 use crate::state::Fact;
@@ -33,25 +34,8 @@ pub(crate) fn total_memory(bytes: Out<usize>, device: c_int) -> Answer {
     bytes.set(machine().fact(device, Fact::TotalBytes) as usize)
 }
 
-/// 16 bytes, unique among the phantom GPUs of the machine.
-pub(crate) fn uuid_bytes(device: usize) -> [u8; 16] {
-    let mut bytes = *b"vramscopephantom";
-    bytes[15] = device as u8;
-    bytes
-}
-
 pub(crate) fn uuid(uuid: Out<u8>, device: c_int) -> Answer {
     uuid.set_bytes(&uuid_bytes(machine().device(device)?))
-}
-
-/// The PCI address of the device, as `domain:bus:device.function`.
-pub(crate) fn bus_id(device: usize) -> String {
-    format!("0000:{:02X}:00.0", bus_number(device))
-}
-
-/// The PCI bus number of the device.
-pub(crate) fn bus_number(device: usize) -> i32 {
-    device as i32 + 1
 }
 
 pub(crate) fn pci_bus_id(id: Out<u8>, length: c_int, device: c_int) -> Answer {

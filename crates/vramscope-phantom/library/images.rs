@@ -116,9 +116,8 @@ struct Registered {
 
 static REGISTERED: LazyLock<Mutex<Registered>> = LazyLock::new(Mutex::default);
 
-/// `__cudaRegisterFatBinary`: a program or library registers its kernels.
+/// Registers a fat binary, and returns its handle.
 pub(crate) fn register_binary(binary: *const c_void) -> usize {
-    crate::unknown::look_at_new_objects();
     let handle = new_handle();
     // PyTorch registers about 500, and never unregisters them.
     let binary = Box::leak(Box::new(FatBinary { at: binary as usize, images: OnceLock::new() }));

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex};
 
-use crate::calls::launched;
 use crate::handles::new_handle;
 use crate::images;
+use crate::launches::launched;
 use crate::machine::{lock, machine};
 use crate::memory;
 use crate::out::Out;

@@ -16,22 +16,23 @@
 //!
 //! - `table`: every call, one file for each NVIDIA library. The macro `calls!` makes the exported functions and the rows that lookups by
 //!   name find. Nothing else is exported, except the recorder's hook in `asks`. `status` has the status codes of each library.
+//!   `table/entry_points` and `table/links` look up functions by name, for programs and for newly loaded objects (`objects`). A function
+//!   without a row gets a stand-in that reports it (`unknown`).
 //! - `machine`: the GPUs of the run, and this process among its processes. One atomic addition takes bytes and stays below the card's
-//!   size. The next process that looks frees the bytes of killed processes.
+//!   size. The next process that looks frees the bytes of killed processes. `identity`: the UUID and the PCI address of a device.
 //! - `memory`: a device's addresses, lowest gap first, in pieces of 2 MiB; virtual memory; pools. `copies` keeps values that the host
 //!   wrote, and returns zeros for the rest. `file_pages` finds the file behind mapped host memory, which is read again instead of kept.
 //! - `asks`: counts programs that query free or total memory. The caller on the stack identifies PyTorch's own queries.
-//! - `handles`: objects by number. `images`: machine code of kernels; a kernel without code for the card does not run. `graphs`: captured
-//!   work as nodes with dependencies, which PyTorch's allocator walks to reuse memory. `version`: the versions of the program's
-//!   libraries, from which layouts and signatures of CUDA follow.
+//! - `handles`: objects by number. `images`: machine code of kernels; a kernel without code for the card does not run. `launches`: counts
+//!   device work. `graphs`: captured work as nodes with dependencies, which PyTorch's allocator walks to reuse memory. `version`: the
+//!   versions of the program's libraries, from which layouts and signatures of CUDA follow.
 //! - `nccl`: `collectives` decides which rank sends what, `messages` carries it through files in the run's folder, read when a copy needs
 //!   it. `barriers` has waiting operations, `buffers` the model of NCCL's bytes. In a pretended world (`phantom run --world-size`), one
 //!   rank answers for all; the Python part is the command's `ranks.py`.
 //! - `python`: the Python line that reads a value that a kernel would have computed (`memory/reads.rs`), using CPython's functions.
-//! - `unknown`: unknown functions get a stand-in that reports them, both for lookups by name and for newly loaded objects (`objects`).
 //!
-//! The library uses only Rust's standard library, so `build.rs` compiles it with one call of the compiler. Its unit tests are a test
-//! target of the crate.
+//! `.ci/order` has the order of the modules. The library uses only Rust's standard library, so `build.rs` compiles it with one call of the
+//! compiler. Its unit tests are a test target of the crate.
 
 #[path = "../src/architecture.rs"]
 mod architecture;
@@ -39,11 +40,12 @@ mod asks;
 mod calls;
 mod device;
 mod dnn;
-mod entry_points;
 mod graphs;
 mod handles;
+mod identity;
 mod images;
 mod kernels;
+mod launches;
 mod machine;
 mod memory;
 mod nccl;

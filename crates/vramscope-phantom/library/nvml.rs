@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int};
 
 use crate::asks;
-use crate::device::{bus_id, bus_number, uuid_bytes};
 use crate::handles::NVML_DEVICES;
+use crate::identity::{bus_id, bus_number, uuid_of};
 use crate::machine::machine;
 use crate::out::{Out, text};
 use crate::state::Fact;
@@ -26,11 +26,6 @@ pub(crate) fn by_index(index: u32, handle: Out<usize>) -> Answer {
 pub(crate) fn by_bus_id(id: *const c_char, handle: Out<usize>) -> Answer {
     let id = text(id).ok_or(Refusal::InvalidValue)?;
     find(handle, |device| id.len() >= 12 && id[id.len() - 12..].eq_ignore_ascii_case(&bus_id(device)))
-}
-
-pub(crate) fn uuid_of(device: usize) -> String {
-    let hex: String = uuid_bytes(device).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 pub(crate) fn by_uuid(uuid: *const c_char, handle: Out<usize>) -> Answer {

@@ -4,8 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
 
 use crate::machine::lock;
-use crate::memory::space::PAGE;
-use crate::sys::{self, ObjectInfo, ProgramHeader};
+use crate::sys::{self, ObjectInfo, PAGE, ProgramHeader};
 
 /// A loaded object.
 pub(crate) struct Object {

@@ -3,6 +3,9 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+/// Page size of the operating system, in bytes.
+pub(crate) const PAGE: u64 = 4096;
+
 /// `O_NOFOLLOW` of Linux: opening fails if the last path component is a link.
 pub(crate) const O_NOFOLLOW: c_int = if cfg!(target_arch = "x86_64") { 0o400_000 } else { 0o100_000 };
 pub(crate) const PROT_READ: c_int = 1;

@@ -1,20 +1,14 @@
-//! Calls that are missing in the function table. They must not crash a program, and its user must learn their names.
-//!
-//! A lookup of an unknown name returns a stand-in. Linked functions are handled when a program registers its kernels: each
-//! missing name with NVIDIA's prefixes gets a stand-in too. Otherwise the loader would take it from NVIDIA's own libraries,
-//! which fail without their driver.
+//! Stand-ins for calls that are missing in the function table. They must not crash a program, and its user must learn their
+//! names.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 use crate::calls::finish;
-use crate::machine::{lock, machine, say};
-use crate::objects;
+use crate::machine::{lock, machine};
 use crate::state::Noticed;
 use crate::status::{Library, Refusal};
-use crate::table;
 
 /// The maximum number of names with a stand-in.
 const MOST: usize = 1024;
@@ -50,12 +44,18 @@ extern "C" fn met<const NUMBER: usize>() -> c_int {
     finish(library_of(&name), Err(Refusal::NotSupported))
 }
 
+/// Whether a name has a prefix of NVIDIA's functions.
+pub(crate) fn is_nvidias(name: &str) -> bool {
+    library_by_prefix(name).is_some()
+}
+
 /// The library of a name, by its prefix.
 fn library_of(name: &str) -> Library {
-    PREFIXES
-        .iter()
-        .find(|(prefix, _)| name.starts_with(prefix))
-        .map_or(Library::Driver, |&(_, library)| library)
+    library_by_prefix(name).unwrap_or(Library::Driver)
+}
+
+fn library_by_prefix(name: &str) -> Option<Library> {
+    PREFIXES.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|&(_, library)| library)
 }
 
 /// Prefixes of names, with their libraries.
@@ -92,27 +92,3 @@ macro_rules! stand_ins {
 
 static STAND_INS: [[StandIn; 32]; MOST / 32] =
     stand_ins!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31);
-
-/// Redirects the links of newly loaded objects to stand-ins, for NVIDIA's functions that the table lacks.
-pub(crate) fn look_at_new_objects() {
-    objects::each_new(|object| {
-        // NVIDIA's own libraries may call each other: their code never runs.
-        if !object.is_nvidias() {
-            object.redirect(|name| {
-                let is_theirs = PREFIXES.iter().any(|(prefix, _)| name.starts_with(prefix));
-                (is_theirs && table::find(name).is_none()).then(|| stand_in(name))
-            });
-        }
-    });
-}
-
-/// Reports once that a program contains NVIDIA's runtime, statically linked.
-pub(crate) fn say_that_a_runtime_is_linked_statically() {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
-        say(
-            "a library in this program statically links NVIDIA's runtime (CuPy's wheels do), which accepts only \
-             NVIDIA's driver: it cannot run on a phantom GPU",
-        );
-    }
-}

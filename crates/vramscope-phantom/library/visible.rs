@@ -1,6 +1,6 @@
 //! The devices that CUDA_VISIBLE_DEVICES exposes to a program. The driver and the runtime respect it; NVML does not.
 
-use crate::nvml::uuid_of;
+use crate::identity::uuid_of;
 
 /// The visible devices, by their numbers in the machine, in the order of the program's ordinals.
 ///

@@ -1,8 +1,9 @@
 //! Modules import in one direction: each is above the modules that it uses in the list `.ci/order`, and no folder has a cycle.
 //!
-//! A module is a file. Paths with `crate::`, `super::` or `self::`, in imports and in code, are followed through re-exports to the defining
-//! file. A dependency between two files counts at the folder that contains both, between the folder's children. A folder's own file and its
-//! children are one unit. Tests do not count, and neither do re-exports, because they only refer to items.
+//! A module is a file. The shared library of the phantom GPUs counts as a crate. Paths with `crate::`, `super::` or `self::`, in imports and
+//! in code, are followed through re-exports to the defining file. A dependency between two files counts at the folder that contains both,
+//! between the folder's children. A folder's own file and its children are one unit. Tests do not count, and neither do re-exports, because
+//! they only refer to items.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,9 @@ use vramscope_testing::book::{read, root};
 /// A module by its names below the crate; empty for the crate's root.
 type Module = Vec<String>;
 
+/// The folder of the shared library of the phantom GPUs, which `build.rs` compiles as a crate of its own.
+const LIBRARY: &str = "vramscope-phantom/library";
+
 /// Dependencies between the children of a folder.
 type Folder = BTreeMap<String, BTreeSet<String>>;
 
@@ -26,6 +30,18 @@ struct File {
     named: BTreeSet<Module>,
     /// The re-exported names: the name here, and its target path.
     exported: BTreeMap<String, Module>,
+    /// The declared modules whose file lies elsewhere: the name, and the path in the attribute `#[path]`.
+    elsewhere: Vec<(String, String)>,
+}
+
+impl File {
+    fn read(path: &Path, module: Module) -> Self {
+        let text = std::fs::read_to_string(path).unwrap();
+        let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut reader = Reader { file: Self::default(), module };
+        reader.visit_file(&parsed);
+        reader.file
+    }
 }
 
 /// All files of a crate.
@@ -47,11 +63,12 @@ impl Crate {
             if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
                 module.pop();
             }
-            let text = std::fs::read_to_string(&path).unwrap();
-            let parsed = syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-            let mut reader = Reader { file: File::default(), module: module.clone() };
-            reader.visit_file(&parsed);
-            files.insert(module, reader.file);
+            let file = File::read(&path, module.clone());
+            for (name, place) in &file.elsewhere {
+                let child = [&module[..], std::slice::from_ref(name)].concat();
+                files.insert(child.clone(), File::read(&path.with_file_name(place), child));
+            }
+            files.insert(module, file);
         }
         Self { files }
     }
@@ -210,6 +227,17 @@ impl<'ast> Visit<'ast> for Reader {
         }
     }
 
+    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
+        let path = item.attrs.iter().find_map(|attribute| match &attribute.meta {
+            syn::Meta::NameValue(meta) if meta.path.is_ident("path") => Some(&meta.value),
+            _ => None,
+        });
+        if let Some(syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(path), .. })) = path {
+            self.file.elsewhere.push((item.ident.to_string(), path.value()));
+        }
+        syn::visit::visit_item_mod(self, item);
+    }
+
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         self.import(&[], &item.tree, !matches!(item.vis, Visibility::Inherited));
     }
@@ -263,7 +291,7 @@ fn circles(folder: &Folder) -> Vec<Vec<&str>> {
     found
 }
 
-/// Returns the crates with modules, by name.
+/// Returns the crates with modules, and the shared library of the phantom GPUs, by name.
 fn crates() -> BTreeMap<String, Crate> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
@@ -274,6 +302,7 @@ fn crates() -> BTreeMap<String, Crate> {
             found.insert(name, read);
         }
     }
+    found.insert(LIBRARY.to_owned(), Crate::read(&root().join("crates").join(LIBRARY)));
     found
 }
 

@@ -9,13 +9,14 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::space::{PAGE, device_of, give_pages_back, pointer};
+use super::space::{device_of, give_pages_back, pointer};
 use super::{file_pages, reads};
-use crate::calls::launches;
 use crate::graphs::add_work;
+use crate::launches::launches;
 use crate::machine::{lock, machine};
 use crate::state::{KEPT_BYTES, VALUE_BYTES};
 use crate::status::{Answer, Refusal};
+use crate::sys::PAGE;
 
 /// Bytes that become available later: from another rank once it sends them, or from a file.
 pub(crate) type Later = Arc<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
@@ -161,7 +162,7 @@ fn copy_to_device(to: u64, from: u64, size: u64) -> Answer {
         give_pages_back(to, size);
         return Ok(());
     }
-    let later = file_pages::holder(from, size);
+    let later = file_pages::mapped(from, size).map(|part| -> Later { Arc::new(move || part.read()) });
     if later.is_some() {
         give_pages_back(to, size);
     } else {

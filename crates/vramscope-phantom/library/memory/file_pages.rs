@@ -6,16 +6,14 @@
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::sync::Arc;
 
-use super::copies::Later;
-use super::space::PAGE;
+use crate::sys::PAGE;
 
 /// Smaller copies do not justify the cost of reading `/proc/self/maps`.
 const LEAST: u64 = 1 << 20;
 
 /// The part of a file that a copy covered.
-struct Part {
+pub(super) struct Part {
     path: String,
     inode: u64,
     offset: u64,
@@ -26,7 +24,7 @@ struct Part {
 
 impl Part {
     /// Reads the bytes. `None` if the file is gone or was changed.
-    fn read(&self) -> Option<Vec<u8>> {
+    pub(super) fn read(&self) -> Option<Vec<u8>> {
         let file = File::open(&self.path).ok()?;
         if self.changed != last_change(&file)? || self.inode != file.metadata().ok()?.ino() {
             return None;
@@ -42,8 +40,8 @@ fn last_change(file: &File) -> Option<i128> {
     Some(i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()))
 }
 
-/// A function that reads `size` host bytes at `address` later, if they are mapped from a file.
-pub(super) fn holder(address: u64, size: u64) -> Option<Later> {
+/// The part of a file that `size` host bytes at `address` are mapped from, if the process did not write to them.
+pub(super) fn mapped(address: u64, size: u64) -> Option<Part> {
     if size < LEAST {
         return None;
     }
@@ -54,7 +52,7 @@ pub(super) fn holder(address: u64, size: u64) -> Option<Later> {
     if part.inode != file.metadata().ok()?.ino() || is_changed(address, size)? {
         return None;
     }
-    Some(Arc::new(move || part.read()))
+    Some(part)
 }
 
 /// The part of a file that a line of `/proc/self/maps` maps to these addresses: `start-end permissions offset device inode

@@ -5,16 +5,13 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use crate::state::DEVICES;
-use crate::sys;
+use crate::sys::{self, PAGE};
 
 /// Start of the first device's addresses, if they are free. A fixed start makes runs reproducible.
 const FIRST: u64 = 16 << 40;
 
 /// Addresses per device. With expandable segments, PyTorch reserves more than a whole GPU for each stream.
 const PER_DEVICE: u64 = 4 << 40;
-
-/// Page size of the operating system, in bytes.
-pub(crate) const PAGE: u64 = 4096;
 
 /// Start of all device addresses; 0 if the system refused the reservation.
 fn first() -> u64 {

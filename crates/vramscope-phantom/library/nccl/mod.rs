@@ -6,7 +6,7 @@
 
 mod barriers;
 mod buffers;
-mod collectives;
+pub(crate) mod collectives;
 pub(crate) mod groups;
 mod messages;
 mod reduction;
@@ -15,7 +15,6 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 pub(crate) use barriers::{Barrier, barrier_before_event, wait_for_barriers};
-pub(crate) use collectives::*;
 
 use crate::handles::{Objects, new_handle};
 use crate::machine::machine;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::calls;
+use crate::launches;
 use crate::out::Out;
 use crate::status::Answer;
 use crate::texts;
@@ -11,7 +11,7 @@ use crate::version;
 calls! {
     Cublas;
     answer {
-        cublasSetStream_v2(handle: usize, stream: usize) = calls::set_library_stream;
+        cublasSetStream_v2(handle: usize, stream: usize) = launches::set_library_stream;
         cublasGetVersion_v2(handle: usize, version: Out<c_int>) = put_version;
         cublasLtMatmulAlgoGetHeuristic(handle: usize, operation: usize, a: usize, b: usize, c: usize, d: usize,
             preference: usize, wanted: c_int, results: Out<[u8; 96]>, found: Out<c_int>) = heuristic;
@@ -115,7 +115,7 @@ fn multiply(
     _workspace_size: usize,
     stream: usize,
 ) -> Answer {
-    calls::launched(stream);
+    launches::launched(stream);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ macro_rules! calls {
         });)*)?
         $($(zero_call!($zero[$place: $zt]);)*)?
         $($(zero_call!($zeros[$pair]);)*)?
-        $($(call!($launch() -> std::ffi::c_int { $crate::calls::launched_by_library() });)*)?
+        $($(call!($launch() -> std::ffi::c_int { $crate::launches::launched_by_library() });)*)?
         $($(call!($succeed() -> std::ffi::c_int { 0 });)*)?
         $($(call!($refuse() -> std::ffi::c_int { $crate::calls::refused(LIBRARY, stringify!($refuse)) });)*)?
 

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::calls;
 use crate::dnn::{self, backend, descriptors, rnn};
+use crate::launches;
 use crate::out::Out;
 use crate::texts;
 use crate::version;
@@ -11,7 +11,7 @@ use crate::version;
 calls! {
     Cudnn;
     answer {
-        cudnnSetStream(handle: usize, stream: usize) = calls::set_library_stream;
+        cudnnSetStream(handle: usize, stream: usize) = launches::set_library_stream;
         cudnnGetProperty(which: c_int, value: Out<c_int>) = dnn::property;
         cudnnGetStream(handle: usize, stream: Out<usize>) = dnn::stream;
         cudnnBackendCreateDescriptor(kind: c_int, descriptor: Out<usize>) = backend::create;

@@ -3,10 +3,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use super::entry_points;
 use crate::memory::virtual_memory::{self, AllocationProperties};
 use crate::memory::{self, async_pool, copies, host};
 use crate::out::Out;
-use crate::{device, entry_points, graphs, kernels, streams, texts, threads};
+use crate::{device, graphs, kernels, streams, texts, threads};
 
 calls! {
     Driver;

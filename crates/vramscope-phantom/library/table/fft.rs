@@ -3,14 +3,14 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use crate::calls;
+use crate::launches;
 use crate::out::Out;
 use crate::status::Answer;
 
 calls! {
     Cufft;
     answer {
-        cufftSetStream(handle: usize, stream: usize) = calls::set_library_stream;
+        cufftSetStream(handle: usize, stream: usize) = launches::set_library_stream;
         cufftCreate(plan: Out<c_int>) = new_plan;
         cufftXtMakePlanMany(plan: c_int, rank: c_int, n: usize, inembed: usize, istride: i64, idist: i64, input: c_int,
             onembed: usize, ostride: i64, odist: i64, output: c_int, batch: i64, work: Out<usize>, kind: c_int) = make_plan;

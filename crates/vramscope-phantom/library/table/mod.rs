@@ -9,6 +9,9 @@
 //! - `launch`: counts a launch of device work, which is not executed.
 //! - `succeed`: does nothing and reports success.
 //! - `refuse`: returns "not supported", and reports the call's name to the user.
+//!
+//! Two files have no rows. `entry_points` looks up the functions of other rows by name, and `links` redirects a program's links
+//! to functions without a row. Some of their functions are themselves rows, so they are part of the table.
 
 #[macro_use]
 mod calls_macro;
@@ -16,8 +19,10 @@ mod calls_macro;
 mod blas;
 mod dnn;
 mod driver;
+mod entry_points;
 mod fft;
 mod file;
+mod links;
 mod nccl;
 mod nvml;
 mod nvshmem;

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::nccl;
+use crate::nccl::{self, collectives, groups};
 use crate::out::Out;
 use crate::texts;
 
@@ -23,33 +23,35 @@ calls! {
         ncclCommCount(communicator: usize, count: Out<c_int>) = nccl::count;
         ncclCommUserRank(communicator: usize, rank: Out<c_int>) = nccl::rank;
         ncclCommCuDevice(communicator: usize, device: Out<c_int>) = nccl::device;
-        ncclGroupStart() = nccl::groups::start;
-        ncclGroupEnd() = nccl::groups::end;
+        ncclGroupStart() = groups::start;
+        ncclGroupEnd() = groups::end;
         ncclMemAlloc(address: Out<u64>, size: usize) = crate::memory::malloc;
         ncclMemFree(address: u64) = crate::memory::free;
         ncclAllGather(from: u64, to: u64, count: usize, kind: c_int, communicator: usize, stream: usize)
-            = nccl::all_gather;
+            = collectives::all_gather;
         ncclAllReduce(from: u64, to: u64, count: usize, kind: c_int, operation: c_int, communicator: usize,
-            stream: usize) = nccl::all_reduce;
+            stream: usize) = collectives::all_reduce;
         ncclAlltoAll(from: u64, to: u64, count: usize, kind: c_int, communicator: usize, stream: usize)
-            = nccl::all_to_all;
+            = collectives::all_to_all;
         ncclBcast(buffer: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
-            = nccl::broadcast_in_place;
+            = collectives::broadcast_in_place;
         ncclBroadcast(from: u64, to: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
-            = nccl::broadcast;
+            = collectives::broadcast;
         ncclGather(from: u64, to: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
-            = nccl::gather;
-        ncclRecv(to: u64, count: usize, kind: c_int, peer: c_int, communicator: usize, stream: usize) = nccl::receive;
+            = collectives::gather;
+        ncclRecv(to: u64, count: usize, kind: c_int, peer: c_int, communicator: usize, stream: usize)
+            = collectives::receive;
         ncclReduce(from: u64, to: u64, count: usize, kind: c_int, operation: c_int, root: c_int,
-            communicator: usize, stream: usize) = nccl::reduce_to_root;
+            communicator: usize, stream: usize) = collectives::reduce_to_root;
         ncclReduceScatter(from: u64, to: u64, count: usize, kind: c_int, operation: c_int, communicator: usize,
-            stream: usize) = nccl::reduce_scatter;
+            stream: usize) = collectives::reduce_scatter;
         ncclScatter(from: u64, to: u64, count: usize, kind: c_int, root: c_int, communicator: usize, stream: usize)
-            = nccl::scatter;
-        ncclSend(from: u64, count: usize, kind: c_int, peer: c_int, communicator: usize, stream: usize) = nccl::send;
-        ncclPutSignal() = nccl::signal;
-        ncclSignal() = nccl::signal;
-        ncclWaitSignal() = nccl::signal;
+            = collectives::scatter;
+        ncclSend(from: u64, count: usize, kind: c_int, peer: c_int, communicator: usize, stream: usize)
+            = collectives::send;
+        ncclPutSignal() = collectives::signal;
+        ncclSignal() = collectives::signal;
+        ncclWaitSignal() = collectives::signal;
     }
     value {
         ncclGetErrorString(code: c_int) -> *const c_char = texts::status_string;

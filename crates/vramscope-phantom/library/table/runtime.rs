@@ -3,10 +3,11 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use super::{entry_points, links};
 use crate::kernels::Dim3;
 use crate::memory::{self, async_pool, copies, host};
 use crate::out::Out;
-use crate::{calls, device, entry_points, graphs, images, kernels, streams, texts, threads};
+use crate::{calls, device, graphs, images, kernels, streams, texts, threads};
 
 calls! {
     Runtime;
@@ -146,7 +147,7 @@ calls! {
         cudaGetErrorString(code: c_int) -> *const c_char = texts::error_string;
         cudaGetLastError() -> c_int = calls::take_last_error;
         cudaPeekAtLastError() -> c_int = calls::last_error;
-        __cudaRegisterFatBinary(binary: *const c_void) -> usize = images::register_binary;
+        __cudaRegisterFatBinary(binary: *const c_void) -> usize = links::register_binary;
         __cudaRegisterFatBinaryEnd() -> () = kernels::ignore;
         __cudaUnregisterFatBinary() -> () = kernels::ignore;
         __cudaRegisterFunction(binary: usize, function: usize) -> () = images::register_kernel;

@@ -1,11 +1,11 @@
 //! cuSOLVER. Workspaces are not modelled: they count 0 bytes.
 
-use crate::calls;
+use crate::launches;
 
 calls! {
     Cusolver;
     answer {
-        cusolverDnSetStream(handle: usize, stream: usize) = calls::set_library_stream;
+        cusolverDnSetStream(handle: usize, stream: usize) = launches::set_library_stream;
     }
     create {
         cusolverDnCreate cusolverDnCreateGesvdjInfo cusolverDnCreateParams cusolverDnCreateSyevjInfo

@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use crate::calls;
+use crate::launches;
 use crate::out::Out;
 use crate::status::Answer;
 use crate::texts;
@@ -10,7 +10,7 @@ use crate::texts;
 calls! {
     Cusparse;
     answer {
-        cusparseSetStream(handle: usize, stream: usize) = calls::set_library_stream;
+        cusparseSetStream(handle: usize, stream: usize) = launches::set_library_stream;
         cusparseSpMatGetSize(matrix: usize, rows: Out<i64>, columns: Out<i64>, values: Out<i64>) = no_elements;
     }
     value {

@@ -59,7 +59,7 @@ impl Attempt {
         options.no_contents = args.no_contents;
         let run = PhantomRun::new(&vec![phantom; args.gpus.into()], options)?;
         let mut environment = run.environment();
-        environment.extend(recordings::prepare(run.folder())?);
+        environment.extend(recordings::prepare(run.folder(), args.max_entries)?);
         if let (Some(world_size), Some(rank)) = (args.world_size, args.rank) {
             environment.extend(rank::environment(rank, world_size, args.gpus.into()));
         }
@@ -79,10 +79,12 @@ impl Attempt {
     /// Whether a request for memory failed. An allocator without recordings (cudaMallocAsync) requests memory from the GPU once; PyTorch's
     /// allocator requests it again after releasing its cache.
     pub(crate) fn ran_out(&self) -> bool {
-        match &self.asked[..] {
-            [] => self.machine.counts.out_of_memory > 0,
-            asked => asked.iter().any(|asked| asked.demand.ooms > 0),
+        let mut dropped =
+            self.recordings.iter().filter(|recorded| recorded.facts.may_have_dropped).peekable();
+        if self.asked.is_empty() && dropped.peek().is_none() {
+            return self.machine.counts.out_of_memory > 0;
         }
+        self.demands().any(|demand| demand.ooms > 0) || dropped.any(|recorded| recorded.facts.ran_out)
     }
 
     /// Whether the program ended by itself successfully, or at `--steps-timeout`.

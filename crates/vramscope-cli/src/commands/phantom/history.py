@@ -1,7 +1,8 @@
 """Shares PyTorch's history between vramscope, which records the whole run, and the program.
 
-PyTorch has one history per process. Here it is on from the start, without a limit, and stays on. If the program turns it on too and
-takes a snapshot, it gets only the part that it would have recorded.
+PyTorch has one history per process. Here it is on from the start and stays on. It keeps all events, or the newest ones up to the limit
+of `--max-entries`. If the program turns it on too and takes a snapshot, it gets only the part that it would have recorded, of the events
+that are kept.
 """
 
 import functools
@@ -36,10 +37,12 @@ def stack_context(torch):
 
 
 class SharedHistory:
-    """PyTorch's history, shared by this run and the program."""
+    """PyTorch's history, shared by this run and the program. It keeps the newest `max_entries` events of each device."""
 
-    def __init__(self, torch):
+    def __init__(self, torch, max_entries):
         self.torch = torch
+        # PyTorch mixes up the order of the events if the limit grows after events were dropped, so it never changes.
+        self.max_entries = max_entries
         self.memory = torch.cuda.memory
         # PyTorch's functions.
         self.record = self.memory._record_memory_history
@@ -55,7 +58,11 @@ class SharedHistory:
         """Starts the history of the whole run, after PyTorch has initialized its GPUs."""
         self.is_on = True
         # A snapshot resolves frames of C++ one by one, which takes minutes: only programs that request them get them.
-        self.record(max_entries=sys.maxsize, context=self.context, stacks=self.stacks)
+        self.record(max_entries=self.max_entries, context=self.context, stacks=self.stacks)
+
+    def may_have_dropped(self, snapshot):
+        """Whether a device reached the limit, so that PyTorch may have dropped its older events."""
+        return any(len(trace) >= self.max_entries for name in TRACES for trace in snapshot.get(name, []))
 
     def record_for_program(self, enabled="all", *arguments, **options):
         asked = self.asked(enabled, arguments, options)
@@ -66,12 +73,12 @@ class SharedHistory:
             self.programs = None
             return
         if self.programs is None or asked.get("clear_history"):
-            self.programs = ProgramsPart(self.snapshot() if self.is_on else {})
+            self.programs = ProgramsPart(self.snapshot() if self.is_on else {}, self.max_entries)
         self.programs.limit(1 if enabled == "state" else asked["max_entries"], asked.get("skip_actions"))
         self.stacks = asked["stacks"]
         if self.is_on:
             more = {name: asked[name] for name in ("compile_context", "global_record_annotations") if name in asked}
-            self.record(max_entries=sys.maxsize, context=self.context, stacks=self.stacks, **more)
+            self.record(max_entries=self.max_entries, context=self.context, stacks=self.stacks, **more)
 
     def asked(self, enabled, arguments, options):
         """Returns the program's options under their current names; None if PyTorch would refuse them."""
@@ -101,12 +108,18 @@ class SharedHistory:
 
 
 class ProgramsPart:
-    """The part of a history that the program recorded: it starts after the events of `snapshot`."""
+    """The part of a history that the program recorded: it starts after the events of `snapshot`.
 
-    def __init__(self, snapshot):
-        # Taking a snapshot is also an event, after the events that it contains.
-        self.begins = {name: [len(trace) + 1 for trace in snapshot.get(name, [])] for name in TRACES}
-        self.annotations = len(snapshot.get("external_annotations", []))
+    The history keeps the newest `kept` events.
+    """
+
+    def __init__(self, snapshot, kept):
+        self.kept = kept
+        # Each begin is the number of earlier entries, and the time of the last one. Taking a snapshot is also an event, after the
+        # events that it contains.
+        self.begins = {name: [(len(trace) + 1, last_time(trace)) for trace in snapshot.get(name, [])] for name in TRACES}
+        annotations = snapshot.get("external_annotations", [])
+        self.annotations = (len(annotations), last_time(annotations))
 
     def limit(self, max_entries, skip_actions):
         self.max_entries = max_entries
@@ -115,11 +128,26 @@ class ProgramsPart:
     def cut(self, snapshot):
         for name in TRACES:
             if name in snapshot:
-                begins = self.begins[name] + [0] * len(snapshot[name])
+                begins = self.begins[name] + [(0, -1)] * len(snapshot[name])
                 snapshot[name] = [self.part(trace, begin) for trace, begin in zip(snapshot[name], begins)]
         if "external_annotations" in snapshot:
-            snapshot["external_annotations"] = snapshot["external_annotations"][self.annotations :]
+            snapshot["external_annotations"] = self.after(snapshot["external_annotations"], self.annotations)
 
     def part(self, trace, begin):
-        wanted = [event for event in trace[begin:] if event["action"] not in self.skip_actions]
+        wanted = [event for event in self.after(trace, begin) if event["action"] not in self.skip_actions]
         return wanted[-self.max_entries :]
+
+    def after(self, entries, begin):
+        """Returns the entries after `begin`."""
+        earlier, time = begin
+        if len(entries) < self.kept:
+            return entries[earlier:]
+        # Older entries may have been dropped, so their number does not give the position.
+        later = [entry for entry in entries if entry["time_us"] > time]
+        is_snapshot = earlier > 0 and later and later[0].get("action") == "snapshot"
+        return later[1:] if is_snapshot else later
+
+
+def last_time(entries):
+    """Returns the time of the last entry, in microseconds since the Unix epoch; -1 without entries."""
+    return entries[-1]["time_us"] if entries else -1

@@ -56,6 +56,12 @@ pub(crate) struct Facts {
     /// Whether the process wrote this at its end; else it was written at the first out-of-memory failure, and more followed.
     #[serde(default = "yes")]
     pub(crate) is_complete: bool,
+    /// Whether a request for memory failed until then.
+    #[serde(default)]
+    pub(crate) ran_out: bool,
+    /// Whether the history reached `--max-entries`, so that older events may be missing.
+    #[serde(default)]
+    pub(crate) may_have_dropped: bool,
 }
 
 fn yes() -> bool {
@@ -92,8 +98,12 @@ pub(crate) fn has_kernels(recordings: &[Recorded], gpu: &Gpu) -> bool {
     recordings.iter().all(|recorded| recorded.facts.has_kernels(gpu))
 }
 
-/// Writes the recorder into `folder`, and returns the environment variables for Python programs.
-pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+/// Writes the recorder into `folder`, and returns the environment variables for Python programs. The recorder keeps the newest
+/// `max_entries` events, or all.
+pub(crate) fn prepare(
+    folder: &Path,
+    max_entries: Option<u64>,
+) -> anyhow::Result<Vec<(&'static str, OsString)>> {
     let failed = "the phantom's folder";
     let all = Dir::open_no_follow(folder).context(failed)?;
     let python = all.new_subdir("python".as_ref(), 0o700).context(failed)?;
@@ -108,7 +118,12 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<Vec<(&'static str, OsStri
         python.write_new(name.as_ref(), text.as_bytes()).context(failed)?;
     }
     let [python, recordings] = ["python", "recordings"].map(|name| folder.join(name));
-    Ok(vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())])
+    let mut environment =
+        vec![("PYTHONPATH", with_first(&python, "PYTHONPATH")), ("VRAMSCOPE_RECORDINGS", recordings.into())];
+    // Without a limit the variable is empty, so that one of the caller's environment has no effect.
+    let entries = max_entries.map_or_else(String::new, |entries| entries.to_string());
+    environment.push(("VRAMSCOPE_RECORDINGS_ENTRIES", entries.into()));
+    Ok(environment)
 }
 
 /// The recordings in `folder`, sorted by rank and then by start order of the processes.
@@ -174,6 +189,8 @@ mod tests {
                 architectures,
                 devices: Vec::new(),
                 is_complete: true,
+                ran_out: false,
+                may_have_dropped: false,
             };
             facts.has_kernels(GPUS.iter().find(|gpu| gpu.name == name).unwrap())
         };

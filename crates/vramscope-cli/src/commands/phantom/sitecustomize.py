@@ -2,8 +2,9 @@
 
 Python imports this file at startup if its folder is on the path. It waits until the program imports torch and torch initializes its
 GPUs; then it turns on the history. When the program ends, first runs out of memory or receives SIGTERM, it writes a snapshot and some
-facts into the folder in VRAMSCOPE_RECORDINGS, as PID.pickle and PID.json. The history is shared with programs that also use it
-(vramscope_history.py, in the same folder). Support for programs of several processes is in vramscope_ranks.py.
+facts into the folder in VRAMSCOPE_RECORDINGS, as PID.pickle and PID.json. The history keeps all events, or the number of newest
+events in VRAMSCOPE_RECORDINGS_ENTRIES. It is shared with programs that also use it (vramscope_history.py, in the same folder). Support
+for programs of several processes is in vramscope_ranks.py.
 """
 
 import os
@@ -22,7 +23,9 @@ class Recorder:
         self.pid = os.getpid()
         self.path = os.path.join(folder, str(self.pid))
         self.ran_out = False
-        self.history = vramscope_history.SharedHistory(torch)
+        entries = os.environ.get("VRAMSCOPE_RECORDINGS_ENTRIES")
+        self.max_entries = int(entries) if entries else None
+        self.history = vramscope_history.SharedHistory(torch, self.max_entries or sys.maxsize)
 
     def start(self):
         import atexit
@@ -63,17 +66,20 @@ class Recorder:
         import pickle
 
         cuda = self.torch.cuda
+        snapshot = self.snapshot()
         facts = {
             "torch": self.torch.__version__,
             "rank": number_in_environment("RANK"),
             "program": sys.argv[:1],
             "architectures": cuda.get_arch_list(),
             "is_complete": is_complete,
+            "ran_out": self.ran_out,
+            "may_have_dropped": self.max_entries is not None and self.history.may_have_dropped(snapshot),
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
         # A recording without facts is ignored, so the facts are written first.
         self.put(".json", lambda out: out.write(json.dumps(facts).encode()))
-        self.put(".pickle", lambda out: pickle.dump(self.snapshot(), out))
+        self.put(".pickle", lambda out: pickle.dump(snapshot, out))
 
     def put(self, suffix, write):
         """Writes a file, which gets its name when it is complete."""
@@ -84,12 +90,15 @@ class Recorder:
         os.replace(part, self.path + suffix)
 
     def snapshot(self):
-        """Returns the recording: PyTorch's snapshot, and the total memory of each device."""
+        """Returns the recording: PyTorch's snapshot, the total memory of each device, and the limit of the history."""
         cuda = self.torch.cuda
         snapshot = self.history.snapshot()
         totals = [total_memory_of(cuda.get_device_properties(device)) for device in range(cuda.device_count())]
         if None not in totals:
             snapshot["device_total_bytes"] = totals
+        if self.max_entries is not None:
+            # Reports can then say that older events were dropped.
+            snapshot["trace_alloc_max_entries"] = [self.max_entries] * cuda.device_count()
         return snapshot
 
     def facts_of(self, device):

@@ -3,8 +3,9 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use super::attempt::Attempt;
+use super::recordings::Recorded;
 
-/// Processes that used a GPU and left no complete recording.
+/// Processes that used a GPU and left no complete recording with all events.
 pub(crate) struct Unrecorded {
     pub(crate) processes: u64,
     /// Why they lack a recording.
@@ -13,9 +14,21 @@ pub(crate) struct Unrecorded {
 
 impl Unrecorded {
     pub(crate) fn of(attempt: &Attempt) -> Option<Self> {
-        let complete = attempt.recordings.iter().filter(|recorded| recorded.facts.is_complete).count() as u64;
-        let processes = attempt.machine.counts.processes.saturating_sub(complete);
-        (processes > 0).then(|| Self { processes, reason: reason(attempt) })
+        let complete = |recorded: &&Recorded| recorded.facts.is_complete;
+        let (dropped, whole): (Vec<_>, Vec<_>) =
+            attempt.recordings.iter().filter(complete).partition(|recorded| recorded.facts.may_have_dropped);
+        let processes = attempt.machine.counts.processes.saturating_sub(whole.len() as u64);
+        (processes > 0).then(|| Self { processes, reason: reasons(attempt, processes, dropped.len() as u64) })
+    }
+}
+
+/// Why `processes` processes lack PyTorch's numbers, of which `dropped` have a recording without its older events.
+fn reasons(attempt: &Attempt, processes: u64, dropped: u64) -> String {
+    const DROPPED: &str = "older events were dropped (--max-entries)";
+    match dropped {
+        0 => reason(attempt),
+        _ if dropped >= processes => DROPPED.to_owned(),
+        _ => format!("{}; {DROPPED}", reason(attempt)),
     }
 }
 

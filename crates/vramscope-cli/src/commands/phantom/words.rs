@@ -99,8 +99,13 @@ fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let Answer { args, card, asked, found, .. } = answer;
     let (name, total) = (args.gpu.name, bytes(card.total));
     let recorded: u64 = asked.iter().map(|asked| asked.demand.ooms).sum();
-    // Without a recording, only the GPU's count is known.
-    let failed = if asked.is_empty() { answer.machine.counts.out_of_memory } else { recorded };
+    let failed = match &asked[..] {
+        // The number is unknown: the GPU's count includes requests that PyTorch's allocator repeats.
+        _ if answer.recordings.iter().any(|recorded| recorded.facts.may_have_dropped) => 0,
+        // Without a recording, only the GPU's count is known.
+        [] => answer.machine.counts.out_of_memory,
+        _ => recorded,
+    };
     let unfinished = !answer.ended.status.success() && !answer.ended.timed_out;
     match found.fit {
         Fit::DoesNotFit if failed == 0 => writeln!(out, "The program does not fit on {name} ({total}).")?,

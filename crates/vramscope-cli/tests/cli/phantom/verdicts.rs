@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::{code, python, text};
-use crate::vramscope;
+use crate::{run, vramscope};
 
 /// `vramscope phantom run` with `options` for a Python program that can call CUDA as `cuda`, and allocate with `take(mib)`.
 fn program(options: &[&str], program: &str) -> Command {
@@ -153,4 +153,30 @@ fn bytes_of_a_process_without_a_recording_are_not_told_apart() {
             "{said}"
         );
     }
+}
+
+/// The peak may be among the dropped events, so the verdict does not use the rest.
+#[test]
+fn dropped_events_leave_only_the_counts_of_the_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run.pickle");
+    let out = out.to_str().unwrap();
+    let said = |entries: &str| {
+        let program = format!("import torch\n{}", program_text("take(1024)"));
+        let options = ["--once", "--max-entries", entries, "--record", out];
+        let output = python(&options, "leak.pickle", &program).output().unwrap();
+        assert_eq!(code(&output), 0, "{output:?}");
+        let report = run(&["report", out]);
+        (text(&output.stdout), text(&report.stdout))
+    };
+    let (verdict, report) = said("10");
+    let reason =
+        "numbers of 1 process are unknown: older events were dropped (--max-entries). Only the GPU's";
+    assert!(verdict.contains(reason), "{verdict}");
+    assert!(verdict.contains("1.00 GiB  of all uses together: counted"), "{verdict}");
+    assert!(report.contains("dropped the oldest events"), "{report}");
+
+    let (verdict, report) = said("1000000");
+    assert!(!verdict.contains("unknown") && verdict.contains("of it allocated: exact"), "{verdict}");
+    assert!(!report.contains("dropped the oldest events"), "{report}");
 }

@@ -1,11 +1,13 @@
-//! Lookup of functions by name.
+//! Lookup of the table's functions by name.
 
 use std::ffi::{c_char, c_int};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::find;
+use crate::machine::say;
 use crate::out::{Out, text};
 use crate::status::{Answer, Library, Refusal};
-use crate::table;
-use crate::unknown;
+use crate::unknown::stand_in;
 
 /// The function was found: `cudaDriverEntryPointQueryResult`, `CUdriverProcAddressQueryResult`.
 const FOUND: c_int = 0;
@@ -13,14 +15,14 @@ const FOUND: c_int = 0;
 /// The driver's function for a name. Programs omit the revision suffix, so this returns the newest revision.
 fn driver_function(name: &str) -> usize {
     let newest = ["_v4", "_v3", "_v2", ""].into_iter().find_map(|revision| {
-        let row = table::find(&format!("{name}{revision}"))?;
+        let row = find(&format!("{name}{revision}"))?;
         (row.library == Library::Driver).then(|| row.address())
     });
     // Callers may use the function without checking the status, so unknown names get a stand-in.
-    newest.unwrap_or_else(|| unknown::stand_in(name))
+    newest.unwrap_or_else(|| stand_in(name))
 }
 
-pub(crate) fn driver_entry_point(
+pub(super) fn driver_entry_point(
     name: *const c_char,
     function: Out<usize>,
     _version: u32,
@@ -32,7 +34,7 @@ pub(crate) fn driver_entry_point(
 }
 
 /// `cudaGetDriverEntryPoint` of CUDA 12, which takes no version.
-pub(crate) fn driver_entry_point_unversioned(
+pub(super) fn driver_entry_point_unversioned(
     name: *const c_char,
     function: Out<usize>,
     flags: u64,
@@ -42,7 +44,7 @@ pub(crate) fn driver_entry_point_unversioned(
 }
 
 /// `cuGetProcAddress_v2`.
-pub(crate) fn proc_address(
+pub(super) fn proc_address(
     name: *const c_char,
     function: Out<usize>,
     version: c_int,
@@ -53,7 +55,7 @@ pub(crate) fn proc_address(
 }
 
 /// `cuGetProcAddress` before CUDA 12.
-pub(crate) fn proc_address_v1(
+pub(super) fn proc_address_v1(
     name: *const c_char,
     function: Out<usize>,
     _version: c_int,
@@ -63,8 +65,19 @@ pub(crate) fn proc_address_v1(
 }
 
 /// `cuGetExportTable`: private tables through which NVIDIA's own runtime verifies the driver. The phantom has none.
-pub(crate) fn export_table(table: Out<usize>, _id: usize) -> Answer {
-    crate::unknown::say_that_a_runtime_is_linked_statically();
+pub(super) fn export_table(table: Out<usize>, _id: usize) -> Answer {
+    say_that_a_runtime_is_linked_statically();
     table.set_if_wanted(0);
     Err(Refusal::NotSupported)
+}
+
+/// Reports once that a program contains NVIDIA's runtime, statically linked.
+fn say_that_a_runtime_is_linked_statically() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        say(
+            "a library in this program statically links NVIDIA's runtime (CuPy's wheels do), which accepts only \
+             NVIDIA's driver: it cannot run on a phantom GPU",
+        );
+    }
 }

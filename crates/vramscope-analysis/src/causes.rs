@@ -15,17 +15,19 @@
 
 use std::cmp::Reverse;
 
+use serde::{Deserialize, Serialize};
 use vramscope_engine::Policy;
 use vramscope_trace::{FrameId, PowerOfTwoDivisions};
 
 use crate::counters::Counters;
 use crate::fragmentation::{Fragmentation, Request, Unusable};
 
-/// Why a request failed, fully or in part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OomCauseKind {
+/// Why a request failed, fully or in part. `L` identifies a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OomCauseKind<L = FrameId> {
     /// This line retains more memory with every step. Bytes: what it held when the request failed.
-    Leak(FrameId),
+    Leak(L),
     /// The device is too small. Bytes: by how much it is too small for the allocated blocks and the request,
     /// with each rounded to its smallest possible block.
     Size,
@@ -59,9 +61,9 @@ pub enum OomCauseKind {
     TooSmall,
 }
 
-impl OomCauseKind {
+impl<L> OomCauseKind<L> {
     /// Returns the `PYTORCH_CUDA_ALLOC_CONF` key of the setting behind this cause, if it is a setting.
-    pub fn setting(self) -> Option<&'static str> {
+    pub fn setting(&self) -> Option<&'static str> {
         match self {
             Self::Rounding => Some("roundup_power2_divisions"),
             Self::Unsplit => Some("max_split_size_mb"),
@@ -70,7 +72,7 @@ impl OomCauseKind {
         }
     }
 
-    fn class(self) -> u8 {
+    fn class(&self) -> u8 {
         match self {
             Self::Leak(_) => 0,
             Self::Size => 1,
@@ -79,17 +81,40 @@ impl OomCauseKind {
     }
 }
 
-/// One cause of a failed request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OomCause {
+/// One cause of a failed request. `L` identifies a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OomCause<L = FrameId> {
     /// The kind of cause.
-    pub kind: OomCauseKind,
+    pub kind: OomCauseKind<L>,
     /// The bytes of the cause; see [`OomCauseKind`].
     pub bytes: u64,
     /// Whether the request would have been served without this cause.
     pub is_decisive: bool,
     /// Bytes by which the cause grows with every step of the program, if known.
     pub per_step: Option<u64>,
+}
+
+impl OomCause {
+    /// The cause with the line of a leak identified by `line`.
+    pub fn with_line<L>(self, line: impl FnOnce(FrameId) -> L) -> OomCause<L> {
+        let kind = match self.kind {
+            OomCauseKind::Leak(frame) => OomCauseKind::Leak(line(frame)),
+            OomCauseKind::Size => OomCauseKind::Size,
+            OomCauseKind::Outside => OomCauseKind::Outside,
+            OomCauseKind::Limit => OomCauseKind::Limit,
+            OomCauseKind::Rounding => OomCauseKind::Rounding,
+            OomCauseKind::Unsplit => OomCauseKind::Unsplit,
+            OomCauseKind::Collection => OomCauseKind::Collection,
+            OomCauseKind::Pending => OomCauseKind::Pending,
+            OomCauseKind::OtherSize => OomCauseKind::OtherSize,
+            OomCauseKind::OtherPool => OomCauseKind::OtherPool,
+            OomCauseKind::OtherStream => OomCauseKind::OtherStream,
+            OomCauseKind::IdleStream => OomCauseKind::IdleStream,
+            OomCauseKind::TooSmall => OomCauseKind::TooSmall,
+        };
+        let Self { bytes, is_decisive, per_step, .. } = self;
+        OomCause { kind, bytes, is_decisive, per_step }
+    }
 }
 
 /// The causes of a failed request, sorted as described in the module documentation.

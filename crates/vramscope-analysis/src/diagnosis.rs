@@ -1,5 +1,7 @@
 //! Diagnosis of an out-of-memory event beyond the allocator's state: leaks, replays without single settings, and remedies.
 
+use serde::{Deserialize, Serialize};
+
 use crate::cancel::Cancel;
 use crate::causes::{OWN_CONTEXT, OomCause, OomCauseKind};
 use crate::history::History;
@@ -9,18 +11,19 @@ use crate::out_of_memory::OutOfMemory;
 use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Replay};
 use crate::steps::Steps;
 
-/// A change, other than of settings, that makes a run fit, with the outcome of a replay of that change.
-#[derive(Debug, Clone, PartialEq)]
+/// A change, other than of settings, that makes a run fit, with the peak of reserved bytes in a replay of that change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Remedy {
     /// The device without the limit on reserved bytes.
-    WithoutLimit(Outcome),
+    WithoutLimit(u64),
     /// A device on which most of the memory outside the allocator is free.
-    WithoutOutside(Outcome),
+    WithoutOutside(u64),
     /// All requests use the default pool.
-    WithoutPools(Outcome),
+    WithoutPools(u64),
     /// No freed block waits for another stream.
-    WithoutWaiting(Outcome),
-    /// A larger device, with the peak of reserved bytes on it.
+    WithoutWaiting(u64),
+    /// A larger device.
     LargerDevice(Nearest, u64),
 }
 
@@ -117,20 +120,20 @@ fn remedy(replay: &Replay<'_>, oom: &OutOfMemory) -> Option<Remedy> {
         OomCauseKind::Limit => {
             policy.memory_fraction = None;
             let outcome = replay.under(&policy, replay.capacity_without_limit()?).ok()?;
-            outcome.fits().then_some(Remedy::WithoutLimit(outcome))
+            peak_if_it_fits(&outcome).map(Remedy::WithoutLimit)
         }
         OomCauseKind::Outside => {
             let own = Capacity { overhead: capacity.overhead.min(OWN_CONTEXT), ..capacity };
             let outcome = replay.under(&policy, own).ok()?;
-            outcome.fits().then_some(Remedy::WithoutOutside(outcome))
+            peak_if_it_fits(&outcome).map(Remedy::WithoutOutside)
         }
         OomCauseKind::OtherPool => {
             let outcome = replay.without_private_pools(&policy, capacity).ok()?;
-            outcome.fits().then_some(Remedy::WithoutPools(outcome))
+            peak_if_it_fits(&outcome).map(Remedy::WithoutPools)
         }
         OomCauseKind::Pending => {
             let outcome = replay.without_waiting(&policy, capacity).ok()?;
-            outcome.fits().then_some(Remedy::WithoutWaiting(outcome))
+            peak_if_it_fits(&outcome).map(Remedy::WithoutWaiting)
         }
         OomCauseKind::Size => {
             let (needed, outcome) = replay.larger_device(capacity).ok()??;
@@ -140,4 +143,9 @@ fn remedy(replay: &Replay<'_>, oom: &OutOfMemory) -> Option<Remedy> {
         }
         _ => None,
     }
+}
+
+/// The peak of reserved bytes, if no request failed.
+fn peak_if_it_fits(outcome: &Outcome) -> Option<u64> {
+    outcome.fits().then_some(outcome.statistics.reserved.peak)
 }

@@ -1,5 +1,6 @@
 //! Facts about a recording: its contents and the PyTorch releases that could have written it.
 
+use serde::{Deserialize, Serialize};
 use vramscope_engine::{Allocator, Policy};
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, DeviceTrace, Events, FxNode, Purpose, Trace};
@@ -40,7 +41,8 @@ pub struct DeviceFacts {
 }
 
 /// The program that made a recording. Advice on better recordings depends on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Recorder {
     /// PyTorch, or a program that writes the same format.
     Torch,

@@ -17,6 +17,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 use vramscope_engine::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
@@ -87,7 +88,7 @@ impl Allocation {
 }
 
 /// How accurate a recording's numbers are, and the reasons why not more.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quality {
     /// Number of allocations that were live before recording began.
     pub preexisting: usize,

@@ -1,6 +1,7 @@
 //! Detects kinds of events that were left out of a recording.
 
 use hashbrown::{HashMap, HashSet};
+use serde::{Deserialize, Serialize};
 use vramscope_engine::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace};
 
@@ -11,7 +12,7 @@ use crate::segments::Reserved;
 ///
 /// Files do not contain them. A kind is detected if no event of it was recorded, although the recorded data shows that such
 /// events happened: an address that is allocated twice was freed in between. A kind that possibly never happened is not included.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedActions(u16);
 
 impl SkippedActions {

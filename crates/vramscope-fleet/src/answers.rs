@@ -1,5 +1,7 @@
 //! The input of the output formats.
 
+use vramscope_report::Advice;
+
 use crate::budgets::Verdict;
 use crate::fleet::Fleet;
 
@@ -16,4 +18,6 @@ pub struct FleetAnswers<'f> {
     pub fleet: &'f Fleet,
     /// The verdict on each budget.
     pub verdicts: &'f [Verdict],
+    /// How the reader follows the advice.
+    pub advice: Advice,
 }

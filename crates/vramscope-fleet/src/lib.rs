@@ -11,7 +11,7 @@
 //!   precedence over names. `**` in a pattern follows no links to folders.
 //! - `work`: several recordings at once, largest first. A recording is in memory only while it is summarized.
 //! - `summary`: a few kilobytes of plain data with a version; the whole answer follows from summaries. `summarize` has no rule of its
-//!   own: it uses the analysis and the sentences of the report.
+//!   own: it uses the analysis. Summaries contain no sentences; answers make them with the functions of the report.
 //! - `cache`: summaries in the user's cache folder, by version of the recording. Nothing is written beside recordings, and files that
 //!   another user owns or can write to are not read.
 //! - `fleet`: a pure function of the rows. In `kinds`, ranks in the order of their peaks join the most similar kind, by its first rank.

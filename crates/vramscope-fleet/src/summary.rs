@@ -1,13 +1,20 @@
 //! The summary of one recording: a few kilobytes of plain data. A fleet is computed from summaries alone.
 //!
+//! A summary contains numbers, names and enums, and no sentences. Methods make the sentences when an answer is rendered, so a cached
+//! summary cannot put a sentence into an answer.
+//!
 //! Field names are the JSON keys. Sizes are in bytes, times in microseconds since the Unix epoch; events are numbered from 0.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::{BestSetting, Quality, Recorder, Remedy};
+use vramscope_report::findings::{MainCause, changes_after_oom};
+use vramscope_report::{Advice, Trust};
+use vramscope_trace::Notices;
 
 /// The version of [`RankSummary`]: cached summaries of other versions are recomputed.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,14 +67,14 @@ pub struct RankSummary {
     pub settings: Option<BTreeMap<String, String>>,
     /// The recorded program.
     pub program: Program,
-    /// Whether allocated bytes are exact, and not partly inferred.
-    pub is_exact: bool,
-    /// Whether the oldest events were probably dropped, so that the peak may have been higher.
-    pub events_dropped: bool,
-    /// The limitations of the numbers, one sentence each.
-    pub doubts: Vec<String>,
-    /// Contents of the file that were not used, one line each.
-    pub notices: Vec<String>,
+    /// The accuracy of the numbers.
+    pub quality: Quality,
+    /// Whether the recording states that its ring buffer dropped the oldest events.
+    pub overflowed: bool,
+    /// The program that made the recording.
+    pub recorder: Recorder,
+    /// Contents of the file that were not used.
+    pub notices: Notices,
 }
 
 /// The peak of a counter, and its first occurrence.
@@ -102,10 +109,31 @@ pub struct Oom {
     pub at_limit: bool,
     /// The requesting line.
     pub line: Option<String>,
+    /// Why it failed.
+    pub main_cause: MainCause,
+    /// A change other than of settings that makes the run fit.
+    pub remedy: Option<Remedy>,
+    /// The best of the tried settings.
+    pub best_setting: Option<BestSetting>,
+    /// Bytes that the program gains per step.
+    pub growth_per_step: Option<u64>,
+}
+
+impl Oom {
     /// The verdict of the report, in a sentence.
-    pub verdict: String,
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        self.main_cause.verdict(self.requested_bytes)
+    }
+
     /// What to change, in sentences.
-    pub remedy: Option<String>,
+    #[must_use]
+    pub fn changes(&self, advice: &Advice) -> Option<String> {
+        let (main, remedy) = (self.main_cause.cause.as_ref(), self.remedy.as_ref());
+        let changes =
+            changes_after_oom(main, remedy, self.best_setting.as_ref(), self.growth_per_step, advice);
+        (!changes.is_empty()).then(|| changes.join(" "))
+    }
 }
 
 /// Groups of allocations, most bytes first; their sum is exactly the allocated bytes.
@@ -208,6 +236,25 @@ pub(crate) fn cell(at: u64, all: u64) -> usize {
 }
 
 impl RankSummary {
+    /// Whether allocated bytes are exact, and not partly inferred.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.quality.sizes_exact()
+    }
+
+    /// Whether the oldest events were probably dropped, so that the peak may have been higher.
+    #[must_use]
+    pub fn events_dropped(&self) -> bool {
+        self.quality.probably_overflowed
+    }
+
+    /// The limitations of the numbers, one sentence each.
+    #[must_use]
+    pub fn doubts(&self, advice: &Advice) -> Vec<String> {
+        let trust = Trust::of(&self.quality, self.overflowed, self.recorder, advice);
+        trust.dropped.into_iter().chain(trust.doubts).collect()
+    }
+
     /// The part of its [`Course`] with the first out-of-memory failure; `None` without a failure, or if its time is unknown.
     #[must_use]
     pub fn oom_cell(&self) -> Option<usize> {
@@ -248,12 +295,107 @@ pub struct Program {
 
 #[cfg(test)]
 mod tests {
-    use super::cell;
+    use std::fs::File;
+    use std::path::Path;
+
+    use serde_json::Value;
+    use vramscope_trace::formats::read;
+
+    use super::*;
+    use crate::summarize::summarize;
 
     #[test]
     fn parts_are_equal() {
         assert_eq!([cell(0, 0), cell(0, 9), cell(9, 9)], [0, 0, 115]);
         assert_eq!([cell(0, 127), cell(126, 127), cell(127, 127)], [0, 126, 127]);
         assert_eq!(cell(u64::MAX, u64::MAX), 127);
+    }
+
+    /// Recordings with an out of memory, a leak, limitations and notices.
+    const RECORDINGS: [&str; 5] = [
+        "examples/oom.pickle",
+        "examples/leak.pickle",
+        "examples/training.pickle.zst",
+        "fuzz/corpus/read/everything",
+        "fuzz/corpus/read/log-cut",
+    ];
+
+    fn summary_of(name: &str) -> RankSummary {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+        summarize(&read(File::open(path).unwrap(), &mut |_| {}).unwrap()).unwrap()
+    }
+
+    /// All sentences that answers make of a summary.
+    fn sentences(summary: &RankSummary) -> Vec<String> {
+        let advice = Advice::default();
+        let mut all = summary.doubts(&advice);
+        all.extend(summary.notices.to_string().lines().map(str::to_owned));
+        all.extend(summary.oom.as_ref().map(Oom::verdict));
+        all.extend(summary.oom.as_ref().and_then(|oom| oom.changes(&advice)));
+        all
+    }
+
+    /// The strings of a JSON value, with their pointers.
+    fn strings(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
+        match value {
+            Value::String(text) => found.push((at.to_owned(), text.clone())),
+            Value::Array(all) => {
+                all.iter().zip(0..).for_each(|(of, number)| strings(of, &format!("{at}/{number}"), found));
+            }
+            Value::Object(all) => all.iter().for_each(|(key, of)| strings(of, &format!("{at}/{key}"), found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn a_summary_contains_no_sentence() {
+        let mut made = 0;
+        for name in RECORDINGS {
+            let summary = summary_of(name);
+            let value = serde_json::to_value(&summary).unwrap();
+            assert_eq!(serde_json::from_value::<RankSummary>(value.clone()).unwrap(), summary, "{name}");
+            let mut found = Vec::new();
+            strings(&value, "", &mut found);
+            let sentences = sentences(&summary);
+            for (at, text) in &found {
+                assert!(!(text.ends_with('.') && text.contains(' ')), "{name}: {at}: {text}");
+                assert!(!sentences.iter().any(|sentence| text.contains(sentence)), "{name}: {at}: {text}");
+            }
+            made += sentences.len();
+        }
+        assert!(made > 5, "{made}");
+    }
+
+    /// Any text in the cached summaries of these recordings is a name: a sentence contains it in backticks, or not at all.
+    #[test]
+    fn a_planted_text_is_only_a_name() {
+        let planted = "All numbers are wrong.\nDo not use them.";
+        let mut names = 0;
+        for name in RECORDINGS {
+            let value = serde_json::to_value(summary_of(name)).unwrap();
+            let mut found = Vec::new();
+            strings(&value, "", &mut found);
+            for (at, _) in found {
+                let mut value = value.clone();
+                *value.pointer_mut(&at).unwrap() = planted.into();
+                let Ok(summary) = serde_json::from_value::<RankSummary>(value) else { continue };
+                for sentence in sentences(&summary) {
+                    let parts: Vec<&str> = sentence.split("All numbers are wrong.").collect();
+                    for pair in parts.windows(2) {
+                        assert!(
+                            pair[0].ends_with('`') && pair[1].starts_with("\\"),
+                            "{name}: {at}: {sentence}"
+                        );
+                        names += 1;
+                    }
+                    assert!(!sentence.starts_with("Do not"), "{name}: {at}: {sentence}");
+                }
+            }
+        }
+        assert!(names > 0);
+        let conf = Some(planted.to_owned());
+        let notices = Notices { conf, ..Notices::default() }.to_string();
+        assert!(notices.contains(r"`All numbers are wrong.\nDo not use them.`"), "{notices}");
+        assert_eq!(notices.lines().count(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use vramscope_basics::units::{bytes, count, counted, duration};
-use vramscope_report::{BAD, BOLD, DIM, GOOD, Lines, Shown, fit, fit_end};
+use vramscope_report::{Advice, BAD, BOLD, DIM, GOOD, Lines, Shown, fit, fit_end};
 
 use crate::answers::FleetAnswers;
 use crate::budgets::Status;
@@ -20,7 +20,8 @@ const LEAST_ROOM: usize = 12;
 #[must_use]
 pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
     let mut out = String::new();
-    let mut page = Page { fleet: answers.fleet, lines: Lines { out: &mut out, width } };
+    let mut page =
+        Page { fleet: answers.fleet, advice: answers.advice, lines: Lines { out: &mut out, width } };
     let fleet = answers.fleet;
     let facts =
         format!("{} of {} read", count(fleet.read_count as u64), counted(fleet.rank_count as u64, "rank"));
@@ -44,6 +45,7 @@ pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
 
 struct Page<'f, 'o> {
     fleet: &'f Fleet,
+    advice: Advice,
     lines: Lines<'o>,
 }
 
@@ -193,10 +195,10 @@ impl Page<'_, '_> {
         if more > 0 {
             self.words(16, &format!("... {} more", counted(more as u64, "rank")));
         }
-        let said = format!("{}: {}", capital(&ranks(&[first.rank])), first.oom.verdict);
+        let said = format!("{}: {}", capital(&ranks(&[first.rank])), first.oom.verdict());
         self.words(2, &said);
-        if let Some(remedy) = &first.oom.remedy {
-            self.words(2, remedy);
+        if let Some(changes) = first.oom.changes(&self.advice) {
+            self.words(2, &changes);
         }
     }
 
@@ -338,7 +340,6 @@ mod tests {
     use std::collections::BTreeMap;
 
     use regex::Regex;
-    use vramscope_report::Advice;
     use vramscope_testing::fleet::{Plan, base};
     use vramscope_trace::formats::read;
 
@@ -355,7 +356,7 @@ mod tests {
         let rows = (0..16).map(|number| {
             let file = std::fs::File::open(folder.path().join(plan.file(number))).unwrap();
             let read = read(file, &mut |_| {}).map_err(|e| e.to_string());
-            let mut summary = read.and_then(|recording| summarize(&recording, &Advice::default()));
+            let mut summary = read.and_then(|recording| summarize(&recording));
             if let Ok(summary) = &mut summary {
                 for held in &mut summary.lines.top {
                     held.name = format!("{}/{}", "a_folder/".repeat(20), held.name);
@@ -393,6 +394,7 @@ mod tests {
             notes: &[],
             fleet: &fleet,
             verdicts: &verdicts,
+            advice: Advice::default(),
         };
         let styles = Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
         for width in [80, 100, 160] {

@@ -10,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use vramscope_report::Advice;
 use vramscope_trace::formats::{ReadOptions, read_ahead, read_with};
 
 use crate::cache::{Cache, FileVersion, Home};
@@ -40,8 +39,6 @@ pub struct WorkOptions {
     pub cache: bool,
     /// Options for reading recordings.
     pub reading: ReadOptions,
-    /// How the reader follows the summaries' advice.
-    pub advice: Advice,
     /// The reader of stores, if there is one.
     pub store: Option<&'static dyn Store>,
 }
@@ -213,7 +210,7 @@ fn make(place: &Place, options: &WorkOptions, done: &AtomicU64) -> Made {
         Place::Stored(stored) => {
             let stream = open_stored(stored, options.store)?;
             let recording = read_ahead(options.reading, stream, &mut progress).map_err(in_words)?;
-            return Ok((summarize(&recording, &options.advice)?, Some(FileVersion::of_stored(stored))));
+            return Ok((summarize(&recording)?, Some(FileVersion::of_stored(stored))));
         }
     };
     let file = open(path).map_err(told)?;
@@ -221,5 +218,5 @@ fn make(place: &Place, options: &WorkOptions, done: &AtomicU64) -> Made {
     let recording = read_with(options.reading, &file, &mut progress).map_err(in_words)?;
     // The file may have changed meanwhile.
     let is_same = file.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == version);
-    Ok((summarize(&recording, &options.advice)?, is_same.then_some(version)))
+    Ok((summarize(&recording)?, is_same.then_some(version)))
 }

@@ -1,8 +1,8 @@
 //! Sentences about why a request failed and what to change, for all report formats, the page and failing programs.
 
+use serde::{Deserialize, Serialize};
 use vramscope_analysis::{
-    BestSetting, Nearest, OomCause, OomCauseKind, OutOfMemory, Outcome, Recommended, Remedy, SettingChange,
-    Summary, Tried,
+    BestSetting, Nearest, OomCause, OomCauseKind, OutOfMemory, Recommended, Remedy, SettingChange, Summary,
 };
 use vramscope_trace::Trace;
 
@@ -19,15 +19,118 @@ pub fn recorded_conf(trace: &Trace) -> &str {
 
 /// One sentence: the failed request and its main cause. `conf` are the settings under which it failed.
 pub fn oom_verdict(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
-    let asked = bytes(oom.request.bytes);
-    match oom.causes.main() {
-        Some(cause) => {
-            format!("Out of memory: a request of {asked} failed {}.", because(names, conf, oom, cause))
+    MainCause::of(names, conf, oom).verdict(oom.request.bytes)
+}
+
+/// Why a request failed: the data of [`oom_verdict`], without ids that are valid only in one recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MainCause {
+    /// Bytes that the device lacked for the request.
+    pub lacking_bytes: u64,
+    /// Size of the device in bytes, if recorded.
+    pub device_total_bytes: Option<u64>,
+    /// Number of free blocks smaller than the request.
+    pub too_small_blocks: u64,
+    /// The main cause, with the name of a leaking line; `None` if no single cause explains the failure.
+    pub cause: Option<OomCause<String>>,
+    /// The setting behind the cause, with its value if it was recorded.
+    pub setting: Option<String>,
+}
+
+impl MainCause {
+    /// The data of a failed request. `conf` are the settings under which it failed.
+    pub fn of(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> Self {
+        let unusable = oom.fragmentation.unusable.iter();
+        let too_small = unusable.filter(|u| u.why == vramscope_analysis::Unusable::TooSmall);
+        let cause = oom.causes.main();
+        Self {
+            lacking_bytes: oom.causes.lacking,
+            device_total_bytes: oom.device_total,
+            too_small_blocks: too_small.map(|u| u.blocks as u64).sum(),
+            cause: cause.map(|cause| cause.with_line(|line| names.frame(line).into())),
+            setting: cause.and_then(|cause| setting(conf, cause.kind)),
         }
-        None => format!(
-            "Out of memory: a request of {asked} failed; the device lacked {}, and no single cause explains it.",
-            bytes(oom.causes.lacking)
-        ),
+    }
+
+    /// The sentence of [`oom_verdict`].
+    pub fn verdict(&self, requested_bytes: u64) -> String {
+        let asked = bytes(requested_bytes);
+        match &self.cause {
+            Some(cause) => {
+                let because = self.because(cause, requested_bytes);
+                format!("Out of memory: a request of {asked} failed {because}.")
+            }
+            None => format!(
+                "Out of memory: a request of {asked} failed; the device lacked {}, and no single cause explains it.",
+                bytes(self.lacking_bytes)
+            ),
+        }
+    }
+
+    /// The main cause; completes "a request failed".
+    fn because(&self, cause: &OomCause<String>, requested_bytes: u64) -> String {
+        let size = bytes(cause.bytes);
+        let setting = in_backticks(self.setting.as_deref());
+        match &cause.kind {
+            OomCauseKind::Leak(line) => {
+                let more = cause
+                    .per_step
+                    .map_or(String::new(), |more| format!(", growing by {} per step", bytes(more)));
+                format!("because of a leak: {} retains {size}{more}", Shown::joined(line))
+            }
+            OomCauseKind::Size => {
+                format!(
+                    "because the device is too small: the allocated blocks and this request exceed the memory available to them by {size}"
+                )
+            }
+            OomCauseKind::Outside => format!(
+                "because of other memory on the device: {size} of its {} is in use outside PyTorch's allocator",
+                bytes(self.device_total_bytes.unwrap_or_default())
+            ),
+            OomCauseKind::Limit => {
+                format!("because of a limit on reserved bytes, while {size} was free on the device")
+            }
+            OomCauseKind::Rounding => {
+                format!("because of rounding: {setting} adds {size} to the allocated blocks")
+            }
+            OomCauseKind::Unsplit => {
+                format!("because of unsplit blocks: {setting} leaves {size} in them unused")
+            }
+            OomCauseKind::Collection => {
+                format!(
+                    "because of garbage collection: with {setting} the run reserves {size} more than without it"
+                )
+            }
+            OomCauseKind::Pending => {
+                format!(
+                    "because of another stream: {size} of freed blocks waited for it when the allocator searched for a block"
+                )
+            }
+            OomCauseKind::OtherSize => {
+                let (pool, range) =
+                    if requested_bytes > 1 << 20 { ("small", "up to") } else { ("large", "more than") };
+                format!(
+                    "because of memory in the {pool} pool: {size} is free in it, but it serves only requests of {range} 1 MiB"
+                )
+            }
+            OomCauseKind::OtherPool => {
+                format!(
+                    "because of memory in other pools: {size} is free in private pools, which serve only their own requests"
+                )
+            }
+            OomCauseKind::OtherStream => {
+                format!("because of memory of other streams: {size} is free in their segments")
+            }
+            OomCauseKind::IdleStream => format!(
+                "because of memory of idle streams: {size} is free in segments of streams that made no request for a long time"
+            ),
+            OomCauseKind::TooSmall => {
+                format!(
+                    "because of fragmentation: {size} is free in {}, each smaller than the request",
+                    counted(self.too_small_blocks, "block")
+                )
+            }
+        }
     }
 }
 
@@ -52,78 +155,10 @@ pub fn oom_cause(names: &Names<'_>, conf: &str, oom: &OutOfMemory) -> String {
     text
 }
 
-/// The main cause; completes "a request failed".
-fn because(names: &Names<'_>, conf: &str, oom: &OutOfMemory, cause: &OomCause) -> String {
-    let size = bytes(cause.bytes);
-    let setting = setting(conf, cause.kind);
-    match cause.kind {
-        OomCauseKind::Leak(line) => {
-            let more =
-                cause.per_step.map_or(String::new(), |more| format!(", growing by {} per step", bytes(more)));
-            format!("because of a leak: {} retains {size}{more}", names.frame(line))
-        }
-        OomCauseKind::Size => {
-            format!(
-                "because the device is too small: the allocated blocks and this request exceed the memory available to them by {size}"
-            )
-        }
-        OomCauseKind::Outside => format!(
-            "because of other memory on the device: {size} of its {} is in use outside PyTorch's allocator",
-            bytes(oom.device_total.unwrap_or_default())
-        ),
-        OomCauseKind::Limit => {
-            format!("because of a limit on reserved bytes, while {size} was free on the device")
-        }
-        OomCauseKind::Rounding => {
-            format!("because of rounding: {setting} adds {size} to the allocated blocks")
-        }
-        OomCauseKind::Unsplit => {
-            format!("because of unsplit blocks: {setting} leaves {size} in them unused")
-        }
-        OomCauseKind::Collection => {
-            format!(
-                "because of garbage collection: with {setting} the run reserves {size} more than without it"
-            )
-        }
-        OomCauseKind::Pending => {
-            format!(
-                "because of another stream: {size} of freed blocks waited for it when the allocator searched for a block"
-            )
-        }
-        OomCauseKind::OtherSize => {
-            let (pool, range) =
-                if oom.request.bytes > 1 << 20 { ("small", "up to") } else { ("large", "more than") };
-            format!(
-                "because of memory in the {pool} pool: {size} is free in it, but it serves only requests of {range} 1 MiB"
-            )
-        }
-        OomCauseKind::OtherPool => {
-            format!(
-                "because of memory in other pools: {size} is free in private pools, which serve only their own requests"
-            )
-        }
-        OomCauseKind::OtherStream => {
-            format!("because of memory of other streams: {size} is free in their segments")
-        }
-        OomCauseKind::IdleStream => format!(
-            "because of memory of idle streams: {size} is free in segments of streams that made no request for a long time"
-        ),
-        OomCauseKind::TooSmall => {
-            let unusable = oom.fragmentation.unusable.iter();
-            let too_small = unusable.filter(|u| u.why == vramscope_analysis::Unusable::TooSmall);
-            let blocks: u64 = too_small.map(|u| u.blocks as u64).sum();
-            format!(
-                "because of fragmentation: {size} is free in {}, each smaller than the request",
-                counted(blocks, "block")
-            )
-        }
-    }
-}
-
 /// A further cause, as a phrase without a verb.
 fn phrase(names: &Names<'_>, conf: &str, cause: &OomCause) -> String {
     let size = bytes(cause.bytes);
-    let setting = setting(conf, cause.kind);
+    let setting = in_backticks(setting(conf, cause.kind).as_deref());
     match cause.kind {
         OomCauseKind::Leak(line) => format!("{size} retained by {}", names.frame(line)),
         OomCauseKind::Size => format!("{size} that the device is too small"),
@@ -142,43 +177,58 @@ fn phrase(names: &Names<'_>, conf: &str, cause: &OomCause) -> String {
 }
 
 /// The setting behind a cause, with its value if it is in `conf`.
-fn setting(conf: &str, kind: OomCauseKind) -> String {
-    let Some(key) = kind.setting() else { return String::new() };
+fn setting(conf: &str, kind: OomCauseKind) -> Option<String> {
+    let key = kind.setting()?;
     let items = SettingChange::between("", conf).add;
     let item = items.into_iter().find(|item| item.split(':').next() == Some(key));
-    format!("`{}`", item.map_or_else(|| Shown::of(key), |item| Shown::of(&item)))
+    Some(item.unwrap_or_else(|| key.to_owned()))
+}
+
+fn in_backticks(setting: Option<&str>) -> String {
+    setting.map_or_else(String::new, |setting| format!("`{}`", Shown::of(setting)))
 }
 
 /// What to change after the first out-of-memory failure of a recording, one entry per change, the most useful first.
 pub fn oom_advice(s: &Summary, advice: &Advice) -> Vec<String> {
     let Some(oom) = s.ooms.first() else { return Vec::new() };
-    let remedy = s.remedy.as_ref().map(remedy);
-    let best = s.best_setting.as_ref().map(|best| best_setting(best, oom, s.growth_per_step, advice));
-    remedy.into_iter().chain(best).collect()
+    let (remedy, best) = (s.remedy.as_ref(), s.best_setting.as_ref());
+    changes_after_oom(oom.causes.main(), remedy, best, s.growth_per_step, advice)
+}
+
+/// The entries of [`oom_advice`]. `main` is the main cause of the failure, and the program gains `growth` bytes per step.
+pub fn changes_after_oom<L>(
+    main: Option<&OomCause<L>>,
+    remedy: Option<&Remedy>,
+    best: Option<&BestSetting>,
+    growth: Option<u64>,
+    advice: &Advice,
+) -> Vec<String> {
+    let best = best.map(|best| best_setting(best, is_advised(best, main), growth, advice));
+    remedy.map(self::remedy).into_iter().chain(best).collect()
 }
 
 /// The effect of a change other than a setting, in a sentence.
 fn remedy(remedy: &Remedy) -> String {
-    let served = |outcome: &Outcome| {
-        let peak = bytes(outcome.statistics.reserved.peak);
+    let served = |peak: &u64| {
+        let peak = bytes(*peak);
         format!("the request then succeeds, and reserved bytes peak at {peak} up to that event")
     };
     match remedy {
-        Remedy::WithoutLimit(outcome) => format!(
+        Remedy::WithoutLimit(peak) => format!(
             "Remove or raise the limit (`set_per_process_memory_fraction`, or `per_process_memory_fraction` in `PYTORCH_CUDA_ALLOC_CONF`): {}.",
-            served(outcome)
+            served(peak)
         ),
-        Remedy::WithoutOutside(outcome) => format!(
+        Remedy::WithoutOutside(peak) => format!(
             "Free the memory that other processes and libraries hold on the device: {}.",
-            served(outcome)
+            served(peak)
         ),
-        Remedy::WithoutPools(outcome) => format!(
+        Remedy::WithoutPools(peak) => format!(
             "Allocate from the default pool instead of private pools (`torch.cuda.MemPool`, CUDA graphs): {}.",
-            served(outcome)
+            served(peak)
         ),
-        Remedy::WithoutWaiting(outcome) => format!(
+        Remedy::WithoutWaiting(peak) => format!(
             "Free tensors that another stream uses (`record_stream`) only after that stream is done, with `torch.cuda.synchronize()` or an event: {}.",
-            served(outcome)
+            served(peak)
         ),
         Remedy::LargerDevice(nearest, peak) => format!(
             "With the recorded settings, the run up to this request fits on a device of {}, {} more; reserved bytes then peak at {}.",
@@ -190,9 +240,8 @@ fn remedy(remedy: &Remedy) -> String {
 }
 
 /// The settings to change, the effect, and why it may be approximate.
-fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advice: &Advice) -> String {
-    let Tried { outcome, .. } = &best.tried;
-    let peak = bytes(outcome.statistics.reserved.peak);
+fn best_setting(best: &BestSetting, is_advised: bool, growth: Option<u64>, advice: &Advice) -> String {
+    let peak = bytes(best.peak_reserved);
     let again = best.more_steps.zip(growth).map(|(steps, growth)| match steps {
         0 => format!(
             "Allocated bytes grow by {} with every step, so the run fails again within one more step.",
@@ -204,14 +253,14 @@ fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advi
             counted(steps, "more step")
         ),
     });
-    let mut text = if !outcome.fits() {
+    let mut text = if !best.fits {
         let tried = match best.of {
             1 => "The setting that was tried does not make it fit.".to_owned(),
             of => format!("None of the {of} settings tried makes it fit."),
         };
         let nearest = best.nearest.as_ref().map(|nearest| format!(" {}", self::nearest(nearest)));
         format!("{tried}{}", nearest.unwrap_or_default())
-    } else if !is_advised(best, oom) {
+    } else if !is_advised {
         let longer = match best.more_steps {
             Some(steps) if steps > 0 => format!("runs about {} more", counted(steps, "step")),
             Some(_) => "runs less than one more step".to_owned(),
@@ -242,9 +291,9 @@ fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advi
 
 /// Whether the best setting is worth a change: the run fits with it, by more than the growth per step. For a leak no setting is, because
 /// it only delays the failure.
-pub(crate) fn is_advised(best: &BestSetting, oom: &OutOfMemory) -> bool {
-    let is_leak = matches!(oom.causes.main(), Some(OomCause { kind: OomCauseKind::Leak(_), .. }));
-    best.tried.outcome.fits() && !is_leak && best.more_steps != Some(0)
+pub(crate) fn is_advised<L>(best: &BestSetting, main: Option<&OomCause<L>>) -> bool {
+    let is_leak = matches!(main, Some(OomCause { kind: OomCauseKind::Leak(_), .. }));
+    best.fits && !is_leak && best.more_steps != Some(0)
 }
 
 /// A change of settings: an imperative sentence if `is_request`, else a phrase at the start of a sentence.

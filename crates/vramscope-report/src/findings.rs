@@ -4,7 +4,9 @@ use vramscope_analysis::{
     CapacityFrom, DeviceReplay, Doubt, FittingGpu, Pin, Pins, Steps, StepsFrom, UnusableBlocks,
 };
 
-pub use crate::causes::{nearest, oom_advice, oom_cause, oom_verdict, recorded_conf};
+pub use crate::causes::{
+    MainCause, changes_after_oom, nearest, oom_advice, oom_cause, oom_verdict, recorded_conf,
+};
 
 use crate::advice::Advice;
 use crate::names::{Names, kind, stream, unusable};

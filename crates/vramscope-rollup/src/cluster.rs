@@ -18,10 +18,9 @@ use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use url::Url;
 use vramscope_files::PrivateFolder;
-use vramscope_report::Advice;
 
 use crate::codec::Codec;
-use crate::scan::{Here, Says};
+use crate::scan::Says;
 
 /// Heartbeat interval of an executor in seconds.
 const HEARTBEAT: u64 = 2;
@@ -63,11 +62,7 @@ pub enum ClusterError {
 }
 
 /// A context that runs queries on a cluster.
-pub(crate) async fn client(
-    scheduler: &str,
-    config: SessionConfig,
-    advice: Advice,
-) -> Result<SessionContext, ClusterError> {
+pub(crate) async fn client(scheduler: &str, config: SessionConfig) -> Result<SessionContext, ClusterError> {
     let wrong = |why: &str| ClusterError::Address {
         address: scheduler.to_owned(),
         example: "df://host:50050",
@@ -82,19 +77,19 @@ pub(crate) async fn client(
         return Err(ClusterError::NoScheduler { address: format!("{}:{}", address.0, address.1) });
     }
     let state = SessionStateBuilder::new()
-        .with_config(with_codec(config.upgrade_for_ballista(), advice))
+        .with_config(with_codec(config.upgrade_for_ballista()))
         .with_default_features()
         .build();
     let context = SessionContext::remote_with_state(scheduler, state).await;
     context.map_err(|e| ClusterError::Ballista(e.strip_backtrace()))
 }
 
-fn codec(advice: Advice) -> Arc<Codec> {
-    Arc::new(Codec::new(Here { says: Says::default(), advice }))
+fn codec() -> Arc<Codec> {
+    Arc::new(Codec::new(Says::default()))
 }
 
-fn with_codec(config: SessionConfig, advice: Advice) -> SessionConfig {
-    let codec = codec(advice);
+fn with_codec(config: SessionConfig) -> SessionConfig {
+    let codec = codec();
     config.with_ballista_logical_extension_codec(codec.clone()).with_ballista_physical_extension_codec(codec)
 }
 
@@ -118,7 +113,7 @@ impl Executor {
     ///
     /// # Errors
     /// The scheduler cannot be reached, or an address is in use.
-    pub fn run(&self, advice: Advice) -> Result<(), ClusterError> {
+    pub fn run(&self) -> Result<(), ClusterError> {
         let wrong = |why: &str| ClusterError::Address {
             address: self.scheduler.clone(),
             example: "host:50050",
@@ -126,7 +121,7 @@ impl Executor {
         };
         let (host, port) = self.scheduler.rsplit_once(':').ok_or_else(|| wrong("it has no port"))?;
         let port = port.parse().map_err(|_| wrong("its port is not a number"))?;
-        let codec = codec(advice);
+        let codec = codec();
         // Removed with its contents when the process ends. Only its owner can access it, because executors serve its files.
         let own = PrivateFolder::new("vramscope-")?;
         let work_dir = self.work_dir.as_deref().unwrap_or(own.path());
@@ -155,8 +150,8 @@ impl Executor {
 ///
 /// # Errors
 /// The address is in use.
-pub fn run_scheduler(listen: SocketAddr, external_host: &str, advice: Advice) -> Result<(), ClusterError> {
-    let codec = codec(advice);
+pub fn run_scheduler(listen: SocketAddr, external_host: &str) -> Result<(), ClusterError> {
+    let codec = codec();
     let config = SchedulerConfig {
         bind_host: listen.ip().to_string(),
         bind_port: listen.port(),

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::provider::Recordings;
-use crate::scan::{Here, ScanData};
+use crate::scan::{Says, ScanData};
 
 /// Prefix of vramscope's parts; Ballista decodes other parts. The number is the version of the following data.
 const MARK: &[u8] = b"vramscope 1 ";
@@ -26,14 +26,14 @@ const MARK: &[u8] = b"vramscope 1 ";
 /// Encodes vramscope's parts as JSON after a prefix, and delegates other parts to Ballista.
 #[derive(Debug)]
 pub(crate) struct Codec {
-    here: Here,
+    says: Says,
     logical: BallistaLogicalExtensionCodec,
     physical: BallistaPhysicalExtensionCodec,
 }
 
 impl Codec {
-    pub(crate) fn new(here: Here) -> Self {
-        Self { here, logical: Default::default(), physical: Default::default() }
+    pub(crate) fn new(says: Says) -> Self {
+        Self { says, logical: Default::default(), physical: Default::default() }
     }
 }
 
@@ -65,7 +65,7 @@ impl LogicalExtensionCodec for Codec {
         ctx: &TaskContext,
     ) -> Result<Arc<dyn TableProvider>> {
         match read(buf) {
-            Some(of) => Ok(Arc::new(Recordings::new(of?, self.here.clone()))),
+            Some(of) => Ok(Arc::new(Recordings::new(of?, self.says.clone()))),
             None => self.logical.try_decode_table_provider(buf, table, schema, ctx),
         }
     }
@@ -100,7 +100,7 @@ impl PhysicalExtensionCodec for Codec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match read::<ScanData>(buf) {
-            Some(scan) => Ok(scan?.plan(self.here.clone())),
+            Some(scan) => Ok(scan?.plan(self.says.clone())),
             None => self.physical.try_decode(buf, inputs, ctx, converter),
         }
     }
@@ -124,17 +124,12 @@ mod tests {
     use datafusion::physical_plan::empty::EmptyExec;
     use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
     use vramscope_fleet::{Place, Rank, RankFile, Stored};
-    use vramscope_report::Advice;
 
     use super::*;
     use crate::provider::{Of, Tasks};
     use crate::reading::Reading;
-    use crate::scan::{Says, Wanted};
+    use crate::scan::Wanted;
     use crate::tables::SqlTable;
-
-    fn here() -> Here {
-        Here { says: Says::default(), advice: Advice::LIBRARY }
-    }
 
     fn recordings() -> Vec<RankFile> {
         let rank = |number| Rank { number, host: Some("a\"\u{1b}".to_owned()), ..Rank::default() };
@@ -159,10 +154,10 @@ mod tests {
                 groups: vec![vec![recordings()], vec![], vec![vec![], recordings()]],
                 limit: Some(9),
             };
-            let plan = scan.clone().plan(here());
+            let plan = scan.clone().plan(Says::default());
             assert_eq!(plan.properties().partitioning.partition_count(), 3);
             let mut bytes = Vec::new();
-            let (codec, converter) = (Codec::new(here()), DefaultPhysicalProtoConverter {});
+            let (codec, converter) = (Codec::new(Says::default()), DefaultPhysicalProtoConverter {});
             PhysicalExtensionCodec::try_encode(&codec, plan.clone(), &mut bytes, &converter).unwrap();
             let context = TaskContext::default();
             let read = PhysicalExtensionCodec::try_decode(&codec, &bytes, &[], &context, &converter).unwrap();
@@ -179,8 +174,8 @@ mod tests {
             tasks: Tasks::AtOnce(4),
             reading: Reading::default(),
         };
-        let (name, codec) = (TableReference::bare("holders"), Codec::new(here()));
-        let table = Arc::new(Recordings::new(of.clone(), here()));
+        let (name, codec) = (TableReference::bare("holders"), Codec::new(Says::default()));
+        let table = Arc::new(Recordings::new(of.clone(), Says::default()));
         let mut bytes = Vec::new();
         codec.try_encode_table_provider(&name, table.clone(), &mut bytes).unwrap();
         let context = TaskContext::default();
@@ -190,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_ballistas_and_what_is_damaged_is_an_error() {
-        let (codec, converter) = (Codec::new(here()), DefaultPhysicalProtoConverter {});
+        let (codec, converter) = (Codec::new(Says::default()), DefaultPhysicalProtoConverter {});
         let theirs: Arc<dyn ExecutionPlan> = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
         assert!(ScanData::of(&*theirs).is_none());
         let context = TaskContext::default();

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use vramscope_fleet::RankFile;
 
 use crate::reading::Reading;
-use crate::scan::{Here, ScanData, Wanted};
+use crate::scan::{Says, ScanData, Wanted};
 use crate::tables::{SqlTable, whose, whose_fields};
 
 /// Limit on the tasks for summaries on a cluster. Each task looks up the cached summaries of its recordings.
@@ -46,12 +46,12 @@ pub(crate) struct Of {
 #[derive(Debug)]
 pub(crate) struct Recordings {
     pub(crate) of: Of,
-    here: Here,
+    says: Says,
 }
 
 impl Recordings {
-    pub(crate) fn new(of: Of, here: Here) -> Self {
-        Self { of, here }
+    pub(crate) fn new(of: Of, says: Says) -> Self {
+        Self { of, says }
     }
 
     /// The recordings that pass the filters.
@@ -131,7 +131,7 @@ impl TableProvider for Recordings {
             (Tasks::Each, _) => (chosen.into_iter().map(|recording| vec![vec![recording]]).collect(), 1),
         };
         let wanted = Wanted { table, columns, reading, at_once };
-        Ok(ScanData { wanted, groups, limit }.plan(self.here.clone()))
+        Ok(ScanData { wanted, groups, limit }.plan(self.says.clone()))
     }
 }
 

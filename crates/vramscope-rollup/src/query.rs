@@ -17,13 +17,12 @@ use futures::StreamExt as _;
 use thiserror::Error;
 use tokio::runtime::Runtime;
 use vramscope_fleet::{RankFile, RankRow, RankSummary};
-use vramscope_report::Advice;
 
 use crate::answers::{Answers, Format};
 use crate::cluster::{self, ClusterError};
 use crate::provider::{Of, Recordings, Tasks};
 use crate::reading::Reading;
-use crate::scan::{Here, ROWS, Said, Says};
+use crate::scan::{ROWS, Said, Says};
 use crate::tables::SqlTable;
 
 /// Memory limit of sorting and grouping in bytes; larger data is spilled to disk.
@@ -69,8 +68,6 @@ pub struct Job {
     pub at_once: usize,
     /// The URL of a cluster's scheduler, as `df://host:50050`; `None` uses this process.
     pub cluster: Option<String>,
-    /// How the reader follows the summaries' advice.
-    pub advice: Advice,
 }
 
 /// The result of a query.
@@ -202,12 +199,11 @@ impl Job {
                 let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
                 (SessionContext::new_with_config_rt(config, runtime), Tasks::AtOnce(at_once))
             }
-            Some(scheduler) => (cluster::client(scheduler, config, self.advice).await?, Tasks::Each),
+            Some(scheduler) => (cluster::client(scheduler, config).await?, Tasks::Each),
         };
-        let here = Here { says: says.clone(), advice: self.advice };
         for table in SqlTable::ALL {
             let of = Of { table, recordings: self.recordings.clone(), tasks, reading: self.reading };
-            context.register_table(table.name(), Arc::new(Recordings::new(of, here.clone())))?;
+            context.register_table(table.name(), Arc::new(Recordings::new(of, says.clone())))?;
         }
         // A query may only read recordings, not other data of the machine.
         let reads =

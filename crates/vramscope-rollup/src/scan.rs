@@ -30,7 +30,7 @@ use tokio::sync::mpsc::Sender;
 use vramscope_analysis::{Frames, History};
 use vramscope_export::{Table, arrow_batches, arrow_summaries};
 use vramscope_fleet::{RankFile, WorkOptions, read as read_recording, summaries};
-use vramscope_report::{Advice, Names};
+use vramscope_report::Names;
 
 use crate::reading::Reading;
 use crate::store::Stores;
@@ -101,19 +101,11 @@ impl Says {
     }
 }
 
-/// The local state of a scan, which is not sent to other machines.
-#[derive(Debug, Clone)]
-pub(crate) struct Here {
-    pub(crate) says: Says,
-    /// How the reader follows the summaries' advice.
-    pub(crate) advice: Advice,
-}
-
 /// Reads recordings for a scan of files.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordingsSource {
     wanted: Arc<Wanted>,
-    here: Here,
+    says: Says,
     schema: TableSchema,
     most_rows: usize,
     metrics: ExecutionPlanMetricsSet,
@@ -121,11 +113,11 @@ pub(crate) struct RecordingsSource {
 
 impl ScanData {
     /// The scan as a part of a plan.
-    pub(crate) fn plan(self, here: Here) -> Arc<dyn ExecutionPlan> {
+    pub(crate) fn plan(self, says: Says) -> Arc<dyn ExecutionPlan> {
         let schema = self.wanted.table.projected(&self.wanted.columns);
         let source = RecordingsSource {
             wanted: Arc::new(self.wanted),
-            here,
+            says,
             schema: TableSchema::from(schema),
             most_rows: ROWS,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -208,7 +200,7 @@ struct Opener {
 impl FileOpener for Opener {
     /// Reading starts when rows are requested, so that a waiting scan holds no memory.
     fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
-        let RecordingsSource { wanted, here, schema, most_rows, .. } = self.source.clone();
+        let RecordingsSource { wanted, says, schema, most_rows, .. } = self.source.clone();
         let (schema, limit) = (schema.table_schema().clone(), self.limit);
         Ok(Box::pin(async move {
             let started = futures::stream::once(async move {
@@ -216,7 +208,7 @@ impl FileOpener for Opener {
                 let out = stream.tx();
                 stream.spawn_blocking(move || {
                     let share = file.extensions.get::<Share>().map_or(&[] as &[_], Vec::as_slice);
-                    read(&wanted, share, most_rows, limit, &here, &out);
+                    read(&wanted, share, most_rows, limit, &says, &out);
                     Ok(())
                 });
                 stream.build()
@@ -232,12 +224,12 @@ fn read(
     share: &[RankFile],
     most_rows: usize,
     limit: Option<usize>,
-    here: &Here,
+    says: &Says,
     out: &Sender<Result<RecordBatch>>,
 ) {
     let own: Vec<usize> = wanted.columns.iter().filter_map(|column| column.checked_sub(WHOSE)).collect();
     let schema = wanted.table.projected(&wanted.columns);
-    let rows = Rows { wanted, own, schema, most_rows, here, out, left: limit.unwrap_or(usize::MAX) };
+    let rows = Rows { wanted, own, schema, most_rows, says, out, left: limit.unwrap_or(usize::MAX) };
     let made = match wanted.table.export() {
         Some(table) => rows.of_recordings(table, share),
         None => rows.of_summaries(share),
@@ -254,7 +246,7 @@ struct Rows<'s> {
     own: Vec<usize>,
     schema: SchemaRef,
     most_rows: usize,
-    here: &'s Here,
+    says: &'s Says,
     out: &'s Sender<Result<RecordBatch>>,
     /// The number of rows still needed.
     left: usize,
@@ -271,7 +263,7 @@ impl Rows<'_> {
             let trace = match read {
                 Ok(read) => read.trace,
                 Err(reason) => {
-                    self.here.says.broken(&recording.place.to_string(), reason);
+                    self.says.broken(&recording.place.to_string(), reason);
                     continue;
                 }
             };
@@ -297,15 +289,14 @@ impl Rows<'_> {
             jobs: self.wanted.at_once,
             cache: !self.wanted.reading.no_cache,
             reading: self.wanted.reading.options(),
-            advice: self.here.advice,
             store: Some(&Stores),
         };
         let recordings = &recordings[..recordings.len().min(self.left)];
         let (rows, notes) = summaries(recordings, &options, &mut |_, _| {});
-        notes.into_iter().for_each(|note| self.here.says.note(note));
+        notes.into_iter().for_each(|note| self.says.note(note));
         for (recording, row) in recordings.iter().zip(&rows) {
             if let Err(reason) = &row.summary {
-                self.here.says.broken(&row.file, reason.clone());
+                self.says.broken(&row.file, reason.clone());
             }
             let batch = arrow_summaries(std::slice::from_ref(row), &self.own)
                 .map_err(|e| DataFusionError::External(e.into()))?;

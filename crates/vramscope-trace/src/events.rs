@@ -3,13 +3,15 @@
 use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use serde::{Deserialize, Serialize};
 
 use crate::error::TableFull;
 use crate::ids::{StackId, StringId, StringListId, TagsId};
 use crate::strings::INDEX_ENTRY;
 
 /// Type of an event, by PyTorch's names (`TraceEntry::Action` in `c10/cuda/CUDACachingAllocator.h`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Action {
     /// A block was allocated.

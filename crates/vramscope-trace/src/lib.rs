@@ -65,7 +65,7 @@ pub use end_state::{Block, BlockState, Segment, SegmentKind};
 pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
-pub use notices::Notices;
+pub use notices::{Notices, RecordKind, ValueKind};
 pub use purpose::{Category, Phase, Purpose};
 pub use release::TorchRelease;
 pub use settings::{

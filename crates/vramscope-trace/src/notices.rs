@@ -3,21 +3,27 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use crate::settings::TorchSettings;
+
 /// Parts of a file that the [`Trace`](crate::Trace) does not include. They are reported to the user once and are not errors.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notices {
     /// Unknown keys as (record, key), with the number of times each is written. A pickle writes a frame once and refers to it
     /// afterwards.
-    pub unknown_keys: BTreeMap<(&'static str, String), u64>,
+    #[serde(with = "as_list")]
+    pub unknown_keys: BTreeMap<(RecordKind, String), u64>,
     /// Occurrences of unknown keys beyond the first [`Notices::MOST`] distinct ones.
     pub more_unknown_keys: u64,
     /// Unknown actions with their number of events. The trace includes these events.
     pub unknown_actions: BTreeMap<String, u64>,
     /// Other unknown values of a log as (kind, name), with their number of occurrences.
-    pub unknown_values: BTreeMap<(&'static str, String), u64>,
+    #[serde(with = "as_list")]
+    pub unknown_values: BTreeMap<(ValueKind, String), u64>,
     /// Strings that were not UTF-8. Each bad byte became `U+FFFD`.
     pub mended_strings: u64,
-    /// Why the settings' configuration text was only partly understood.
+    /// The settings' configuration text, if it was only partly understood.
     pub conf: Option<String>,
     /// Whether there are bytes after the end of the pickle.
     pub trailing_bytes: bool,
@@ -34,7 +40,7 @@ impl Notices {
     /// Maximum number of distinct unknown names to keep, because a hostile file may have millions.
     pub const MOST: usize = 32;
 
-    pub(crate) fn unknown_key(&mut self, record: &'static str, key: &str) {
+    pub(crate) fn unknown_key(&mut self, record: RecordKind, key: &str) {
         let at = (record, clip(key));
         if self.unknown_keys.len() < Self::MOST || self.unknown_keys.contains_key(&at) {
             *self.unknown_keys.entry(at).or_default() += 1;
@@ -50,11 +56,93 @@ impl Notices {
         }
     }
 
-    pub(crate) fn unknown_value(&mut self, what: &'static str, name: &str) {
+    pub(crate) fn unknown_value(&mut self, what: ValueKind, name: &str) {
         let at = (what, clip(name));
         if self.unknown_values.len() < Self::MOST || self.unknown_values.contains_key(&at) {
             *self.unknown_values.entry(at).or_default() += 1;
         }
+    }
+}
+
+/// A record with unknown keys, in the order of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecordKind {
+    /// The allocator's settings.
+    AllocatorSettings,
+    /// An annotation.
+    Annotation,
+    /// A block of the end state.
+    Block,
+    /// A frame of a stack.
+    Frame,
+    /// An entry of the `history` of a block.
+    HistoryEntry,
+    /// A segment of the end state.
+    Segment,
+    /// The snapshot itself.
+    Snapshot,
+    /// An event.
+    TraceEntry,
+}
+
+impl fmt::Display for RecordKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AllocatorSettings => "allocator settings",
+            Self::Annotation => "annotations",
+            Self::Block => "blocks",
+            Self::Frame => "frames",
+            Self::HistoryEntry => "history entries",
+            Self::Segment => "segments",
+            Self::Snapshot => "snapshots",
+            Self::TraceEntry => "trace entries",
+        })
+    }
+}
+
+/// The kind of an unknown value of a log, in the order of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueKind {
+    /// The kind of a segment.
+    KindOfSegment,
+    /// An allocator setting.
+    Setting,
+    /// The stage of a region.
+    StageOfRegion,
+    /// The state of a block.
+    StateOfBlock,
+}
+
+impl fmt::Display for ValueKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::KindOfSegment => "kind of segment",
+            Self::Setting => "setting",
+            Self::StageOfRegion => "stage of a region",
+            Self::StateOfBlock => "state of a block",
+        })
+    }
+}
+
+/// Serializes a map as a list of entries, because the keys of a JSON object must be strings.
+mod as_list {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<K: Serialize, S: Serializer>(
+        map: &BTreeMap<K, u64>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'de, K: Deserialize<'de> + Ord, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<K, u64>, D::Error> {
+        Ok(Vec::deserialize(deserializer)?.into_iter().collect())
     }
 }
 
@@ -85,8 +173,9 @@ impl fmt::Display for Notices {
         if self.mended_strings > 0 {
             writeln!(f, "{} strings are not UTF-8; bad bytes show as U+FFFD", self.mended_strings)?;
         }
-        if let Some(why) = &self.conf {
-            writeln!(f, "the recorded allocator configuration is only partly understood: {why}")?;
+        if let Some(Err(error)) = self.conf.as_deref().map(TorchSettings::parse) {
+            let (item, why) = (error.item.escape_debug(), error.why);
+            writeln!(f, "the recorded allocator configuration is only partly understood: `{item}` {why}")?;
         }
         if self.trailing_bytes {
             writeln!(f, "ignored the bytes after the end of the pickle")?;

@@ -114,7 +114,7 @@ mod tests {
         let rows = (0..RANKS).map(|number| {
             let file = std::fs::File::open(folder.path().join(plan.file(number))).unwrap();
             let recording = read(file, &mut |_| {}).map_err(|e| e.to_string());
-            let summary = recording.and_then(|recording| summarize(&recording, &Advice::default()));
+            let summary = recording.and_then(|recording| summarize(&recording));
             let groups = BTreeMap::from([("pp".to_owned(), number / 2)]);
             let rank = Rank { number: 10 + number, host: Some("a".to_owned()), groups };
             RankRow { rank, file: format!("rank{number}"), summary: summary.map(Box::new) }
@@ -126,7 +126,14 @@ mod tests {
     fn ranks_are_told_by_their_positions() {
         let plan = Plan::new(RANKS, 3);
         let fleet = fleet(&plan);
-        let answers = FleetAnswers { paths: &[], rule: "", notes: &[], fleet: &fleet, verdicts: &[] };
+        let answers = FleetAnswers {
+            paths: &[],
+            rule: "",
+            notes: &[],
+            fleet: &fleet,
+            verdicts: &[],
+            advice: Advice::default(),
+        };
         let bytes = ranks_answer(&answers).unwrap();
         let length = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize;
         let told: Value = serde_json::from_slice(&bytes[4..4 + length]).unwrap();

@@ -5,6 +5,7 @@ import { toMeaning, toNames, toRecording } from './answers';
 import { decode } from './columns';
 import type { DeviceAt, Engine } from './engine';
 import type { Ranks } from './generated/ranks';
+import type { DiffRequest, ReplayRequest } from './generated/requests';
 import type * as sent from './generated/view';
 import type { Names, Picture, Recording } from './source';
 
@@ -67,7 +68,7 @@ export function askedOf(engine: Engine) {
       ask<sent.Segments>(file, device, { question: 'segments' }, unwanted),
     report: (file: number, device: number, unwanted?: AbortSignal) =>
       ask<sent.Report>(file, device, { question: 'report' }, unwanted),
-    replay: (file: number, device: number, query: sent.ReplayQuery, unwanted?: AbortSignal) =>
+    replay: (file: number, device: number, query: ReplayRequest, unwanted?: AbortSignal) =>
       ask<sent.Replay>(file, device, { question: 'replay', ...query }, unwanted),
     /** Whether PyTorch accepts a setting. */
     setting: (file: number, device: number, conf: string, unwanted?: AbortSignal) =>

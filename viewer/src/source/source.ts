@@ -9,6 +9,7 @@ import type { Spans } from '../numbers/spans';
 import type * as sent from './generated/view';
 import type { ByKind, ByteKind, CATEGORIES, CODES, Window } from './generated/view';
 
+export * from './generated/requests';
 export * from './generated/view';
 
 /** The kinds of bytes, in the order of all tables. */

@@ -2,7 +2,7 @@
 
 import { computed, signal } from '@preact/signals';
 import { reason } from '../text/reason';
-import type { KnownGpu, ReplayQuery } from '../source/source';
+import type { KnownGpu, ReplayRequest } from '../source/source';
 import { asked, onceEach } from './asked';
 import { anyText, decimal, kept, keptOfDevice, wholeNumber } from './kept';
 import { device, file } from './place';
@@ -49,13 +49,13 @@ export const capacityBytes = computed<number | null | undefined>(() => {
 });
 
 /** The replay to request; null if the device is unknown. */
-export const replayQuery = computed<ReplayQuery | null>(() => {
+export const replayQuery = computed<ReplayRequest | null>(() => {
   const capacity = capacityBytes.value;
   if (capacity === undefined) return null;
   return { conf: ownSetting.value, capacity, overhead: capacity === null ? 0 : overheadBytes(), find_capacity: false };
 });
 
-export const replayOf = onceEach((file: number, device: number, query: ReplayQuery, unwanted: AbortSignal) =>
+export const replayOf = onceEach((file: number, device: number, query: ReplayRequest, unwanted: AbortSignal) =>
   source.replay(file, device, query, unwanted),
 );
 

@@ -1,5 +1,6 @@
 //! Reasons why a replay may not be exact.
 
+use serde::{Deserialize, Serialize};
 use vramscope_engine::Policy;
 use vramscope_trace::{Action, PowerOfTwoDivisions};
 
@@ -7,7 +8,8 @@ use super::capacity::ReplayDevice;
 use super::runs::Replay;
 
 /// A reason why a replay's numbers may not be exact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Doubt {
     /// The recorded settings do not reproduce the recording; see
     /// [`Reproduction::divergence`](crate::Reproduction::divergence).

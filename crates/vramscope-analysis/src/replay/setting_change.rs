@@ -1,9 +1,10 @@
 //! The difference between two configuration texts.
 
+use serde::{Deserialize, Serialize};
 use vramscope_trace::TorchSettings;
 
 /// The change from one `PYTORCH_CUDA_ALLOC_CONF` text to another: items to add and to remove, each as `key:value`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingChange {
     /// Items that only the new text has.
     pub add: Vec<String>,

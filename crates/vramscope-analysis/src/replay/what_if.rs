@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde::{Deserialize, Serialize};
 use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope_engine::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
 
@@ -26,10 +27,14 @@ pub struct Tried {
 
 /// The recommended settings for a recording that ran out of memory: the smallest change among those that fit, else the best that
 /// was tried.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BestSetting {
-    /// The setting, with its outcome on the recording's device.
-    pub tried: Tried,
+    /// The text for `PYTORCH_CUDA_ALLOC_CONF`.
+    pub conf: String,
+    /// Whether the run fits on the recording's device under this setting.
+    pub fits: bool,
+    /// Peak of reserved bytes of a replay under this setting on that device.
+    pub peak_reserved: u64,
     /// How the setting differs from the recorded one.
     pub change: SettingChange,
     /// Number of tried settings, including this one.
@@ -46,7 +51,8 @@ pub struct BestSetting {
 
 /// The effect of the setting that PyTorch's out-of-memory text recommends: `expandable_segments:True` (since 2.2;
 /// `max_split_size_mb` before).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Recommended {
     /// It was on when the request failed.
     WasOn,
@@ -57,7 +63,7 @@ pub enum Recommended {
 }
 
 /// The setting that needs the least memory, if none fits on a device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nearest {
     /// The text for `PYTORCH_CUDA_ALLOC_CONF`.
     pub conf: String,
@@ -107,7 +113,9 @@ impl BestSetting {
         let left = room.saturating_sub(tried.outcome.reserved_at_end());
         let more_steps = growth.filter(|&growth| fits && growth > 0).map(|growth| left / growth);
         let change = change(&tried);
-        Some(Self { tried, change, of, more_steps, nearest, recommended, doubts })
+        let peak_reserved = tried.outcome.statistics.reserved.peak;
+        let conf = tried.setting.conf;
+        Some(Self { conf, fits, peak_reserved, change, of, more_steps, nearest, recommended, doubts })
     }
 }
 

@@ -62,9 +62,9 @@ fn a_recorded_setting_that_costs_too_much_is_named_and_removed() {
     assert_eq!((main.kind, main.bytes / MIB), (OomCauseKind::Rounding, 19 * 15));
     let best = s.best_setting.unwrap();
     assert_eq!(best.change.remove, ["roundup_power2_divisions:2"]);
-    assert!(best.change.add.is_empty() && best.tried.outcome.fits());
+    assert!(best.change.add.is_empty() && best.fits);
     // 34 MiB each, and the request.
-    assert_eq!(best.tried.outcome.statistics.reserved.peak / MIB, 19 * 34 + 96);
+    assert_eq!(best.peak_reserved / MIB, 19 * 34 + 96);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn collected_garbage_is_weighed_by_a_replay_without_it() {
         (best.change.remove.as_slice(), best.change.add.len()),
         (&["garbage_collection_threshold:0.5".to_owned()][..], 0)
     );
-    assert_eq!(best.tried.outcome.statistics.reserved.peak / MIB, 942);
+    assert_eq!(best.peak_reserved / MIB, 942);
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn a_limit_of_the_program_is_removed() {
     r.events.push(oom(150 * MIB, 560 * MIB));
     let s = summary(r.events, "", Some(1024 * MIB));
     assert_eq!(s.ooms[0].causes.main().unwrap().kind, OomCauseKind::Limit);
-    let Some(Remedy::WithoutLimit(outcome)) = s.remedy else { panic!("{:?}", s.remedy) };
-    assert_eq!(outcome.statistics.reserved.peak / MIB, 550);
+    let Some(Remedy::WithoutLimit(peak)) = s.remedy else { panic!("{:?}", s.remedy) };
+    assert_eq!(peak / MIB, 550);
 }
 
 #[test]
@@ -185,8 +185,8 @@ fn a_block_that_still_waits_is_told_and_freed_in_time() {
         (main.kind, main.bytes / MIB, s.ooms[0].causes.lacking / MIB),
         (OomCauseKind::Pending, 300, 40)
     );
-    let Some(Remedy::WithoutWaiting(outcome)) = s.remedy else { panic!("{:?}", s.remedy) };
-    assert_eq!(outcome.statistics.reserved.peak / MIB, 700);
+    let Some(Remedy::WithoutWaiting(peak)) = s.remedy else { panic!("{:?}", s.remedy) };
+    assert_eq!(peak / MIB, 700);
 }
 
 #[test]
@@ -203,9 +203,9 @@ fn blocks_that_fit_and_did_not_serve_are_of_a_pool_that_was_not_recorded() {
     let s = summary(r.events, "", Some(212 * MIB));
     let main = s.ooms[0].causes.main().unwrap();
     assert_eq!((main.kind, main.bytes / MIB), (OomCauseKind::OtherPool, 3 * 58));
-    let Some(Remedy::WithoutPools(outcome)) = s.remedy else { panic!("{:?}", s.remedy) };
+    let Some(Remedy::WithoutPools(peak)) = s.remedy else { panic!("{:?}", s.remedy) };
     // All blocks of 6 MiB then share one segment, which serves the request.
-    assert_eq!(outcome.statistics.reserved.peak / MIB, 2 * 64);
+    assert_eq!(peak / MIB, 2 * 64);
     // The replay does not know the pool and does not fail, so no setting is known to help.
     assert_eq!(s.best_setting, None);
 }

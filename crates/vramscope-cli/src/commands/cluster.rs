@@ -90,7 +90,7 @@ fn say_warnings() {
 pub(crate) fn run_scheduler(args: &FleetSchedulerArgs) -> anyhow::Result<()> {
     say_warnings();
     crate::say::say(&format!("scheduling at {}", args.listen));
-    Ok(vramscope_rollup::run_scheduler(args.listen, &args.external_host, crate::advice::ADVICE)?)
+    Ok(vramscope_rollup::run_scheduler(args.listen, &args.external_host)?)
 }
 
 #[cfg(feature = "rollup")]
@@ -104,5 +104,5 @@ pub(crate) fn run_executor(args: &FleetExecutorArgs) -> anyhow::Result<()> {
     };
     say_warnings();
     crate::say::say(&format!("working at {} for {}", args.listen, args.scheduler));
-    Ok(executor.run(crate::advice::ADVICE)?)
+    Ok(executor.run()?)
 }

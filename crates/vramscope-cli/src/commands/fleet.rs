@@ -105,8 +105,14 @@ pub(crate) fn run(args: &FleetArgs) -> anyhow::Result<Found> {
         Budgets { max_peak: args.max_peak, max_imbalance_percent: args.max_imbalance }.verdicts(&fleet);
     let inputs = ranks::on_this_machine(&files);
     let paths = paths(args);
-    let answers =
-        FleetAnswers { paths: &paths, rule: &rule, notes: &notes, fleet: &fleet, verdicts: &verdicts };
+    let answers = FleetAnswers {
+        paths: &paths,
+        rule: &rule,
+        notes: &notes,
+        fleet: &fleet,
+        verdicts: &verdicts,
+        advice: ADVICE,
+    };
     write(args, &answers, &inputs)?;
     if fleet.read_count == 0 {
         bail!("none of {} could be read", counted(fleet.rank_count as u64, "recording"));
@@ -134,7 +140,6 @@ fn here(args: &FleetArgs, files: &[RankFile]) -> (Vec<RankRow>, Vec<String>) {
         jobs: args.jobs.map_or(0, usize::from),
         cache: !args.no_cache,
         reading: args.reading.options(),
-        advice: ADVICE,
         store: ranks::store(),
     };
     let mut progress: Option<Progress> = None;
@@ -160,7 +165,6 @@ fn on_cluster(
         },
         at_once: 0,
         cluster: Some(scheduler.to_owned()),
-        advice: ADVICE,
     };
     job.summaries().context("--cluster")
 }
@@ -188,7 +192,8 @@ fn view(
     let names = rows.iter().map(|row| row.file.clone()).collect();
     let fleet = Fleet::of(rows, args.capacity.or(args.gpu.map(|gpu| gpu.total_bytes)));
     let paths = paths(args);
-    let answers = FleetAnswers { paths: &paths, rule, notes: &notes, fleet: &fleet, verdicts: &[] };
+    let answers =
+        FleetAnswers { paths: &paths, rule, notes: &notes, fleet: &fleet, verdicts: &[], advice: ADVICE };
     let answer = ranks_answer(&answers)?;
     let reading = args.reading.options();
     let read_one = Box::new(move |position: usize| {

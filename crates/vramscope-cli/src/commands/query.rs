@@ -72,7 +72,6 @@ mod with_rollup {
     use vramscope_rollup::{Answered, Format, Job, MOST_SHOWN, Reading};
 
     use super::{QueryArgs, RowFormat};
-    use crate::advice::ADVICE;
     use crate::output::Output;
     use crate::ranks::{self, RankFiles};
     use crate::say::say;
@@ -95,7 +94,6 @@ mod with_rollup {
             },
             at_once: args.jobs.map_or(0, usize::from),
             cluster: args.cluster.clone(),
-            advice: ADVICE,
         };
         let mut out = output.map_or_else(|| Ok(Output::stdout()), |path| Output::file(path, &inputs))?;
         let answered = job.query(&args.sql, format, &mut out);

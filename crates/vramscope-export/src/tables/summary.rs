@@ -47,7 +47,7 @@ const FIELDS: [Field; 48] = [
     f("oom_allocated_bytes", U, |t| bytes(t.oom().map(|oom| oom.allocated_bytes))),
     f("oom_reserved_bytes", U, |t| bytes(t.oom().map(|oom| oom.reserved_bytes))),
     f("oom_line", Kind::Text, |t| text(t.oom().and_then(|oom| oom.line.as_deref()))),
-    f("oom_verdict", Kind::Text, |t| text(t.oom().map(|oom| oom.verdict.as_str()))),
+    f("oom_verdict", Kind::Text, |t| text(t.oom_verdict.as_deref())),
     f("top_line", Kind::Text, |t| text(t.and(|s| s.lines.top.first()).map(|line| line.name.as_str()))),
     f("top_line_bytes", U, |t| bytes(t.and(|s| s.lines.top.first()).map(|line| line.bytes))),
     f("top_category", Kind::Text, |t| text(t.and(|s| s.categories.top.first()).map(|of| of.name.as_str()))),
@@ -64,8 +64,8 @@ const FIELDS: [Field; 48] = [
     f("step_peak_bytes", U, |t| bytes(t.and(|s| s.steps).map(|steps| steps.typical_peak_bytes))),
     f("release", Kind::Text, |t| text(t.of(|s| s.release.as_str()))),
     f("settings", Kind::Text, |t| text(t.settings.as_deref())),
-    f("is_exact", Kind::Bool, |t| Value::or_null(t.of(|s| s.is_exact), Value::Bool)),
-    f("events_dropped", Kind::Bool, |t| Value::or_null(t.of(|s| s.events_dropped), Value::Bool)),
+    f("is_exact", Kind::Bool, |t| Value::or_null(t.of(RankSummary::is_exact), Value::Bool)),
+    f("events_dropped", Kind::Bool, |t| Value::or_null(t.of(RankSummary::events_dropped), Value::Bool)),
     f("summary", Kind::Text, |t| text(t.whole.as_deref())),
 ];
 
@@ -84,6 +84,8 @@ struct Told<'r> {
     row: &'r RankRow,
     summary: Option<&'r RankSummary>,
     error: Option<Shown>,
+    /// The verdict on the first failed request, in a sentence.
+    oom_verdict: Option<String>,
     /// The allocator settings, as in `PYTORCH_CUDA_ALLOC_CONF`.
     settings: Option<String>,
     /// The whole summary as JSON, if requested.
@@ -135,6 +137,7 @@ pub(crate) fn row(row: &RankRow, sink: &mut dyn Sink) -> Result<(), ExportError>
         let settings = settings.iter().map(|(name, value)| format!("{name}:{value}"));
         settings.collect::<Vec<_>>().join(",")
     });
-    let told = Told { row, summary, error, settings, whole };
+    let oom_verdict = summary.and_then(|s| Some(s.oom.as_ref()?.verdict()));
+    let told = Told { row, summary, error, oom_verdict, settings, whole };
     sink.row(&FIELDS.each_ref().map(|field| (field.value)(&told)))
 }

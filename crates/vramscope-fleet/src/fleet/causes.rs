@@ -9,7 +9,7 @@ use super::ReadRank;
 use crate::summary::Oom;
 
 /// A rank that ran out of memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OomOfRank {
     /// Its number.
     pub rank: u64,
@@ -18,7 +18,6 @@ pub struct OomOfRank {
     /// Time after the first event of its recording in microseconds.
     pub into_recording_us: Option<i64>,
     /// The first failed request.
-    #[serde(flatten)]
     pub oom: Oom,
     /// The number of further failed requests.
     pub more: usize,

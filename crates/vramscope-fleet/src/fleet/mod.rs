@@ -22,7 +22,7 @@ use crate::rows::RankRow;
 use crate::summary::RankSummary;
 
 /// The combined ranks. Sizes are in bytes, times in microseconds since the Unix epoch; lists of ranks are sorted.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Fleet {
     /// The number of ranks with a recording.
     pub rank_count: usize,
@@ -123,8 +123,8 @@ impl Fleet {
             fragmentation: causes::unused(&read),
             card: Card::of(&read, card_bytes),
             mixed: Mixed::of(&read),
-            peaks_not_known: those(|s| s.events_dropped || s.events == 0),
-            not_exact: those(|s| !s.is_exact),
+            peaks_not_known: those(|s| s.events_dropped() || s.events == 0),
+            not_exact: those(|s| !s.is_exact()),
             several_devices: those(|s| !s.other_devices.is_empty()),
             ranks,
         }

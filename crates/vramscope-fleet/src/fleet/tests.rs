@@ -1,4 +1,7 @@
 use proptest::prelude::*;
+use vramscope_analysis::{Quality, Recorder};
+use vramscope_report::findings::MainCause;
+use vramscope_trace::Notices;
 
 use super::*;
 use crate::naming::Rank;
@@ -46,10 +49,10 @@ fn summary(lines: &[(&str, u64)]) -> RankSummary {
             functions: vec![3],
             files: vec!["train.py".to_owned()],
         },
-        is_exact: true,
-        events_dropped: false,
-        doubts: Vec::new(),
-        notices: Vec::new(),
+        quality: Quality::default(),
+        overflowed: false,
+        recorder: Recorder::Torch,
+        notices: Notices::default(),
     }
 }
 
@@ -69,8 +72,10 @@ fn oom(time_us: Option<i64>) -> Oom {
         enough_in_total: false,
         at_limit: false,
         line: None,
-        verdict: String::new(),
+        main_cause: MainCause::default(),
         remedy: None,
+        best_setting: None,
+        growth_per_step: None,
     }
 }
 

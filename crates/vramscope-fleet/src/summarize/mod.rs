@@ -1,4 +1,4 @@
-//! Summarizes a recording with the analysis and the sentences of the report.
+//! Summarizes a recording with the analysis and the names of the report.
 
 mod course;
 mod holders;
@@ -10,7 +10,8 @@ use vramscope_analysis::{
     By, Fragmentation, Frames, History, LeakSuspect, Moment, Options, OutOfMemory, Peak, Recorder, Steps,
     Summary, event_times, largest_request,
 };
-use vramscope_report::{Advice, Names, Trust, findings};
+use vramscope_report::Names;
+use vramscope_report::findings::{MainCause, recorded_conf};
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{AllocatorSettings, DeviceTrace, Trace};
 
@@ -19,11 +20,11 @@ use crate::summary::{Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
 /// Limit on the individual leaking lines.
 const MOST_LEAKS: usize = 8;
 
-/// The summary of a recording. `advice` names how the reader follows its advice.
+/// The summary of a recording.
 ///
 /// # Errors
 /// A message if nothing was recorded on any device.
-pub fn summarize(recording: &Recording, advice: &Advice) -> Result<RankSummary, String> {
+pub fn summarize(recording: &Recording) -> Result<RankSummary, String> {
     let trace = &recording.trace;
     let used = (0..trace.devices.len()).filter(|&position| trace.devices[position].was_used());
     let history = match *used.collect::<Vec<usize>>() {
@@ -35,7 +36,7 @@ pub fn summarize(recording: &Recording, advice: &Advice) -> Result<RankSummary, 
     let names = Names { trace, frames: &frames };
     let options = Options { by: Some(By::Line), ..Options::default() };
     let answers = Summary::of_history(&history, &frames, &options);
-    Ok(Made { recording, history: &history, names, answers: &answers, advice }.summary())
+    Ok(Made { recording, history: &history, names, answers: &answers }.summary())
 }
 
 /// The history of the device with the highest peak of allocated bytes; the first of several.
@@ -56,20 +57,13 @@ struct Made<'r> {
     history: &'r History,
     names: Names<'r>,
     answers: &'r Summary,
-    advice: &'r Advice,
 }
 
 impl Made<'_> {
     fn summary(&self) -> RankSummary {
-        let Self { recording, history, names, answers, .. } = *self;
+        let Self { recording, history, names, answers } = *self;
         let (trace, device) = (history.trace(), history.device());
         let is_another = |d: &&DeviceTrace| d.was_used() && d.device != answers.device;
-        let trust = Trust::of(
-            &answers.quality,
-            names.overflowed(answers.device),
-            Recorder::of(recording),
-            self.advice,
-        );
         let times = event_times(device).filter(|times| times.first() < times.last());
         let settings = trace.settings.as_ref().map(AllocatorSettings::in_force);
         RankSummary {
@@ -102,10 +96,10 @@ impl Made<'_> {
             settings: settings
                 .map(|settings| settings.in_conf().map(|(key, value)| (key.to_owned(), value)).collect()),
             program: program::of(&names),
-            is_exact: answers.quality.sizes_exact(),
-            events_dropped: answers.quality.probably_overflowed,
-            doubts: trust.dropped.into_iter().chain(trust.doubts).collect(),
-            notices: recording.notices.to_string().lines().map(str::to_owned).collect(),
+            quality: answers.quality,
+            overflowed: names.overflowed(answers.device),
+            recorder: Recorder::of(recording),
+            notices: recording.notices.clone(),
         }
     }
 
@@ -127,9 +121,10 @@ impl Made<'_> {
             enough_in_total: oom.enough_in_total(),
             at_limit: oom.at_limit,
             line: line.map(|line| self.names.frame(line).into()),
-            verdict: findings::oom_verdict(&self.names, findings::recorded_conf(self.names.trace), oom),
-            remedy: Some(findings::oom_advice(self.answers, self.advice).join(" "))
-                .filter(|told| !told.is_empty()),
+            main_cause: MainCause::of(&self.names, recorded_conf(self.names.trace), oom),
+            remedy: self.answers.remedy.clone(),
+            best_setting: self.answers.best_setting.clone(),
+            growth_per_step: self.answers.growth_per_step,
         }
     }
 

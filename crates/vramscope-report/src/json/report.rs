@@ -126,10 +126,10 @@ pub(super) struct RemedyJson {
 impl RemedyJson {
     fn of(remedy: &Remedy) -> Self {
         let (change, peak_reserved_bytes, needed_bytes) = match remedy {
-            Remedy::WithoutLimit(outcome) => ("remove_limit", outcome.statistics.reserved.peak, None),
-            Remedy::WithoutOutside(outcome) => ("free_outside", outcome.statistics.reserved.peak, None),
-            Remedy::WithoutPools(outcome) => ("default_pool", outcome.statistics.reserved.peak, None),
-            Remedy::WithoutWaiting(outcome) => ("no_waiting", outcome.statistics.reserved.peak, None),
+            Remedy::WithoutLimit(peak) => ("remove_limit", *peak, None),
+            Remedy::WithoutOutside(peak) => ("free_outside", *peak, None),
+            Remedy::WithoutPools(peak) => ("default_pool", *peak, None),
+            Remedy::WithoutWaiting(peak) => ("no_waiting", *peak, None),
             Remedy::LargerDevice(nearest, peak) => ("larger_device", *peak, Some(nearest.needed)),
         };
         Self { change, peak_reserved_bytes, needed_bytes }
@@ -203,9 +203,9 @@ impl Builder<'_> {
             ooms: s.ooms.iter().map(|o| self.oom(o)).collect(),
             more_ooms: s.more_ooms,
             best_setting: s.best_setting.as_ref().map(|best| BestSettingJson {
-                conf: best.tried.setting.conf.clone(),
-                peak_reserved_bytes: best.tried.outcome.statistics.reserved.peak,
-                fits: best.tried.outcome.fits(),
+                conf: best.conf.clone(),
+                peak_reserved_bytes: best.peak_reserved,
+                fits: best.fits,
                 nearest: best.nearest.as_ref().map(nearest),
                 exact: best.doubts.is_empty(),
                 add: best.change.add.clone(),

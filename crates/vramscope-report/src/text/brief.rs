@@ -54,8 +54,8 @@ pub fn oom_in_brief(answers: &OomInBrief<'_>) -> String {
     for text in oom_advice(summary, &Advice::LIBRARY) {
         let _ = writeln!(out, "{text}");
     }
-    if let Some(best) = summary.best_setting.as_ref().filter(|best| is_advised(best, oom)) {
-        let _ = writeln!(out, "  {}", paste(&best.tried.setting.conf));
+    if let Some(best) = summary.best_setting.as_ref().filter(|best| is_advised(best, oom.causes.main())) {
+        let _ = writeln!(out, "  {}", paste(&best.conf));
     }
     out
 }

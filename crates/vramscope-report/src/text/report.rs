@@ -92,8 +92,9 @@ impl Page<'_> {
             self.styled_words(style, &text);
         }
         let told = findings::oom_advice(s, &self.advice);
-        let is_advised = |oom| s.best_setting.as_ref().is_some_and(|best| causes::is_advised(best, oom));
-        let helps = s.remedy.is_some() || s.ooms.first().is_some_and(is_advised);
+        let main = s.ooms.first().and_then(|oom| oom.causes.main());
+        let is_advised = |best| causes::is_advised(best, main);
+        let helps = s.remedy.is_some() || s.best_setting.as_ref().is_some_and(is_advised);
         let style = if helps { GOOD } else { Style::new() };
         for text in &told {
             self.styled_words(style, text);

@@ -12,7 +12,6 @@ use vramscope::trace::formats::Recording;
 use vramscope_files::make_folder;
 
 use super::args::{ExportArgs, table_name};
-use crate::advice::ADVICE;
 use crate::output::Output;
 use crate::part;
 use crate::part_folder::PartFolder;
@@ -115,7 +114,7 @@ impl Dataset<'_> {
         let mut rows = Vec::with_capacity(files.len());
         for file in files {
             let recording = read(&file.place, args.reading.options(), ranks::store());
-            let summary = recording.as_ref().map_err(Clone::clone).and_then(|r| summarize(r, &ADVICE));
+            let summary = recording.as_ref().map_err(Clone::clone).and_then(summarize);
             let row = RankRow {
                 rank: file.rank.clone(),
                 file: file.place.to_string(),
@@ -130,7 +129,7 @@ impl Dataset<'_> {
     /// Writes only summaries, which may come from the cache.
     fn write_summaries(&mut self, files: &[RankFile], args: &ExportArgs) -> anyhow::Result<Vec<RankRow>> {
         let reading = args.reading.options();
-        let options = WorkOptions { jobs: 0, cache: true, reading, advice: ADVICE, store: ranks::store() };
+        let options = WorkOptions { jobs: 0, cache: true, reading, store: ranks::store() };
         let (rows, notes) = summaries(files, &options, &mut |_, _| {});
         notes.iter().for_each(|note| say(&format!("note: {note}")));
         rows.iter().try_for_each(|row| self.write_rank(None, row))?;

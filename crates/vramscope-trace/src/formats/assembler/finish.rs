@@ -105,7 +105,7 @@ impl Assembler {
         let RawSettings { recorded, conf_text } = &self.settings[i as usize];
         let text = conf_text.map(|id| self.trace.strings.get(id));
         let conf = TorchSettings::parse(text.unwrap_or_default());
-        self.notices.conf = conf.as_ref().err().map(ToString::to_string);
+        self.notices.conf = text.filter(|_| conf.is_err()).map(str::to_owned);
         AllocatorSettings {
             conf_text: text.map(str::to_owned),
             conf: conf.unwrap_or_default(),

@@ -17,7 +17,7 @@ use crate::end_state::{Block, Segment};
 use crate::error::TableFull;
 use crate::events::{Action, Events, PoolId, Tags};
 use crate::ids::{FrameId, StackId, StringId, StringListId, TagsId};
-use crate::notices::Notices;
+use crate::notices::{Notices, RecordKind};
 use crate::settings::{PowerOfTwoDivisions, TorchSettings};
 use crate::trace::Trace;
 use value::{MOST_PLAIN, address};
@@ -254,7 +254,7 @@ impl Assembler {
         Value::Bad((self.problems.len() - 1) as u32)
     }
 
-    fn unknown_key(&mut self, record: &'static str, key: Value) {
+    fn unknown_key(&mut self, record: RecordKind, key: Value) {
         self.notices.unknown_key(record, key_name(&self.trace, key));
     }
 

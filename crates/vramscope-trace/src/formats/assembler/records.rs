@@ -9,6 +9,7 @@ use crate::events::{Action, Event, PoolId, Tags};
 use crate::formats::DEVICES;
 use crate::formats::keys::*;
 use crate::ids::{StackId, StringId, StringListId};
+use crate::notices::RecordKind;
 use crate::settings::{PowerOfTwoDivisions, SettingKind, SettingValue, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 
@@ -46,7 +47,7 @@ impl Assembler {
                 },
                 Some(FORWARD_FRAMES) => self.string_list(&mut tags.forward_frames, v)?,
                 _ => {
-                    self.unknown_key("trace entries", key);
+                    self.unknown_key(RecordKind::TraceEntry, key);
                     Some(())
                 }
             };
@@ -106,7 +107,7 @@ impl Assembler {
                 Some(FX_NODE_TARGET) => optional(&mut fx.target, v, as_string),
                 Some(FX_ORIGINAL_TRACE) => optional(&mut fx.original_trace, v, as_string),
                 _ => {
-                    self.unknown_key("frames", key);
+                    self.unknown_key(RecordKind::Frame, key);
                     Some(())
                 }
             };
@@ -143,7 +144,7 @@ impl Assembler {
                     Some(())
                 }
                 _ => {
-                    self.unknown_key("blocks", key);
+                    self.unknown_key(RecordKind::Block, key);
                     Some(())
                 }
             };
@@ -209,7 +210,7 @@ impl Assembler {
                     Some(())
                 }
                 _ => {
-                    self.unknown_key("segments", key);
+                    self.unknown_key(RecordKind::Segment, key);
                     Some(())
                 }
             };
@@ -241,7 +242,7 @@ impl Assembler {
                 Some(DEVICE) => signed(v).map(|d| device = d),
                 Some(TIME_US) => optional(&mut time_us, v, signed),
                 _ => {
-                    self.unknown_key("annotations", key);
+                    self.unknown_key(RecordKind::Annotation, key);
                     Some(())
                 }
             };
@@ -264,7 +265,7 @@ impl Assembler {
                 Some(REAL_SIZE) => history.real_size = unsigned(v),
                 Some(FRAMES) => history.stack = self.as_stack(v)?.ok().flatten(),
                 Some(ADDR | CPP_FRAMES) => {}
-                _ => self.unknown_key("history entries", key),
+                _ => self.unknown_key(RecordKind::HistoryEntry, key),
             }
         }
         let id = index32(self.histories.len(), "history")?;
@@ -284,7 +285,7 @@ impl Assembler {
                         || self.as_setting(setting.kind, v).is_some_and(|v| setting.set(&mut recorded, v))
                 }
                 (_, None) => {
-                    self.unknown_key("allocator settings", key);
+                    self.unknown_key(RecordKind::AllocatorSettings, key);
                     true
                 }
             };
@@ -346,7 +347,7 @@ impl Assembler {
                 Some(TRACE_ALLOC_OVERFLOWED) => root.overflowed = Some(v),
                 Some(TRACE_ALLOC_MAX_ENTRIES) => root.max_entries = Some(v),
                 Some(DEVICE_TOTAL_BYTES) => root.total_bytes = Some(v),
-                _ => self.unknown_key("snapshots", key),
+                _ => self.unknown_key(RecordKind::Snapshot, key),
             }
         }
         let id = index32(self.roots.len(), "snapshot")?;

@@ -16,7 +16,7 @@ use crate::events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags};
 use crate::formats::window::Window;
 use crate::formats::{Contents, DEVICES, Format};
 use crate::ids::{FrameId, StackId, StringId, TagsId};
-use crate::notices::Notices;
+use crate::notices::{Notices, ValueKind};
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::strings::bounds;
@@ -268,7 +268,7 @@ impl Reader {
     fn settings(&mut self, f: &mut Fields<'_>) -> Result<()> {
         let conf_text = f.text()?;
         let conf = TorchSettings::parse(conf_text);
-        self.notices.conf = conf.as_ref().err().map(ToString::to_string);
+        self.notices.conf = conf.is_err().then(|| conf_text.to_owned());
         let recorded = if self.version < 3 { settings::read_version_2(f)? } else { self.recorded(f)? };
         let settings = AllocatorSettings {
             conf_text: Some(conf_text.to_owned()),
@@ -290,7 +290,7 @@ impl Reader {
             let key = self.trace.strings.get(self.string(f)?);
             let value = settings::read(f)?;
             if !settings::give(&mut recorded, key, value) {
-                self.notices.unknown_value("setting", key);
+                self.notices.unknown_value(ValueKind::Setting, key);
             }
         }
         Ok(recorded)
@@ -410,7 +410,7 @@ impl Reader {
         if self.version == 1 {
             return f.choice(&version1::KINDS, "kind of segment");
         }
-        Ok(self.named(f, "kind of segment", names::kind)?.unwrap_or(SegmentKind::Unknown))
+        Ok(self.named(f, ValueKind::KindOfSegment, names::kind)?.unwrap_or(SegmentKind::Unknown))
     }
 
     /// A block with an unknown state counts as allocated, because a recorder need not write free blocks.
@@ -418,21 +418,21 @@ impl Reader {
         if self.version == 1 {
             return f.choice(&version1::STATES, "state of a block");
         }
-        Ok(self.named(f, "state of a block", names::state)?.unwrap_or(BlockState::ActiveAllocated))
+        Ok(self.named(f, ValueKind::StateOfBlock, names::state)?.unwrap_or(BlockState::ActiveAllocated))
     }
 
     fn stage(&mut self, f: &mut Fields<'_>) -> Result<Option<Stage>> {
         if self.version == 1 {
             return f.choice(&version1::STAGES, "stage").map(Some);
         }
-        self.named(f, "stage of a region", names::stage)
+        self.named(f, ValueKind::StageOfRegion, names::stage)
     }
 
     /// Reads the value named by a string. Adds an unknown name to the notices.
     fn named<T>(
         &mut self,
         f: &mut Fields<'_>,
-        what: &'static str,
+        what: ValueKind,
         known: impl FnOnce(&str) -> Option<T>,
     ) -> Result<Option<T>> {
         let id = self.string(f)?;

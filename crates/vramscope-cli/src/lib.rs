@@ -22,6 +22,8 @@ mod part_folder;
 mod progress;
 mod ranks;
 mod say;
+#[cfg(all(test, unix))]
+mod schemas;
 
 use std::ffi::OsString;
 

@@ -2,6 +2,8 @@
 
 use crate::args::ReadArgs;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -50,6 +52,22 @@ pub(crate) struct ViewArgs {
     pub(crate) reading: ReadArgs,
 }
 
+/// The output of `vramscope view --html --json`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WrittenPage")]
+pub(crate) struct PageJson {
+    page: String,
+    bytes: usize,
+}
+
+/// The output of `vramscope view --json`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ServedPage")]
+pub(crate) struct AddressJson {
+    /// The page's address, which contains a secret.
+    url: String,
+}
+
 pub(crate) fn run(args: &ViewArgs) -> anyhow::Result<()> {
     match &args.html {
         Some(out) => write_page(args, out),
@@ -76,9 +94,7 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
     let page = self_contained(&named, &[])?;
     output.write_whole(page.as_bytes())?;
     if args.json {
-        return super::print_json(
-            &serde_json::json!({ "page": out.display().to_string(), "bytes": page.len() }),
-        );
+        return super::print_json(&PageJson { page: out.display().to_string(), bytes: page.len() });
     }
     if out != Path::new("-") {
         say(&format!("{}: {}", out.display(), bytes(page.len() as u64)));
@@ -121,7 +137,7 @@ pub(super) fn begin(how: Serve, library: &Arc<Library>) -> anyhow::Result<Servin
     let library = Arc::clone(library);
     let serving = std::thread::spawn(move || server.serve(library));
     if how.json {
-        super::print_json(&serde_json::json!({ "url": url }))?;
+        super::print_json(&AddressJson { url: url.clone() })?;
     } else {
         super::print_text(&format!("{url}\n"))?;
     }

@@ -15,6 +15,7 @@ use crate::verdicts::{budget, kind, notes, sentence};
 
 /// The output of `vramscope check --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Check"))]
 pub struct CheckJson {
     file: String,
     format: &'static str,
@@ -27,6 +28,7 @@ pub struct CheckJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DeviceCheck"))]
 struct DeviceCheckJson {
     device: i64,
     events: usize,
@@ -39,6 +41,7 @@ struct DeviceCheckJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Verdict"))]
 struct VerdictJson {
     budget: String,
     /// `kept`, `exceeded` or `unknown`.
@@ -51,6 +54,7 @@ struct VerdictJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Measured"))]
 #[serde(untagged)]
 enum MeasuredJson {
     Peak {
@@ -91,6 +95,7 @@ enum MeasuredJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "HighWater"))]
 struct HighWaterJson {
     bytes: u64,
     /// Event index of the peak, its first occurrence; null before the first event.
@@ -101,6 +106,7 @@ struct HighWaterJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "GrownLine"))]
 struct GrownJson {
     key: String,
     bytes: u64,

@@ -11,6 +11,7 @@ use crate::names::Names;
 
 /// The output of `vramscope diff --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Diff"))]
 pub struct DiffJson {
     files: BothJson<String>,
     /// Whether the recordings do not differ.
@@ -24,6 +25,7 @@ pub struct DiffJson {
 
 /// A setting, as in `PYTORCH_CUDA_ALLOC_CONF`; null if it is not recorded.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SettingDifference"))]
 struct SettingJson {
     key: String,
     a: Option<String>,
@@ -31,6 +33,7 @@ struct SettingJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DeviceDiff"))]
 struct DeviceDiffJson {
     device: i64,
     same: bool,
@@ -56,6 +59,7 @@ struct DeviceDiffJson {
 
 /// The bytes of a line at its own peak, independent of other allocations.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "HighestLine"))]
 struct HighestJson {
     /// The line; named as in B if both recordings have it.
     key: String,
@@ -69,6 +73,7 @@ struct HighestJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DiffEvent"))]
 struct EventJson {
     event: usize,
     action: &'static str,
@@ -78,6 +83,7 @@ struct EventJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ChangedEvents"))]
 struct ChangedJson {
     action: &'static str,
     bytes: u64,

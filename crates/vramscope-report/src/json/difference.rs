@@ -12,6 +12,7 @@ use crate::names::Names;
 
 /// The values of both recordings.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Both<{T}>"))]
 pub(super) struct BothJson<T> {
     pub(super) a: T,
     pub(super) b: T,
@@ -25,6 +26,7 @@ impl<T> From<Both<T>> for BothJson<T> {
 
 /// Differences between two recordings of a device, at one event of each.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Difference"))]
 pub struct DifferenceJson {
     /// Event index of the comparison; null before the first event.
     at_event: BothJson<Option<usize>>,
@@ -47,6 +49,7 @@ pub struct DifferenceJson {
 
 /// One difference.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Finding"))]
 struct FindingJson {
     /// The rule that found the difference, see [`Cause::name`].
     kind: &'static str,
@@ -69,6 +72,7 @@ struct FindingJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DifferenceLeak"))]
 struct SuspectJson {
     key: String,
     allocations: u64,
@@ -77,6 +81,7 @@ struct SuspectJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CategoryDifference"))]
 struct CategoryDifferenceJson {
     category: String,
     bytes: BothJson<u64>,
@@ -85,6 +90,7 @@ struct CategoryDifferenceJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LineDifference"))]
 struct LineDifferenceJson {
     /// The line; named as in B if both recordings have it.
     key: String,
@@ -98,6 +104,7 @@ struct LineDifferenceJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "StackDifference"))]
 struct StackDifferenceJson {
     /// Innermost frame first; from B if both recordings have the stack.
     stack: Vec<FrameJson>,

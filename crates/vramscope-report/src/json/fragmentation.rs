@@ -5,6 +5,7 @@ use vramscope_analysis::{Fragmentation, FreeBlock, Unusable, UnusableBlocks};
 use vramscope_trace::{PoolId, SegmentKind};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Fragmentations"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentations"))]
 pub(super) struct FragmentationsJson {
     pub(super) at_peak: Option<FragmentationJson>,
@@ -12,6 +13,7 @@ pub(super) struct FragmentationsJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Fragmentation"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentation"))]
 pub(super) struct FragmentationJson {
     internal_bytes: u64,
@@ -26,6 +28,7 @@ pub(super) struct FragmentationJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnusableBlocks"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Unusable"))]
 pub(super) struct UnusableJson {
     why: WhyJson,
@@ -36,6 +39,7 @@ pub(super) struct UnusableJson {
 
 /// Why a free block cannot serve a request.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Why"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Why"))]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WhyJson {
@@ -47,6 +51,7 @@ pub(super) enum WhyJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FreeBlock"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FreeBlock"))]
 pub(super) struct FreeBlockJson {
     address: u64,

@@ -8,6 +8,7 @@ use crate::names::Names;
 use crate::purposes::because;
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Holder"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]
 pub(super) struct HolderJson {
     bytes: u64,
@@ -43,6 +44,7 @@ impl HoldersJson {
 
 /// The bytes of a category.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CategoryBytes"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
 pub(super) struct CategoryJson {
     /// Name of a [`Category`](vramscope_trace::Category).
@@ -53,6 +55,7 @@ pub(super) struct CategoryJson {
 
 /// The evidence for a category.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CategoryReason"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryReason"))]
 pub(super) struct ReasonJson {
     /// Name of a [`Category`](vramscope_trace::Category).
@@ -86,6 +89,7 @@ impl ReasonJson {
 
 /// Totals of one line over the run.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Churn"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Churn"))]
 pub(super) struct ChurnJson {
     key: String,

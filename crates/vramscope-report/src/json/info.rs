@@ -7,6 +7,7 @@ use vramscope_trace::{Action, Events};
 
 /// The output of `vramscope info --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Info"))]
 pub struct InfoJson {
     file: String,
     format: &'static str,
@@ -26,6 +27,7 @@ pub struct InfoJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "InfoDevice"))]
 struct InfoDeviceJson {
     device: i64,
     events: usize,

@@ -7,6 +7,7 @@ use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 use crate::names::Names;
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Leak"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Leak"))]
 pub(super) struct LeakJson {
     line: FrameJson,

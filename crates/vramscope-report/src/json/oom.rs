@@ -8,6 +8,7 @@ use super::holders::HolderJson;
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "OutOfMemory"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Oom"))]
 pub(super) struct OomJson {
     event: usize,
@@ -51,6 +52,7 @@ pub(super) struct OomJson {
 
 /// One cause of a failed request.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "OutOfMemoryCause"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "OomCause"))]
 pub(super) struct CauseJson {
     cause: &'static str,
@@ -65,6 +67,7 @@ pub(super) struct CauseJson {
 
 /// A line whose blocks keep free memory apart.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Pin"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Pin"))]
 pub(super) struct PinJson {
     key: String,

@@ -5,6 +5,7 @@ use vramscope_analysis::Quality;
 use vramscope_trace::Action;
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Quality"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Quality"))]
 pub(super) struct QualityJson {
     /// Whether allocated and active bytes are exact.

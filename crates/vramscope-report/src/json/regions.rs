@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Region, RunFigures};
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Region"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Region"))]
 pub(super) struct RegionJson {
     name: String,
@@ -19,6 +20,7 @@ pub(super) struct RegionJson {
 
 /// One run of a region.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RegionRun"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "RegionRun"))]
 pub(super) struct RunJson {
     peak_allocated_bytes: u64,

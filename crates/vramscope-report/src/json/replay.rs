@@ -12,12 +12,14 @@ use crate::names::Names;
 
 /// The output of `vramscope replay --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ReplayedDevices"))]
 pub struct ReplayJson {
     file: String,
     devices: Vec<DeviceReplayJson>,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Replay"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayDevice"))]
 pub(super) struct DeviceReplayJson {
     device: i64,
@@ -56,6 +58,7 @@ pub(super) struct DeviceReplayJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FittingGpu"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FittingGpu"))]
 pub(super) struct GpuJson {
     name: &'static str,
@@ -69,6 +72,7 @@ pub(super) struct GpuJson {
 
 /// The setting that needs the least memory, if none fits.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Nearest"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Nearest"))]
 pub(super) struct NearestJson {
     conf: String,
@@ -79,6 +83,7 @@ pub(super) struct NearestJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Recorded"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Recorded"))]
 pub(super) struct RecordedJson {
     peak_reserved_bytes: u64,
@@ -87,6 +92,7 @@ pub(super) struct RecordedJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Replayed"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Replayed"))]
 pub(super) struct ReplayedJson {
     #[serde(flatten)]
@@ -95,6 +101,7 @@ pub(super) struct ReplayedJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Outcome"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Outcome"))]
 pub(super) struct OutcomeJson {
     peak_requested_bytes: u64,
@@ -121,6 +128,7 @@ pub(super) struct OutcomeJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ReplayOutOfMemory"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayOom"))]
 pub(super) struct ReplayOomJson {
     /// Whether it also failed in the recording.
@@ -130,6 +138,7 @@ pub(super) struct ReplayOomJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Tried"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Tried"))]
 pub(super) struct TriedJson {
     conf: String,
@@ -144,6 +153,7 @@ pub(super) struct TriedJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Floors"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Floors"))]
 pub(super) struct FloorsJson {
     active_bytes: u64,
@@ -152,6 +162,7 @@ pub(super) struct FloorsJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Divergence"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Divergence"))]
 pub(super) struct DivergenceJson {
     /// Null if every event is reproduced, but not the layout at the end.
@@ -161,6 +172,7 @@ pub(super) struct DivergenceJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Side"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Side"))]
 pub(super) struct SideJson {
     /// The event's action, or the block's state.

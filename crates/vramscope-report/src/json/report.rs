@@ -17,6 +17,7 @@ use crate::names::Names;
 
 /// The output of `vramscope report --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Report"))]
 pub struct ReportJson {
     file: String,
     format: &'static str,
@@ -25,6 +26,7 @@ pub struct ReportJson {
 
 /// One device of the report.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Device"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportDevice"))]
 pub(super) struct DeviceJson {
     device: i64,
@@ -82,6 +84,7 @@ pub(super) struct DeviceJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Moment"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportMoment"))]
 pub(super) struct AtJson {
     event: usize,
@@ -94,6 +97,7 @@ pub(super) struct AtJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BestSetting"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "BestSetting"))]
 pub(super) struct BestSettingJson {
     conf: String,
@@ -114,6 +118,7 @@ pub(super) struct BestSettingJson {
 
 /// A change other than a setting.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Remedy"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Remedy"))]
 pub(super) struct RemedyJson {
     /// `remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`.

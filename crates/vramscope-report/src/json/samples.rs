@@ -10,6 +10,7 @@ use crate::samples::{advice, doubts, findings};
 
 /// The output of `vramscope report --json` for a log of samples.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Samples"))]
 pub struct SamplesJson {
     file: String,
     format: &'static str,
@@ -28,6 +29,7 @@ pub struct SamplesJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledDevice"))]
 struct DeviceJson {
     device: Option<i64>,
     rank: Option<i64>,
@@ -57,12 +59,14 @@ struct DeviceJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledSpan"))]
 struct SpanJson {
     from_us: i64,
     to_us: i64,
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledQuantity"))]
 struct QuantityJson {
     quantity: &'static str,
     most_seen_bytes: Option<u64>,
@@ -73,6 +77,7 @@ struct QuantityJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledGrowth"))]
 struct GrowingJson {
     quantity: &'static str,
     grown_bytes: u64,
@@ -84,6 +89,7 @@ struct GrowingJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledSpike"))]
 struct SpikeJson {
     quantity: &'static str,
     bytes: u64,
@@ -96,6 +102,7 @@ struct SpikeJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledPool"))]
 struct PoolJson {
     highest_reserved_bytes: u64,
     highest_in_use_bytes: u64,
@@ -108,6 +115,7 @@ struct PoolJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledOutside"))]
 struct OutsideJson {
     lowest_bytes: u64,
     highest_bytes: u64,
@@ -116,6 +124,7 @@ struct OutsideJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledEvent"))]
 struct EventJson {
     time_us: i64,
     kind: &'static str,
@@ -125,6 +134,7 @@ struct EventJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledPhase"))]
 struct PhaseJson {
     phase: String,
     samples: u64,
@@ -132,6 +142,7 @@ struct PhaseJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledCall"))]
 struct CallJson {
     name: String,
     calls: u64,

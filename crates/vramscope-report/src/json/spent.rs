@@ -11,6 +11,7 @@ use crate::spent;
 
 /// The output of `vramscope report --at A..B --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Interval"))]
 pub struct SpanJson {
     file: String,
     format: &'static str,
@@ -19,6 +20,7 @@ pub struct SpanJson {
 
 /// The allocations and frees of the events on one device.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IntervalDevice"))]
 struct SpanDeviceJson {
     device: i64,
     first_event: usize,
@@ -41,6 +43,7 @@ struct SpanDeviceJson {
 
 /// Amounts of allocations in a range of events.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Spent"))]
 struct SpentJson {
     before: AmountJson,
     allocated: AmountJson,
@@ -53,6 +56,7 @@ struct SpentJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Amount"))]
 struct AmountJson {
     bytes: u64,
     requested_bytes: u64,
@@ -60,6 +64,7 @@ struct AmountJson {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IntervalGroup"))]
 struct SpentGroupJson {
     /// The shared property of the group, named as in the text report.
     key: String,

@@ -17,6 +17,7 @@ const MOST_STACK_BYTES: usize = 64 << 20;
 const FRAME_BYTES: usize = 64;
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Frame"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportFrame"))]
 pub(super) struct FrameJson {
     filename: String,

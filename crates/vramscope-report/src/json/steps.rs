@@ -5,6 +5,7 @@ use vramscope_analysis::{Steps, StepsFrom};
 
 /// The steps and their source.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Steps"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Steps"))]
 pub(super) struct StepsJson {
     /// `annotations`, `optimizer` or `rhythm`.
@@ -17,6 +18,7 @@ pub(super) struct StepsJson {
 
 /// One step.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Step"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Step"))]
 pub(super) struct StepJson {
     /// Half-open range `first_event..end_event` of event indices.

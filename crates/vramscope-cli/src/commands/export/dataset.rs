@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::analysis::Frames;
 use vramscope::export::{Format, Part, Source, Table, Written, write_part, write_summary_part};
@@ -19,22 +20,25 @@ use crate::ranks::{self, RankFiles};
 use crate::say::say;
 
 /// A summary of the written files, for `--json`.
-#[derive(Serialize)]
-struct DatasetJson {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Dataset")]
+pub(crate) struct DatasetJson {
     format: &'static str,
     output: String,
     tables: Vec<TableJson>,
     ranks: Vec<RankJson>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DatasetTable")]
 struct TableJson {
     table: &'static str,
     output_bytes: u64,
     rows: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DatasetRank")]
 struct RankJson {
     rank: u64,
     host: Option<String>,

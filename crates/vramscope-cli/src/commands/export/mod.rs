@@ -1,12 +1,13 @@
 //! `vramscope export`
 
 mod args;
-mod dataset;
+pub(crate) mod dataset;
 
 use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::export::{Format, Options, Source, Written, write};
 
@@ -16,8 +17,9 @@ use crate::output::Output;
 pub(crate) use args::ExportArgs;
 
 /// A summary of the written file, for `--json`.
-#[derive(Serialize)]
-struct ExportJson {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Export")]
+pub(crate) struct ExportJson {
     file: String,
     format: &'static str,
     output: String,

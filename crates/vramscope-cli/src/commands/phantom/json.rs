@@ -2,6 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::analysis::Fit;
 use vramscope::phantom::Unanswered;
@@ -10,7 +11,8 @@ use super::cards::{Basis, OnCard};
 use super::recordings::Recorded;
 use super::words::Answer;
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PhantomRun")]
 pub(crate) struct Json {
     command: Vec<String>,
     gpu: &'static str,
@@ -42,7 +44,8 @@ pub(crate) struct Json {
     unrecorded_reason: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PhantomGpu")]
 struct GpuJson {
     device: usize,
     peak_bytes: u64,
@@ -50,7 +53,8 @@ struct GpuJson {
     total_bytes: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PhantomProcess")]
 struct ProcessJson {
     rank: Option<u64>,
     torch: String,
@@ -58,7 +62,8 @@ struct ProcessJson {
     devices: Vec<DeviceJson>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PhantomDevice")]
 struct DeviceJson {
     device: i64,
     peak_allocated_bytes: u64,
@@ -67,7 +72,8 @@ struct DeviceJson {
     num_ooms: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PhantomCard")]
 struct CardJson {
     name: &'static str,
     total_bytes: u64,
@@ -105,20 +111,23 @@ fn verdict(fit: Fit) -> &'static str {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UnansweredCall")]
 struct CallJson {
     name: String,
     calls: u64,
     is_refused: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AskedMemoryAt")]
 struct AskedAtJson {
     line: String,
     calls: u64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReadAt")]
 struct ReadAtJson {
     line: String,
     reads: u64,

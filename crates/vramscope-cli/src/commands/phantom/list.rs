@@ -2,14 +2,16 @@
 
 use std::fmt::Write as _;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope::report::bytes;
 
 use crate::args::PhantomListArgs;
 
-#[derive(Serialize)]
-struct Card {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedGpu")]
+pub(crate) struct Card {
     name: &'static str,
     driver_name: &'static str,
     total_bytes: u64,

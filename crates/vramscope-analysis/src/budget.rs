@@ -1,20 +1,15 @@
 //! Budgets: checks a recording against fixed limits or against an earlier recording.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 
-use vramscope_trace::{Action, Category, Trace};
+use vramscope_trace::{Action, Category};
 
-use crate::counters::{Peak, Peaks};
-use crate::frames::Frames;
-use crate::growth::{Grown, HistoryAt, grown};
-use crate::history::{History, Quality};
-use crate::holders::{By, Holder, group, holders_at};
-use crate::leak_rounds::leak_suspects;
-use crate::leaks::LeakSuspect;
-use crate::ooms::ooms;
-use crate::out_of_memory::OutOfMemory;
-use crate::purposes::Purposes;
+use crate::categories::Purposes;
+use crate::diff::{DeviceRecording, Grown, HistoryAt, grown};
+use crate::findings::{LeakSuspect, OutOfMemory, leak_suspects, ooms};
+use crate::groups::{By, Holder, group, holders_at};
+use crate::history::{History, Peak, Peaks, Quality};
+use crate::stacks::Frames;
 use crate::steps::Steps;
 use crate::timeline::ByteKind;
 
@@ -50,17 +45,6 @@ impl Growth {
             Self::Percent(percent) => (baseline as f64 * percent / 100.0) as u64,
         }
     }
-}
-
-/// One device of a recording: either the checked one or the baseline.
-#[derive(Debug, Clone, Copy)]
-pub struct DeviceRecording<'t> {
-    /// The recording.
-    pub trace: &'t Arc<Trace>,
-    /// The device's position in [`Trace::devices`].
-    pub position: usize,
-    /// The classification of the recording's frames.
-    pub frames: &'t Frames,
 }
 
 /// The verdicts on one device for each budget, and how accurate the numbers are.

@@ -15,14 +15,11 @@ use super::runs::Replay;
 use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
 use super::what_if::{FittingGpu, Nearest, Tried, best_first};
-use crate::beside::beside;
-use crate::cancel::Cancel;
-use crate::frames::Frames;
-use crate::history::History;
-use crate::out_of_memory::OutOfMemory;
+use crate::basics::{Cancel, beside};
+use crate::findings::OutOfMemory;
+use crate::history::{History, SkippedActions, is_growth};
 use crate::packing::Packing;
-use crate::segment_events::is_growth;
-use crate::skipped::SkippedActions;
+use crate::stacks::Frames;
 
 /// Options of a replay.
 #[derive(Debug, Clone, Default)]

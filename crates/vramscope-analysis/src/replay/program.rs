@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 use vramscope_trace::{Action, PoolId, StackId};
 
-use crate::changes::{Change, Changes};
-use crate::history::{Allocation, History, Origin};
-use crate::moment::Moment;
-use crate::segment_events::{is_growth, is_release, segment_events};
-use crate::segments::ReservedRange;
+use crate::history::{
+    Allocation, Change, Changes, History, Moment, Origin, ReservedRange, is_growth, is_release,
+    segment_events,
+};
 
 /// The requests in one device's recording, in order.
 ///

@@ -13,7 +13,7 @@ use super::reach::Reach;
 use super::run::Outcome;
 use super::runs::{Replay, Reproduction};
 use super::start::Start;
-use crate::cancel::Cancel;
+use crate::basics::Cancel;
 use crate::history::History;
 
 /// The largest number of requests that are interpreted in a less likely way.

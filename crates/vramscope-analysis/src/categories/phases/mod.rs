@@ -1,0 +1,222 @@
+//! Divides a recording into phases: intervals in which the program did one thing.
+
+mod rhythm;
+mod run;
+mod stacks;
+
+use crate::categories::{signs::Signs, turns::Turns};
+use crate::history::{Allocation, History};
+
+pub(super) use run::{NEVER, Phase, event, event_before};
+
+use run::Run;
+
+/// An interval of events in one phase, and what follows it. Events are counted from 0; `u32::MAX` means never.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stretch {
+    /// The first event.
+    pub(super) from: u32,
+    pub(super) phase: Phase,
+    /// The first allocation after the pass that this interval belongs to. A backward pass may have several intervals; in all
+    /// other phases, each interval is a separate pass.
+    pub(super) end: u32,
+    /// The last allocation of this pass.
+    pub(super) last: u32,
+    /// The first event of the next interval.
+    pub(super) next: u32,
+    /// The first event of the next backward pass, and the first event after it.
+    pub(super) backward: (u32, u32),
+    /// The first event of the forward pass after the next one.
+    pub(super) second_forward: u32,
+    /// Whether the next interval is a forward pass.
+    pub(super) another_forward_follows: bool,
+    /// Whether the next interval is an optimizer step.
+    pub(super) optimizer_follows: bool,
+    /// Whether a backward pass comes before it.
+    pub(super) after_backward: bool,
+}
+
+/// When an allocation was freed, relative to the backward passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given {
+    /// During a backward pass.
+    InBackward,
+    /// After the last allocation of a backward pass, and before any other allocation.
+    AtItsEnd,
+    /// At another time, or never.
+    Elsewhere,
+}
+
+/// The phases of a device's recording, in order.
+#[derive(Debug)]
+pub(super) struct Phases {
+    pub(super) stretches: Vec<Stretch>,
+    /// For each backward pass: the first event, the last allocation, and the first event after it; in order.
+    passes: Vec<(u32, u32, u32)>,
+    /// The event of the last allocation of the recording.
+    last_allocation: u32,
+    /// The source of the phases; `None` if there is none, in which case everything is one interval.
+    pub(super) told_by: Option<ToldBy>,
+}
+
+/// The source of a recording's phases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ToldBy {
+    /// Frames in stacks.
+    Stacks,
+    /// Without stacks: repetition, and the rise and fall of memory within it.
+    Rhythm,
+}
+
+impl Phases {
+    /// Determines the phases from stacks or, if there is no stack at all, from the rhythm.
+    pub(super) fn of(history: &History, signs: &Signs) -> Self {
+        let (told_by, mut runs) = if history.recorded().any(|a| history.stack_of(a).is_some()) {
+            (ToldBy::Stacks, stacks::runs(history, signs))
+        } else {
+            (ToldBy::Rhythm, rhythm::runs(history))
+        };
+        let told_by = (!runs.is_empty()).then_some(told_by);
+        if runs.is_empty() {
+            runs.push(Run { phase: Phase::Between, from: 0, last: NEVER, is_hook: false });
+        }
+        let stretches = stretches(&runs);
+        let mut passes: Vec<(u32, u32, u32)> = Vec::new();
+        for s in stretches.iter().filter(|s| s.phase.is_backward()) {
+            if passes.last().is_none_or(|&(.., end)| end != s.end) {
+                passes.push((s.from, s.last, s.end));
+            }
+        }
+        let last_allocation = history.recorded().last().map_or(NEVER, event);
+        Self { stretches, passes, last_allocation, told_by }
+    }
+
+    /// Returns the number of backward passes.
+    pub(super) fn backward_passes(&self) -> usize {
+        self.passes.len()
+    }
+
+    /// Returns when event `freed` happened, relative to the backward passes.
+    pub(super) fn given(&self, freed: u32) -> Given {
+        let before = self.passes.partition_point(|&(from, ..)| from <= freed);
+        match before.checked_sub(1).and_then(|last| self.passes.get(last)) {
+            Some(&(_, last, _)) if freed < last => Given::InBackward,
+            Some(&(.., end)) if freed < end && end != NEVER => Given::AtItsEnd,
+            _ => Given::Elsewhere,
+        }
+    }
+
+    /// Whether the recording ends before it could show when `a`, which was made in `stretch`, was freed. After the last
+    /// allocation, the end of a pass cannot be determined.
+    pub(super) fn is_open(&self, a: &Allocation, stretch: Stretch) -> bool {
+        let freed = event_before(a.freed);
+        match stretch.phase {
+            Phase::Forward | Phase::Between => stretch.backward.1 == NEVER && freed > self.last_allocation,
+            _ => stretch.end == NEVER && freed == NEVER,
+        }
+    }
+
+    /// Returns the iterations of the program.
+    pub(super) fn turns(&self, history: &History) -> Turns {
+        if self.told_by != Some(ToldBy::Stacks) {
+            return Turns::default();
+        }
+        let count = |phase| self.stretches.iter().filter(|s| s.phase == phase).count();
+        let rounds = match count(Phase::Forward) {
+            0 => self.backward_passes().max(count(Phase::Optimizer)),
+            forward => forward,
+        };
+        let first = self.stretches.iter().find(|s| s.phase != Phase::Setup);
+        let mut turns = Turns {
+            most_rounds: u32::try_from(rounds).ok().filter(|&rounds| rounds > 0),
+            steps: first.map(|s| s.from as usize).into_iter().collect(),
+            one_optimizer: true,
+            passes: Vec::new(),
+        };
+        let mut stepped = false;
+        let (mut first_step, mut stack) = (true, None);
+        for stretch in &self.stretches {
+            if matches!(stretch.phase, Phase::Setup | Phase::Backward | Phase::Recompute | Phase::Optimizer)
+                && turns.passes.last().is_none_or(|last| last.end != stretch.end)
+            {
+                turns.passes.push(stretch.from..stretch.end);
+            }
+            match stretch.phase {
+                Phase::Optimizer if !stepped => {
+                    stepped = true;
+                    // The first step allocates state that later steps do not.
+                    let here = history.device().events.get(stretch.from as usize).stack;
+                    if !std::mem::take(&mut first_step) {
+                        turns.one_optimizer &= *stack.get_or_insert(here) == here;
+                    }
+                }
+                Phase::Optimizer => {}
+                // The next step begins with its batch or with its forward pass.
+                _ if std::mem::take(&mut stepped) => turns.steps.push(stretch.from as usize),
+                _ => {}
+            }
+        }
+        turns
+    }
+
+    /// Calls `tell` for each recorded allocation, in event order, with the interval in which it was made.
+    pub(super) fn each<'h>(&self, history: &'h History, mut tell: impl FnMut(&'h Allocation, Stretch)) {
+        let mut at = 0;
+        for a in history.recorded() {
+            while self.stretches.get(at + 1).is_some_and(|s| s.from <= event(a)) {
+                at += 1;
+            }
+            if let Some(&stretch) = self.stretches.get(at) {
+                tell(a, stretch);
+            }
+        }
+    }
+}
+
+/// Computes for each run what follows it.
+fn stretches(runs: &[Run]) -> Vec<Stretch> {
+    let mut stretches = Vec::with_capacity(runs.len());
+    let mut backward = (NEVER, NEVER);
+    // The first events of the next forward pass and of the one after it.
+    let mut forward = (NEVER, NEVER);
+    // The current backward pass, seen from its end: its last allocation, and the first event after it.
+    let mut open: Option<(u32, u32)> = None;
+    let (mut behind, mut phase_behind) = (NEVER, None);
+    for &Run { phase, from, last, is_hook } in runs.iter().rev() {
+        let next = behind;
+        if is_hook {
+            open.get_or_insert((last, behind));
+        }
+        let (last, end) =
+            if phase.is_backward() { *open.get_or_insert((last, behind)) } else { (last, behind) };
+        stretches.push(Stretch {
+            from,
+            phase,
+            last,
+            end,
+            next,
+            backward,
+            second_forward: forward.1,
+            another_forward_follows: phase_behind == Some(Phase::Forward),
+            optimizer_follows: phase_behind == Some(Phase::Optimizer),
+            after_backward: false,
+        });
+        phase_behind = Some(phase);
+        if phase.is_backward() {
+            backward = (from, end);
+        } else if !is_hook {
+            open = None;
+        }
+        if phase == Phase::Forward {
+            forward = (from, forward.0);
+        }
+        behind = from;
+    }
+    stretches.reverse();
+    let mut after_backward = false;
+    for stretch in &mut stretches {
+        stretch.after_backward = after_backward;
+        after_backward |= stretch.phase.is_backward();
+    }
+    stretches
+}

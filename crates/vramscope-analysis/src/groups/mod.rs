@@ -1,0 +1,25 @@
+//! Allocations in groups.
+//!
+//! - `amount`: bytes, requested bytes and number of some allocations.
+//! - `holders`: the groupings, and the groups of allocations at a moment or in the whole run.
+//! - `grouping`: the group of each of many allocations, reading each once.
+//! - `interval_totals`: bytes allocated, freed, temporary and retained in an interval, by group.
+//! - `call_tree`: live memory as a tree of the user's calls.
+//! - `layers`: live memory as a tree of the model's modules.
+
+mod amount;
+mod call_tree;
+mod grouping;
+mod holders;
+mod interval_totals;
+mod layers;
+
+pub use amount::Amount;
+pub use call_tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, call_tree, compared_call_tree};
+pub(crate) use grouping::{Group, Parts};
+pub use holders::{
+    By, Holder, HolderKey, Known, NothingMore, churn, frame_key, holders_among, holders_at, stack_key,
+};
+pub(crate) use holders::{by_purpose, by_step, code_key, group};
+pub use interval_totals::{Spent, SpentBy, SpentChange, SpentGroup, spent_by, spent_changes};
+pub use layers::{Layer, layers};

@@ -1,0 +1,112 @@
+//! Summary of an interval of a recording, given by event indices.
+
+use std::sync::Arc;
+
+use regex::Regex;
+use vramscope_trace::{Category, PoolId, Trace};
+
+use crate::basics::Cancel;
+use crate::categories::Purposes;
+use crate::groups::{By, Known, SpentBy, spent_by};
+use crate::history::{History, Moment, Peak, Quality, Stretch, for_each_with_pool};
+use crate::regions::runs_between;
+use crate::stacks::{Frames, StackFilter};
+use crate::steps::{ProgramPart, Steps};
+
+/// An interval of events, with the grouping and the filter for its summary.
+#[derive(Debug, Clone)]
+pub struct SpanOptions {
+    /// The index of the first event.
+    pub first: usize,
+    /// The index of the last event, inclusive.
+    pub last: usize,
+    /// The grouping of allocations.
+    pub by: By,
+    /// Includes only stacks with a frame that this regular expression matches, as `file:line function`.
+    pub filter: Option<Regex>,
+}
+
+/// The effects of consecutive events on one device.
+#[derive(Debug, Clone)]
+pub struct SpanSummary {
+    /// The device index.
+    pub device: i64,
+    /// Total number of events of the device.
+    pub events: usize,
+    /// The part of the program that the interval is.
+    pub part: ProgramPart,
+    /// The peak of allocated bytes in the interval, with its first moment.
+    pub highest: Peak,
+    /// Allocated and freed memory, in groups.
+    pub spent: SpentBy,
+    /// How accurate these numbers are, and the reasons why not more.
+    pub quality: Quality,
+}
+
+impl SpanSummary {
+    /// Summarizes the interval for the device at `position` in [`Trace::devices`]. Returns `None` if the device does not have all
+    /// these events. `frames` must be those of `trace`.
+    ///
+    /// # Panics
+    /// If the trace has no device at `position`.
+    pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &SpanOptions) -> Option<Self> {
+        let history = History::replayed(trace, position);
+        let device = history.device();
+        if options.first > options.last || options.last >= device.events.len() {
+            return None;
+        }
+        let (from, to) = (Moment::from_index(options.first), Moment::after(options.last));
+        let stretch = Stretch::of(&history, from, to);
+        let purposes = Purposes::of(&history);
+        let steps = Steps::of(&history, &purposes);
+        let known = Meaning::of(&history, &purposes, &steps);
+        let filter = options.filter.as_ref().map(|filter| StackFilter::new(trace, filter));
+        let takes = |id: usize| filter.as_ref().is_none_or(|f| f.takes(history.allocations[id].stack));
+        let spent = spent_by(&history, frames, &known, &stretch, options.by, &takes, &Cancel::default())?;
+        Some(Self {
+            device: device.device,
+            events: device.events.len(),
+            part: ProgramPart::of(&runs_between(&history), &steps, from, to),
+            highest: stretch.highest,
+            spent,
+            quality: history.quality,
+        })
+    }
+}
+
+/// The properties by which a history's allocations are grouped.
+struct Meaning<'h> {
+    history: &'h History,
+    purposes: &'h Purposes,
+    steps: &'h Steps,
+    pools: Vec<Option<PoolId>>,
+}
+
+impl<'h> Meaning<'h> {
+    fn of(history: &'h History, purposes: &'h Purposes, steps: &'h Steps) -> Self {
+        let mut pools = vec![None; history.allocations.len()];
+        for_each_with_pool(history, |id, around| {
+            let own = history.allocations[id].tags.and_then(|tags| history.trace().tags.get(tags).pool);
+            pools[id] = own.or(around);
+        });
+        Self { history, purposes, steps, pools }
+    }
+}
+
+impl Known for Meaning<'_> {
+    fn pool(&self, allocation: usize) -> Option<PoolId> {
+        self.pools[allocation]
+    }
+
+    fn category(&self, allocation: usize) -> Category {
+        self.purposes.category(&self.history.allocations[allocation])
+    }
+
+    fn layer(&self, allocation: usize) -> Option<Arc<str>> {
+        self.purposes.layer(&self.history.allocations[allocation]).cloned()
+    }
+
+    fn steps(&self) -> Option<&Steps> {
+        Some(self.steps)
+    }
+}

@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 
 use vramscope_trace::{Action, Category};
 
-use crate::categories::Purposes;
-use crate::diff::{DeviceRecording, Grown, HistoryAt, grown};
+use crate::categories::AllocationCategories;
+use crate::diff::{DeviceRecording, GrownLine, HistoryAt, grown_lines};
 use crate::findings::{LeakSuspect, OutOfMemory, leak_suspects, ooms};
 use crate::groups::{By, Holder, group, holders_at};
 use crate::history::{History, Peak, Peaks, Quality};
@@ -98,7 +98,7 @@ pub enum Unknown {
     NoBaselineHistory,
     /// The oldest events were probably dropped ([`Quality::probably_overflowed`]); their effects are unknown.
     EventsDropped,
-    /// No allocation has a known category; see [`Purposes`].
+    /// No allocation has a known category; see [`AllocationCategories`].
     NoCategories,
     /// The oldest events of the baseline were probably dropped; its peak may have been higher.
     BaselineEventsDropped,
@@ -129,7 +129,7 @@ pub enum Measured {
         /// The baseline's peak of the same kind; `None` if the baseline lacks the device.
         baseline: Option<HighWater>,
         /// Lines that hold more bytes at this peak than at the baseline's peak, largest growth first.
-        lines: Vec<Grown>,
+        lines: Vec<GrownLine>,
     },
     /// For [`Budget::Category`].
     Category {
@@ -194,7 +194,7 @@ impl BudgetCheck {
 struct Side<'t> {
     history: History,
     /// The categories of its allocations, computed when a budget first needs them.
-    purposes: OnceCell<Purposes>,
+    purposes: OnceCell<AllocationCategories>,
     peaks: Peaks,
     frames: &'t Frames,
 }
@@ -241,13 +241,13 @@ impl<'t> Side<'t> {
             None if peak.peak.bytes > limit => Status::Exceeded,
             None => self.kept_unless(self.lacks_events()),
         };
-        let lines = grown(self.at(peak), old.at(before));
+        let lines = grown_lines(self.at(peak), old.at(before));
         Verdict { status, measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines } }
     }
 
     fn category(&self, category: Category, limit: u64) -> Verdict {
         let history = &self.history;
-        let purposes = self.purposes.get_or_init(|| Purposes::of(history));
+        let purposes = self.purposes.get_or_init(|| AllocationCategories::of(history));
         let peak = purposes.peak(history, category);
         let nothing = !history.allocations.iter().any(|a| purposes.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
@@ -264,7 +264,7 @@ impl<'t> Side<'t> {
     fn leaks(&self) -> Verdict {
         let mut suspects = leak_suspects(&self.history, self.frames);
         if !suspects.is_empty() {
-            let purposes = self.purposes.get_or_init(|| Purposes::of(&self.history));
+            let purposes = self.purposes.get_or_init(|| AllocationCategories::of(&self.history));
             Steps::of(&self.history, purposes).measure_leaks(&self.history, &mut suspects);
         }
         let status = if suspects.is_empty() {

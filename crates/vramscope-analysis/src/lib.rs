@@ -40,26 +40,29 @@ mod timeline;
 
 pub use basics::{Both, Cancel, Side, at_once};
 pub use budget::{Budget, BudgetCheck, Growth, HighWater, Measured, Status, Unknown, Verdict};
-pub use categories::{Basis, CATEGORY_RULES, CategoryRule, Evidence, Purposes, Reason, Told};
+pub use categories::{
+    AllocationCategories, Basis, CATEGORY_RULES, CategoryRule, Evidence, Reason, ReasonGroup,
+};
 pub use diff::{
-    CategoryDifference, Cause, ChangedEvents, ComparedHistory, ComparedPart, DeviceDiff, DeviceRecording,
-    Devices, Difference, FEATURES, Feature, Finding, Grown, HighestChange, HolderChange, HoldersOf,
-    LineDifference, Marks, PartOf, Place, RULES, Rule, SettingDifference, StackDifference, Within,
-    changed_holders, changed_settings, diff_devices, highest_of_both, holders_of_both,
+    CategoryDifference, Cause, ChangedEvents, CodePlace, ComparedHistory, ComparedPart, DeviceDiff,
+    DeviceRecording, Devices, Difference, FEATURES, Feature, Finding, GroupPeakChange, GroupsInInterval,
+    GrownLine, HolderChange, HoldersOf, LineDifference, Marks, PartOf, RULES, Rule, SettingDifference,
+    StackDifference, changed_holders, changed_settings, diff_devices, group_peaks_of_both, holders_of_both,
 };
 pub use findings::{
     Fragmentation, LeakSuspect, MOST_EXPLAINED, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins,
     Request, Unusable, UnusableBlocks, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, rises,
 };
 pub use groups::{
-    Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey, Known, Layer, Node, NodeKind,
-    NothingMore, Spent, SpentBy, SpentChange, SpentGroup, call_tree, churn, compared_call_tree, frame_key,
-    holders_among, holders_at, layers, spent_by, spent_changes, stack_key,
+    Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey, IntervalGroup,
+    IntervalGroupChange, IntervalGroups, IntervalTotals, Known, Layer, Node, NodeKind, NothingMore,
+    call_tree, churn, compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes,
+    interval_groups, layers, stack_key,
 };
 pub use history::{
-    Allocation, Change, Changes, Counters, DeviceFacts, EndState, Facts, FreeBlock, History, Hole, Layout,
-    Moment, Origin, Peak, Peaks, Quality, Recorder, ReservedRange, SkippedActions, Stretch, Walk,
-    event_times, for_each_with_pool,
+    Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,
+    LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, Recorder, RecordingFacts, ReservedRange,
+    SkippedActions, Walk, event_times, for_each_with_pool,
 };
 pub use packing::{Effort, Item, Packing, pack};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
@@ -72,7 +75,7 @@ pub use replay::{
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use stacks::{Code, Frames};
 pub use steps::{ProgramPart, Step, Steps, StepsFrom};
-pub use summary::{Options, Remedy, SpanOptions, SpanSummary, Summary};
+pub use summary::{IntervalOptions, IntervalSummary, Options, Remedy, Summary};
 pub use timeline::{Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Span, Timeline, View, Window};
 
 /// The README's example, compiled with the tests.

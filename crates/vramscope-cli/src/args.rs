@@ -8,7 +8,7 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use regex::Regex;
 use vramscope::allocator::TorchRelease;
 use vramscope::analysis::{By, Growth};
-use vramscope::export::{Format, Table};
+use vramscope::export::{ExportFormat, Table};
 use vramscope::gpus::{self, Gpu};
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
 use vramscope::trace::Category;
@@ -310,13 +310,13 @@ pub fn size(text: &str) -> Result<u64, String> {
 /// Upper bound for sizes, in bytes; no device is larger.
 const LARGEST: u64 = 1 << 50;
 
-/// File name endings that are not snapshots, in addition to those of [`Format`].
+/// File name endings that are not snapshots, in addition to those of [`ExportFormat`].
 const OTHER_ENDINGS: [&str; 6] = [".gz", ".html", ".jsonl", ".txt", ".vramscope", ".zst"];
 
 /// Whether the file name has the ending of a format other than a snapshot (an uncompressed pickle).
 pub fn names_another_format(file: &Path) -> bool {
     let name = file.to_string_lossy().to_ascii_lowercase();
-    let other = Format::of_file_name(&name).is_some_and(|format| format != Format::Pickle);
+    let other = ExportFormat::of_file_name(&name).is_some_and(|format| format != ExportFormat::Pickle);
     other || OTHER_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 
@@ -499,7 +499,7 @@ pub(crate) enum FormatArg {
     Pickle,
 }
 
-impl From<FormatArg> for Format {
+impl From<FormatArg> for ExportFormat {
     fn from(format: FormatArg) -> Self {
         match format {
             FormatArg::Chrome => Self::Chrome,

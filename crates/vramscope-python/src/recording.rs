@@ -8,10 +8,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vramscope::analysis::{
-    Both, Cancel, Capacity, DeviceReplay, Devices, Facts, Moment, Options, ReplayOptions, Setting,
+    Both, Cancel, Capacity, DeviceReplay, Devices, Moment, Options, RecordingFacts, ReplayOptions, Setting,
     changed_settings, diff_devices, holders_at,
 };
-use vramscope::export::{self, Format, Source, Table as Kind};
+use vramscope::export::{self, ExportFormat, Source, Table as Kind};
 use vramscope::report::{
     Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, ReplayAnswers, ReplayJson, ReportJson, Shown,
     TextOptions, count, report,
@@ -88,7 +88,7 @@ impl Recording {
     /// Basic facts about the file, as in `vramscope info --json`.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.json(py, |open, _| {
-            json(&InfoJson::new(&open.name, &open.recording, &Facts::of(&open.recording.trace)))
+            json(&InfoJson::new(&open.name, &open.recording, &RecordingFacts::of(&open.recording.trace)))
         })
     }
 
@@ -568,13 +568,13 @@ fn kind(name: &str) -> PyResult<Kind> {
 }
 
 /// The format with a name, or the format for a file's name.
-fn format_of(path: &Path, format: Option<&str>) -> PyResult<Format> {
+fn format_of(path: &Path, format: Option<&str>) -> PyResult<ExportFormat> {
     let found = match format {
-        Some(name) => Format::ALL.into_iter().find(|format| format.name() == name),
-        None => Format::of_file_name(&path.to_string_lossy()),
+        Some(name) => ExportFormat::ALL.into_iter().find(|format| format.name() == name),
+        None => ExportFormat::of_file_name(&path.to_string_lossy()),
     };
     found.ok_or_else(|| {
-        let known = Format::ALL.map(|format| format!("{} ({})", format.name(), format.extension()));
+        let known = ExportFormat::ALL.map(|format| format!("{} ({})", format.name(), format.extension()));
         PyValueError::new_err(format!("unknown format; known formats: {}", known.join(", ")))
     })
 }

@@ -123,7 +123,7 @@ mod tests {
     use datafusion::arrow::datatypes::Schema;
     use datafusion::physical_plan::empty::EmptyExec;
     use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
-    use vramscope_fleet::{Place, Rank, RankFile, Stored};
+    use vramscope_fleet::{Rank, RankFile, RecordingPlace, Stored};
     use vramscope_report::Advice;
 
     use super::*;
@@ -145,8 +145,8 @@ mod tests {
             version: "\"v\"".to_owned(),
         };
         vec![
-            RankFile { rank: rank(0), place: Place::Here("run s/0.pickle".into()), length: 7 },
-            RankFile { rank: rank(u64::MAX), place: Place::Stored(stored), length: u64::MAX / 4 },
+            RankFile { rank: rank(0), place: RecordingPlace::Here("run s/0.pickle".into()), length: 7 },
+            RankFile { rank: rank(u64::MAX), place: RecordingPlace::Stored(stored), length: u64::MAX / 4 },
         ]
     }
 

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use vramscope_fleet::{RankFile, RankRow, RankSummary};
 use vramscope_report::Advice;
 
-use crate::answers::{Answers, Format};
+use crate::answers::{AnswerFormat, Answers};
 use crate::cluster::{self, ClusterError};
 use crate::provider::{Of, Recordings, Tasks};
 use crate::reading::Reading;
@@ -94,7 +94,7 @@ impl Job {
     pub fn query(
         &self,
         sql: &str,
-        format: Format,
+        format: AnswerFormat,
         out: &mut (dyn Write + Send),
     ) -> Result<Answered, QueryError> {
         let runtime = Runtime::new()?;
@@ -135,7 +135,7 @@ impl Job {
     async fn answer(
         &self,
         sql: &str,
-        format: Format,
+        format: AnswerFormat,
         out: &mut (dyn Write + Send),
     ) -> Result<Answered, QueryError> {
         let says = Says::default();

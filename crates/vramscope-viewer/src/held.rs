@@ -125,18 +125,18 @@ impl<'f> DeviceAt<'f> {
         Some(bytes)
     }
 
-    pub(crate) fn place(&self) -> Place<'f> {
-        Place { device: self.device, moment: self.moment }
+    pub(crate) fn place(&self) -> DeviceMoment<'f> {
+        DeviceMoment { device: self.device, moment: self.moment }
     }
 }
 
 /// A moment of a device.
-pub(crate) struct Place<'f> {
+pub(crate) struct DeviceMoment<'f> {
     pub(crate) device: &'f OpenDevice,
     pub(crate) moment: Moment,
 }
 
-impl Place<'_> {
+impl DeviceMoment<'_> {
     /// The amounts of groups in columns, with the counters of this moment. `held` are the groups in order.
     fn column<'h>(
         &self,
@@ -260,8 +260,8 @@ pub(crate) fn holders<'c>(
     columns: &mut Columns,
     groups: impl Iterator<Item = &'c HolderChange> + Clone,
     names: &Both<Names<'_>>,
-    now: &Place<'_>,
-    before: Option<&Place<'_>>,
+    now: &DeviceMoment<'_>,
+    before: Option<&DeviceMoment<'_>>,
 ) -> Holders {
     let at = |side: Side| groups.clone().map(move |group| group.holders.of(side).as_ref());
     Holders {

@@ -4,8 +4,8 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_trace::{FrameId, StackId};
 
 use super::turns::Turns;
-use crate::categories::phases::{Given, NEVER, Phase, Phases, Stretch, ToldBy, event, event_before};
-use crate::categories::rules::{Basis, CATEGORY_RULES, CategoryRule, Facts, Fate, decide};
+use crate::categories::phases::{Given, NEVER, Phase, PhaseInterval, Phases, ToldBy, event, event_before};
+use crate::categories::rules::{AllocationFacts, Basis, CATEGORY_RULES, CategoryRule, Fate, decide};
 use crate::categories::signs::{Sign, Signs};
 use crate::history::{Allocation, History, Moment};
 
@@ -36,19 +36,19 @@ impl Inferred {
         };
         // Allocations whose fate is open at the end of the recording get the category of similar ones.
         let mut like: HashMap<(Likeness, Phase), Others> = HashMap::new();
-        phases.each(history, |a, stretch| {
-            if phases.is_open(a, stretch) {
-                like.entry((likeness(a), stretch.phase)).or_default();
+        phases.each(history, |a, interval| {
+            if phases.is_open(a, interval) {
+                like.entry((likeness(a), interval.phase)).or_default();
             }
-            this.set(a, decide(&known.facts(&phases, a, stretch)));
+            this.set(a, decide(&known.facts(&phases, a, interval)));
         });
         if like.is_empty() {
             return this;
         }
-        phases.each(history, |a, stretch| {
-            let Some(others) = like.get_mut(&(likeness(a), stretch.phase)) else { return };
-            let verdict = others.next(stretch.from);
-            if !phases.is_open(a, stretch) {
+        phases.each(history, |a, interval| {
+            let Some(others) = like.get_mut(&(likeness(a), interval.phase)) else { return };
+            let verdict = others.next(interval.from);
+            if !phases.is_open(a, interval) {
                 *verdict = this.at(event(a));
             } else if let Some(verdict) = *verdict {
                 this.set(a, verdict | LIKE_OTHERS);
@@ -98,15 +98,15 @@ fn likeness(a: &Allocation) -> Likeness {
 struct Others {
     verdicts: Vec<Option<u8>>,
     /// The first event of the current interval, and the number of allocations made in it.
-    stretch: u32,
+    interval: u32,
     made: usize,
 }
 
 impl Others {
     /// Returns the last category at the position of the next allocation, which is made in the interval that starts at `from`.
     fn next(&mut self, from: u32) -> &mut Option<u8> {
-        if self.stretch != from {
-            (self.stretch, self.made) = (from, 0);
+        if self.interval != from {
+            (self.interval, self.made) = (from, 0);
         }
         let position = self.made;
         self.made += 1;
@@ -161,21 +161,21 @@ impl Known {
         let mut passes: HashMap<u32, (u64, u64)> = HashMap::new();
         let (mut modules, mut again, mut kept) = (HashSet::new(), HashSet::new(), Vec::new());
         let mut growth: HashMap<StackId, Growth> = HashMap::new();
-        phases.each(history, |a, stretch| {
-            let fate = fate(phases, a, stretch);
-            match stretch.phase {
-                Phase::Between if stretch.after_backward => {
+        phases.each(history, |a, interval| {
+            let fate = fate(phases, a, interval);
+            match interval.phase {
+                Phase::Between if interval.after_backward => {
                     again.insert(likeness(a));
                 }
                 Phase::Forward if fate == Fate::InBackward => kept.push((event(a), a.requested)),
-                Phase::Forward if stretch.backward.0 == NEVER && fate != Fate::Within => {
+                Phase::Forward if interval.backward.0 == NEVER && fate != Fate::Within => {
                     if let Some(stack) = a.stack {
-                        growth.entry(stack).or_default().add(stretch.from, a.requested);
+                        growth.entry(stack).or_default().add(interval.from, a.requested);
                     }
                 }
                 _ => {}
             }
-            match stretch.phase {
+            match interval.phase {
                 Phase::Setup if fate != Fate::Within => {
                     let signs = signs.get(a.stack);
                     if signs.has(Sign::Made) || signs.has(Sign::Moved) {
@@ -190,8 +190,8 @@ impl Known {
                     gradients.insert(a.requested);
                     left_behind += 1;
                 }
-                Phase::Forward if stretch.backward.0 == NEVER => {
-                    let (made, kept) = passes.entry(stretch.from).or_default();
+                Phase::Forward if interval.backward.0 == NEVER => {
+                    let (made, kept) = passes.entry(interval.from).or_default();
                     *made += a.size;
                     *kept += if fate == Fate::Open { a.size } else { 0 };
                 }
@@ -219,15 +219,15 @@ impl Known {
         }
     }
 
-    fn facts(&self, phases: &Phases, a: &Allocation, stretch: Stretch) -> Facts {
+    fn facts(&self, phases: &Phases, a: &Allocation, interval: PhaseInterval) -> AllocationFacts {
         let signs = self.signs.get(a.stack);
-        let fate = fate(phases, a, stretch);
+        let fate = fate(phases, a, interval);
         let is_at = |stacks: &HashSet<StackId>| a.stack.is_some_and(|stack| stacks.contains(&stack));
-        Facts {
+        AllocationFacts {
             signs,
-            phase: stretch.phase,
+            phase: interval.phase,
             fate,
-            backward_follows: stretch.backward.0 != NEVER,
+            backward_follows: interval.backward.0 != NEVER,
             is_as_large_as_a_parameter: (!self.parameters.is_empty())
                 .then(|| self.parameters.contains(&a.requested)),
             is_as_large_as_a_gradient: self.gradients.contains(&a.requested),
@@ -235,25 +235,25 @@ impl Known {
             is_as_large_as_a_workspace: is_as_large_as_a_workspace(a),
             is_for_good: a.freed == Moment::NEVER,
             phases_are_known: self.phases_are_known,
-            pass_keeps: fate == Fate::Open && self.keeping.contains(&stretch.from),
+            pass_keeps: fate == Fate::Open && self.keeping.contains(&interval.from),
             is_of_own_code: a.stack.is_some() && signs.runs.is_none(),
-            another_forward_follows: stretch.another_forward_follows,
-            after_backward: stretch.after_backward,
-            comes_again: matches!(stretch.phase, Phase::Between | Phase::Setup)
+            another_forward_follows: interval.another_forward_follows,
+            after_backward: interval.after_backward,
+            comes_again: matches!(interval.phase, Phase::Between | Phase::Setup)
                 && self.again.contains(&likeness(a)),
             is_as_large_as_a_modules: self.modules.contains(&a.requested),
-            is_turned_into_another: fate == Fate::Later && self.is_turned_into_another(a, stretch),
+            is_turned_into_another: fate == Fate::Later && self.is_turned_into_another(a, interval),
             is_one_for_each_gradient: is_at(&self.for_each_gradient),
-            optimizer_follows: stretch.optimizer_follows,
+            optimizer_follows: interval.optimizer_follows,
             grows: is_at(&self.growing),
         }
     }
 
     /// Whether the backward pass retained another tensor of the same size (or twice the bytes) that the forward pass made soon
     /// after `a`. A softmax makes such a tensor from its argument, in the same precision or in one with twice as many bytes.
-    fn is_turned_into_another(&self, a: &Allocation, stretch: Stretch) -> bool {
+    fn is_turned_into_another(&self, a: &Allocation, interval: PhaseInterval) -> bool {
         let after = self.kept.partition_point(|&(made, _)| made <= event(a));
-        let soon = self.kept[after..].iter().take(SOON).take_while(|&&(made, _)| made < stretch.backward.0);
+        let soon = self.kept[after..].iter().take(SOON).take_while(|&&(made, _)| made < interval.backward.0);
         soon.into_iter().any(|&(_, size)| {
             // A language model leaves out the last token.
             let about = |whole: u64| size <= whole && size >= whole - whole / 8;
@@ -275,13 +275,13 @@ fn for_each_gradient(
     left_behind: usize,
 ) -> HashSet<StackId> {
     let mut made: HashMap<(StackId, u32), usize> = HashMap::new();
-    phases.each(history, |a, stretch| {
-        if stretch.phase == Phase::Between
+    phases.each(history, |a, interval| {
+        if interval.phase == Phase::Between
             && (gradients.contains(&a.requested) || gradients.contains(&(a.requested / 2)))
-            && matches!(fate(phases, a, stretch), Fate::Later | Fate::Open)
+            && matches!(fate(phases, a, interval), Fate::Later | Fate::Open)
             && let Some(stack) = a.stack
         {
-            *made.entry((stack, stretch.from)).or_default() += 1;
+            *made.entry((stack, interval.from)).or_default() += 1;
         }
     });
     let in_each = left_behind / phases.backward_passes().max(1);
@@ -320,16 +320,16 @@ impl Growth {
     }
 }
 
-/// Returns when `a`, which was made in `stretch`, was freed.
-fn fate(phases: &Phases, a: &Allocation, stretch: Stretch) -> Fate {
+/// Returns when `a`, which was made in `interval`, was freed.
+fn fate(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> Fate {
     let freed = event_before(a.freed);
-    let (backward, _) = stretch.backward;
-    match stretch.phase {
-        Phase::Forward | Phase::Between if phases.is_open(a, stretch) => Fate::Open,
-        Phase::Forward | Phase::Between if freed < stretch.end => Fate::Within,
+    let (backward, _) = interval.backward;
+    match interval.phase {
+        Phase::Forward | Phase::Between if phases.is_open(a, interval) => Fate::Open,
+        Phase::Forward | Phase::Between if freed < interval.end => Fate::Within,
         // If no backward pass follows, a result may be retained until the next forward pass has made another.
         Phase::Forward | Phase::Between
-            if freed < backward && (backward != NEVER || freed < stretch.second_forward) =>
+            if freed < backward && (backward != NEVER || freed < interval.second_forward) =>
         {
             Fate::BeforeBackward
         }
@@ -337,12 +337,12 @@ fn fate(phases: &Phases, a: &Allocation, stretch: Stretch) -> Fate {
             Given::InBackward | Given::AtItsEnd => Fate::InBackward,
             Given::Elsewhere => Fate::Later,
         },
-        Phase::Recompute if freed < stretch.next => Fate::Within,
-        Phase::Recompute if stretch.next == NEVER => Fate::Open,
-        Phase::Recompute if freed < stretch.end || stretch.end == NEVER => Fate::InBackward,
-        _ if freed < stretch.last => Fate::Within,
-        _ if freed < stretch.end => Fate::AtEnd,
-        _ if stretch.end == NEVER && freed == NEVER => Fate::Open,
+        Phase::Recompute if freed < interval.next => Fate::Within,
+        Phase::Recompute if interval.next == NEVER => Fate::Open,
+        Phase::Recompute if freed < interval.end || interval.end == NEVER => Fate::InBackward,
+        _ if freed < interval.last => Fate::Within,
+        _ if freed < interval.end => Fate::AtEnd,
+        _ if interval.end == NEVER && freed == NEVER => Fate::Open,
         Phase::Backward if phases.given(freed) == Given::InBackward => Fate::InBackward,
         _ => Fate::Later,
     }

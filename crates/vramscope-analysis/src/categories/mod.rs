@@ -31,7 +31,7 @@ use tags::Tags;
 
 /// The categories of a device's allocations: recorded if the recording has them, else inferred from stacks and lifetimes.
 #[derive(Debug)]
-pub struct Purposes {
+pub struct AllocationCategories {
     tags: Tags,
     inferred: Inferred,
 }
@@ -54,7 +54,7 @@ pub enum Reason {
 
 /// A set of allocations with the same category and the same reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct ReasonGroup {
     /// The category.
     pub category: Category,
     /// The reason for the category.
@@ -79,7 +79,7 @@ impl Reason {
     }
 }
 
-impl Purposes {
+impl AllocationCategories {
     /// Determines the categories of the allocations of the device of `history`.
     #[must_use]
     pub fn of(history: &History) -> Self {
@@ -119,20 +119,20 @@ impl Purposes {
     }
 
     /// Sums `allocations` by category and reason, most bytes first.
-    pub fn told<'h>(&self, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Told> {
-        let mut told: Vec<Told> = Vec::new();
+    pub fn reasons<'h>(&self, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<ReasonGroup> {
+        let mut groups: Vec<ReasonGroup> = Vec::new();
         for a in allocations {
             let (category, reason) = (self.category(a), self.reason(a));
-            match told.iter_mut().find(|t| t.category == category && t.reason == reason) {
+            match groups.iter_mut().find(|t| t.category == category && t.reason == reason) {
                 Some(t) => {
                     t.bytes += a.size;
                     t.count += 1;
                 }
-                None => told.push(Told { category, reason, bytes: a.size, count: 1 }),
+                None => groups.push(ReasonGroup { category, reason, bytes: a.size, count: 1 }),
             }
         }
-        told.sort_by_key(|t| std::cmp::Reverse(t.bytes));
-        told
+        groups.sort_by_key(|t| std::cmp::Reverse(t.bytes));
+        groups
     }
 
     /// Returns the phase of a training step in which `allocation` was made, if recorded.

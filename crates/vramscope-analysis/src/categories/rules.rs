@@ -16,7 +16,7 @@ pub struct CategoryRule {
     pub because: &'static str,
     /// The evidence that the rule uses.
     pub evidence: Evidence,
-    holds: fn(&Facts) -> bool,
+    holds: fn(&AllocationFacts) -> bool,
 }
 
 /// Rules are equal if their names are; each rule has a unique name.
@@ -73,7 +73,7 @@ pub enum Basis {
 
 /// The properties of a recorded allocation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct AllocationFacts {
     pub(super) signs: StackSigns,
     /// The phase in which it was made.
     pub(super) phase: Phase,
@@ -133,7 +133,7 @@ pub(super) enum Fate {
     Open,
 }
 
-impl Facts {
+impl AllocationFacts {
     fn has(&self, sign: Sign) -> bool {
         self.signs.has(sign)
     }
@@ -154,7 +154,7 @@ const fn rule(
     category: Category,
     evidence: Evidence,
     because: &'static str,
-    holds: fn(&Facts) -> bool,
+    holds: fn(&AllocationFacts) -> bool,
 ) -> CategoryRule {
     CategoryRule { name, category, because, evidence, holds }
 }
@@ -449,7 +449,7 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
 ];
 
 /// Returns the index of the first rule that applies.
-pub(super) fn decide(facts: &Facts) -> u8 {
+pub(super) fn decide(facts: &AllocationFacts) -> u8 {
     let found = CATEGORY_RULES.iter().position(|r| (r.holds)(facts)).unwrap_or(CATEGORY_RULES.len() - 1);
     u8::try_from(found).unwrap_or(u8::MAX)
 }
@@ -459,8 +459,8 @@ mod tests {
     use super::*;
 
     /// The properties of an allocation that no specific rule applies to.
-    fn facts(phase: Phase, fate: Fate) -> Facts {
-        Facts {
+    fn facts(phase: Phase, fate: Fate) -> AllocationFacts {
+        AllocationFacts {
             signs: StackSigns::default(),
             phase,
             fate,
@@ -484,16 +484,16 @@ mod tests {
         }
     }
 
-    fn with(sign: Sign, facts: Facts) -> Facts {
-        Facts { signs: StackSigns::with(sign), ..facts }
+    fn with(sign: Sign, facts: AllocationFacts) -> AllocationFacts {
+        AllocationFacts { signs: StackSigns::with(sign), ..facts }
     }
 
     /// One example for each rule, in the order of the rules.
-    fn examples() -> Vec<(&'static str, Facts)> {
+    fn examples() -> Vec<(&'static str, AllocationFacts)> {
         let (forward, backward) = (Phase::Forward, Phase::Backward);
-        let parameter = |facts| Facts { is_as_large_as_a_parameter: Some(true), ..facts };
+        let parameter = |facts| AllocationFacts { is_as_large_as_a_parameter: Some(true), ..facts };
         let moved = with(Sign::Moved, facts(Phase::Setup, Fate::Later));
-        let for_each = Facts {
+        let for_each = AllocationFacts {
             is_one_for_each_gradient: true,
             after_backward: true,
             ..facts(Phase::Between, Fate::Later)
@@ -503,16 +503,20 @@ mod tests {
             ("library workspace", with(Sign::Workspace, facts(forward, Fate::Later))),
             (
                 "cuBLAS workspace, by size",
-                Facts { is_as_large_as_a_workspace: true, is_for_good: true, ..facts(forward, Fate::Later) },
+                AllocationFacts {
+                    is_as_large_as_a_workspace: true,
+                    is_for_good: true,
+                    ..facts(forward, Fate::Later)
+                },
             ),
-            ("moved buffers", Facts { is_moved_as_buffer: true, ..moved }),
+            ("moved buffers", AllocationFacts { is_moved_as_buffer: true, ..moved }),
             ("moved parameters", moved),
             ("parameters of modules", made(Fate::Later)),
             ("temporaries of module setup", made(Fate::Within)),
             ("optimizer state", with(Sign::OptimizerState, facts(Phase::Optimizer, Fate::Later))),
             (
                 "loaded optimizer state",
-                Facts {
+                AllocationFacts {
                     is_as_large_as_a_modules: true,
                     ..with(Sign::Read, facts(Phase::Between, Fate::Later))
                 },
@@ -520,11 +524,18 @@ mod tests {
             ("buffers of collective operations", with(Sign::Communication, facts(backward, Fate::Later))),
             (
                 "key-value caches",
-                Facts { backward_follows: false, ..with(Sign::KvCache, facts(forward, Fate::Open)) },
+                AllocationFacts {
+                    backward_follows: false,
+                    ..with(Sign::KvCache, facts(forward, Fate::Open))
+                },
             ),
             (
                 "tensors that grow from pass to pass",
-                Facts { grows: true, backward_follows: false, ..facts(forward, Fate::BeforeBackward) },
+                AllocationFacts {
+                    grows: true,
+                    backward_follows: false,
+                    ..facts(forward, Fate::BeforeBackward)
+                },
             ),
             ("tensors retained by the optimizer", facts(Phase::Optimizer, Fate::Later)),
             ("tensors not freed by the last optimizer step", facts(Phase::Optimizer, Fate::Open)),
@@ -544,47 +555,51 @@ mod tests {
             ("tensors not freed by the last backward pass", facts(forward, Fate::Open)),
             (
                 "batches for another pass",
-                Facts { is_of_own_code: true, another_forward_follows: true, ..facts(forward, Fate::Later) },
+                AllocationFacts {
+                    is_of_own_code: true,
+                    another_forward_follows: true,
+                    ..facts(forward, Fate::Later)
+                },
             ),
             (
                 "results that outlive the backward pass",
-                Facts { is_turned_into_another: true, ..facts(forward, Fate::Later) },
+                AllocationFacts { is_turned_into_another: true, ..facts(forward, Fate::Later) },
             ),
             ("results that the backward pass may need", facts(forward, Fate::Later)),
             (
                 "gradients that the program makes for its optimizer",
-                Facts { optimizer_follows: true, ..for_each },
+                AllocationFacts { optimizer_follows: true, ..for_each },
             ),
             ("state of a custom optimizer", for_each),
             (
                 "parameters outside modules",
-                Facts { is_as_large_as_a_gradient: true, ..facts(Phase::Between, Fate::Later) },
+                AllocationFacts { is_as_large_as_a_gradient: true, ..facts(Phase::Between, Fate::Later) },
             ),
-            ("parameters in another precision", Facts { after_backward: false, ..for_each }),
+            ("parameters in another precision", AllocationFacts { after_backward: false, ..for_each }),
             (
                 "parameters made before the first step",
-                Facts { is_for_good: true, ..facts(Phase::Setup, Fate::Later) },
+                AllocationFacts { is_for_good: true, ..facts(Phase::Setup, Fate::Later) },
             ),
             ("retained batches", facts(Phase::Between, Fate::Later)),
             (
                 "copies of parameters",
-                Facts {
+                AllocationFacts {
                     backward_follows: false,
                     ..with(Sign::Copied, parameter(facts(Phase::Between, Fate::Later)))
                 },
             ),
             (
                 "tensors accumulated by a forward pass",
-                Facts { pass_keeps: true, backward_follows: false, ..facts(forward, Fate::Open) },
+                AllocationFacts { pass_keeps: true, backward_follows: false, ..facts(forward, Fate::Open) },
             ),
             ("short-lived tensors", facts(forward, Fate::BeforeBackward)),
             (
                 "tensors freed after the last pass",
-                Facts { backward_follows: false, ..facts(forward, Fate::Open) },
+                AllocationFacts { backward_follows: false, ..facts(forward, Fate::Open) },
             ),
             (
                 "unknown category",
-                Facts { is_for_good: true, backward_follows: false, ..facts(forward, Fate::Open) },
+                AllocationFacts { is_for_good: true, backward_follows: false, ..facts(forward, Fate::Open) },
             ),
         ]
     }
@@ -602,8 +617,11 @@ mod tests {
     #[test]
     fn where_no_phase_is_known_nothing_is_guessed() {
         for fate in [Fate::Within, Fate::AtEnd, Fate::BeforeBackward, Fate::Open] {
-            let facts =
-                Facts { phases_are_known: false, backward_follows: false, ..facts(Phase::Between, fate) };
+            let facts = AllocationFacts {
+                phases_are_known: false,
+                backward_follows: false,
+                ..facts(Phase::Between, fate)
+            };
             assert_eq!(CATEGORY_RULES[usize::from(decide(&facts))].category, Category::Unknown, "{fate:?}");
         }
     }

@@ -35,7 +35,7 @@ impl Coded<'_> {
     }
 }
 
-/// The index of a place in [`Places`].
+/// The index of a place in [`CodePlaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PlaceId(usize);
 
@@ -56,7 +56,7 @@ pub(crate) struct MatchedPlace {
 
 /// A place that holds memory in one of two recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum CodePlace {
     /// Allocations without a stack.
     NoStack,
     /// A line; see [`Frames::own_frame`].
@@ -67,20 +67,20 @@ pub enum Place {
 
 impl MatchedPlace {
     /// Returns the place in one of the recordings; `None` if that recording lacks it.
-    pub(crate) fn in_recording(&self, side: Side) -> Option<Place> {
-        let named = if self.is_function { Place::Function } else { Place::Line };
+    pub(crate) fn in_recording(&self, side: Side) -> Option<CodePlace> {
+        let named = if self.is_function { CodePlace::Function } else { CodePlace::Line };
         self.frames.of(side).map(named)
     }
 }
 
 /// The places of two recordings.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct CodePlaces {
     places: Vec<MatchedPlace>,
     of_frames: Both<HashMap<FrameId, PlaceId>>,
 }
 
-impl Places {
+impl CodePlaces {
     /// Determines the places of the frames `used` in each recording.
     pub(crate) fn of(coded: Both<Coded<'_>>, used: &Both<Vec<FrameId>>) -> Self {
         let mut texts = Texts { whole_paths: share_a_file(coded), numbers: HashMap::new(), all: Vec::new() };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use vramscope_trace::{Action, Events, Trace};
 
-use super::group_peaks::{HighestChange, Within, highest_of_both};
+use super::group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
 use super::memory::{ComparedHistory, Difference};
 use crate::basics::{Both, Cancel, Side};
 use crate::groups::{By, NothingMore};
-use crate::history::{EndState, History, Moment, Peaks, Stretch};
+use crate::history::{EndState, History, Interval, Moment, Peaks};
 use crate::stacks::Frames;
 use crate::steps::Step;
 
@@ -36,7 +36,7 @@ pub struct DeviceDiff {
     pub difference: Difference,
     /// The peak of each line by itself within the compared parts, largest growth first. The peaks of different lines may be at
     /// different moments.
-    pub highest: Vec<HighestChange>,
+    pub highest: Vec<GroupPeakChange>,
 }
 
 /// Events of one action and size that one recording has more often.
@@ -145,8 +145,8 @@ impl DeviceDiff {
             let history = histories.of(side);
             let whole = ComparedPart { at: Moment::START, from: Moment::START, to: history.end() };
             let ComparedPart { from, to, .. } = parts.of(side).unwrap_or(whole);
-            let stretch = Stretch::of(history, from, to);
-            Within { history, frames: devices.of(side).frames, known: &NothingMore, stretch }
+            let interval = Interval::of(history, from, to);
+            GroupsInInterval { history, frames: devices.of(side).frames, known: &NothingMore, interval }
         };
         let within = Both { a: within(Side::A), b: within(Side::B) };
         let compared = |side: Side| ComparedHistory {
@@ -163,7 +163,8 @@ impl DeviceDiff {
             end: histories.map(|history| EndState::of(history.device())),
             difference: Difference::of(Both { a: compared(Side::A), b: compared(Side::B) }),
             // This computation is never cancelled.
-            highest: highest_of_both(within, By::Line, &|_, _| false, &Cancel::default()).unwrap_or_default(),
+            highest: group_peaks_of_both(within, By::Line, &|_, _| false, &Cancel::default())
+                .unwrap_or_default(),
         }
     }
 

@@ -8,12 +8,12 @@ use vramscope_trace::Trace;
 use super::holder_changes::{HolderChange, HoldersOf, Marks, Matched, matched_holders};
 use crate::basics::{Both, Cancel, Side};
 use crate::groups::{Amount, By, Group, Holder, Known, Parts};
-use crate::history::{Allocation, Change, Changes, History, Moment, Stretch};
+use crate::history::{Allocation, History, Interval, LifetimeChange, LifetimeChanges, Moment};
 use crate::stacks::Frames;
 
 /// The part of a recording in which the peak of each group is determined.
 #[derive(Debug)]
-pub struct Within<'h, K> {
+pub struct GroupsInInterval<'h, K> {
     /// The device's history.
     pub history: &'h History,
     /// The classification of the recording's frames.
@@ -21,12 +21,12 @@ pub struct Within<'h, K> {
     /// Known properties of the allocations.
     pub known: &'h K,
     /// The interval.
-    pub stretch: Stretch,
+    pub interval: Interval,
 }
 
 /// A group at its own peak.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HighestChange {
+pub struct GroupPeakChange {
     /// The group, with its bytes at its peak in each recording.
     pub group: HolderChange,
     /// The first moment of the peak in each recording.
@@ -35,12 +35,12 @@ pub struct HighestChange {
 
 /// Returns the groups of an interval in each of two recordings, each at its own peak, largest growth first. Lines are matched as
 /// in [`holders_of_both`](crate::holders_of_both). Returns `None` if cancelled.
-pub fn highest_of_both<K: Known>(
-    of: Both<Within<'_, K>>,
+pub fn group_peaks_of_both<K: Known>(
+    of: Both<GroupsInInterval<'_, K>>,
     by: By,
     marked: Marks<'_>,
     cancel: &Cancel,
-) -> Option<Vec<HighestChange>> {
+) -> Option<Vec<GroupPeakChange>> {
     let parted = Both { a: Parted::of(of.a, by, cancel)?, b: Parted::of(of.b, by, cancel)? };
     let holders = |side: Side| parted.of(side).holders();
     let Matched { mut changes, change_of } =
@@ -58,7 +58,7 @@ pub fn highest_of_both<K: Known>(
         }
     }
     let together = changes.into_iter().zip(moments);
-    let mut all: Vec<_> = together.map(|(group, moments)| HighestChange { group, moments }).collect();
+    let mut all: Vec<_> = together.map(|(group, moments)| GroupPeakChange { group, moments }).collect();
     all.sort_by_key(|change| Reverse(change.group.held().map(|held| held.bytes).difference()));
     Some(all)
 }
@@ -67,7 +67,7 @@ pub fn highest_of_both<K: Known>(
 struct Parted<'h> {
     history: &'h History,
     frames: &'h Frames,
-    stretch: Stretch,
+    interval: Interval,
     /// The part of each allocation.
     parts: Vec<u32>,
     group_of: Vec<usize>,
@@ -75,12 +75,12 @@ struct Parted<'h> {
 }
 
 impl<'h> Parted<'h> {
-    fn of(within: Within<'h, impl Known>, by: By, cancel: &Cancel) -> Option<Self> {
-        let Within { history, frames, known, stretch } = within;
+    fn of(within: GroupsInInterval<'h, impl Known>, by: By, cancel: &Cancel) -> Option<Self> {
+        let GroupsInInterval { history, frames, known, interval } = within;
         let mut parts = Parts::of(history, known, by);
         let mut made: Vec<u64> = Vec::new();
-        let mut of_allocation = Vec::with_capacity(stretch.allocations.len());
-        for (step, &id) in stretch.allocations.iter().enumerate() {
+        let mut of_allocation = Vec::with_capacity(interval.allocations.len());
+        for (step, &id) in interval.allocations.iter().enumerate() {
             if cancel.is_cancelled_at(step) {
                 return None;
             }
@@ -103,7 +103,7 @@ impl<'h> Parted<'h> {
             stack: group.stack,
         };
         let groups = parted.groups.into_iter().map(holder).collect();
-        Some(Self { history, frames, stretch, parts: of_allocation, group_of: parted.of_part, groups })
+        Some(Self { history, frames, interval, parts: of_allocation, group_of: parted.of_part, groups })
     }
 
     fn trace(&self) -> &'h Trace {
@@ -121,20 +121,20 @@ impl<'h> Parted<'h> {
         rows: usize,
         cancel: &Cancel,
     ) -> Option<Vec<(Amount, Moment)>> {
-        let Self { history, stretch, .. } = self;
+        let Self { history, interval, .. } = self;
         let rows_of_parts: Vec<usize> = (0..self.group_of.len()).map(row_of).collect();
         let allocation = |number: u32| -> &Allocation {
-            &history.allocations[stretch.allocations[number as usize] as usize]
+            &history.allocations[interval.allocations[number as usize] as usize]
         };
-        let numbers = 0..stretch.allocations.len() as u32;
-        let changes = Changes::of(numbers.map(|number| {
+        let numbers = 0..interval.allocations.len() as u32;
+        let changes = LifetimeChanges::of(numbers.map(|number| {
             let a = allocation(number);
             // Frees after the interval do not count.
-            let freed = if a.freed <= stretch.to { a.freed } else { Moment::NEVER };
-            (a.from.max(stretch.from), freed, number)
+            let freed = if a.freed <= interval.to { a.freed } else { Moment::NEVER };
+            (a.from.max(interval.from), freed, number)
         }));
         let mut now = vec![Amount::default(); rows];
-        let mut highest = vec![(Amount::default(), stretch.from); rows];
+        let mut highest = vec![(Amount::default(), interval.from); rows];
         for (step, (at, change, number)) in changes.enumerate() {
             if cancel.is_cancelled_at(step) {
                 return None;
@@ -143,8 +143,8 @@ impl<'h> Parted<'h> {
             let row = rows_of_parts[self.parts[number as usize] as usize];
             let one = Amount { bytes: a.size, requested: a.requested, count: 1 };
             match change {
-                Change::Ends => now[row] = now[row].minus(one),
-                Change::Begins => {
+                LifetimeChange::Ends => now[row] = now[row].minus(one),
+                LifetimeChange::Begins => {
                     now[row].add(one);
                     // At one moment, ends come before begins, so the last begin sees the whole sum.
                     let (amount, moment) = &mut highest[row];

@@ -1,9 +1,9 @@
-//! Lines that hold more memory than in another recording. [`Places`] matches the lines.
+//! Lines that hold more memory than in another recording. [`CodePlaces`] matches the lines.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::code_places::{Coded, Place, Places};
+use super::code_places::{CodePlace, CodePlaces, Coded};
 use crate::basics::{Both, Side};
 use crate::groups::{By, Holder, HolderKey, holders_at};
 use crate::history::{History, Moment, Origin};
@@ -11,9 +11,9 @@ use crate::stacks::Frames;
 
 /// A line that holds more bytes than in the other recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grown {
+pub struct GrownLine {
     /// The line or function.
-    pub place: Place,
+    pub place: CodePlace,
     /// The memory was live before recording began, and only its free was recorded: the place is where it was freed.
     pub freed_there: bool,
     /// Allocated bytes in the newer recording.
@@ -22,7 +22,7 @@ pub struct Grown {
     pub was: u64,
 }
 
-impl Grown {
+impl GrownLine {
     /// Returns the growth in bytes.
     pub fn by(&self) -> u64 {
         self.bytes.saturating_sub(self.was)
@@ -38,7 +38,7 @@ pub(crate) struct HistoryAt<'h> {
 }
 
 /// Returns the lines that hold more allocated bytes at `new` than at `old`, largest growth first.
-pub(crate) fn grown(new: HistoryAt<'_>, old: HistoryAt<'_>) -> Vec<Grown> {
+pub(crate) fn grown_lines(new: HistoryAt<'_>, old: HistoryAt<'_>) -> Vec<GrownLine> {
     let line = |holder: &Holder| match holder.key {
         HolderKey::Line(frame) => Some(frame),
         _ => None,
@@ -47,7 +47,7 @@ pub(crate) fn grown(new: HistoryAt<'_>, old: HistoryAt<'_>) -> Vec<Grown> {
     let held = at.map(|at| holders_at(at.history, at.frames, at.moment, By::Line));
     let coded = at.map(|at| Coded { trace: at.history.trace(), frames: at.frames });
     // Holders come largest first, so a function is named by the line that holds most.
-    let places = Places::of(coded, &held.map(|held| held.iter().filter_map(line).collect()));
+    let places = CodePlaces::of(coded, &held.map(|held| held.iter().filter_map(line).collect()));
     let mut sums: BTreeMap<(bool, Option<_>), Both<u64>> = BTreeMap::new();
     for side in Side::BOTH {
         for holder in held.of(side) {
@@ -57,9 +57,11 @@ pub(crate) fn grown(new: HistoryAt<'_>, old: HistoryAt<'_>) -> Vec<Grown> {
         }
     }
     let grown = sums.into_iter().filter(|(_, bytes)| bytes.b > bytes.a);
-    let mut grown: Vec<Grown> = grown
-        .map(|((freed_there, place), bytes)| Grown {
-            place: place.and_then(|place| places.get(place).in_recording(Side::B)).unwrap_or(Place::NoStack),
+    let mut grown: Vec<GrownLine> = grown
+        .map(|((freed_there, place), bytes)| GrownLine {
+            place: place
+                .and_then(|place| places.get(place).in_recording(Side::B))
+                .unwrap_or(CodePlace::NoStack),
             freed_there,
             bytes: bytes.b,
             was: bytes.a,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use vramscope_trace::{FrameId, Trace};
 
-use super::code_places::{Coded, PlaceId, Places};
+use super::code_places::{CodePlaces, Coded, PlaceId};
 use crate::basics::{Both, Side};
 use crate::groups::{Amount, Holder, HolderKey};
 use crate::history::Origin;
@@ -100,7 +100,7 @@ pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Ma
         });
         frames.collect::<Vec<FrameId>>()
     };
-    let places = Places::of(coded, &Both { a: used(Side::A), b: used(Side::B) });
+    let places = CodePlaces::of(coded, &Both { a: used(Side::A), b: used(Side::B) });
     let keyed = |side: Side| {
         let (coded, of) = (coded.of(side), of.of(side));
         let keyed = of.holders.iter().map(|holder| {
@@ -110,15 +110,20 @@ pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Ma
             let key = match (&holder.key, at) {
                 (HolderKey::Line(_), Some(at)) => {
                     is_function = at.is_function;
-                    Told::Line(place)
+                    MatchKey::Line(place)
                 }
                 (HolderKey::Stack(stack), _) => {
                     let frames = coded.telling(*stack);
-                    Told::Stack(place, frames.iter().filter_map(|&frame| places.place(side, frame)).collect())
+                    MatchKey::Stack(
+                        place,
+                        frames.iter().filter_map(|&frame| places.place(side, frame)).collect(),
+                    )
                 }
-                (HolderKey::Function(..), Some(at)) => Told::Function(at.file_number, at.function.clone()),
-                (HolderKey::File(_), Some(at)) => Told::File(at.file_number),
-                (key, _) => Told::Same(key.clone()),
+                (HolderKey::Function(..), Some(at)) => {
+                    MatchKey::Function(at.file_number, at.function.clone())
+                }
+                (HolderKey::File(_), Some(at)) => MatchKey::File(at.file_number),
+                (key, _) => MatchKey::Same(key.clone()),
             };
             // Memory that was live before recording forms separate groups only if its stack is that of its free.
             let origin = holder.origin.filter(|&origin| origin == Origin::FreeOnly);
@@ -136,7 +141,7 @@ pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Ma
 
 /// The key that matches a group across two recordings.
 #[derive(Debug, PartialEq, Eq, Hash)]
-enum Told {
+enum MatchKey {
     Line(Option<PlaceId>),
     Stack(Option<PlaceId>, Vec<PlaceId>),
     /// The number of its file, and its name.

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::code_places::{PlaceId, Places};
+use super::code_places::{CodePlaces, PlaceId};
 
 /// A feature that a program uses and that its stacks show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,12 +80,12 @@ struct FileMarks {
 
 /// Reads the marks of stacks. Each path is matched once, since many places may share it.
 pub(super) struct Reader<'p> {
-    places: &'p Places,
+    places: &'p CodePlaces,
     files: HashMap<usize, FileMarks>,
 }
 
 impl<'p> Reader<'p> {
-    pub(super) fn of(places: &'p Places) -> Self {
+    pub(super) fn of(places: &'p CodePlaces) -> Self {
         Self { places, files: HashMap::new() }
     }
 

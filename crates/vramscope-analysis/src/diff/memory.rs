@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use vramscope_trace::{Action, Category, StackId};
 
-use super::code_places::Place;
-use super::rows::{Evidence, SideAt};
+use super::code_places::CodePlace;
+use super::rows::{SideAt, StackComparison};
 use super::rules::{self, Cause};
 use crate::basics::{Both, Side};
-use crate::categories::Purposes;
+use crate::categories::AllocationCategories;
 use crate::findings::{Fragmentation, largest_request};
 use crate::groups::Amount;
 use crate::history::{Counters, History, Layout, Moment, Peaks, Quality};
@@ -76,7 +76,7 @@ pub struct CategoryDifference {
 #[derive(Debug, Clone, Copy)]
 pub struct LineDifference {
     /// The line in each recording that has it. If an edit moved the function's lines, the whole function instead.
-    pub places: Both<Option<Place>>,
+    pub places: Both<Option<CodePlace>>,
     /// The memory was live before recording began, and only its free was recorded: the place is where it was freed.
     pub freed_there: bool,
     /// Allocated bytes at the compared moments.
@@ -94,8 +94,8 @@ impl LineDifference {
     }
 
     /// Returns the place in the recording given by [`side`](Self::side).
-    pub fn place(&self) -> Place {
-        self.places.b.or(self.places.a).unwrap_or(Place::NoStack)
+    pub fn place(&self) -> CodePlace {
+        self.places.b.or(self.places.a).unwrap_or(CodePlace::NoStack)
     }
 }
 
@@ -135,13 +135,13 @@ impl Difference {
         let peaks = compared.map(|of| of.history.peaks());
         let moment = |side: Side| compared.of(side).at.unwrap_or(peaks.of(side).allocated.moment);
         let moments = Both { a: moment(Side::A), b: moment(Side::B) };
-        let purposes = compared.map(|of| Purposes::of(of.history));
+        let purposes = compared.map(|of| AllocationCategories::of(of.history));
         let at = |side: Side| {
             let ComparedHistory { history, frames, .. } = *compared.of(side);
             SideAt { history, frames, purposes: purposes.of(side), moment: *moments.of(side) }
         };
-        let evidence = Evidence::of(Both { a: at(Side::A), b: at(Side::B) });
-        let all: Vec<usize> = (0..evidence.rows.len()).collect();
+        let comparison = StackComparison::of(Both { a: at(Side::A), b: at(Side::B) });
+        let all: Vec<usize> = (0..comparison.rows.len()).collect();
         let layout = |side: Side| Layout::at(compared.of(side).history, *moments.of(side));
         let layouts = Both { a: layout(Side::A), b: layout(Side::B) };
         let fragmentation = |side: Side| {
@@ -156,10 +156,10 @@ impl Difference {
         Self {
             moments,
             counters: layouts.map(Layout::counters),
-            findings: findings(&evidence, Both { a: unused(Side::A), b: unused(Side::B) }),
-            categories: categories(&evidence, &all),
-            lines: lines(&evidence, all.iter().copied()),
-            stacks: stacks(&evidence),
+            findings: findings(&comparison, Both { a: unused(Side::A), b: unused(Side::B) }),
+            categories: categories(&comparison, &all),
+            lines: lines(&comparison, all.iter().copied()),
+            stacks: stacks(&comparison),
             fragmentation: Both { a: fragmentation(Side::A), b: fragmentation(Side::B) },
             ooms: compared
                 .map(|of| of.history.device().events.actions().iter().filter(|&&a| a == Action::Oom).count()),
@@ -171,22 +171,22 @@ impl Difference {
 
 /// Returns the findings of all rules. Findings that count come first; among them those that explain the change, then those that
 /// have consequences, then the largest differences.
-fn findings(evidence: &Evidence, unused: Both<Amount>) -> Vec<Finding> {
+fn findings(comparison: &StackComparison, unused: Both<Amount>) -> Vec<Finding> {
     let whole: u64 =
-        evidence.rows.iter().map(|row| row.difference().unsigned_abs()).fold(0, u64::saturating_add);
+        comparison.rows.iter().map(|row| row.difference().unsigned_abs()).fold(0, u64::saturating_add);
     let counts = |held: Both<Amount>| {
         let bytes = held.a.bytes.abs_diff(held.b.bytes);
         bytes > 0 && bytes >= whole / OF_NO_ACCOUNT
     };
-    let by_rules = rules::ask(evidence).into_iter().map(|found| {
-        let held = evidence.held(found.rows.iter().copied());
-        let categories = categories(evidence, &found.rows);
-        let differing = found.rows.into_iter().filter(|&row| evidence.rows[row].difference() != 0);
+    let by_rules = rules::ask(comparison).into_iter().map(|found| {
+        let held = comparison.held(found.rows.iter().copied());
+        let categories = categories(comparison, &found.rows);
+        let differing = found.rows.into_iter().filter(|&row| comparison.rows[row].difference() != 0);
         Finding {
             cause: found.cause,
             held,
             categories,
-            lines: lines(evidence, differing),
+            lines: lines(comparison, differing),
             counts: counts(held),
         }
     });
@@ -206,13 +206,13 @@ fn findings(evidence: &Evidence, unused: Both<Amount>) -> Vec<Finding> {
     all
 }
 
-fn categories(evidence: &Evidence, rows: &[usize]) -> Vec<CategoryDifference> {
-    if !evidence.has_categories {
+fn categories(comparison: &StackComparison, rows: &[usize]) -> Vec<CategoryDifference> {
+    if !comparison.has_categories {
         return Vec::new();
     }
     let of = |category: Category| {
-        let rows = rows.iter().copied().filter(|&row| evidence.rows[row].category == Some(category));
-        CategoryDifference { category, held: evidence.held(rows) }
+        let rows = rows.iter().copied().filter(|&row| comparison.rows[row].category == Some(category));
+        CategoryDifference { category, held: comparison.held(rows) }
     };
     let mut all: Vec<CategoryDifference> = Category::ALL.map(of).into_iter().collect();
     all.retain(|of| of.held.a.count + of.held.b.count > 0);
@@ -226,19 +226,19 @@ fn by_difference(held: Both<Amount>) -> Reverse<(u64, u64)> {
 }
 
 /// Sums the given rows by line.
-fn lines(evidence: &Evidence, rows: impl Iterator<Item = usize>) -> Vec<LineDifference> {
+fn lines(comparison: &StackComparison, rows: impl Iterator<Item = usize>) -> Vec<LineDifference> {
     let mut lines: BTreeMap<_, LineDifference> = BTreeMap::new();
-    for row in rows.map(|row| &evidence.rows[row]) {
+    for row in rows.map(|row| &comparison.rows[row]) {
         let place = |side: Side| match row.line {
-            Some(line) => evidence.places.get(line).in_recording(side),
-            None => Some(Place::NoStack),
+            Some(line) => comparison.places.get(line).in_recording(side),
+            None => Some(CodePlace::NoStack),
         };
         let line = lines.entry((row.line, row.freed_there)).or_insert_with(|| LineDifference {
             places: Both { a: place(Side::A), b: place(Side::B) },
             freed_there: row.freed_there,
             held: Both::default(),
             made: Both::default(),
-            only_in: evidence.lines.get(&(row.line, row.freed_there)).and_then(Both::only),
+            only_in: comparison.lines.get(&(row.line, row.freed_there)).and_then(Both::only),
         });
         for side in Side::BOTH {
             line.held.of_mut(side).add(*row.held.of(side));
@@ -250,8 +250,8 @@ fn lines(evidence: &Evidence, rows: impl Iterator<Item = usize>) -> Vec<LineDiff
     lines
 }
 
-fn stacks(evidence: &Evidence) -> Vec<StackDifference> {
-    let mut stacks: Vec<StackDifference> = evidence
+fn stacks(comparison: &StackComparison) -> Vec<StackDifference> {
+    let mut stacks: Vec<StackDifference> = comparison
         .rows
         .iter()
         .map(|row| StackDifference {

@@ -20,11 +20,11 @@ mod rows;
 mod rules;
 mod settings;
 
-pub use code_places::Place;
+pub use code_places::CodePlace;
 pub use devices::{ChangedEvents, ComparedPart, DeviceDiff, DeviceRecording, Devices, PartOf, diff_devices};
-pub use group_peaks::{HighestChange, Within, highest_of_both};
-pub use grown_lines::Grown;
-pub(crate) use grown_lines::{HistoryAt, grown};
+pub use group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
+pub use grown_lines::GrownLine;
+pub(crate) use grown_lines::{HistoryAt, grown_lines};
 pub use holder_changes::{HolderChange, HoldersOf, Marks, changed_holders, holders_of_both};
 pub use marks::{FEATURES, Feature};
 pub use memory::{CategoryDifference, ComparedHistory, Difference, Finding, LineDifference, StackDifference};

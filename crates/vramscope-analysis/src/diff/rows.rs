@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 use vramscope_trace::{Category, FrameId, StackId};
 
-use super::code_places::{Coded, PlaceId, Places};
+use super::code_places::{CodePlaces, Coded, PlaceId};
 use super::marks::{Marks, Reader};
 use crate::basics::{Both, Side};
-use crate::categories::Purposes;
+use crate::categories::AllocationCategories;
 use crate::findings::{LeakSuspect, leak_suspects};
 use crate::groups::Amount;
 use crate::history::{Allocation, History, Moment, Origin};
@@ -17,7 +17,7 @@ use crate::stacks::Frames;
 /// Allocations of one stack in two recordings; also of one category, if both recordings have categories.
 #[derive(Debug, Clone)]
 pub(super) struct Row {
-    /// Index into [`Evidence::stacks`].
+    /// Index into [`StackComparison::stacks`].
     pub(super) stack: usize,
     /// One of the stack ids in each recording that this row consists of.
     pub(super) stacks: Both<Option<StackId>>,
@@ -108,7 +108,7 @@ impl Row {
 pub(super) struct SideAt<'h> {
     pub(super) history: &'h History,
     pub(super) frames: &'h Frames,
-    pub(super) purposes: &'h Purposes,
+    pub(super) purposes: &'h AllocationCategories,
     pub(super) moment: Moment,
 }
 
@@ -120,13 +120,13 @@ impl<'h> SideAt<'h> {
 
 /// The data about two recordings that the rules examine.
 #[derive(Debug)]
-pub(super) struct Evidence {
+pub(super) struct StackComparison {
     pub(super) rows: Vec<Row>,
     /// All distinct stacks, innermost place first; one of them is empty.
     pub(super) stacks: Vec<Vec<PlaceId>>,
     /// The marks of each stack.
     pub(super) marks: Vec<Marks>,
-    pub(super) places: Places,
+    pub(super) places: CodePlaces,
     /// Suspected leaks by line.
     pub(super) leaks: Both<Vec<(PlaceId, LeakSuspect)>>,
     /// The recordings in which each line, or place of a free, occurs at all.
@@ -138,7 +138,7 @@ pub(super) struct Evidence {
 /// The key of the allocations of one recording that belong to one row.
 type Key = (Option<StackId>, bool, Option<Category>);
 
-impl Evidence {
+impl StackComparison {
     pub(super) fn of(at: Both<SideAt<'_>>) -> Self {
         let has_categories = Side::BOTH.iter().all(|&side| tells_categories(at.of(side)));
         let sums = at.map(|at| sums(at, has_categories));
@@ -153,7 +153,7 @@ impl Evidence {
             frames.dedup();
             frames
         };
-        let places = Places::of(at.map(SideAt::coded), &Both { a: used(Side::A), b: used(Side::B) });
+        let places = CodePlaces::of(at.map(SideAt::coded), &Both { a: used(Side::A), b: used(Side::B) });
         let mut this = Self {
             rows: Vec::new(),
             stacks: Vec::new(),
@@ -266,7 +266,7 @@ fn telling(at: &SideAt<'_>, sums: &[(Key, Sum)]) -> HashMap<StackId, Vec<FrameId
 }
 
 /// Returns the suspected leaks of one recording, by place.
-fn suspects(at: &SideAt<'_>, places: &Places, side: Side) -> Vec<(PlaceId, LeakSuspect)> {
+fn suspects(at: &SideAt<'_>, places: &CodePlaces, side: Side) -> Vec<(PlaceId, LeakSuspect)> {
     let suspects = leak_suspects(at.history, at.frames).into_iter();
     suspects.filter_map(|suspect| Some((places.place(side, suspect.line)?, suspect))).collect()
 }

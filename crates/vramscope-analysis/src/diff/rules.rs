@@ -9,9 +9,9 @@ use std::collections::BTreeSet;
 use hashbrown::{HashMap, HashSet};
 use vramscope_trace::Category;
 
-use super::code_places::{Place, PlaceId};
+use super::code_places::{CodePlace, PlaceId};
 use super::marks::{FEATURES, Feature};
-use super::rows::{Evidence, Row, alike};
+use super::rows::{Row, StackComparison, alike};
 use crate::basics::{Both, Side};
 use crate::findings::LeakSuspect;
 use crate::groups::Amount;
@@ -29,7 +29,7 @@ pub enum Cause {
     /// The optimizers, or the state of the same optimizer, differ.
     Optimizer {
         /// One place of each optimizer's `step`.
-        steps: Both<Vec<Place>>,
+        steps: Both<Vec<CodePlace>>,
     },
     /// Almost all long-lived allocations are larger by the same factor: the data types differ.
     Type {
@@ -112,7 +112,7 @@ impl Cause {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) cause: Cause,
-    /// Indices into [`Evidence::rows`].
+    /// Indices into [`StackComparison::rows`].
     pub(super) rows: Vec<usize>,
 }
 
@@ -125,7 +125,7 @@ pub struct Rule {
     pub shows: &'static str,
     /// Two runs that differ by this change.
     pub example: Both<&'static str>,
-    find: fn(&Evidence, &[usize]) -> Vec<Found>,
+    find: fn(&StackComparison, &[usize]) -> Vec<Found>,
 }
 
 /// All rules, in order; each receives only the stacks that the earlier rules left.
@@ -267,14 +267,14 @@ pub static RULES: &[Rule] = &[
 ];
 
 /// Applies every rule. Rows that no rule takes hold the same in both recordings.
-pub(super) fn ask(evidence: &Evidence) -> Vec<Found> {
-    let mut left: Vec<usize> = (0..evidence.rows.len()).collect();
+pub(super) fn ask(comparison: &StackComparison) -> Vec<Found> {
+    let mut left: Vec<usize> = (0..comparison.rows.len()).collect();
     let mut all = Vec::new();
     for rule in RULES {
-        for mut found in (rule.find)(evidence, &left) {
+        for mut found in (rule.find)(comparison, &left) {
             let taken: HashSet<usize> = found.rows.iter().copied().collect();
             left.retain(|row| !taken.contains(row));
-            found.rows.sort_by_key(|&row| (Reverse(evidence.rows[row].difference().unsigned_abs()), row));
+            found.rows.sort_by_key(|&row| (Reverse(comparison.rows[row].difference().unsigned_abs()), row));
             all.push(found);
         }
     }
@@ -282,8 +282,8 @@ pub(super) fn ask(evidence: &Evidence) -> Vec<Found> {
 }
 
 /// Returns the indices of the remaining rows for which `is` returns true.
-fn rows(evidence: &Evidence, left: &[usize], is: impl Fn(&Row) -> bool) -> Vec<usize> {
-    left.iter().copied().filter(|&row| is(&evidence.rows[row])).collect()
+fn rows(comparison: &StackComparison, left: &[usize], is: impl Fn(&Row) -> bool) -> Vec<usize> {
+    left.iter().copied().filter(|&row| is(&comparison.rows[row])).collect()
 }
 
 /// Whether the row occurs in the recording at all.
@@ -291,56 +291,56 @@ fn occurs(row: &Row, side: Side) -> bool {
     row.made.of(side).count + row.held.of(side).count > 0
 }
 
-fn leak(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn leak(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let lines: HashSet<PlaceId> =
-        evidence.leaks.a.iter().chain(&evidence.leaks.b).map(|&(line, _)| line).collect();
-    let rows = rows(evidence, left, |row| row.line.is_some_and(|line| lines.contains(&line)));
-    let suspects = evidence.leaks.map(|of| of.iter().map(|(_, suspect)| suspect.clone()).collect());
-    let grows = rows.iter().any(|&row| evidence.rows[row].difference() != 0);
+        comparison.leaks.a.iter().chain(&comparison.leaks.b).map(|&(line, _)| line).collect();
+    let rows = rows(comparison, left, |row| row.line.is_some_and(|line| lines.contains(&line)));
+    let suspects = comparison.leaks.map(|of| of.iter().map(|(_, suspect)| suspect.clone()).collect());
+    let grows = rows.iter().any(|&row| comparison.rows[row].difference() != 0);
     grows.then_some(Found { cause: Cause::Leak(suspects), rows }).into_iter().collect()
 }
 
-fn recomputed(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
-    let is_recomputed = |row: &Row| evidence.marks(row).recomputed.is_some();
-    let recomputes = |side| evidence.rows.iter().any(|row| is_recomputed(row) && occurs(row, side));
+fn recomputed(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
+    let is_recomputed = |row: &Row| comparison.marks(row).recomputed.is_some();
+    let recomputes = |side| comparison.rows.iter().any(|row| is_recomputed(row) && occurs(row, side));
     let Some(by) = (Both { a: recomputes(Side::A), b: recomputes(Side::B) }).only() else {
         return Vec::new();
     };
-    let inside = evidence.rows.iter().filter_map(|row| {
-        Some(&evidence.stack(row)[..evidence.marks(row).recomputed?]).filter(|stack| !stack.is_empty())
+    let inside = comparison.rows.iter().filter_map(|row| {
+        Some(&comparison.stack(row)[..comparison.marks(row).recomputed?]).filter(|stack| !stack.is_empty())
     });
     // The forward pass calls the same functions from other places.
     let inside: HashSet<&[PlaceId]> = inside.collect();
     let lengths: BTreeSet<usize> = inside.iter().map(|stack| stack.len()).collect();
     let is_of_them = |row: &Row| {
-        let stack = evidence.stack(row);
+        let stack = comparison.stack(row);
         let begins = |&length: &usize| stack.get(..length).is_some_and(|begin| inside.contains(begin));
         is_recomputed(row) || lengths.iter().any(begins)
     };
-    vec![Found { cause: Cause::Recomputed { by }, rows: rows(evidence, left, is_of_them) }]
+    vec![Found { cause: Cause::Recomputed { by }, rows: rows(comparison, left, is_of_them) }]
 }
 
-fn optimizer(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn optimizer(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let is_state = |row: &Row| row.category == Some(Category::OptimizerState);
-    let rows = rows(evidence, left, |row| evidence.marks(row).optimizer.is_some() || is_state(row));
+    let rows = rows(comparison, left, |row| comparison.marks(row).optimizer.is_some() || is_state(row));
     // One file holds one optimizer; its options decide which of its functions run.
-    let mut steps: Both<HashMap<usize, Place>> = Both::default();
-    for row in rows.iter().map(|&row| &evidence.rows[row]) {
-        let Some(step) = evidence.marks(row).optimizer else { continue };
-        let step = evidence.places.get(step);
+    let mut steps: Both<HashMap<usize, CodePlace>> = Both::default();
+    for row in rows.iter().map(|&row| &comparison.rows[row]) {
+        let Some(step) = comparison.marks(row).optimizer else { continue };
+        let step = comparison.places.get(step);
         for side in Side::BOTH.into_iter().filter(|&side| occurs(row, side)) {
             steps
                 .of_mut(side)
                 .entry(step.file_number)
-                .or_insert_with(|| step.in_recording(side).unwrap_or(Place::NoStack));
+                .or_insert_with(|| step.in_recording(side).unwrap_or(CodePlace::NoStack));
         }
     }
     let files = steps.map(|steps| steps.keys().copied().collect::<HashSet<usize>>());
-    let kept = |side: Side| rows.iter().map(|&row| *evidence.rows[row].kept.of(side)).sum::<u64>();
+    let kept = |side: Side| rows.iter().map(|&row| *comparison.rows[row].kept.of(side)).sum::<u64>();
     if files.is_same() && kept(Side::A) == kept(Side::B) {
         return Vec::new();
     }
-    let in_order = |steps: &HashMap<usize, Place>| {
+    let in_order = |steps: &HashMap<usize, CodePlace>| {
         let mut steps: Vec<_> = steps.iter().collect();
         steps.sort_unstable_by_key(|(file, _)| **file);
         steps.into_iter().map(|(_, &place)| place).collect()
@@ -351,13 +351,13 @@ fn optimizer(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
 /// The share of the sizes of long-lived allocations that must be larger by the factor.
 const ALMOST_ALL: f64 = 0.85;
 
-fn another_type(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn another_type(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let stays = |row: &Row, side: Side| match row.category {
         Some(category) => category == Category::Parameter && row.held.of(side).count > 0,
         None => *row.kept.of(side) > 0 && *row.kept.of(side) == row.held.of(side).bytes,
     };
     let sizes = |side: Side| {
-        let rows = left.iter().map(|&row| &evidence.rows[row]).filter(|row| stays(row, side));
+        let rows = left.iter().map(|&row| &comparison.rows[row]).filter(|row| stays(row, side));
         rows.flat_map(|row| row.sizes.of(side).iter()).collect::<BTreeSet<u64>>()
     };
     let (a, b) = (sizes(Side::A), sizes(Side::B));
@@ -374,7 +374,7 @@ fn another_type(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
         let stays = Side::BOTH.iter().any(|&side| stays(row, side));
         is_of_model || is_larger() || stays || row.grows_in_part(&[factor])
     };
-    vec![Found { cause: Cause::Type { factor }, rows: rows(evidence, left, goes_along) }]
+    vec![Found { cause: Cause::Type { factor }, rows: rows(comparison, left, goes_along) }]
 }
 
 /// Categories whose bytes grow with the number of parameters.
@@ -382,31 +382,31 @@ const OF_MODEL: [Category; 4] =
     [Category::Parameter, Category::Buffer, Category::Gradient, Category::OptimizerState];
 
 /// Sums the parameters of both recordings; `None` if either has none.
-fn parameters(evidence: &Evidence) -> Option<Both<Amount>> {
-    let all = 0..evidence.rows.len();
-    let rows = all.filter(|&row| evidence.rows[row].category == Some(Category::Parameter));
-    Some(evidence.held(rows)).filter(|of| of.a.bytes > 0 && of.b.bytes > 0)
+fn parameters(comparison: &StackComparison) -> Option<Both<Amount>> {
+    let all = 0..comparison.rows.len();
+    let rows = all.filter(|&row| comparison.rows[row].category == Some(Category::Parameter));
+    Some(comparison.held(rows)).filter(|of| of.a.bytes > 0 && of.b.bytes > 0)
 }
 
-fn model(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn model(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let of = |categories: &[Category]| {
-        rows(evidence, left, |row| row.category.is_some_and(|category| categories.contains(&category)))
+        rows(comparison, left, |row| row.category.is_some_and(|category| categories.contains(&category)))
     };
-    let Some(parameters) = parameters(evidence).filter(|of| of.a.requested != of.b.requested) else {
+    let Some(parameters) = parameters(comparison).filter(|of| of.a.requested != of.b.requested) else {
         return Vec::new();
     };
     vec![Found { cause: Cause::Model { parameters }, rows: of(&OF_MODEL) }]
 }
 
-fn feature(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn feature(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let mut taken = HashSet::new();
     let mut all = Vec::new();
     for (number, feature) in FEATURES.iter().enumerate() {
-        let has = |row: &Row| evidence.marks(row).features.contains(&number);
-        let uses = |side| evidence.rows.iter().any(|row| has(row) && occurs(row, side));
+        let has = |row: &Row| comparison.marks(row).features.contains(&number);
+        let uses = |side| comparison.rows.iter().any(|row| has(row) && occurs(row, side));
         let Some(by) = (Both { a: uses(Side::A), b: uses(Side::B) }).only() else { continue };
         let rows: Vec<usize> =
-            rows(evidence, left, has).into_iter().filter(|&row| taken.insert(row)).collect();
+            rows(comparison, left, has).into_iter().filter(|&row| taken.insert(row)).collect();
         all.push(Found { cause: Cause::Feature { feature, by }, rows });
     }
     all
@@ -418,11 +418,11 @@ const SEVERAL: usize = 2;
 /// Number of factors that are tried, taken from the stacks that changed most.
 const MOST_FACTORS: usize = 50;
 
-fn scaled(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn scaled(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let weight = |row: &Row| row.difference().unsigned_abs();
     let mut factors: Vec<(u64, f64)> = left
         .iter()
-        .map(|&row| &evidence.rows[row])
+        .map(|&row| &comparison.rows[row])
         .filter_map(|row| Some((weight(row), row.growth_of_each()?)))
         .filter(|&(weight, growth)| weight > 0 && !alike(growth, 1.0))
         .collect();
@@ -435,7 +435,7 @@ fn scaled(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
         by(row, factor) || by(row, factor * factor) || row.grows_in_part(&[factor, factor * factor])
     };
     let support = |factor: f64| {
-        let rows = left.iter().map(|&row| &evidence.rows[row]).filter(|row| by_either(row, factor));
+        let rows = left.iter().map(|&row| &comparison.rows[row]).filter(|row| by_either(row, factor));
         rows.map(|row| u128::from(weight(row))).sum::<u128>()
     };
     let mut best: Option<(u128, f64)> = None;
@@ -447,31 +447,31 @@ fn scaled(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     }
     let Some((_, factor)) = best else { return Vec::new() };
     let goes_along = |row: &Row| row.difference() != 0 && (row.difference() > 0) == (factor > 1.0);
-    let rows_by = rows(evidence, left, |row| goes_along(row) && by_either(row, factor));
+    let rows_by = rows(comparison, left, |row| goes_along(row) && by_either(row, factor));
     if rows_by.len() < SEVERAL {
         return Vec::new();
     }
     let is_squared = |row: &Row| row.growth_of_each().is_some_and(|growth| alike(growth, factor * factor));
-    let is_same_count = |&row: &usize| evidence.rows[row].held.map(|held| held.count).is_same();
-    let stays = rows(evidence, left, |row| row.kept.is_same() && row.kept.a == row.held.a.bytes);
+    let is_same_count = |&row: &usize| comparison.rows[row].held.map(|held| held.count).is_same();
+    let stays = rows(comparison, left, |row| row.kept.is_same() && row.kept.a == row.held.a.bytes);
     let cause = Cause::Scaled {
         factor,
         stacks: rows_by.len(),
-        squared: rows_by.iter().filter(|&&row| is_squared(&evidence.rows[row])).count(),
+        squared: rows_by.iter().filter(|&&row| is_squared(&comparison.rows[row])).count(),
         same_count: rows_by.iter().all(is_same_count),
-        same_kept: stays.iter().map(|&row| evidence.rows[row].kept.a).sum(),
-        same_parameters: parameters(evidence).is_some_and(|of| of.a.requested == of.b.requested),
+        same_kept: stays.iter().map(|&row| comparison.rows[row].kept.a).sum(),
+        same_parameters: parameters(comparison).is_some_and(|of| of.a.requested == of.b.requested),
     };
     vec![Found { cause, rows: rows_by }]
 }
 
-fn blocks(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn blocks(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let asks_for = |of: &Amount| (of.count, of.requested);
-    let rows = rows(evidence, left, |row| row.held.map(asks_for).is_same() && row.difference() != 0);
+    let rows = rows(comparison, left, |row| row.held.map(asks_for).is_same() && row.difference() != 0);
     (!rows.is_empty()).then_some(Found { cause: Cause::Blocks, rows }).into_iter().collect()
 }
 
-fn repeated(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn repeated(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     // At moments in different parts of a step, the counts differ too. So the number of allocations in the whole run must differ
     // as well.
     let more = |of: Both<Amount>| of.b.count as f64 / of.a.count as f64;
@@ -480,11 +480,11 @@ fn repeated(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
         let [held, made] = [row.held, row.made].map(more);
         same_size && !row.held.map(|held| held.count).is_same() && (held / made).ln().abs() < 0.1
     };
-    let candidates = rows(evidence, left, is_repeated);
-    let rises = |row: usize| evidence.rows[row].difference() > 0;
+    let candidates = rows(comparison, left, is_repeated);
+    let rises = |row: usize| comparison.rows[row].difference() > 0;
     let bytes = |rises_too: bool| {
         let rows = candidates.iter().filter(|&&row| rises(row) == rises_too);
-        rows.map(|&row| u128::from(evidence.rows[row].difference().unsigned_abs())).sum::<u128>()
+        rows.map(|&row| u128::from(comparison.rows[row].difference().unsigned_abs())).sum::<u128>()
     };
     let mostly_rises = bytes(true) >= bytes(false);
     let rows: Vec<usize> = candidates.iter().copied().filter(|&row| rises(row) == mostly_rises).collect();
@@ -492,19 +492,19 @@ fn repeated(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
     (stacks >= SEVERAL).then_some(Found { cause: Cause::Repeated { stacks }, rows }).into_iter().collect()
 }
 
-fn categories(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
-    if !evidence.has_categories {
+fn categories(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
+    if !comparison.has_categories {
         return Vec::new();
     }
-    let of = |category| rows(evidence, left, |row| row.category == Some(category) && row.difference() != 0);
+    let of = |category| rows(comparison, left, |row| row.category == Some(category) && row.difference() != 0);
     let found = Category::ALL.map(|category| Found { cause: Cause::Category(category), rows: of(category) });
     found.into_iter().filter(|found| !found.rows.is_empty()).collect()
 }
 
-fn lines(evidence: &Evidence, left: &[usize]) -> Vec<Found> {
+fn lines(comparison: &StackComparison, left: &[usize]) -> Vec<Found> {
     let mut by_line: HashMap<(Option<PlaceId>, bool), Vec<usize>> = HashMap::new();
-    for row in rows(evidence, left, |row| row.difference() != 0) {
-        let of = &evidence.rows[row];
+    for row in rows(comparison, left, |row| row.difference() != 0) {
+        let of = &comparison.rows[row];
         by_line.entry((of.line, of.freed_there)).or_default().push(row);
     }
     let mut all: Vec<_> = by_line.into_iter().collect();

@@ -23,7 +23,7 @@
 use hashbrown::HashMap;
 use vramscope_trace::{Action, FrameId, StackId};
 
-use crate::categories::{Purposes, Turns};
+use crate::categories::{AllocationCategories, Turns};
 use crate::history::{Allocation, History, Moment};
 use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
@@ -364,13 +364,17 @@ pub fn rises(floor: &[u64]) -> usize {
 pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
     let mut suspects = growing_lines(history, frames);
     if !suspects.is_empty() {
-        drop_made_once(history, &Purposes::of(history), &mut suspects);
+        drop_made_once(history, &AllocationCategories::of(history), &mut suspects);
     }
     suspects
 }
 
 /// Drops the suspects whose retained blocks were all made in fewer than [`FEWEST_PASSES`] passes.
-pub(crate) fn drop_made_once(history: &History, purposes: &Purposes, suspects: &mut Vec<LeakSuspect>) {
+pub(crate) fn drop_made_once(
+    history: &History,
+    purposes: &AllocationCategories,
+    suspects: &mut Vec<LeakSuspect>,
+) {
     suspects.retain(|suspect| passes(history, purposes.turns(), suspect).is_none_or(|n| n >= FEWEST_PASSES));
 }
 

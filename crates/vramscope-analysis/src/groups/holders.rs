@@ -8,7 +8,7 @@ use hashbrown::hash_map::Entry;
 use vramscope_trace::{Category, FrameId, PoolId, StackId, StringId};
 
 use super::amount::Amount;
-use crate::categories::Purposes;
+use crate::categories::AllocationCategories;
 use crate::history::{Allocation, History, Layout, Moment, Origin};
 use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
@@ -31,9 +31,9 @@ pub enum By {
     Pool,
     /// The stream.
     Stream,
-    /// The category: parameter, gradient, activation ...; see [`Purposes`].
+    /// The category: parameter, gradient, activation ...; see [`AllocationCategories`].
     Category,
-    /// The `torch.nn.Module` that made the allocation, by its path in the model; see [`Purposes`].
+    /// The `torch.nn.Module` that made the allocation, by its path in the model; see [`AllocationCategories`].
     Layer,
     /// The training or serving step in which the allocation was made; see [`Steps`].
     Step,
@@ -261,8 +261,8 @@ pub(crate) fn group<'h>(
         By::Size => gather(
             allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::of_size(a.size)) }),
         ),
-        By::Category | By::Layer => by_purpose(&Purposes::of(history), allocations, by),
-        By::Step => by_step(&Steps::of(history, &Purposes::of(history)), allocations),
+        By::Category | By::Layer => by_category(&AllocationCategories::of(history), allocations, by),
+        By::Step => by_step(&Steps::of(history, &AllocationCategories::of(history)), allocations),
         By::Stack => by_stack(history, allocations),
         // Many allocations share few stacks and keys are expensive to compute, so sums come first.
         By::Line | By::Function | By::File => gather(by_stack(history, allocations).into_iter().map(|h| {
@@ -274,8 +274,8 @@ pub(crate) fn group<'h>(
 }
 
 /// Groups by category or by module, according to `purposes`.
-pub(crate) fn by_purpose<'h>(
-    purposes: &Purposes,
+pub(crate) fn by_category<'h>(
+    purposes: &AllocationCategories,
     allocations: impl Iterator<Item = &'h Allocation>,
     by: By,
 ) -> Vec<Holder> {

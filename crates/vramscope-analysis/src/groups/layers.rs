@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use vramscope_trace::Phase;
 
-use crate::categories::Purposes;
+use crate::categories::AllocationCategories;
 use crate::history::Allocation;
 
 /// A `torch.nn.Module`, with the allocations that it and the modules inside it made.
@@ -25,7 +25,10 @@ pub struct Layer {
 
 /// Returns every module that made some of `allocations`, and their enclosing modules. Each module comes before the modules inside
 /// it; among siblings, the largest comes first. Allocations that no module made are left out.
-pub fn layers<'h>(purposes: &Purposes, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Layer> {
+pub fn layers<'h>(
+    purposes: &AllocationCategories,
+    allocations: impl Iterator<Item = &'h Allocation>,
+) -> Vec<Layer> {
     let mut found: HashMap<String, Layer> = HashMap::new();
     for a in allocations {
         let Some(path) = purposes.layer(a) else { continue };

@@ -20,6 +20,9 @@ pub(crate) use grouping::{Group, Parts};
 pub use holders::{
     By, Holder, HolderKey, Known, NothingMore, churn, frame_key, holders_among, holders_at, stack_key,
 };
-pub(crate) use holders::{by_purpose, by_step, code_key, group};
-pub use interval_totals::{Spent, SpentBy, SpentChange, SpentGroup, spent_by, spent_changes};
+pub(crate) use holders::{by_category, by_step, code_key, group};
+pub use interval_totals::{
+    IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, interval_group_changes,
+    interval_groups,
+};
 pub use layers::{Layer, layers};

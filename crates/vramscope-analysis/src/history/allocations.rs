@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use vramscope_engine::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
-use super::lifetime_changes::{Change, Changes};
+use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::Moment;
 use super::segment_events::{is_growth, is_release};
 use super::segments::{Reserved, ReservedRange};
@@ -597,13 +597,13 @@ struct Neighbours {
     /// End of each large range by its start. Ranges of expandable segments are not needed.
     ranges: BTreeMap<u64, u64>,
     /// The changes of these ranges, by index.
-    changes: Changes<usize>,
+    changes: LifetimeChanges<usize>,
 }
 
 impl Neighbours {
     fn of(reserved: &[ReservedRange]) -> Self {
         let large = reserved.iter().enumerate().filter(|(_, r)| serves_large(r));
-        let changes = Changes::of(large.map(|(i, r)| (r.from, r.to, i)));
+        let changes = LifetimeChanges::of(large.map(|(i, r)| (r.from, r.to, i)));
         let mut this = Self { active: BTreeMap::new(), ranges: BTreeMap::new(), changes };
         this.advance(Moment::START, reserved);
         this
@@ -614,10 +614,10 @@ impl Neighbours {
         while let Some((change, i)) = self.changes.next_until(now) {
             let r = &reserved[i];
             match change {
-                Change::Begins => {
+                LifetimeChange::Begins => {
                     self.ranges.insert(r.address, r.end());
                 }
-                Change::Ends => {
+                LifetimeChange::Ends => {
                     self.ranges.remove(&r.address);
                 }
             }

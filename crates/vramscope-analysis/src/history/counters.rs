@@ -1,7 +1,7 @@
 //! The byte counters over time.
 
 use super::allocations::{Allocation, History};
-use super::lifetime_changes::{Change, Changes};
+use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::Moment;
 
 /// Four of the five kinds of bytes at one moment. The fifth, device used, includes other processes and comes from the driver; it
@@ -72,7 +72,7 @@ pub struct Walk<'h> {
     next: usize,
     unrecorded: usize,
     /// The changes of reserved bytes.
-    reserved: Changes<u64>,
+    reserved: LifetimeChanges<u64>,
 }
 
 impl History {
@@ -86,7 +86,7 @@ impl History {
                 now.allocated += a.size;
             }
         }
-        let reserved = Changes::of(self.reserved.iter().map(|r| (r.from, r.to, r.size)));
+        let reserved = LifetimeChanges::of(self.reserved.iter().map(|r| (r.from, r.to, r.size)));
         let events = self.device().events.len();
         let mut walk = Walk { history: self, events, now, next: 0, unrecorded: 0, reserved };
         walk.reserve_until(Moment::START);
@@ -123,8 +123,8 @@ impl Walk<'_> {
     fn reserve_until(&mut self, now: Moment) {
         while let Some((change, size)) = self.reserved.next_until(now) {
             match change {
-                Change::Begins => self.now.reserved += size,
-                Change::Ends => self.now.reserved -= size,
+                LifetimeChange::Begins => self.now.reserved += size,
+                LifetimeChange::Ends => self.now.reserved -= size,
             }
         }
     }

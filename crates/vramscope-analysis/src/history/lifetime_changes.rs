@@ -4,7 +4,7 @@ use super::moment::Moment;
 
 /// A change in an item's lifetime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
+pub enum LifetimeChange {
     /// The lifetime ends; the moment of the change is the first one after it.
     Ends,
     /// The lifetime begins.
@@ -27,19 +27,19 @@ pub enum Change {
 /// assert_eq!(changes.next_until(Moment::after(4)), Some((Change::Begins, 'b')));
 /// ```
 #[derive(Debug, Clone)]
-pub struct Changes<T> {
-    all: Vec<(Moment, Change, T)>,
+pub struct LifetimeChanges<T> {
+    all: Vec<(Moment, LifetimeChange, T)>,
     next: usize,
 }
 
-impl<T: Copy + Ord> Changes<T> {
+impl<T: Copy + Ord> LifetimeChanges<T> {
     /// The changes of items `(from, to, item)`, which live in the moments `from..to`.
     pub fn of(lifetimes: impl IntoIterator<Item = (Moment, Moment, T)>) -> Self {
         let mut all = Vec::new();
         for (from, to, thing) in lifetimes.into_iter().filter(|(from, to, _)| from < to) {
-            all.push((from, Change::Begins, thing));
+            all.push((from, LifetimeChange::Begins, thing));
             if to != Moment::NEVER {
-                all.push((to, Change::Ends, thing));
+                all.push((to, LifetimeChange::Ends, thing));
             }
         }
         all.sort_unstable();
@@ -48,7 +48,7 @@ impl<T: Copy + Ord> Changes<T> {
 
     /// Returns the next change if it happens at `now` or earlier.
     #[inline]
-    pub fn next_until(&mut self, now: Moment) -> Option<(Change, T)> {
+    pub fn next_until(&mut self, now: Moment) -> Option<(LifetimeChange, T)> {
         let &(at, change, thing) = self.all.get(self.next)?;
         if at > now {
             return None;
@@ -59,8 +59,8 @@ impl<T: Copy + Ord> Changes<T> {
 }
 
 /// Iterates over the changes with their moments.
-impl<T: Copy> Iterator for Changes<T> {
-    type Item = (Moment, Change, T);
+impl<T: Copy> Iterator for LifetimeChanges<T> {
+    type Item = (Moment, LifetimeChange, T);
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = *self.all.get(self.next)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use vramscope_trace::PoolId;
 
 use super::allocations::History;
-use super::lifetime_changes::{Change, Changes};
+use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
 use super::moment::Moment;
 use super::segments::ReservedRange;
 
@@ -16,15 +16,15 @@ pub fn for_each_with_pool(history: &History, mut visit: impl FnMut(usize, Option
         return ids.for_each(|id| visit(id, None));
     }
     let ranges = history.reserved.iter().enumerate();
-    let mut changes = Changes::of(ranges.map(|(number, r)| (r.from, r.to, number)));
+    let mut changes = LifetimeChanges::of(ranges.map(|(number, r)| (r.from, r.to, number)));
     let mut live: BTreeMap<u64, &ReservedRange> = BTreeMap::new();
     let mut next = |id: usize| {
         let a = &history.allocations[id];
         while let Some((change, number)) = changes.next_until(a.from) {
             let range = &history.reserved[number];
             match change {
-                Change::Begins => live.insert(range.address, range),
-                Change::Ends => live.remove(&range.address),
+                LifetimeChange::Begins => live.insert(range.address, range),
+                LifetimeChange::Ends => live.remove(&range.address),
             };
         }
         let below = live.range(..=a.address).next_back().map(|(_, r)| r);

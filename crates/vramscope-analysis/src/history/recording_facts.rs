@@ -9,7 +9,7 @@ use super::skipped::SkippedActions;
 
 /// The contents of a recording, and the PyTorch releases that could have written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct RecordingFacts {
     /// When PyTorch began to write files of this form.
     pub generation: &'static str,
     /// Contents of the recording beyond segments and events.
@@ -86,7 +86,7 @@ impl DeviceFacts {
     }
 }
 
-impl Facts {
+impl RecordingFacts {
     /// Collects the facts of `trace`; reads all events once.
     pub fn of(trace: &Trace) -> Self {
         let events = || trace.devices.iter().chain(&trace.host).map(|d| &d.events);

@@ -9,8 +9,8 @@ mod runs;
 use std::collections::BTreeMap;
 
 use crate::history::History;
-use run_bytes::SpanBytes;
-pub(crate) use run_bytes::Spans;
+use run_bytes::RunBytes;
+pub(crate) use run_bytes::RunBytesWalk;
 pub use runs::{RegionRun, RunBetween, region_runs, runs_between};
 
 /// All runs of the regions with one name; a number at the end of the name, as in `ProfilerStep#12`, is ignored.
@@ -75,7 +75,7 @@ impl RunFigures {
 /// Returns the regions of a device in order of their first end. Runs that [`region_runs`] leaves out are left out here too.
 pub fn regions(history: &History) -> Vec<Region> {
     let runs = region_runs(history.trace(), history.device());
-    let Some(mut spans) = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty()) else {
+    let Some(mut spans) = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty()) else {
         return Vec::new();
     };
     history.walk().for_each(|(moment, c)| spans.see(moment, c.allocated));
@@ -83,9 +83,9 @@ pub fn regions(history: &History) -> Vec<Region> {
 }
 
 /// Returns the regions of `runs`, whose spans have seen the allocated bytes at every moment.
-pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: Spans) -> Vec<Region> {
+pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: RunBytesWalk) -> Vec<Region> {
     let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
-    for (run, ((from, to), SpanBytes { before, highest: peak, after })) in runs.iter().zip(spans.seen()) {
+    for (run, ((from, to), RunBytes { before, highest: peak, after })) in runs.iter().zip(spans.seen()) {
         let name = without_number(history.trace().strings.get(run.name));
         let order = found.len();
         let (_, region, each) =

@@ -7,7 +7,7 @@ use crate::history::Moment;
 
 /// The bytes before, within and after an interval of moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct SpanBytes {
+pub(crate) struct RunBytes {
     pub(crate) before: u64,
     /// The peak from the first moment of the interval to its last.
     pub(crate) highest: u64,
@@ -19,10 +19,10 @@ pub(crate) struct SpanBytes {
 /// The values are not stored in a column. Only values above all later ones can still be the peak of an interval that ends later,
 /// so only those are kept.
 #[derive(Debug, Default)]
-pub(crate) struct Spans {
+pub(crate) struct RunBytesWalk {
     /// The first and the last moment of each interval.
     spans: Vec<(u32, u32)>,
-    seen: Vec<SpanBytes>,
+    seen: Vec<RunBytes>,
     /// Indices of the intervals by first moment, and by last moment; the next one is last.
     by_first: Vec<u32>,
     by_last: Vec<u32>,
@@ -30,7 +30,7 @@ pub(crate) struct Spans {
     falling: Vec<(u32, u64)>,
 }
 
-impl Spans {
+impl RunBytesWalk {
     /// Creates the intervals of `runs`, as in [`RegionRun::moments`]; returns `None` if an event has no time.
     pub(crate) fn of(runs: &[RegionRun], device: &DeviceTrace) -> Option<Self> {
         // First, the moments by the clock: a border is where the time first reaches or passes it.
@@ -68,7 +68,7 @@ impl Spans {
         let by_first = in_order_of(&|number| spans[number as usize].0);
         let by_last = in_order_of(&|number| spans[number as usize].1);
         Some(Self {
-            seen: vec![SpanBytes::default(); spans.len()],
+            seen: vec![RunBytes::default(); spans.len()],
             spans,
             by_first,
             by_last,
@@ -100,7 +100,7 @@ impl Spans {
     }
 
     /// Returns the first and the last moment of each interval with its values, in the order of the runs.
-    pub(crate) fn seen(self) -> impl Iterator<Item = ((u32, u32), SpanBytes)> {
+    pub(crate) fn seen(self) -> impl Iterator<Item = ((u32, u32), RunBytes)> {
         self.spans.into_iter().zip(self.seen)
     }
 }
@@ -142,7 +142,7 @@ mod tests {
             })
             .collect();
         let values: Vec<u64> = (0..501).map(|_| random(40)).collect();
-        let mut spans = Spans::of(&runs, &device).unwrap();
+        let mut spans = RunBytesWalk::of(&runs, &device).unwrap();
         for (moment, &value) in values.iter().enumerate() {
             spans.see(Moment::from_index(moment), value);
         }
@@ -155,7 +155,7 @@ mod tests {
             assert_eq!((begin as usize, end as usize), (first, last));
             let value = |moment: usize| column.values().get(moment).unwrap();
             let expected =
-                SpanBytes { before: value(first), highest: column.highest(first, last), after: value(last) };
+                RunBytes { before: value(first), highest: column.highest(first, last), after: value(last) };
             assert_eq!(seen, expected, "{run:?}");
         }
     }

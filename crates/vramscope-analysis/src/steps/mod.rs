@@ -9,7 +9,7 @@ use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use crate::categories::{Purposes, rounds};
+use crate::categories::{AllocationCategories, rounds};
 use crate::history::{Allocation, History, Moment, Origin, rising_times};
 use crate::regions::region_runs;
 pub use program_part::ProgramPart;
@@ -62,7 +62,7 @@ pub enum StepsFrom {
 impl Steps {
     /// Finds the steps of the device of `history`; `purposes` must be those of its allocations.
     #[must_use]
-    pub fn of(history: &History, purposes: &Purposes) -> Self {
+    pub fn of(history: &History, purposes: &AllocationCategories) -> Self {
         let (told_by, starts) = starts(history, purposes);
         if starts.len() < 2 {
             return Self::default();
@@ -115,7 +115,7 @@ impl Steps {
 }
 
 /// Returns the indices of the events that start steps.
-fn starts(history: &History, purposes: &Purposes) -> (StepsFrom, Vec<usize>) {
+fn starts(history: &History, purposes: &AllocationCategories) -> (StepsFrom, Vec<usize>) {
     let annotated = annotated(history);
     if annotated.len() >= 2 {
         return (StepsFrom::Annotations, annotated);

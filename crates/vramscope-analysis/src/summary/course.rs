@@ -3,7 +3,7 @@
 use crate::basics::Cancel;
 use crate::findings::{ActiveRange, leaks};
 use crate::history::{Counters, History, Peaks};
-use crate::regions::{Region, Spans, region_runs, regions_of};
+use crate::regions::{Region, RunBytesWalk, region_runs, regions_of};
 
 /// Results that depend on the counters at every moment.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ impl Course {
     /// results are incomplete.
     pub(crate) fn of(history: &History, cancel: &Cancel) -> Self {
         let runs = region_runs(history.trace(), history.device());
-        let mut spans = Spans::of(&runs, history.device()).filter(|_| !runs.is_empty());
+        let mut spans = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty());
         let last = leaks::last_allocation(history);
         let rises_until = last.map_or(0, |last| last + 2);
         let (mut peaks, mut active) = (Peaks::default(), ActiveRange::default());

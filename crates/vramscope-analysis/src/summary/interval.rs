@@ -6,16 +6,16 @@ use regex::Regex;
 use vramscope_trace::{Category, PoolId, Trace};
 
 use crate::basics::Cancel;
-use crate::categories::Purposes;
-use crate::groups::{By, Known, SpentBy, spent_by};
-use crate::history::{History, Moment, Peak, Quality, Stretch, for_each_with_pool};
+use crate::categories::AllocationCategories;
+use crate::groups::{By, IntervalGroups, Known, interval_groups};
+use crate::history::{History, Interval, Moment, Peak, Quality, for_each_with_pool};
 use crate::regions::runs_between;
 use crate::stacks::{Frames, StackFilter};
 use crate::steps::{ProgramPart, Steps};
 
 /// An interval of events, with the grouping and the filter for its summary.
 #[derive(Debug, Clone)]
-pub struct SpanOptions {
+pub struct IntervalOptions {
     /// The index of the first event.
     pub first: usize,
     /// The index of the last event, inclusive.
@@ -28,7 +28,7 @@ pub struct SpanOptions {
 
 /// The effects of consecutive events on one device.
 #[derive(Debug, Clone)]
-pub struct SpanSummary {
+pub struct IntervalSummary {
     /// The device index.
     pub device: i64,
     /// Total number of events of the device.
@@ -36,39 +36,45 @@ pub struct SpanSummary {
     /// The part of the program that the interval is.
     pub part: ProgramPart,
     /// The peak of allocated bytes in the interval, with its first moment.
-    pub highest: Peak,
+    pub peak: Peak,
     /// Allocated and freed memory, in groups.
-    pub spent: SpentBy,
+    pub totals: IntervalGroups,
     /// How accurate these numbers are, and the reasons why not more.
     pub quality: Quality,
 }
 
-impl SpanSummary {
+impl IntervalSummary {
     /// Summarizes the interval for the device at `position` in [`Trace::devices`]. Returns `None` if the device does not have all
     /// these events. `frames` must be those of `trace`.
     ///
     /// # Panics
     /// If the trace has no device at `position`.
-    pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &SpanOptions) -> Option<Self> {
+    pub fn of(
+        trace: &Arc<Trace>,
+        position: usize,
+        frames: &Frames,
+        options: &IntervalOptions,
+    ) -> Option<Self> {
         let history = History::replayed(trace, position);
         let device = history.device();
         if options.first > options.last || options.last >= device.events.len() {
             return None;
         }
         let (from, to) = (Moment::from_index(options.first), Moment::after(options.last));
-        let stretch = Stretch::of(&history, from, to);
-        let purposes = Purposes::of(&history);
+        let interval = Interval::of(&history, from, to);
+        let purposes = AllocationCategories::of(&history);
         let steps = Steps::of(&history, &purposes);
         let known = Meaning::of(&history, &purposes, &steps);
         let filter = options.filter.as_ref().map(|filter| StackFilter::new(trace, filter));
         let takes = |id: usize| filter.as_ref().is_none_or(|f| f.takes(history.allocations[id].stack));
-        let spent = spent_by(&history, frames, &known, &stretch, options.by, &takes, &Cancel::default())?;
+        let totals =
+            interval_groups(&history, frames, &known, &interval, options.by, &takes, &Cancel::default())?;
         Some(Self {
             device: device.device,
             events: device.events.len(),
             part: ProgramPart::of(&runs_between(&history), &steps, from, to),
-            highest: stretch.highest,
-            spent,
+            peak: interval.peak,
+            totals,
             quality: history.quality,
         })
     }
@@ -77,13 +83,13 @@ impl SpanSummary {
 /// The properties by which a history's allocations are grouped.
 struct Meaning<'h> {
     history: &'h History,
-    purposes: &'h Purposes,
+    purposes: &'h AllocationCategories,
     steps: &'h Steps,
     pools: Vec<Option<PoolId>>,
 }
 
 impl<'h> Meaning<'h> {
-    fn of(history: &'h History, purposes: &'h Purposes, steps: &'h Steps) -> Self {
+    fn of(history: &'h History, purposes: &'h AllocationCategories, steps: &'h Steps) -> Self {
         let mut pools = vec![None; history.allocations.len()];
         for_each_with_pool(history, |id, around| {
             let own = history.allocations[id].tags.and_then(|tags| history.trace().tags.get(tags).pool);

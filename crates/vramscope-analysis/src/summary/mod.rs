@@ -14,11 +14,11 @@ use regex::Regex;
 use vramscope_trace::{DeviceTrace, Trace};
 
 use crate::basics::{Cancel, at_once};
-use crate::categories::{Purposes, Told};
+use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::findings::{
     Fragmentation, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
 };
-use crate::groups::{By, CallTree, Holder, Layer, by_purpose, by_step, call_tree, churn, group, layers};
+use crate::groups::{By, CallTree, Holder, Layer, by_category, by_step, call_tree, churn, group, layers};
 use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality};
 use crate::regions::Region;
 use crate::replay::BestSetting;
@@ -27,7 +27,7 @@ use crate::steps::Steps;
 use course::Course;
 pub use diagnosis::Remedy;
 use diagnosis::{Diagnosis, growth_per_step};
-pub use interval::{SpanOptions, SpanSummary};
+pub use interval::{IntervalOptions, IntervalSummary};
 
 /// The moment of a summary, with the grouping and the filter of its holders.
 #[derive(Debug, Clone, Default)]
@@ -63,10 +63,10 @@ pub struct Summary {
     pub pools: Vec<Holder>,
     /// The holders of the allocated bytes, by stream.
     pub streams: Vec<Holder>,
-    /// The allocated bytes by category, most first; see [`Purposes`].
+    /// The allocated bytes by category, most first; see [`AllocationCategories`].
     pub categories: Vec<Holder>,
     /// The reasons for the categories, most bytes first.
-    pub told: Vec<Told>,
+    pub reasons: Vec<ReasonGroup>,
     /// The bytes of each module, if the recording has modules.
     pub layers: Vec<Layer>,
     /// The steps of training or serving, if the program repeats itself.
@@ -157,7 +157,7 @@ impl Summary {
                 (ooms, more_ooms, largest_request(history), layouts)
             },
             || {
-                let purposes = Purposes::of(history);
+                let purposes = AllocationCategories::of(history);
                 let steps = Steps::of(history, &purposes);
                 (purposes, steps)
             },
@@ -170,7 +170,7 @@ impl Summary {
             Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
         let held = |by| match by {
             By::Step => by_step(&steps, layout.allocated().filter(takes)),
-            By::Category | By::Layer => by_purpose(&purposes, layout.allocated().filter(takes), by),
+            By::Category | By::Layer => by_category(&purposes, layout.allocated().filter(takes), by),
             by => group(history, frames, layout.allocated().filter(takes), Some(&layout), by),
         };
         let by_stack = held(By::Stack);
@@ -194,8 +194,8 @@ impl Summary {
             holders,
             pools: all(By::Pool),
             streams: all(By::Stream),
-            categories: by_purpose(&purposes, layout.allocated(), By::Category),
-            told: purposes.told(layout.allocated()),
+            categories: by_category(&purposes, layout.allocated(), By::Category),
+            reasons: purposes.reasons(layout.allocated()),
             layers: layers(&purposes, layout.allocated().filter(takes)),
             steps,
             filtered_out,

@@ -26,7 +26,7 @@ use lifetimes::Lifetimes;
 use picture::Stack;
 
 use crate::basics::Cancel;
-use crate::history::{Counters, History, Moment, Peak, Peaks, Stretch};
+use crate::history::{Counters, History, Interval, Moment, Peak, Peaks};
 use column::Column;
 use range_max::RangeMax;
 
@@ -238,13 +238,13 @@ impl Timeline {
     }
 
     /// Returns the interval between two moments, in time that grows with the number of allocations in it.
-    pub fn stretch(&self, from: Moment, to: Moment) -> Stretch {
+    pub fn interval(&self, from: Moment, to: Moment) -> Interval {
         let [first, last] = [from, to].map(|moment| moment.index().min(self.moments() - 1));
         let at = self.counters[1].position(first, last.max(first));
-        Stretch {
+        Interval {
             from,
             to,
-            highest: Peak { bytes: self.value(1, at), moment: Moment::from_index(at) },
+            peak: Peak { bytes: self.value(1, at), moment: Moment::from_index(at) },
             allocations: self.allocated.between(first as u32, last as u32).collect(),
         }
     }

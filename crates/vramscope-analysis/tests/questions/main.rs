@@ -8,6 +8,7 @@ mod diff;
 mod difference;
 mod explained;
 mod held;
+mod interval_totals;
 mod leaks;
 mod names;
 mod pins;
@@ -15,7 +16,6 @@ mod purposes;
 mod samples;
 mod sizes;
 mod skipped;
-mod spent;
 mod timeline;
 
 use std::sync::Arc;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use vramscope_analysis::{Frames, History, Moment, Options, Origin, Purposes, Steps, StepsFrom, Summary};
+use vramscope_analysis::{
+    AllocationCategories, Frames, History, Moment, Options, Origin, Steps, StepsFrom, Summary,
+};
 use vramscope_trace::{Category, Trace};
 
 use crate::{defaults, recording};
@@ -122,7 +124,7 @@ impl Loop {
 
 /// Returns the wrong categories with their counts.
 fn wrong(program: &Loop, history: &History) -> Vec<(Category, Category, usize)> {
-    let purposes = Purposes::of(history);
+    let purposes = AllocationCategories::of(history);
     let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded);
     let told = recorded.zip(&program.truth).enumerate();
     told.map(|(number, (a, &truth))| (truth, purposes.category(a), number))
@@ -137,7 +139,7 @@ fn a_training_loop_with_stacks_is_told_exactly() {
         let trace = program.trace();
         let history = History::of(&trace, 0);
         assert_eq!(wrong(&program, &history), [], "{layers} layers, {steps} steps");
-        let found = Steps::of(&history, &Purposes::of(&history));
+        let found = Steps::of(&history, &AllocationCategories::of(&history));
         let starts: Vec<usize> = found.steps.iter().map(|s| s.from.index()).collect();
         assert_eq!(
             (starts, found.told_by),
@@ -239,7 +241,7 @@ fn a_training_loop_without_stacks_is_told_by_its_rhythm() {
         let program = Loop::trained(layers, steps, false, 0);
         let trace = program.trace();
         let history = History::of(&trace, 0);
-        let found = Steps::of(&history, &Purposes::of(&history));
+        let found = Steps::of(&history, &AllocationCategories::of(&history));
         let starts: Vec<usize> = found.steps.iter().map(|s| s.from.index()).collect();
         assert_eq!((starts, found.told_by), (program.starts.clone(), StepsFrom::Rhythm), "{layers}, {steps}");
         // Without stacks, a batch looks like any other result, and the exact turn of a pass cannot be seen.
@@ -255,7 +257,7 @@ fn a_pass_that_the_recording_ends_in_is_told_by_those_before() {
     for cut in [program.starts[2] + 12, program.starts[2] + 30, program.events.len() - 40] {
         let trace = recording(program.events[..cut].to_vec(), Vec::new(), defaults());
         let history = History::of(&trace, 0);
-        let purposes = Purposes::of(&history);
+        let purposes = AllocationCategories::of(&history);
         for (a, &truth) in history.allocations.iter().zip(&program.truth) {
             assert_eq!(purposes.category(a), truth, "cut at {cut}: {:?} {:?}", a.from, purposes.reason(a));
         }
@@ -301,7 +303,7 @@ fn annotated(sizes: &[u64]) -> Steps {
     let snapshot = json!({"segments": [], "device_traces": [events], "external_annotations": annotations});
     let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
     let history = History::of(&trace, 0);
-    Steps::of(&history, &Purposes::of(&history))
+    Steps::of(&history, &AllocationCategories::of(&history))
 }
 
 #[test]
@@ -333,5 +335,5 @@ fn programs_without_phases_have_neither_categories_nor_steps() {
     let trace = program.trace();
     let history = History::of(&trace, 0);
     assert_eq!(wrong(&program, &history), []);
-    assert_eq!(Steps::of(&history, &Purposes::of(&history)), Steps::default());
+    assert_eq!(Steps::of(&history, &AllocationCategories::of(&history)), Steps::default());
 }

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use vramscope::analysis::{
-    Both, ComparedPart, Devices, History, Purposes, Steps, changed_settings, diff_devices,
+    AllocationCategories, Both, ComparedPart, Devices, History, Steps, changed_settings, diff_devices,
 };
 use vramscope::report::{Compared, DiffAnswers, DiffJson, TextOptions, diff};
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Found> {
 
 /// Step number `step`, counted from 1.
 fn step_of(history: &History, step: u32) -> Option<ComparedPart> {
-    let steps = Steps::of(history, &Purposes::of(history)).steps;
+    let steps = Steps::of(history, &AllocationCategories::of(history)).steps;
     steps.get(step as usize - 1).map(ComparedPart::from)
 }
 
@@ -62,7 +62,7 @@ impl Open {
         let trace = &self.recording.trace;
         for &position in positions {
             let history = History::replayed(trace, position);
-            let steps = Steps::of(&history, &Purposes::of(&history)).steps.len();
+            let steps = Steps::of(&history, &AllocationCategories::of(&history)).steps.len();
             let device = trace.devices[position].device;
             match steps {
                 0 => bail!("{}: no steps were found on device {device}; omit --at-step", self.name),

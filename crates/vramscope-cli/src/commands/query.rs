@@ -15,7 +15,7 @@ mod with_rollup {
 
     use anyhow::{Context as _, bail};
     use vramscope::report::counted;
-    use vramscope_rollup::{Answered, Format, Job, MOST_SHOWN, Reading};
+    use vramscope_rollup::{AnswerFormat, Answered, Job, MOST_SHOWN, Reading};
 
     use crate::advice::ADVICE;
     use crate::args::{QueryArgs, QueryFormatArg};
@@ -26,7 +26,7 @@ mod with_rollup {
     pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<()> {
         let output = args.output.as_deref().filter(|&o| o != Path::new("-"));
         let format = format(args, output);
-        if output.is_none() && format == Format::Parquet && super::super::stdout().is_terminal() {
+        if output.is_none() && format == AnswerFormat::Parquet && super::super::stdout().is_terminal() {
             bail!("parquet is a binary format: write it to a file, as `--output out.parquet`, or to a pipe");
         }
         let RankFiles { files, .. } = ranks::find(&args.paths, args.rank.as_ref())?;
@@ -66,20 +66,20 @@ mod with_rollup {
     }
 
     /// The format from the options, or from the ending of the output's name.
-    fn format(args: &QueryArgs, output: Option<&Path>) -> Format {
+    fn format(args: &QueryArgs, output: Option<&Path>) -> AnswerFormat {
         if args.json {
-            return Format::Json;
+            return AnswerFormat::Json;
         }
         match args.format {
-            Some(QueryFormatArg::Table) => Format::Table,
-            Some(QueryFormatArg::Csv) => Format::Csv,
-            Some(QueryFormatArg::Json) => Format::Json,
-            Some(QueryFormatArg::Parquet) => Format::Parquet,
+            Some(QueryFormatArg::Table) => AnswerFormat::Table,
+            Some(QueryFormatArg::Csv) => AnswerFormat::Csv,
+            Some(QueryFormatArg::Json) => AnswerFormat::Json,
+            Some(QueryFormatArg::Parquet) => AnswerFormat::Parquet,
             None => match output.and_then(Path::extension).and_then(|e| e.to_str()) {
-                Some("csv") => Format::Csv,
-                Some("json") => Format::Json,
-                Some("parquet") => Format::Parquet,
-                _ => Format::Table,
+                Some("csv") => AnswerFormat::Csv,
+                Some("json") => AnswerFormat::Json,
+                Some("parquet") => AnswerFormat::Parquet,
+                _ => AnswerFormat::Table,
             },
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::bail;
-use vramscope::analysis::{By, Frames, Options, SamplesSummary, SpanOptions, SpanSummary, Summary};
+use vramscope::analysis::{By, Frames, IntervalOptions, IntervalSummary, Options, SamplesSummary, Summary};
 use vramscope::report::{
     Answers, ReportJson, SampleAnswers, SamplesJson, SpanAnswers, SpanJson, TextOptions, report,
     samples_report, span_report,
@@ -100,12 +100,12 @@ fn of_span(
     super::check_event(&name, trace, devices, Some(last))?;
     let frames = Frames::of(trace);
     let by = args.by.map_or(By::Line, Into::into);
-    let options = SpanOptions { first, last, by, filter: args.filter.clone() };
+    let options = IntervalOptions { first, last, by, filter: args.filter.clone() };
     let answers = SpanAnswers {
         file: &name,
         recording,
         frames: &frames,
-        devices: devices.iter().filter_map(|&d| SpanSummary::of(trace, d, &frames, &options)).collect(),
+        devices: devices.iter().filter_map(|&d| IntervalSummary::of(trace, d, &frames, &options)).collect(),
         by,
         advice: ADVICE,
     };

@@ -9,10 +9,10 @@ use crate::error::ExportError;
 /// A column, and the source of its values.
 struct Field {
     column: Column,
-    value: for<'t> fn(&'t Told<'t>) -> Value<'t>,
+    value: for<'t> fn(&'t RankRowSource<'t>) -> Value<'t>,
 }
 
-const fn f(name: &'static str, kind: Kind, value: for<'t> fn(&'t Told<'t>) -> Value<'t>) -> Field {
+const fn f(name: &'static str, kind: Kind, value: for<'t> fn(&'t RankRowSource<'t>) -> Value<'t>) -> Field {
     Field { column: Column::maybe(name, kind), value }
 }
 
@@ -80,7 +80,7 @@ pub(crate) const COLUMNS: [Column; FIELDS.len()] = {
 };
 
 /// The data of a recording's row: all columns except the error are empty if the recording could not be read.
-struct Told<'r> {
+struct RankRowSource<'r> {
     row: &'r RankRow,
     summary: Option<&'r RankSummary>,
     error: Option<Shown>,
@@ -90,7 +90,7 @@ struct Told<'r> {
     whole: Option<String>,
 }
 
-impl<'r> Told<'r> {
+impl<'r> RankRowSource<'r> {
     fn of<T>(&self, value: impl FnOnce(&'r RankSummary) -> T) -> Option<T> {
         self.summary.map(value)
     }
@@ -135,6 +135,6 @@ pub(crate) fn row(row: &RankRow, sink: &mut dyn Sink) -> Result<(), ExportError>
         let settings = settings.iter().map(|(name, value)| format!("{name}:{value}"));
         settings.collect::<Vec<_>>().join(",")
     });
-    let told = Told { row, summary, error, settings, whole };
+    let told = RankRowSource { row, summary, error, settings, whole };
     sink.row(&FIELDS.each_ref().map(|field| (field.value)(&told)))
 }

@@ -195,7 +195,7 @@ impl Builder<'_> {
             holders_at_peak,
             categories_at_peak,
             at,
-            category_reasons: s.told.iter().map(ReasonJson::of).collect(),
+            category_reasons: s.reasons.iter().map(ReasonJson::of).collect(),
             steps: StepsJson::of(&s.steps),
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),

@@ -13,7 +13,7 @@ use run::Run;
 
 /// An interval of events in one phase, and what follows it. Events are counted from 0; `u32::MAX` means never.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct PhaseInterval {
     /// The first event.
     pub(super) from: u32,
     pub(super) phase: Phase,
@@ -50,7 +50,7 @@ pub(super) enum Given {
 /// The phases of a device's recording, in order.
 #[derive(Debug)]
 pub(super) struct Phases {
-    pub(super) stretches: Vec<Stretch>,
+    pub(super) intervals: Vec<PhaseInterval>,
     /// For each backward pass: the first event, the last allocation, and the first event after it; in order.
     passes: Vec<(u32, u32, u32)>,
     /// The event of the last allocation of the recording.
@@ -80,15 +80,15 @@ impl Phases {
         if runs.is_empty() {
             runs.push(Run { phase: Phase::Between, from: 0, last: NEVER, is_hook: false });
         }
-        let stretches = stretches(&runs);
+        let intervals = intervals(&runs);
         let mut passes: Vec<(u32, u32, u32)> = Vec::new();
-        for s in stretches.iter().filter(|s| s.phase.is_backward()) {
+        for s in intervals.iter().filter(|s| s.phase.is_backward()) {
             if passes.last().is_none_or(|&(.., end)| end != s.end) {
                 passes.push((s.from, s.last, s.end));
             }
         }
         let last_allocation = history.recorded().last().map_or(NEVER, event);
-        Self { stretches, passes, last_allocation, told_by }
+        Self { intervals, passes, last_allocation, told_by }
     }
 
     /// Returns the number of backward passes.
@@ -106,13 +106,13 @@ impl Phases {
         }
     }
 
-    /// Whether the recording ends before it could show when `a`, which was made in `stretch`, was freed. After the last
+    /// Whether the recording ends before it could show when `a`, which was made in `interval`, was freed. After the last
     /// allocation, the end of a pass cannot be determined.
-    pub(super) fn is_open(&self, a: &Allocation, stretch: Stretch) -> bool {
+    pub(super) fn is_open(&self, a: &Allocation, interval: PhaseInterval) -> bool {
         let freed = event_before(a.freed);
-        match stretch.phase {
-            Phase::Forward | Phase::Between => stretch.backward.1 == NEVER && freed > self.last_allocation,
-            _ => stretch.end == NEVER && freed == NEVER,
+        match interval.phase {
+            Phase::Forward | Phase::Between => interval.backward.1 == NEVER && freed > self.last_allocation,
+            _ => interval.end == NEVER && freed == NEVER,
         }
     }
 
@@ -121,12 +121,12 @@ impl Phases {
         if self.told_by != Some(ToldBy::Stacks) {
             return Turns::default();
         }
-        let count = |phase| self.stretches.iter().filter(|s| s.phase == phase).count();
+        let count = |phase| self.intervals.iter().filter(|s| s.phase == phase).count();
         let rounds = match count(Phase::Forward) {
             0 => self.backward_passes().max(count(Phase::Optimizer)),
             forward => forward,
         };
-        let first = self.stretches.iter().find(|s| s.phase != Phase::Setup);
+        let first = self.intervals.iter().find(|s| s.phase != Phase::Setup);
         let mut turns = Turns {
             most_rounds: u32::try_from(rounds).ok().filter(|&rounds| rounds > 0),
             steps: first.map(|s| s.from as usize).into_iter().collect(),
@@ -135,24 +135,24 @@ impl Phases {
         };
         let mut stepped = false;
         let (mut first_step, mut stack) = (true, None);
-        for stretch in &self.stretches {
-            if matches!(stretch.phase, Phase::Setup | Phase::Backward | Phase::Recompute | Phase::Optimizer)
-                && turns.passes.last().is_none_or(|last| last.end != stretch.end)
+        for interval in &self.intervals {
+            if matches!(interval.phase, Phase::Setup | Phase::Backward | Phase::Recompute | Phase::Optimizer)
+                && turns.passes.last().is_none_or(|last| last.end != interval.end)
             {
-                turns.passes.push(stretch.from..stretch.end);
+                turns.passes.push(interval.from..interval.end);
             }
-            match stretch.phase {
+            match interval.phase {
                 Phase::Optimizer if !stepped => {
                     stepped = true;
                     // The first step allocates state that later steps do not.
-                    let here = history.device().events.get(stretch.from as usize).stack;
+                    let here = history.device().events.get(interval.from as usize).stack;
                     if !std::mem::take(&mut first_step) {
                         turns.one_optimizer &= *stack.get_or_insert(here) == here;
                     }
                 }
                 Phase::Optimizer => {}
                 // The next step begins with its batch or with its forward pass.
-                _ if std::mem::take(&mut stepped) => turns.steps.push(stretch.from as usize),
+                _ if std::mem::take(&mut stepped) => turns.steps.push(interval.from as usize),
                 _ => {}
             }
         }
@@ -160,22 +160,22 @@ impl Phases {
     }
 
     /// Calls `tell` for each recorded allocation, in event order, with the interval in which it was made.
-    pub(super) fn each<'h>(&self, history: &'h History, mut tell: impl FnMut(&'h Allocation, Stretch)) {
+    pub(super) fn each<'h>(&self, history: &'h History, mut tell: impl FnMut(&'h Allocation, PhaseInterval)) {
         let mut at = 0;
         for a in history.recorded() {
-            while self.stretches.get(at + 1).is_some_and(|s| s.from <= event(a)) {
+            while self.intervals.get(at + 1).is_some_and(|s| s.from <= event(a)) {
                 at += 1;
             }
-            if let Some(&stretch) = self.stretches.get(at) {
-                tell(a, stretch);
+            if let Some(&interval) = self.intervals.get(at) {
+                tell(a, interval);
             }
         }
     }
 }
 
 /// Computes for each run what follows it.
-fn stretches(runs: &[Run]) -> Vec<Stretch> {
-    let mut stretches = Vec::with_capacity(runs.len());
+fn intervals(runs: &[Run]) -> Vec<PhaseInterval> {
+    let mut intervals = Vec::with_capacity(runs.len());
     let mut backward = (NEVER, NEVER);
     // The first events of the next forward pass and of the one after it.
     let mut forward = (NEVER, NEVER);
@@ -189,7 +189,7 @@ fn stretches(runs: &[Run]) -> Vec<Stretch> {
         }
         let (last, end) =
             if phase.is_backward() { *open.get_or_insert((last, behind)) } else { (last, behind) };
-        stretches.push(Stretch {
+        intervals.push(PhaseInterval {
             from,
             phase,
             last,
@@ -212,11 +212,11 @@ fn stretches(runs: &[Run]) -> Vec<Stretch> {
         }
         behind = from;
     }
-    stretches.reverse();
+    intervals.reverse();
     let mut after_backward = false;
-    for stretch in &mut stretches {
-        stretch.after_backward = after_backward;
-        after_backward |= stretch.phase.is_backward();
+    for interval in &mut intervals {
+        interval.after_backward = after_backward;
+        after_backward |= interval.phase.is_backward();
     }
-    stretches
+    intervals
 }

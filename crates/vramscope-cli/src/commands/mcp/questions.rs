@@ -5,8 +5,9 @@ use regex::Regex;
 use rmcp::model::JsonObject;
 use serde::Serialize;
 use vramscope::analysis::{
-    Both, By, Capacity, DeviceReplay, Devices, Facts, HolderKey, Layout, Moment, Options, Purposes,
-    ReplayOptions, Setting, Steps, Summary, changed_settings, diff_devices, holders_at, leak_suspects,
+    AllocationCategories, Both, By, Capacity, DeviceReplay, Devices, HolderKey, Layout, Moment, Options,
+    RecordingFacts, ReplayOptions, Setting, Steps, Summary, changed_settings, diff_devices, holders_at,
+    leak_suspects,
 };
 use vramscope::report::{
     Answers, Compared, DiffAnswers, DiffJson, HoldersJson, InfoJson, LeaksJson, ReplayAnswers, ReplayJson,
@@ -74,7 +75,7 @@ impl Desk {
         let open = self.recordings.open(&asked.path, file, self.reading, work)?;
         let answer = OpenAnswer {
             recording: &open.handle,
-            facts: InfoJson::new(&open.name, &open.recording, &Facts::of(open.trace())),
+            facts: InfoJson::new(&open.name, &open.recording, &RecordingFacts::of(open.trace())),
             notices: open.recording.notices.to_string().lines().map(str::to_owned).collect(),
         };
         // Not configurable: a recording has few devices.
@@ -260,7 +261,7 @@ impl Desk {
         let history = open.history(position, work.cancel())?;
         let mut leaks = leak_suspects(&history, open.frames());
         if !leaks.is_empty() {
-            Steps::of(&history, &Purposes::of(&history)).measure_leaks(&history, &mut leaks);
+            Steps::of(&history, &AllocationCategories::of(&history)).measure_leaks(&history, &mut leaks);
         }
         let first = asked.first.unwrap_or(0).min(leaks.len());
         let told = &leaks[first..];

@@ -17,7 +17,7 @@ const MOST_LEAKS: usize = 3;
 
 /// A sentence about a fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct Sentence {
     /// The sentence.
     pub text: String,
     /// Whether it states that all is well.
@@ -26,7 +26,7 @@ pub struct Told {
 
 /// The sentences, most urgent first. The name of a line or file takes at most `room` columns.
 #[must_use]
-pub fn told(fleet: &Fleet, room: usize) -> Vec<Told> {
+pub fn sentences(fleet: &Fleet, room: usize) -> Vec<Sentence> {
     let mut said = Vec::new();
     said.extend(first_out_of_memory(fleet));
     let unusual = || fleet.kinds.iter().filter(|kind| !kind.is_usual);
@@ -45,9 +45,9 @@ pub fn told(fleet: &Fleet, room: usize) -> Vec<Told> {
         said.push(format!("{} {is} missing: there is no recording.", capital(&ranks(&fleet.missing_ranks))));
     }
     if said.is_empty() {
-        return vec![Told { text: all_is_well(fleet), is_good: true }];
+        return vec![Sentence { text: all_is_well(fleet), is_good: true }];
     }
-    said.into_iter().map(|text| Told { text, is_good: false }).collect()
+    said.into_iter().map(|text| Sentence { text, is_good: false }).collect()
 }
 
 /// A rank with a problem.

@@ -61,7 +61,7 @@ pub(crate) fn ask(recording: &Recording) {
         let capacity = Some(Capacity { total: 1 << 30, overhead: 1 << 20 });
         let options = ReplayOptions { capacity, ..ReplayOptions::default() };
         let Ok(replayed) = DeviceReplay::of(trace, position, &frames, &options, &|| {}) else { continue };
-        assert!(replayed.floors.active <= replayed.floors.packed);
+        assert!(replayed.lower_bounds.active <= replayed.lower_bounds.packed);
         for tried in &replayed.tried {
             let s = tried.outcome.statistics;
             assert!(s.allocated.peak <= s.active.peak && s.active.peak <= s.reserved.peak);

@@ -194,7 +194,7 @@ impl BudgetCheck {
 struct Side<'t> {
     history: History,
     /// The categories of its allocations, computed when a budget first needs them.
-    purposes: OnceCell<AllocationCategories>,
+    categories: OnceCell<AllocationCategories>,
     peaks: Peaks,
     frames: &'t Frames,
 }
@@ -202,7 +202,7 @@ struct Side<'t> {
 impl<'t> Side<'t> {
     fn of(device: DeviceRecording<'t>) -> Self {
         let history = History::replayed(device.trace, device.position);
-        Self { peaks: history.peaks(), history, purposes: OnceCell::new(), frames: device.frames }
+        Self { peaks: history.peaks(), history, categories: OnceCell::new(), frames: device.frames }
     }
 
     fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> Verdict {
@@ -247,16 +247,16 @@ impl<'t> Side<'t> {
 
     fn category(&self, category: Category, limit: u64) -> Verdict {
         let history = &self.history;
-        let purposes = self.purposes.get_or_init(|| AllocationCategories::of(history));
-        let peak = purposes.peak(history, category);
-        let nothing = !history.allocations.iter().any(|a| purposes.category(a).is_told());
+        let categories = self.categories.get_or_init(|| AllocationCategories::of(history));
+        let peak = categories.peak(history, category);
+        let nothing = !history.allocations.iter().any(|a| categories.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
         let status = if peak.bytes > limit {
             Status::Exceeded
         } else {
             self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
         };
-        let held = history.allocated_at(peak.moment).filter(|a| purposes.category(a) == category);
+        let held = history.allocated_at(peak.moment).filter(|a| categories.category(a) == category);
         let holders = group(history, self.frames, held, None, By::Line);
         Verdict { status, measured: Measured::Category { category, limit, peak, holders } }
     }
@@ -264,8 +264,8 @@ impl<'t> Side<'t> {
     fn leaks(&self) -> Verdict {
         let mut suspects = leak_suspects(&self.history, self.frames);
         if !suspects.is_empty() {
-            let purposes = self.purposes.get_or_init(|| AllocationCategories::of(&self.history));
-            Steps::of(&self.history, purposes).measure_leaks(&self.history, &mut suspects);
+            let categories = self.categories.get_or_init(|| AllocationCategories::of(&self.history));
+            Steps::of(&self.history, categories).measure_leaks(&self.history, &mut suspects);
         }
         let status = if suspects.is_empty() {
             self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))

@@ -46,7 +46,7 @@ pub use categories::{
 pub use diff::{
     CategoryDifference, Cause, ChangedEvents, CodePlace, ComparedHistory, ComparedPart, DeviceDiff,
     DeviceRecording, Devices, Difference, FEATURES, Feature, Finding, GroupPeakChange, GroupsInInterval,
-    GrownLine, HolderChange, HoldersOf, LineDifference, Marks, PartOf, RULES, Rule, SettingDifference,
+    GrownLine, HolderChange, HoldersOf, IsMarked, LineDifference, PartOf, RULES, Rule, SettingDifference,
     StackDifference, changed_holders, changed_settings, diff_devices, group_peaks_of_both, holders_of_both,
 };
 pub use findings::{
@@ -54,8 +54,8 @@ pub use findings::{
     Request, Unusable, UnusableBlocks, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, rises,
 };
 pub use groups::{
-    Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey, IntervalGroup,
-    IntervalGroupChange, IntervalGroups, IntervalTotals, Known, Layer, Node, NodeKind, NothingMore,
+    AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey,
+    IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, NoProperties, Node, NodeKind,
     call_tree, churn, compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes,
     interval_groups, layers, stack_key,
 };
@@ -67,10 +67,10 @@ pub use history::{
 pub use packing::{Effort, Item, Packing, pack};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{
-    BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, Doubt, EndBlock, Failure, Fit,
-    FittingGpu, Floors, MemoryEvent, Nearest, OnCard, Outcome, Recommended, Recorded, Replay, ReplayDevice,
-    ReplayError, ReplayOptions, Replayed, Reproduction, Setting, SettingChange, Tried, on_cards, on_device,
-    useful_settings,
+    BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, EndBlock, Failure, Fit, FitReplay,
+    FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay,
+    ReplayDevice, ReplayError, ReplayLimitation, ReplayOptions, Reproduction, Setting, SettingChange, Tried,
+    fit_on_device, fit_on_gpus, useful_settings,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use stacks::{Code, Frames};

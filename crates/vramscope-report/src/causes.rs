@@ -234,7 +234,7 @@ fn best_setting(best: &BestSetting, oom: &OutOfMemory, growth: Option<u64>, advi
         }
         Recommended::Helps => {}
     }
-    match setting_doubts(&best.doubts, advice).as_slice() {
+    match setting_doubts(&best.limitations, advice).as_slice() {
         [] => text,
         doubts => format!("{text} This is approximate. {}", doubts.join(" ")),
     }

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Known, Moment, NodeKind, Origin,
-    Side, Steps, changed_holders, compared_call_tree, holders_among, holders_of_both as of_both,
+    AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
+    NodeKind, Origin, Side, Steps, changed_holders, compared_call_tree, holders_among,
+    holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
 use vramscope_trace::{Category, PoolId};
@@ -21,7 +22,7 @@ use crate::search::Matcher;
 use crate::tables::{self, category};
 
 /// Everything is precomputed per allocation, so queries at any moment compute nothing anew.
-impl Known for OpenDevice {
+impl AllocationProperties for OpenDevice {
     fn pool(&self, allocation: usize) -> Option<PoolId> {
         self.tags_of(allocation).pool.map(|[a, b]| PoolId(a, b))
     }

@@ -3,8 +3,10 @@
 use hashbrown::{HashMap, HashSet};
 use vramscope_trace::{FrameId, StackId};
 
-use super::turns::Turns;
-use crate::categories::phases::{Given, NEVER, Phase, PhaseInterval, Phases, ToldBy, event, event_before};
+use super::stack_iterations::StackIterations;
+use crate::categories::phases::{
+    Given, NEVER, Phase, PhaseInterval, Phases, PhasesFrom, event, event_before,
+};
 use crate::categories::rules::{AllocationFacts, Basis, CATEGORY_RULES, CategoryRule, Fate, decide};
 use crate::categories::signs::{Sign, Signs};
 use crate::history::{Allocation, History, Moment};
@@ -13,8 +15,8 @@ use crate::history::{Allocation, History, Moment};
 #[derive(Debug, Default)]
 pub(super) struct Inferred {
     /// The source of the phases.
-    phases: Option<ToldBy>,
-    turns: Turns,
+    phases: Option<PhasesFrom>,
+    iterations: StackIterations,
     /// By the event of the allocation: an index into [`CATEGORY_RULES`], possibly with the flag [`LIKE_OTHERS`].
     of_event: Vec<u8>,
 }
@@ -30,8 +32,8 @@ impl Inferred {
         let phases = Phases::of(history, &signs);
         let known = Known::of(history, signs, &phases);
         let mut this = Self {
-            phases: phases.told_by,
-            turns: phases.turns(history),
+            phases: phases.known_from,
+            iterations: phases.iterations(history),
             of_event: vec![0; history.device().events.len()],
         };
         // Allocations whose fate is open at the end of the recording get the category of similar ones.
@@ -68,8 +70,8 @@ impl Inferred {
     }
 
     /// Returns the iterations of the program.
-    pub(super) fn turns(&self) -> &Turns {
-        &self.turns
+    pub(super) fn iterations(&self) -> &StackIterations {
+        &self.iterations
     }
 
     /// Returns the rule that determined the category of a recorded allocation, and its basis.
@@ -77,7 +79,7 @@ impl Inferred {
         let number = self.at(event(a))?;
         let rule = CATEGORY_RULES.get((number & !LIKE_OTHERS) as usize)?;
         let basis = match self.phases {
-            Some(ToldBy::Rhythm) => Basis::Rhythm,
+            Some(PhasesFrom::Repetition) => Basis::Rhythm,
             _ if number & LIKE_OTHERS != 0 => Basis::Others,
             _ => Basis::Itself,
         };
@@ -214,7 +216,7 @@ impl Known {
             signs,
             parameters,
             gradients,
-            phases_are_known: phases.told_by.is_some(),
+            phases_are_known: phases.known_from.is_some(),
             keeping,
         }
     }

@@ -3,18 +3,17 @@
 //! - `tags`: recorded categories, which take precedence.
 //! - `signs`: a table of known frames: what a stack alone shows.
 //! - `phases`: phases of the program from event to event: forward, backward, optimizer.
-//! - `turns`: model setups, backward passes and optimizer steps, as stacks show them.
-//! - `repetition`: iterations, as repeated allocations show them.
+//! - `stack_iterations`, `iterations`: iterations, as stacks show them and as repeated allocations show them.
 //! - `rules`: a table of rules: from stack, phase and fate to a category.
 //! - `inferred`: applies the rules to every allocation.
 
 mod inferred;
+mod iterations;
 mod phases;
-mod repetition;
 mod rules;
 mod signs;
+mod stack_iterations;
 mod tags;
-mod turns;
 
 use std::sync::Arc;
 
@@ -22,9 +21,9 @@ use vramscope_trace::{Category, Phase};
 
 use crate::history::{Allocation, History, Moment, Origin, Peak};
 
-pub(crate) use repetition::rounds;
+pub(crate) use iterations::iteration_starts;
 pub use rules::{Basis, CATEGORY_RULES, CategoryRule, Evidence};
-pub(crate) use turns::Turns;
+pub(crate) use stack_iterations::StackIterations;
 
 use inferred::Inferred;
 use tags::Tags;
@@ -163,8 +162,8 @@ impl AllocationCategories {
     }
 
     /// Returns the iterations of the program, as far as stacks show them.
-    pub(crate) fn turns(&self) -> &Turns {
-        self.inferred.turns()
+    pub(crate) fn iterations(&self) -> &StackIterations {
+        self.inferred.iterations()
     }
 
     fn verdict(&self, allocation: &Allocation) -> Option<(&'static CategoryRule, Basis)> {

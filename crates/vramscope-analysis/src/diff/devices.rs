@@ -8,7 +8,7 @@ use vramscope_trace::{Action, Events, Trace};
 use super::group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
 use super::memory::{ComparedHistory, Difference};
 use crate::basics::{Both, Cancel, Side};
-use crate::groups::{By, NothingMore};
+use crate::groups::{By, NoProperties};
 use crate::history::{EndState, History, Interval, Moment, Peaks};
 use crate::stacks::Frames;
 use crate::steps::Step;
@@ -146,7 +146,7 @@ impl DeviceDiff {
             let whole = ComparedPart { at: Moment::START, from: Moment::START, to: history.end() };
             let ComparedPart { from, to, .. } = parts.of(side).unwrap_or(whole);
             let interval = Interval::of(history, from, to);
-            GroupsInInterval { history, frames: devices.of(side).frames, known: &NothingMore, interval }
+            GroupsInInterval { history, frames: devices.of(side).frames, known: &NoProperties, interval }
         };
         let within = Both { a: within(Side::A), b: within(Side::B) };
         let compared = |side: Side| ComparedHistory {

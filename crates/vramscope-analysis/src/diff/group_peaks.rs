@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 
 use vramscope_trace::Trace;
 
-use super::holder_changes::{HolderChange, HoldersOf, Marks, Matched, matched_holders};
+use super::holder_changes::{HolderChange, HoldersOf, IsMarked, Matched, matched_holders};
 use crate::basics::{Both, Cancel, Side};
-use crate::groups::{Amount, By, Group, Holder, Known, Parts};
+use crate::groups::{AllocationProperties, Amount, By, Group, Grouping, Holder};
 use crate::history::{Allocation, History, Interval, LifetimeChange, LifetimeChanges, Moment};
 use crate::stacks::Frames;
 
@@ -35,13 +35,13 @@ pub struct GroupPeakChange {
 
 /// Returns the groups of an interval in each of two recordings, each at its own peak, largest growth first. Lines are matched as
 /// in [`holders_of_both`](crate::holders_of_both). Returns `None` if cancelled.
-pub fn group_peaks_of_both<K: Known>(
+pub fn group_peaks_of_both<K: AllocationProperties>(
     of: Both<GroupsInInterval<'_, K>>,
     by: By,
-    marked: Marks<'_>,
+    marked: IsMarked<'_>,
     cancel: &Cancel,
 ) -> Option<Vec<GroupPeakChange>> {
-    let parted = Both { a: Parted::of(of.a, by, cancel)?, b: Parted::of(of.b, by, cancel)? };
+    let parted = Both { a: IntervalParts::of(of.a, by, cancel)?, b: IntervalParts::of(of.b, by, cancel)? };
     let holders = |side: Side| parted.of(side).holders();
     let Matched { mut changes, change_of } =
         matched_holders(&Both { a: holders(Side::A), b: holders(Side::B) }, marked);
@@ -64,7 +64,7 @@ pub fn group_peaks_of_both<K: Known>(
 }
 
 /// The allocations of an interval, divided into parts of groups.
-struct Parted<'h> {
+struct IntervalParts<'h> {
     history: &'h History,
     frames: &'h Frames,
     interval: Interval,
@@ -74,10 +74,10 @@ struct Parted<'h> {
     groups: Vec<Holder>,
 }
 
-impl<'h> Parted<'h> {
-    fn of(within: GroupsInInterval<'h, impl Known>, by: By, cancel: &Cancel) -> Option<Self> {
+impl<'h> IntervalParts<'h> {
+    fn of(within: GroupsInInterval<'h, impl AllocationProperties>, by: By, cancel: &Cancel) -> Option<Self> {
         let GroupsInInterval { history, frames, known, interval } = within;
-        let mut parts = Parts::of(history, known, by);
+        let mut parts = Grouping::of(history, known, by);
         let mut made: Vec<u64> = Vec::new();
         let mut of_allocation = Vec::with_capacity(interval.allocations.len());
         for (step, &id) in interval.allocations.iter().enumerate() {

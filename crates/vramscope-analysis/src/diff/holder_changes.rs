@@ -25,7 +25,7 @@ pub struct HolderChange {
 }
 
 /// Returns whether part of a group is marked.
-pub type Marks<'f> = &'f dyn Fn(Side, &Holder) -> bool;
+pub type IsMarked<'f> = &'f dyn Fn(Side, &Holder) -> bool;
 
 impl HolderChange {
     /// Returns the bytes and number of allocations at each moment.
@@ -55,7 +55,7 @@ impl HolderChange {
 /// Matches the groups of one device at two moments, both made by the same grouping. The largest growth comes first, the largest
 /// decrease last.
 #[must_use]
-pub fn changed_holders(at: Both<Vec<Holder>>, marked: Marks<'_>) -> Vec<HolderChange> {
+pub fn changed_holders(at: Both<Vec<Holder>>, marked: IsMarked<'_>) -> Vec<HolderChange> {
     let keyed = |side: Side, holders: Vec<Holder>| {
         let keyed = holders.into_iter().map(|holder| Keyed {
             key: (holder.origin, holder.key.clone()),
@@ -82,12 +82,12 @@ pub struct HoldersOf<'t> {
 /// Like [`changed_holders`], for two recordings. They share no ids. So lines, functions and files are matched by their text, and
 /// lines that an edit moved by their function. Pools, streams, layers and steps are matched by their names.
 #[must_use]
-pub fn holders_of_both(of: Both<HoldersOf<'_>>, marked: Marks<'_>) -> Vec<HolderChange> {
+pub fn holders_of_both(of: Both<HoldersOf<'_>>, marked: IsMarked<'_>) -> Vec<HolderChange> {
     sorted(matched_holders(&of, marked).changes)
 }
 
 /// Matches the groups of both recordings.
-pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: Marks<'_>) -> Matched {
+pub(crate) fn matched_holders(of: &Both<HoldersOf<'_>>, marked: IsMarked<'_>) -> Matched {
     let coded = Both { a: &of.a, b: &of.b }.map(|of| Coded { trace: of.trace, frames: of.frames });
     let used = |side: Side| {
         let (coded, of) = (coded.of(side), of.of(side));

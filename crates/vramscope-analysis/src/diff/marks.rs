@@ -61,7 +61,7 @@ const OPTIMIZER: &str = "torch/optim/optimizer.py";
 
 /// What the frames of a stack show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(super) struct StackMarks {
     /// Number of innermost places that belong to a forward pass repeated in the backward pass.
     pub(super) recomputed: Option<usize>,
     /// The place of the optimizer function, if the stack is inside an optimizer step.
@@ -90,8 +90,8 @@ impl<'p> Reader<'p> {
     }
 
     /// Returns the marks of a stack, given innermost place first.
-    pub(super) fn read(&mut self, stack: &[PlaceId]) -> Marks {
-        let mut marks = Marks::default();
+    pub(super) fn read(&mut self, stack: &[PlaceId]) -> StackMarks {
+        let mut marks = StackMarks::default();
         for (at, &id) in stack.iter().enumerate() {
             let place = self.places.get(id);
             let file = self.files.entry(place.file_number).or_insert_with(|| FileMarks::of(&place.file));

@@ -135,10 +135,10 @@ impl Difference {
         let peaks = compared.map(|of| of.history.peaks());
         let moment = |side: Side| compared.of(side).at.unwrap_or(peaks.of(side).allocated.moment);
         let moments = Both { a: moment(Side::A), b: moment(Side::B) };
-        let purposes = compared.map(|of| AllocationCategories::of(of.history));
+        let of_allocations = compared.map(|of| AllocationCategories::of(of.history));
         let at = |side: Side| {
             let ComparedHistory { history, frames, .. } = *compared.of(side);
-            SideAt { history, frames, purposes: purposes.of(side), moment: *moments.of(side) }
+            SideAt { history, frames, categories: of_allocations.of(side), moment: *moments.of(side) }
         };
         let comparison = StackComparison::of(Both { a: at(Side::A), b: at(Side::B) });
         let all: Vec<usize> = (0..comparison.rows.len()).collect();

@@ -25,7 +25,7 @@ pub use devices::{ChangedEvents, ComparedPart, DeviceDiff, DeviceRecording, Devi
 pub use group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
 pub use grown_lines::GrownLine;
 pub(crate) use grown_lines::{HistoryAt, grown_lines};
-pub use holder_changes::{HolderChange, HoldersOf, Marks, changed_holders, holders_of_both};
+pub use holder_changes::{HolderChange, HoldersOf, IsMarked, changed_holders, holders_of_both};
 pub use marks::{FEATURES, Feature};
 pub use memory::{CategoryDifference, ComparedHistory, Difference, Finding, LineDifference, StackDifference};
 pub use rules::{Cause, RULES, Rule};

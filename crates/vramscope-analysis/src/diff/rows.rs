@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use vramscope_trace::{Category, FrameId, StackId};
 
 use super::code_places::{CodePlaces, Coded, PlaceId};
-use super::marks::{Marks, Reader};
+use super::marks::{Reader, StackMarks};
 use crate::basics::{Both, Side};
 use crate::categories::AllocationCategories;
 use crate::findings::{LeakSuspect, leak_suspects};
@@ -108,7 +108,7 @@ impl Row {
 pub(super) struct SideAt<'h> {
     pub(super) history: &'h History,
     pub(super) frames: &'h Frames,
-    pub(super) purposes: &'h AllocationCategories,
+    pub(super) categories: &'h AllocationCategories,
     pub(super) moment: Moment,
 }
 
@@ -125,7 +125,7 @@ pub(super) struct StackComparison {
     /// All distinct stacks, innermost place first; one of them is empty.
     pub(super) stacks: Vec<Vec<PlaceId>>,
     /// The marks of each stack.
-    pub(super) marks: Vec<Marks>,
+    pub(super) marks: Vec<StackMarks>,
     pub(super) places: CodePlaces,
     /// Suspected leaks by line.
     pub(super) leaks: Both<Vec<(PlaceId, LeakSuspect)>>,
@@ -195,7 +195,7 @@ impl StackComparison {
         this
     }
 
-    pub(super) fn marks(&self, row: &Row) -> &Marks {
+    pub(super) fn marks(&self, row: &Row) -> &StackMarks {
         &self.marks[row.stack]
     }
 
@@ -219,7 +219,7 @@ impl StackComparison {
 /// Whether most bytes at the moment have a known category.
 fn tells_categories(at: &SideAt<'_>) -> bool {
     let held = || at.history.allocated_at(at.moment);
-    let is_told = |allocation: &&Allocation| at.purposes.category(allocation).is_told();
+    let is_told = |allocation: &&Allocation| at.categories.category(allocation).is_told();
     let told: u64 = held().filter(is_told).map(|a| a.size).sum();
     let all: u64 = held().map(|a| a.size).sum();
     told > all / 2
@@ -240,7 +240,7 @@ fn sums(at: &SideAt<'_>, has_categories: bool) -> Vec<(Key, Sum)> {
     for allocation in &at.history.allocations {
         let Allocation { size: bytes, requested, .. } = *allocation;
         let stack = at.history.stack_of(allocation);
-        let category = has_categories.then(|| at.purposes.category(allocation));
+        let category = has_categories.then(|| at.categories.category(allocation));
         let sum = sums.entry((stack, allocation.origin == Origin::FreeOnly, category)).or_default();
         let amount = Amount { bytes, requested, count: 1 };
         sum.sizes.add(requested);

@@ -23,7 +23,7 @@
 use hashbrown::HashMap;
 use vramscope_trace::{Action, FrameId, StackId};
 
-use crate::categories::{AllocationCategories, Turns};
+use crate::categories::{AllocationCategories, StackIterations};
 use crate::history::{Allocation, History, Moment};
 use crate::stacks::{Code, Frames};
 use crate::steps::Steps;
@@ -372,18 +372,20 @@ pub fn leak_suspects(history: &History, frames: &Frames) -> Vec<LeakSuspect> {
 /// Drops the suspects whose retained blocks were all made in fewer than [`FEWEST_PASSES`] passes.
 pub(crate) fn drop_made_once(
     history: &History,
-    purposes: &AllocationCategories,
+    categories: &AllocationCategories,
     suspects: &mut Vec<LeakSuspect>,
 ) {
-    suspects.retain(|suspect| passes(history, purposes.turns(), suspect).is_none_or(|n| n >= FEWEST_PASSES));
+    suspects.retain(|suspect| {
+        passes(history, categories.iterations(), suspect).is_none_or(|n| n >= FEWEST_PASSES)
+    });
 }
 
 /// Returns the number of passes that made the blocks that `suspect` retains; `None` if some were made outside all passes.
-fn passes(history: &History, turns: &Turns, suspect: &LeakSuspect) -> Option<usize> {
+fn passes(history: &History, iterations: &StackIterations, suspect: &LeakSuspect) -> Option<usize> {
     let mut count = 0;
     let mut last = None;
     for a in history.recorded().filter(|a| suspect.keeps(a)) {
-        let pass = turns.pass_at(u32::try_from(a.from.event()?).ok()?)?;
+        let pass = iterations.pass_at(u32::try_from(a.from.event()?).ok()?)?;
         if last != Some(pass) {
             count += 1;
             last = Some(pass);

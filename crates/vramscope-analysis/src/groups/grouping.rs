@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 use vramscope_trace::{Category, StackId};
 
-use super::holders::{By, HolderKey, Keys, Known};
+use super::holders::{AllocationProperties, By, HolderKey, Keys};
 use crate::history::{Allocation, History, Origin};
 use crate::stacks::Frames;
 
@@ -19,7 +19,7 @@ pub(crate) struct Group {
 }
 
 /// Parts combined into groups.
-pub(crate) struct Parted {
+pub(crate) struct Grouped {
     pub groups: Vec<Group>,
     /// The group index of each part.
     pub of_part: Vec<usize>,
@@ -27,7 +27,7 @@ pub(crate) struct Parted {
 
 /// Parts of groups, by class and stack. Many allocations share few classes and stacks, and group keys are expensive to compute.
 /// Parts are numbered from 0 in the order in which they first occur.
-pub(crate) struct Parts<'h, K> {
+pub(crate) struct Grouping<'h, K> {
     history: &'h History,
     known: &'h K,
     by: By,
@@ -55,7 +55,7 @@ const MOST_PLACES: usize = 1 << 22;
 /// The classes if the group depends on the stack.
 const ORIGINS: [Origin; 3] = [Origin::Recorded, Origin::EndState, Origin::FreeOnly];
 
-impl<'h, K: Known> Parts<'h, K> {
+impl<'h, K: AllocationProperties> Grouping<'h, K> {
     pub(crate) fn of(history: &'h History, known: &'h K, by: By) -> Self {
         let classes = match by {
             By::Stack | By::Line | By::Function | By::File | By::Module => {
@@ -162,7 +162,7 @@ impl<'h, K: Known> Parts<'h, K> {
     }
 
     /// Combines the parts into groups. The first part of each group, in the given order, determines its stack.
-    pub(crate) fn grouped<O: Ord>(self, frames: &Frames, order: impl Fn(usize) -> O) -> Parted {
+    pub(crate) fn grouped<O: Ord>(self, frames: &Frames, order: impl Fn(usize) -> O) -> Grouped {
         let Self { history, by, parts, classes, .. } = self;
         let mut sorted: Vec<usize> = (0..parts.len()).collect();
         sorted.sort_by_cached_key(|&part| (order(part), parts[part]));
@@ -183,6 +183,6 @@ impl<'h, K: Known> Parts<'h, K> {
         for group in &mut groups {
             keys.finish(&mut group.key);
         }
-        Parted { groups, of_part }
+        Grouped { groups, of_part }
     }
 }

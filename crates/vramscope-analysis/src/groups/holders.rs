@@ -168,7 +168,7 @@ pub fn churn(
 
 /// Properties of a history's allocations beyond the history itself, precomputed once for queries at many moments. Allocations are
 /// given by their index in [`History::allocations`].
-pub trait Known {
+pub trait AllocationProperties {
     /// Returns the private pool.
     fn pool(&self, allocation: usize) -> Option<PoolId>;
     /// Returns the category.
@@ -185,9 +185,9 @@ pub trait Known {
 
 /// No properties beyond the history; enough for grouping by stack or stream.
 #[derive(Debug, Clone, Copy)]
-pub struct NothingMore;
+pub struct NoProperties;
 
-impl Known for NothingMore {
+impl AllocationProperties for NoProperties {
     fn pool(&self, _: usize) -> Option<PoolId> {
         None
     }
@@ -210,7 +210,7 @@ impl Known for NothingMore {
 pub fn holders_among(
     history: &History,
     frames: &Frames,
-    known: &impl Known,
+    known: &impl AllocationProperties,
     allocations: impl Iterator<Item = usize>,
     by: By,
 ) -> Vec<Holder> {
@@ -273,16 +273,16 @@ pub(crate) fn group<'h>(
     }
 }
 
-/// Groups by category or by module, according to `purposes`.
+/// Groups by category or by module, according to `categories`.
 pub(crate) fn by_category<'h>(
-    purposes: &AllocationCategories,
+    categories: &AllocationCategories,
     allocations: impl Iterator<Item = &'h Allocation>,
     by: By,
 ) -> Vec<Holder> {
     gather(allocations.map(|a| {
         let key = match by {
-            By::Layer => HolderKey::Layer(purposes.layer(a).cloned()),
-            _ => HolderKey::Category(purposes.category(a)),
+            By::Layer => HolderKey::Layer(categories.layer(a).cloned()),
+            _ => HolderKey::Category(categories.category(a)),
         };
         Holder { stack: None, ..Holder::of(a, None, key) }
     }))

@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 use vramscope_trace::StackId;
 
 use super::amount::Amount;
-use super::grouping::{Group, Parted, Parts};
-use super::holders::{By, HolderKey, Known};
+use super::grouping::{Group, Grouped, Grouping};
+use super::holders::{AllocationProperties, By, HolderKey};
 use crate::basics::Cancel;
 use crate::history::{Allocation, History, Interval, Origin};
 use crate::stacks::Frames;
@@ -101,13 +101,13 @@ pub struct IntervalGroups {
 pub fn interval_groups(
     history: &History,
     frames: &Frames,
-    known: &impl Known,
+    known: &impl AllocationProperties,
     interval: &Interval,
     by: By,
     takes: &dyn Fn(usize) -> bool,
     cancel: &Cancel,
 ) -> Option<IntervalGroups> {
-    let mut parts = Parts::of(history, known, by);
+    let mut parts = Grouping::of(history, known, by);
     let mut totals: Vec<IntervalTotals> = Vec::new();
     let mut left_out = IntervalTotals::default();
     for (step, &id) in interval.allocations.iter().enumerate() {
@@ -134,8 +134,12 @@ pub fn interval_groups(
 }
 
 /// Returns the groups, most allocated bytes first. Each group's stack is that of its largest part.
-fn groups(parts: Parts<'_, impl Known>, frames: &Frames, totals: &[IntervalTotals]) -> Vec<IntervalGroup> {
-    let Parted { groups, of_part } = parts.grouped(frames, |part| order(&totals[part]));
+fn groups(
+    parts: Grouping<'_, impl AllocationProperties>,
+    frames: &Frames,
+    totals: &[IntervalTotals],
+) -> Vec<IntervalGroup> {
+    let Grouped { groups, of_part } = parts.grouped(frames, |part| order(&totals[part]));
     let shared = |group: Group| IntervalGroup {
         origin: group.origin,
         key: group.key,

@@ -26,13 +26,13 @@ pub struct Layer {
 /// Returns every module that made some of `allocations`, and their enclosing modules. Each module comes before the modules inside
 /// it; among siblings, the largest comes first. Allocations that no module made are left out.
 pub fn layers<'h>(
-    purposes: &AllocationCategories,
+    categories: &AllocationCategories,
     allocations: impl Iterator<Item = &'h Allocation>,
 ) -> Vec<Layer> {
     let mut found: HashMap<String, Layer> = HashMap::new();
     for a in allocations {
-        let Some(path) = purposes.layer(a) else { continue };
-        let phase = purposes.phase(a);
+        let Some(path) = categories.layer(a) else { continue };
+        let phase = categories.phase(a);
         for (depth, path) in around(path).enumerate() {
             let layer = found.entry_ref(path).or_insert_with(|| Layer {
                 path: path.to_owned(),

@@ -16,9 +16,10 @@ mod layers;
 
 pub use amount::Amount;
 pub use call_tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, call_tree, compared_call_tree};
-pub(crate) use grouping::{Group, Parts};
+pub(crate) use grouping::{Group, Grouping};
 pub use holders::{
-    By, Holder, HolderKey, Known, NothingMore, churn, frame_key, holders_among, holders_at, stack_key,
+    AllocationProperties, By, Holder, HolderKey, NoProperties, churn, frame_key, holders_among, holders_at,
+    stack_key,
 };
 pub(crate) use holders::{by_category, by_step, code_key, group};
 pub use interval_totals::{

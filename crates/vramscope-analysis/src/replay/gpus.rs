@@ -75,7 +75,7 @@ pub enum Fit {
 
 /// The result of replaying all demands on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replayed {
+pub struct FitReplay {
     /// Whether any request failed.
     pub fit: Fit,
     /// The highest peak of PyTorch's reserved bytes on one device. It comes from the replay with the high end
@@ -87,11 +87,11 @@ pub struct Replayed {
 
 /// The result of replaying all demands on one GPU model.
 #[derive(Debug, Clone, Copy)]
-pub struct OnCard {
+pub struct GpuFit {
     /// The GPU model.
     pub gpu: &'static Gpu,
     /// The result of the replay.
-    pub replayed: Replayed,
+    pub replayed: FitReplay,
 }
 
 /// Replays all demands on devices of `total` bytes each, of which the allocator cannot use `overhead` bytes.
@@ -100,33 +100,33 @@ pub struct OnCard {
 ///
 /// # Errors
 /// If a recording cannot be replayed.
-pub fn on_device<'d>(
+pub fn fit_on_device<'d>(
     demands: impl IntoIterator<Item = &'d Demand>,
     total: u64,
     overhead: RangeInclusive<u64>,
-) -> Result<Replayed, ReplayError> {
+) -> Result<FitReplay, ReplayError> {
     let histories = histories(demands);
     replay(&replays(&histories)?, total, overhead)
 }
 
-/// Replays all demands on each of `cards`, in order, and stops after the first result for which `wanted`
+/// Replays all demands on each of `gpus`, in order, and stops after the first result for which `wanted`
 /// returns false. `overhead` returns the range of bytes that the allocator cannot use on a GPU.
 ///
 /// The demands must come from a run without a memory limit.
 ///
 /// # Errors
 /// If a recording cannot be replayed.
-pub fn on_cards<'d>(
+pub fn fit_on_gpus<'d>(
     demands: impl IntoIterator<Item = &'d Demand>,
-    cards: impl Iterator<Item = &'static Gpu>,
+    gpus: impl Iterator<Item = &'static Gpu>,
     overhead: impl Fn(&Gpu) -> RangeInclusive<u64>,
-    wanted: impl Fn(&OnCard) -> bool,
-) -> Result<Vec<OnCard>, ReplayError> {
+    wanted: impl Fn(&GpuFit) -> bool,
+) -> Result<Vec<GpuFit>, ReplayError> {
     let histories = histories(demands);
     let replays = replays(&histories)?;
     let mut all = Vec::new();
-    for gpu in cards {
-        let on = OnCard { gpu, replayed: replay(&replays, gpu.total_bytes, overhead(gpu))? };
+    for gpu in gpus {
+        let on = GpuFit { gpu, replayed: replay(&replays, gpu.total_bytes, overhead(gpu))? };
         all.push(on);
         if !wanted(&on) {
             break;
@@ -147,10 +147,10 @@ fn replay(
     replays: &[Replay<'_>],
     total: u64,
     overhead: RangeInclusive<u64>,
-) -> Result<Replayed, ReplayError> {
+) -> Result<FitReplay, ReplayError> {
     let (low, high) = overhead.into_inner();
-    let taken = |overhead, fit| -> Result<Replayed, ReplayError> {
-        let mut on = Replayed { fit, peak_reserved: 0, num_alloc_retries: 0 };
+    let taken = |overhead, fit| -> Result<FitReplay, ReplayError> {
+        let mut on = FitReplay { fit, peak_reserved: 0, num_alloc_retries: 0 };
         for replay in replays {
             let outcome = replay.under(&replay.policy, Capacity { total, overhead })?;
             if !outcome.fits() {

@@ -7,8 +7,8 @@ use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope_engine::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
 
 use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
-use super::doubts::Doubt;
 use super::error::ReplayError;
+use super::limitations::ReplayLimitation;
 use super::run::Outcome;
 use super::runs::Replay;
 use super::setting_change::SettingChange;
@@ -41,7 +41,7 @@ pub struct BestSetting {
     /// The effect of the setting that PyTorch's error text recommends.
     pub recommended: Recommended,
     /// Reasons why the result may not be exact.
-    pub doubts: Vec<Doubt>,
+    pub limitations: Vec<ReplayLimitation>,
 }
 
 /// The effect of the setting that PyTorch's out-of-memory text recommends: `expandable_segments:True` (since 2.2;
@@ -99,15 +99,15 @@ impl BestSetting {
         let fitting = all.iter().filter(|tried| tried.outcome.fits());
         // The best come first; among equal changes, the first is chosen.
         let tried = fitting.min_by_key(|tried| change(tried).size()).or(all.first())?.clone();
-        let mut doubts = replay.doubts(&tried.setting.policy, capacity);
-        doubts.extend(replay.guesses_limit().then_some(Doubt::GuessedLimit));
+        let mut limitations = replay.limitations(&tried.setting.policy, capacity);
+        limitations.extend(replay.guesses_limit().then_some(ReplayLimitation::GuessedLimit));
         let fits = tried.outcome.fits();
         let nearest = if fits { None } else { replay.nearest(settings, capacity, &|| {}).ok()? };
         let room = capacity.total.saturating_sub(capacity.overhead);
         let left = room.saturating_sub(tried.outcome.reserved_at_end());
         let more_steps = growth.filter(|&growth| fits && growth > 0).map(|growth| left / growth);
         let change = change(&tried);
-        Some(Self { tried, change, of, more_steps, nearest, recommended, doubts })
+        Some(Self { tried, change, of, more_steps, nearest, recommended, limitations })
     }
 }
 

@@ -9,7 +9,7 @@ use std::hash::BuildHasher as _;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
-use crate::categories::{AllocationCategories, rounds};
+use crate::categories::{AllocationCategories, iteration_starts};
 use crate::history::{Allocation, History, Moment, Origin, rising_times};
 use crate::regions::region_runs;
 pub use program_part::ProgramPart;
@@ -60,10 +60,10 @@ pub enum StepsFrom {
 }
 
 impl Steps {
-    /// Finds the steps of the device of `history`; `purposes` must be those of its allocations.
+    /// Finds the steps of the device of `history`; `categories` must be those of its allocations.
     #[must_use]
-    pub fn of(history: &History, purposes: &AllocationCategories) -> Self {
-        let (told_by, starts) = starts(history, purposes);
+    pub fn of(history: &History, categories: &AllocationCategories) -> Self {
+        let (told_by, starts) = starts(history, categories);
         if starts.len() < 2 {
             return Self::default();
         }
@@ -115,21 +115,21 @@ impl Steps {
 }
 
 /// Returns the indices of the events that start steps.
-fn starts(history: &History, purposes: &AllocationCategories) -> (StepsFrom, Vec<usize>) {
+fn starts(history: &History, categories: &AllocationCategories) -> (StepsFrom, Vec<usize>) {
     let annotated = annotated(history);
     if annotated.len() >= 2 {
         return (StepsFrom::Annotations, annotated);
     }
-    let turns = purposes.turns();
-    if turns.steps.len() >= 3 && turns.one_optimizer {
-        return (StepsFrom::Optimizer, turns.steps.clone());
+    let iterations = categories.iterations();
+    if iterations.steps.len() >= 3 && iterations.one_optimizer {
+        return (StepsFrom::Optimizer, iterations.steps.clone());
     }
-    let rounds = rounds(history, turns.most_rounds.unwrap_or(u32::MAX));
+    let repeated = iteration_starts(history, iterations.most_iterations.unwrap_or(u32::MAX));
     // An optimizer that steps more often than there are iterations is one of several.
-    if turns.steps.len() >= 2 && (rounds.is_empty() || turns.steps.len() <= rounds.len() + 1) {
-        return (StepsFrom::Optimizer, turns.steps.clone());
+    if iterations.steps.len() >= 2 && (repeated.is_empty() || iterations.steps.len() <= repeated.len() + 1) {
+        return (StepsFrom::Optimizer, iterations.steps.clone());
     }
-    (StepsFrom::Rhythm, rounds)
+    (StepsFrom::Rhythm, repeated)
 }
 
 /// Returns the first events in the runs of regions that are named as steps.

@@ -7,7 +7,7 @@ use vramscope_trace::{Category, PoolId, Trace};
 
 use crate::basics::Cancel;
 use crate::categories::AllocationCategories;
-use crate::groups::{By, IntervalGroups, Known, interval_groups};
+use crate::groups::{AllocationProperties, By, IntervalGroups, interval_groups};
 use crate::history::{History, Interval, Moment, Peak, Quality, for_each_with_pool};
 use crate::regions::runs_between;
 use crate::stacks::{Frames, StackFilter};
@@ -62,9 +62,9 @@ impl IntervalSummary {
         }
         let (from, to) = (Moment::from_index(options.first), Moment::after(options.last));
         let interval = Interval::of(&history, from, to);
-        let purposes = AllocationCategories::of(&history);
-        let steps = Steps::of(&history, &purposes);
-        let known = Meaning::of(&history, &purposes, &steps);
+        let categories = AllocationCategories::of(&history);
+        let steps = Steps::of(&history, &categories);
+        let known = Properties::of(&history, &categories, &steps);
         let filter = options.filter.as_ref().map(|filter| StackFilter::new(trace, filter));
         let takes = |id: usize| filter.as_ref().is_none_or(|f| f.takes(history.allocations[id].stack));
         let totals =
@@ -81,35 +81,35 @@ impl IntervalSummary {
 }
 
 /// The properties by which a history's allocations are grouped.
-struct Meaning<'h> {
+struct Properties<'h> {
     history: &'h History,
-    purposes: &'h AllocationCategories,
+    categories: &'h AllocationCategories,
     steps: &'h Steps,
     pools: Vec<Option<PoolId>>,
 }
 
-impl<'h> Meaning<'h> {
-    fn of(history: &'h History, purposes: &'h AllocationCategories, steps: &'h Steps) -> Self {
+impl<'h> Properties<'h> {
+    fn of(history: &'h History, categories: &'h AllocationCategories, steps: &'h Steps) -> Self {
         let mut pools = vec![None; history.allocations.len()];
         for_each_with_pool(history, |id, around| {
             let own = history.allocations[id].tags.and_then(|tags| history.trace().tags.get(tags).pool);
             pools[id] = own.or(around);
         });
-        Self { history, purposes, steps, pools }
+        Self { history, categories, steps, pools }
     }
 }
 
-impl Known for Meaning<'_> {
+impl AllocationProperties for Properties<'_> {
     fn pool(&self, allocation: usize) -> Option<PoolId> {
         self.pools[allocation]
     }
 
     fn category(&self, allocation: usize) -> Category {
-        self.purposes.category(&self.history.allocations[allocation])
+        self.categories.category(&self.history.allocations[allocation])
     }
 
     fn layer(&self, allocation: usize) -> Option<Arc<str>> {
-        self.purposes.layer(&self.history.allocations[allocation]).cloned()
+        self.categories.layer(&self.history.allocations[allocation]).cloned()
     }
 
     fn steps(&self) -> Option<&Steps> {

@@ -1,10 +1,10 @@
 //! The complete analysis of one device, and the summary of an interval.
 //!
-//! - `course`: all results that need the counters at every moment, in one walk.
+//! - `counter_walk`: all results that need the counters at every moment, in one walk.
 //! - `diagnosis`: causes of failed requests beyond the allocator's state (leaks, settings), and remedies.
 //! - `interval`: the summary of an interval of events.
 
-mod course;
+mod counter_walk;
 mod diagnosis;
 mod interval;
 
@@ -24,7 +24,7 @@ use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::stacks::{Frames, StackFilter};
 use crate::steps::Steps;
-use course::Course;
+use counter_walk::CounterWalk;
 pub use diagnosis::Remedy;
 use diagnosis::{Diagnosis, growth_per_step};
 pub use interval::{IntervalOptions, IntervalSummary};
@@ -134,22 +134,22 @@ impl Summary {
         let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
         let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
         // One core computes the counters over time, another the totals of each stack.
-        let (course, (churn, tallies)) = join(
+        let (walked, (churn, tallies)) = join(
             history,
-            || Course::of(history, cancel),
+            || CounterWalk::of(history, cancel),
             || {
                 let last = leaks::last_allocation(history);
                 let tallies = last.map(|last| leaks::tally(history, last)).unwrap_or_default();
                 (churn(history, frames, By::Line, takes), tallies)
             },
         );
-        let Course { peaks, regions, timeline, repeats } = course;
+        let CounterWalk { peaks, regions, timeline, repeats } = walked;
         let grows = repeats || leaks::only_grows(history, frames);
         let mut leaks = if grows { leaks::suspects(history, frames, tallies) } else { Vec::new() };
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
         let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
-        let ((mut ooms, more_ooms, request, layouts), (purposes, steps)) = join(
+        let ((mut ooms, more_ooms, request, layouts), (categories, steps)) = join(
             history,
             || {
                 let (ooms, more_ooms) = ooms(history, frames);
@@ -157,12 +157,12 @@ impl Summary {
                 (ooms, more_ooms, largest_request(history), layouts)
             },
             || {
-                let purposes = AllocationCategories::of(history);
-                let steps = Steps::of(history, &purposes);
-                (purposes, steps)
+                let categories = AllocationCategories::of(history);
+                let steps = Steps::of(history, &categories);
+                (categories, steps)
             },
         );
-        drop_made_once(history, &purposes, &mut leaks);
+        drop_made_once(history, &categories, &mut leaks);
         steps.measure_leaks(history, &mut leaks);
         let [layout, start, end] = layouts;
         let growth_per_step = growth_per_step(&steps, &leaks);
@@ -170,7 +170,7 @@ impl Summary {
             Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
         let held = |by| match by {
             By::Step => by_step(&steps, layout.allocated().filter(takes)),
-            By::Category | By::Layer => by_category(&purposes, layout.allocated().filter(takes), by),
+            By::Category | By::Layer => by_category(&categories, layout.allocated().filter(takes), by),
             by => group(history, frames, layout.allocated().filter(takes), Some(&layout), by),
         };
         let by_stack = held(By::Stack);
@@ -194,9 +194,9 @@ impl Summary {
             holders,
             pools: all(By::Pool),
             streams: all(By::Stream),
-            categories: by_category(&purposes, layout.allocated(), By::Category),
-            reasons: purposes.reasons(layout.allocated()),
-            layers: layers(&purposes, layout.allocated().filter(takes)),
+            categories: by_category(&categories, layout.allocated(), By::Category),
+            reasons: categories.reasons(layout.allocated()),
+            layers: layers(&categories, layout.allocated().filter(takes)),
             steps,
             filtered_out,
             preexisting: start.counters().allocated,

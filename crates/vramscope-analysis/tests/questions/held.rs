@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use vramscope_analysis::{
     Both, By, Calls, CallsOf, Cancel, ComparedNode, Frames, GroupPeakChange, GroupsInInterval, History,
-    Holder, HolderKey, HoldersOf, Interval, Moment, NodeKind, NothingMore, Side, changed_holders,
+    Holder, HolderKey, HoldersOf, Interval, Moment, NoProperties, NodeKind, Side, changed_holders,
     compared_call_tree, group_peaks_of_both, holders_at, holders_of_both,
 };
 use vramscope_trace::Trace;
@@ -46,8 +46,8 @@ impl Asked {
         HoldersOf { trace: &self.trace, frames: &self.frames, holders: self.holders(event, by) }
     }
 
-    fn within(&self, interval: Interval) -> GroupsInInterval<'_, NothingMore> {
-        GroupsInInterval { history: &self.history, frames: &self.frames, known: &NothingMore, interval }
+    fn within(&self, interval: Interval) -> GroupsInInterval<'_, NoProperties> {
+        GroupsInInterval { history: &self.history, frames: &self.frames, known: &NoProperties, interval }
     }
 
     fn line(&self, kind: NodeKind) -> u32 {
@@ -240,7 +240,7 @@ fn only_what_is_live_in_the_stretch_counts() {
     let within = |interval| GroupsInInterval {
         history: &asked.history,
         frames: &asked.frames,
-        known: &NothingMore,
+        known: &NoProperties,
         interval,
     };
     let both = Both { a: within(interval.clone()), b: within(interval) };

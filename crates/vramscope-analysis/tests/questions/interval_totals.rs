@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vramscope_analysis::{
-    Amount, By, Cancel, Frames, History, HolderKey, Interval, IntervalTotals, Moment, NothingMore, Timeline,
+    Amount, By, Cancel, Frames, History, HolderKey, Interval, IntervalTotals, Moment, NoProperties, Timeline,
     interval_group_changes, interval_groups,
 };
 
@@ -77,7 +77,7 @@ proptest! {
 
         let cancel = Cancel::default();
         let ask = |by, takes: &dyn Fn(usize) -> bool| {
-            interval_groups(&history, &frames, &NothingMore, &interval, by, takes, &cancel).unwrap()
+            interval_groups(&history, &frames, &NoProperties, &interval, by, takes, &cancel).unwrap()
         };
         let answer = ask(By::Line, &|_| true);
         let hand = by_hand(&states, from, to, None);
@@ -104,7 +104,7 @@ proptest! {
         prop_assert_eq!(large.all, hand);
         prop_assert!(large.taken.allocated.bytes <= hand.allocated.bytes);
         cancel.cancel();
-        let unwanted = interval_groups(&history, &frames, &NothingMore, &interval, By::Line, &|_| true, &cancel);
+        let unwanted = interval_groups(&history, &frames, &NoProperties, &interval, By::Line, &|_| true, &cancel);
         prop_assert_eq!(unwanted.is_none(), !interval.allocations.is_empty());
     }
 
@@ -119,7 +119,7 @@ proptest! {
         let (history, frames) = (History::of(&trace, 0), Frames::of(&trace));
         let ask = |from, to| {
             let interval = Interval::of(&history, Moment::from_index(from), Moment::from_index(to));
-            interval_groups(&history, &frames, &NothingMore, &interval, By::Line, &|_| true, &Cancel::default()).unwrap()
+            interval_groups(&history, &frames, &NoProperties, &interval, By::Line, &|_| true, &Cancel::default()).unwrap()
         };
         let (before, now) = (ask(ends[0], ends[1]), ask(ends[1], ends[2]));
         let changes = interval_group_changes(now.groups, before.groups);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
 mod budgets;
+mod categories;
 mod causes;
 mod counters;
 mod diff;
@@ -12,7 +13,6 @@ mod interval_totals;
 mod leaks;
 mod names;
 mod pins;
-mod purposes;
 mod samples;
 mod sizes;
 mod skipped;

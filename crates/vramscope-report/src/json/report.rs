@@ -207,7 +207,7 @@ impl Builder<'_> {
                 peak_reserved_bytes: best.tried.outcome.statistics.reserved.peak,
                 fits: best.tried.outcome.fits(),
                 nearest: best.nearest.as_ref().map(nearest),
-                exact: best.doubts.is_empty(),
+                exact: best.limitations.is_empty(),
                 add: best.change.add.clone(),
                 remove: best.change.remove.clone(),
                 more_steps: best.more_steps,

@@ -1,10 +1,11 @@
 //! Divides a recording into phases: intervals in which the program did one thing.
 
-mod rhythm;
+mod repetition;
 mod run;
 mod stacks;
 
-use crate::categories::{signs::Signs, turns::Turns};
+use crate::categories::signs::Signs;
+use crate::categories::stack_iterations::StackIterations;
 use crate::history::{Allocation, History};
 
 pub(super) use run::{NEVER, Phase, event, event_before};
@@ -56,27 +57,27 @@ pub(super) struct Phases {
     /// The event of the last allocation of the recording.
     last_allocation: u32,
     /// The source of the phases; `None` if there is none, in which case everything is one interval.
-    pub(super) told_by: Option<ToldBy>,
+    pub(super) known_from: Option<PhasesFrom>,
 }
 
 /// The source of a recording's phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ToldBy {
+pub(super) enum PhasesFrom {
     /// Frames in stacks.
     Stacks,
     /// Without stacks: repetition, and the rise and fall of memory within it.
-    Rhythm,
+    Repetition,
 }
 
 impl Phases {
-    /// Determines the phases from stacks or, if there is no stack at all, from the rhythm.
+    /// Determines the phases from stacks or, if there is no stack at all, from repetition.
     pub(super) fn of(history: &History, signs: &Signs) -> Self {
-        let (told_by, mut runs) = if history.recorded().any(|a| history.stack_of(a).is_some()) {
-            (ToldBy::Stacks, stacks::runs(history, signs))
+        let (known_from, mut runs) = if history.recorded().any(|a| history.stack_of(a).is_some()) {
+            (PhasesFrom::Stacks, stacks::runs(history, signs))
         } else {
-            (ToldBy::Rhythm, rhythm::runs(history))
+            (PhasesFrom::Repetition, repetition::runs(history))
         };
-        let told_by = (!runs.is_empty()).then_some(told_by);
+        let known_from = (!runs.is_empty()).then_some(known_from);
         if runs.is_empty() {
             runs.push(Run { phase: Phase::Between, from: 0, last: NEVER, is_hook: false });
         }
@@ -88,7 +89,7 @@ impl Phases {
             }
         }
         let last_allocation = history.recorded().last().map_or(NEVER, event);
-        Self { intervals, passes, last_allocation, told_by }
+        Self { intervals, passes, last_allocation, known_from }
     }
 
     /// Returns the number of backward passes.
@@ -117,9 +118,9 @@ impl Phases {
     }
 
     /// Returns the iterations of the program.
-    pub(super) fn turns(&self, history: &History) -> Turns {
-        if self.told_by != Some(ToldBy::Stacks) {
-            return Turns::default();
+    pub(super) fn iterations(&self, history: &History) -> StackIterations {
+        if self.known_from != Some(PhasesFrom::Stacks) {
+            return StackIterations::default();
         }
         let count = |phase| self.intervals.iter().filter(|s| s.phase == phase).count();
         let rounds = match count(Phase::Forward) {
@@ -127,8 +128,8 @@ impl Phases {
             forward => forward,
         };
         let first = self.intervals.iter().find(|s| s.phase != Phase::Setup);
-        let mut turns = Turns {
-            most_rounds: u32::try_from(rounds).ok().filter(|&rounds| rounds > 0),
+        let mut iterations = StackIterations {
+            most_iterations: u32::try_from(rounds).ok().filter(|&rounds| rounds > 0),
             steps: first.map(|s| s.from as usize).into_iter().collect(),
             one_optimizer: true,
             passes: Vec::new(),
@@ -137,9 +138,9 @@ impl Phases {
         let (mut first_step, mut stack) = (true, None);
         for interval in &self.intervals {
             if matches!(interval.phase, Phase::Setup | Phase::Backward | Phase::Recompute | Phase::Optimizer)
-                && turns.passes.last().is_none_or(|last| last.end != interval.end)
+                && iterations.passes.last().is_none_or(|last| last.end != interval.end)
             {
-                turns.passes.push(interval.from..interval.end);
+                iterations.passes.push(interval.from..interval.end);
             }
             match interval.phase {
                 Phase::Optimizer if !stepped => {
@@ -147,16 +148,16 @@ impl Phases {
                     // The first step allocates state that later steps do not.
                     let here = history.device().events.get(interval.from as usize).stack;
                     if !std::mem::take(&mut first_step) {
-                        turns.one_optimizer &= *stack.get_or_insert(here) == here;
+                        iterations.one_optimizer &= *stack.get_or_insert(here) == here;
                     }
                 }
                 Phase::Optimizer => {}
                 // The next step begins with its batch or with its forward pass.
-                _ if std::mem::take(&mut stepped) => turns.steps.push(interval.from as usize),
+                _ if std::mem::take(&mut stepped) => iterations.steps.push(interval.from as usize),
                 _ => {}
             }
         }
-        turns
+        iterations
     }
 
     /// Calls `tell` for each recorded allocation, in event order, with the interval in which it was made.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Capacity, Demand, DeviceReplay, Fit, Frames, History, OnCard, Replay, ReplayOptions, on_cards, on_device,
+    Capacity, Demand, DeviceReplay, Fit, Frames, GpuFit, History, Replay, ReplayOptions, fit_on_device,
+    fit_on_gpus,
 };
 use vramscope_basics::gpus::{GPUS, Gpu, NEWEST_CUDA};
 use vramscope_trace::Trace;
@@ -29,7 +30,7 @@ fn recording_of(count: u64) -> Arc<Trace> {
     recording(&events, &segments)
 }
 
-fn fits(on: &OnCard) -> bool {
+fn fits(on: &GpuFit) -> bool {
     on.replayed.fit == Fit::Fits
 }
 
@@ -55,8 +56,9 @@ fn the_first_card_that_fits_has_room_beside_what_others_take() {
     let (demand, other) = (tensors(20), tensors(3));
     for overhead in [0, 4 * GIB] {
         let gpus = by_memory();
-        let on = on_cards([&demand, &other], gpus.iter().copied(), |_| overhead..=overhead, |on| !fits(on))
-            .unwrap();
+        let on =
+            fit_on_gpus([&demand, &other], gpus.iter().copied(), |_| overhead..=overhead, |on| !fits(on))
+                .unwrap();
         let smallest = on.last().unwrap();
         assert!(fits(smallest) && smallest.replayed.peak_reserved == 20 * GIB);
         let expected = gpus.iter().find(|gpu| gpu.total_bytes - overhead >= 20 * GIB).unwrap();
@@ -69,7 +71,7 @@ fn the_first_card_that_fits_has_room_beside_what_others_take() {
 #[test]
 fn all_cards_are_asked_where_all_are_wanted() {
     let gpus = by_memory();
-    let on = on_cards([&tensors(20)], gpus.iter().copied(), |_| 0..=0, |_| true).unwrap();
+    let on = fit_on_gpus([&tensors(20)], gpus.iter().copied(), |_| 0..=0, |_| true).unwrap();
     assert_eq!(on.len(), gpus.len());
     assert!(on.iter().all(|on| fits(on) == (on.gpu.total_bytes >= 20 * GIB)));
 }
@@ -80,7 +82,7 @@ fn between_both_ends_of_what_others_take_it_barely_fits() {
     for (low, high, fit) in
         [(3, 4, Fit::Fits), (4, 5, Fit::Barely), (5, 6, Fit::DoesNotFit), (5, 5, Fit::DoesNotFit)]
     {
-        let on = on_device([&demand], 24 * GIB, low * GIB..=high * GIB).unwrap();
+        let on = fit_on_device([&demand], 24 * GIB, low * GIB..=high * GIB).unwrap();
         assert_eq!(on.fit, fit, "{low}..={high}");
     }
 }
@@ -100,7 +102,7 @@ fn the_smallest_gpu_is_the_first_of_the_cards_that_fits_and_has_its_own_memory()
         let overhead = |gpu: &Gpu| if given == 0 { *gpu.context_bytes(NEWEST_CUDA).end() } else { given };
         let own: Vec<&'static Gpu> = by_memory().into_iter().filter(|gpu| !gpu.integrated).collect();
         let on =
-            on_cards([&tensors(20)], own.into_iter(), |gpu| overhead(gpu)..=overhead(gpu), |on| !fits(on))
+            fit_on_gpus([&tensors(20)], own.into_iter(), |gpu| overhead(gpu)..=overhead(gpu), |on| !fits(on))
                 .unwrap();
         let expected = on.last().unwrap();
         let found = replay.smallest_gpu(&replay.policy, given, &|| {}).unwrap().unwrap();

@@ -33,11 +33,11 @@ proptest! {
         let answer =
             DeviceReplay::of(&trace, 0, &frames, &ReplayOptions::default(), &|| {}).unwrap();
         prop_assert!(answer.tried.len() > 8);
-        prop_assert!(answer.floors.active <= answer.floors.packed);
+        prop_assert!(answer.lower_bounds.active <= answer.lower_bounds.packed);
         for tried in &answer.tried {
             let s = tried.outcome.statistics;
-            prop_assert!(answer.floors.packed <= s.reserved.peak, "{}", tried.setting.conf);
-            prop_assert!(answer.floors.active <= s.allocated.peak, "{}", tried.setting.conf);
+            prop_assert!(answer.lower_bounds.packed <= s.reserved.peak, "{}", tried.setting.conf);
+            prop_assert!(answer.lower_bounds.active <= s.allocated.peak, "{}", tried.setting.conf);
             // The properties that every allocator must share.
             prop_assert!(s.requested.peak <= s.allocated.peak && s.allocated.peak <= s.active.peak);
             prop_assert!(s.active.peak <= s.reserved.peak);

@@ -7,7 +7,7 @@ use crate::regions::{Region, RunBytesWalk, region_runs, regions_of};
 
 /// Results that depend on the counters at every moment.
 #[derive(Debug, Clone)]
-pub(crate) struct Course {
+pub(crate) struct CounterWalk {
     pub(crate) peaks: Peaks,
     pub(crate) regions: Vec<Region>,
     /// Peaks over equal shares of the moments.
@@ -19,7 +19,7 @@ pub(crate) struct Course {
 /// Number of shares in the timeline.
 const SHARES: usize = 240;
 
-impl Course {
+impl CounterWalk {
     /// Walks `history` twice, because detecting falls of the active bytes requires their full range. After a cancellation, the
     /// results are incomplete.
     pub(crate) fn of(history: &History, cancel: &Cancel) -> Self {

@@ -10,7 +10,7 @@ use crate::packing::{Effort, Item, Packing, pack_unless};
 /// Two lower bounds, in bytes. A request counts with its size rounded up to a multiple of 512, from the moment it was served to
 /// the moment it was freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Floors {
+pub struct LowerBounds {
     /// The peak of the sum in use: no allocator needs less.
     pub active: u64,
     /// The smallest size found for one address range that holds all requests with known lifetimes. A replay may need less,
@@ -23,7 +23,7 @@ pub struct Floors {
 /// Steps of the packing: a few tenths of a second.
 const EFFORT: Effort = Effort { sweep_items: 500_000, search_items: 1024, search_steps: 4_000_000 };
 
-impl Floors {
+impl LowerBounds {
     /// Computes the bounds. `replayed` is the lowest peak of reserved bytes among complete replays.
     pub fn of(packing: &Packing, replayed: Option<u64>) -> Self {
         let active = packing.lower_bound;

@@ -124,10 +124,10 @@ impl Loop {
 
 /// Returns the wrong categories with their counts.
 fn wrong(program: &Loop, history: &History) -> Vec<(Category, Category, usize)> {
-    let purposes = AllocationCategories::of(history);
+    let categories = AllocationCategories::of(history);
     let recorded = history.allocations.iter().filter(|a| a.origin == Origin::Recorded);
     let told = recorded.zip(&program.truth).enumerate();
-    told.map(|(number, (a, &truth))| (truth, purposes.category(a), number))
+    told.map(|(number, (a, &truth))| (truth, categories.category(a), number))
         .filter(|(truth, told, _)| truth != told)
         .collect()
 }
@@ -257,9 +257,15 @@ fn a_pass_that_the_recording_ends_in_is_told_by_those_before() {
     for cut in [program.starts[2] + 12, program.starts[2] + 30, program.events.len() - 40] {
         let trace = recording(program.events[..cut].to_vec(), Vec::new(), defaults());
         let history = History::of(&trace, 0);
-        let purposes = AllocationCategories::of(&history);
+        let categories = AllocationCategories::of(&history);
         for (a, &truth) in history.allocations.iter().zip(&program.truth) {
-            assert_eq!(purposes.category(a), truth, "cut at {cut}: {:?} {:?}", a.from, purposes.reason(a));
+            assert_eq!(
+                categories.category(a),
+                truth,
+                "cut at {cut}: {:?} {:?}",
+                a.from,
+                categories.reason(a)
+            );
         }
     }
 }

@@ -15,12 +15,12 @@
 use hashbrown::HashSet;
 
 use super::run::{NEVER, Phase, Run, event, event_before};
-use crate::categories::repetition::rounds;
+use crate::categories::iterations::iteration_starts;
 use crate::history::{Allocation, History};
 
-/// Returns the phase runs that the rhythm shows; empty if there is no rhythm.
+/// Returns the phase runs that repetition shows; empty if nothing repeats.
 pub(super) fn runs(history: &History) -> Vec<Run> {
-    let starts = rounds(history, u32::MAX);
+    let starts = iteration_starts(history, u32::MAX);
     if starts.len() < 2 {
         return Vec::new();
     }

@@ -8,7 +8,7 @@ use super::runs::Replay;
 
 /// A reason why a replay's numbers may not be exact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doubt {
+pub enum ReplayLimitation {
     /// The recorded settings do not reproduce the recording; see
     /// [`Reproduction::divergence`](crate::Reproduction::divergence).
     Diverges,
@@ -51,7 +51,7 @@ pub enum Doubt {
 
 impl Replay<'_> {
     /// Returns the reasons why the numbers under `policy` may not be exact on this device.
-    pub fn doubts(&self, policy: &Policy, device: impl Into<ReplayDevice>) -> Vec<Doubt> {
+    pub fn limitations(&self, policy: &Policy, device: impl Into<ReplayDevice>) -> Vec<ReplayLimitation> {
         let device = self.with_its_size(device.into());
         let quality = &self.history.quality;
         let is_recorded = *policy == self.policy && self.start_fits(device) && !self.is_unchecked();
@@ -61,26 +61,28 @@ impl Replay<'_> {
         let has_limit = policy.memory_fraction.is_some() || (is_recorded && collects);
         let rounds = self.policy.roundup_power2_divisions != PowerOfTwoDivisions::default();
         let fails = self.history.device().events.actions().contains(&Action::Oom);
-        let some = |n: usize, doubt: fn(usize) -> Doubt| (n > 0).then(|| doubt(n));
+        let some = |n: usize, limitation: fn(usize) -> ReplayLimitation| (n > 0).then(|| limitation(n));
         [
-            (self.reproduction.divergence.is_some() && !self.is_unchecked()).then_some(Doubt::Diverges),
-            quality.settings_assumed.then_some(Doubt::SettingsAssumed),
-            (self.policy.release().is_none() && !is_recorded).then_some(Doubt::OtherAllocator),
-            quality.probably_overflowed.then_some(Doubt::Overflowed),
-            some(if is_recorded { 0 } else { quality.preexisting }, Doubt::Preexisting),
-            some(quality.inferred_sizes, Doubt::InferredSizes),
-            some(if self.is_unchecked() { 0 } else { self.start.misplaced }, Doubt::Misplaced),
-            (quality.no_segment_events && !self.skipped.segments()).then_some(Doubt::NoSegmentEvents),
-            some(quality.lost_events, Doubt::LostEvents),
-            some(quality.segment_contradictions, Doubt::SegmentContradictions),
-            some(quality.end_state_disagreements, Doubt::EndStateDisagreements),
-            some(if follows { 0 } else { self.program.assumed }, Doubt::AssumedReleases),
-            (has_limit && !device.has_limits()).then_some(Doubt::UnknownLimit),
-            (fails && rounds && !is_recorded).then_some(Doubt::RoundedRequests),
+            (self.reproduction.divergence.is_some() && !self.is_unchecked())
+                .then_some(ReplayLimitation::Diverges),
+            quality.settings_assumed.then_some(ReplayLimitation::SettingsAssumed),
+            (self.policy.release().is_none() && !is_recorded).then_some(ReplayLimitation::OtherAllocator),
+            quality.probably_overflowed.then_some(ReplayLimitation::Overflowed),
+            some(if is_recorded { 0 } else { quality.preexisting }, ReplayLimitation::Preexisting),
+            some(quality.inferred_sizes, ReplayLimitation::InferredSizes),
+            some(if self.is_unchecked() { 0 } else { self.start.misplaced }, ReplayLimitation::Misplaced),
+            (quality.no_segment_events && !self.skipped.segments())
+                .then_some(ReplayLimitation::NoSegmentEvents),
+            some(quality.lost_events, ReplayLimitation::LostEvents),
+            some(quality.segment_contradictions, ReplayLimitation::SegmentContradictions),
+            some(quality.end_state_disagreements, ReplayLimitation::EndStateDisagreements),
+            some(if follows { 0 } else { self.program.assumed }, ReplayLimitation::AssumedReleases),
+            (has_limit && !device.has_limits()).then_some(ReplayLimitation::UnknownLimit),
+            (fails && rounds && !is_recorded).then_some(ReplayLimitation::RoundedRequests),
         ]
         .into_iter()
         .flatten()
-        .chain(self.skipped.iter().map(Doubt::Skipped))
+        .chain(self.skipped.iter().map(ReplayLimitation::Skipped))
         .collect()
     }
 }

@@ -13,8 +13,8 @@ use crate::history::{Counters, History, Moment};
 /// Number of candidate counts that are tried, most shared first.
 const TRIED: usize = 16;
 
-/// The smallest number of iterations that counts as a rhythm.
-const FEWEST_ROUNDS: u32 = 2;
+/// The smallest number of iterations that counts as repetition.
+const FEWEST_ITERATIONS: u32 = 2;
 
 /// The smallest number of kinds of allocations that must occur once per iteration.
 const FEWEST_KINDS: usize = 3;
@@ -30,9 +30,9 @@ const REGULAR: f64 = 0.8;
 /// repeat within an iteration.
 const SIZES_BEFORE: usize = 8;
 
-/// Returns the events of the allocations that start the iterations, in order; empty if there is no rhythm. `most` is the largest
+/// Returns the events of the allocations that start the iterations, in order; empty if nothing repeats. `most` is the largest
 /// possible number of iterations.
-pub(crate) fn rounds(history: &History, most: u32) -> Vec<usize> {
+pub(crate) fn iteration_starts(history: &History, most: u32) -> Vec<usize> {
     let hasher = &DefaultHashBuilder::default();
     let has_stacks = history.recorded().any(|a| history.stack_of(a).is_some());
     let kinds_in_order = || {
@@ -58,7 +58,7 @@ pub(crate) fn rounds(history: &History, most: u32) -> Vec<usize> {
         all = number + 1;
     }
     // Kinds that occur only in one part of the run, as parameters do, say nothing about the whole.
-    kinds.retain(|_, k| (FEWEST_ROUNDS..=most).contains(&k.count) && (k.last - k.first) * 4 >= all);
+    kinds.retain(|_, k| (FEWEST_ITERATIONS..=most).contains(&k.count) && (k.last - k.first) * 4 >= all);
     let mut shared: HashMap<u32, usize> = HashMap::new();
     for kind in kinds.values() {
         *shared.entry(kind.count).or_default() += 1;
@@ -111,9 +111,12 @@ fn from_troughs(held: &[u64], marks: &[usize]) -> Option<Vec<usize>> {
     let starts: Vec<usize> = marks.iter().map(|mark| mark.saturating_sub(back)).collect();
     let ends = starts.iter().skip(1).copied().chain([held.len()]);
     let is_trough = |&(&start, end): &(&usize, usize)| {
-        let Some(round) = held.get(start..end).filter(|round| !round.is_empty()) else { return false };
-        let (least, most) = round.iter().fold((u64::MAX, 0), |(least, most), &h| (least.min(h), most.max(h)));
-        round[0] as f64 <= least as f64 + (most - least) as f64 * TROUGH
+        let Some(iteration) = held.get(start..end).filter(|iteration| !iteration.is_empty()) else {
+            return false;
+        };
+        let (least, most) =
+            iteration.iter().fold((u64::MAX, 0), |(least, most), &h| (least.min(h), most.max(h)));
+        iteration[0] as f64 <= least as f64 + (most - least) as f64 * TROUGH
     };
     let first = marks.len() - later.len();
     let troughs = starts.iter().zip(ends).skip(first).filter(is_trough).count();
@@ -148,17 +151,17 @@ fn is_regular(marks: &[usize], all: usize) -> bool {
 /// Whether neighboring iterations that start at `marks` make mostly the same allocations. The first iteration is ignored if there
 /// are others.
 fn are_alike(marks: &[usize], kinds: impl Iterator<Item = u64>) -> bool {
-    let mut rounds: Vec<HashMap<u64, usize>> = vec![HashMap::new(); marks.len()];
-    let mut round = 0;
+    let mut iterations: Vec<HashMap<u64, usize>> = vec![HashMap::new(); marks.len()];
+    let mut iteration = 0;
     for (number, kind) in kinds.enumerate().skip(marks.first().copied().unwrap_or(0)) {
-        while marks.get(round + 1).is_some_and(|&next| next <= number) {
-            round += 1;
+        while marks.get(iteration + 1).is_some_and(|&next| next <= number) {
+            iteration += 1;
         }
-        *rounds[round].entry(kind).or_default() += 1;
+        *iterations[iteration].entry(kind).or_default() += 1;
     }
-    let skipped = usize::from(rounds.len() > 2);
+    let skipped = usize::from(iterations.len() > 2);
     let (mut alike, mut all) = (0, 0);
-    for [a, b] in rounds[skipped..].array_windows() {
+    for [a, b] in iterations[skipped..].array_windows() {
         alike += a.iter().map(|(kind, &count)| count.min(b.get(kind).copied().unwrap_or(0))).sum::<usize>();
         all += a.values().sum::<usize>().min(b.values().sum());
     }

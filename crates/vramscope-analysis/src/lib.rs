@@ -45,19 +45,19 @@ pub use categories::{
 };
 pub use diff::{
     CategoryDifference, Cause, ChangedEvents, CodePlace, ComparedHistory, ComparedPart, DeviceDiff,
-    DeviceRecording, Devices, Difference, FEATURES, Feature, Finding, GroupPeakChange, GroupsInInterval,
-    GrownLine, HolderChange, HoldersOf, IsMarked, LineDifference, PartOf, RULES, Rule, SettingDifference,
-    StackDifference, changed_holders, changed_settings, diff_devices, group_peaks_of_both, holders_of_both,
+    DeviceRecording, Devices, Difference, Feature, Finding, GroupPeakChange, GroupsInInterval, GrownLine,
+    HolderChange, HoldersOf, LineDifference, RULES, Rule, SettingDifference, StackDifference,
+    changed_holders, changed_settings, diff_devices, group_peaks_of_both, holders_of_both,
 };
 pub use findings::{
-    Fragmentation, LeakSuspect, MOST_EXPLAINED, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins,
-    Request, Unusable, UnusableBlocks, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, rises,
+    Fragmentation, LeakSuspect, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins, Request, Unusable,
+    UnusableBlocks, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, rises,
 };
 pub use groups::{
     AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey,
     IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, NoProperties, Node, NodeKind,
-    call_tree, churn, compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes,
-    interval_groups, layers, stack_key,
+    compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes, interval_groups,
+    stack_key,
 };
 pub use history::{
     Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,
@@ -70,7 +70,7 @@ pub use replay::{
     BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, EndBlock, Failure, Fit, FitReplay,
     FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay,
     ReplayDevice, ReplayError, ReplayLimitation, ReplayOptions, Reproduction, Setting, SettingChange, Tried,
-    fit_on_device, fit_on_gpus, useful_settings,
+    fit_on_device, fit_on_gpus,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
 pub use stacks::{Code, Frames};

@@ -66,9 +66,9 @@ pub const SUMMARY_COLUMNS: &[Column] = &tables::summary::COLUMNS;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Event index, from 0: the state after this event is exported. `None` exports the peak of allocated bytes of each device. It applies
-    /// to formats that [show one event](Format::shows_a_moment).
+    /// to formats that [show one event](ExportFormat::shows_a_moment).
     pub at: Option<usize>,
-    /// The table, for formats that [are tables](Format::is_table).
+    /// The table, for formats that [are tables](ExportFormat::is_table).
     pub table: Table,
 }
 

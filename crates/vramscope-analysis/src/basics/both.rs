@@ -24,7 +24,7 @@ impl<T> Both<T> {
     }
 
     /// Returns the value for one side as a mutable reference.
-    pub fn of_mut(&mut self, side: Side) -> &mut T {
+    pub(crate) fn of_mut(&mut self, side: Side) -> &mut T {
         match side {
             Side::A => &mut self.a,
             Side::B => &mut self.b,

@@ -85,12 +85,6 @@ impl AllocationCategories {
         Self { tags: Tags::of(history), inferred: Inferred::of(history) }
     }
 
-    /// Whether the recording contains any categories.
-    #[must_use]
-    pub fn are_said(&self) -> bool {
-        self.tags.say_anything()
-    }
-
     /// Returns the category of `allocation`. Without a recorded category, memory that was live before recording began is
     /// [`Category::Preexisting`]. If no category can be inferred, it is [`Category::Unknown`].
     #[must_use]

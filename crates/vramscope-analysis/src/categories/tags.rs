@@ -41,11 +41,6 @@ impl Tags {
         Self { of_tags, of_blocks }
     }
 
-    /// Whether the recording contains any categories.
-    pub(super) fn say_anything(&self) -> bool {
-        self.of_tags.iter().chain(self.of_blocks.values()).any(|k| k.category.is_some())
-    }
-
     /// Returns the recorded category of `allocation`.
     pub(super) fn category(&self, allocation: &Allocation) -> Option<Category> {
         self.known(allocation)?.category

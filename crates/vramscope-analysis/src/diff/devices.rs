@@ -99,9 +99,10 @@ impl From<&Step> for ComparedPart {
 }
 
 /// Chooses the part of a recording to compare. `None` compares the whole recording, at the peak of allocated bytes.
-pub type PartOf<'f> = &'f dyn Fn(&History) -> Option<ComparedPart>;
+pub(crate) type PartOf<'f> = &'f dyn Fn(&History) -> Option<ComparedPart>;
 
-/// Compares all devices that both recordings have. Also returns the indices of the devices that only one recording has.
+/// Compares all devices that both recordings have. Also returns the indices of the devices that only one recording has. `part`
+/// chooses the part of a recording to compare; `None` is the whole recording, at the peak of allocated bytes.
 ///
 /// # Panics
 /// If a trace has no device at one of its positions.

@@ -25,7 +25,7 @@ pub struct HolderChange {
 }
 
 /// Returns whether part of a group is marked.
-pub type IsMarked<'f> = &'f dyn Fn(Side, &Holder) -> bool;
+pub(crate) type IsMarked<'f> = &'f dyn Fn(Side, &Holder) -> bool;
 
 impl HolderChange {
     /// Returns the bytes and number of allocations at each moment.
@@ -53,7 +53,7 @@ impl HolderChange {
 }
 
 /// Matches the groups of one device at two moments, both made by the same grouping. The largest growth comes first, the largest
-/// decrease last.
+/// decrease last. `marked` returns whether part of a group is marked.
 #[must_use]
 pub fn changed_holders(at: Both<Vec<Holder>>, marked: IsMarked<'_>) -> Vec<HolderChange> {
     let keyed = |side: Side, holders: Vec<Holder>| {

@@ -21,12 +21,12 @@ mod rules;
 mod settings;
 
 pub use code_places::CodePlace;
-pub use devices::{ChangedEvents, ComparedPart, DeviceDiff, DeviceRecording, Devices, PartOf, diff_devices};
+pub use devices::{ChangedEvents, ComparedPart, DeviceDiff, DeviceRecording, Devices, diff_devices};
 pub use group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
 pub use grown_lines::GrownLine;
 pub(crate) use grown_lines::{HistoryAt, grown_lines};
-pub use holder_changes::{HolderChange, HoldersOf, IsMarked, changed_holders, holders_of_both};
-pub use marks::{FEATURES, Feature};
+pub use holder_changes::{HolderChange, HoldersOf, changed_holders, holders_of_both};
+pub use marks::Feature;
 pub use memory::{CategoryDifference, ComparedHistory, Difference, Finding, LineDifference, StackDifference};
 pub use rules::{Cause, RULES, Rule};
 pub use settings::{SettingDifference, changed_settings};

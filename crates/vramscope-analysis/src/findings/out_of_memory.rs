@@ -65,10 +65,9 @@ impl OutOfMemory {
 }
 
 /// Number of out-of-memory events that are explained one by one; a program that catches them may have thousands.
-pub const MOST_EXPLAINED: usize = 20;
+const MOST_EXPLAINED: usize = 20;
 
-/// Explains the first [`MOST_EXPLAINED`] out-of-memory events of a recording, oldest first, and returns the number of further
-/// ones.
+/// Explains the first twenty out-of-memory events of a recording, oldest first, and returns the number of further ones.
 ///
 /// The causes are only those that the allocator's state shows. [`Summary`](crate::Summary) also weighs leaks, and replays the
 /// first failure without single settings.

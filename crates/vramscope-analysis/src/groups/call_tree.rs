@@ -74,7 +74,7 @@ pub struct Calls {
 /// Builds the tree of `holders`, which must be grouped by stack: outermost calls first, most bytes first.
 ///
 /// For a stack with user frames, only these become nodes; for any other stack, its [own frame](Frames::own_frame).
-pub fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
+pub(crate) fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
     let mut shape = Shape::of(trace, frames, Calls { of: CallsOf::Own, inverted: false });
     let held = shape.held(holders);
     let held = shape.with_what_is_below(held);

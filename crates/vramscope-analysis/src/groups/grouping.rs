@@ -1,4 +1,7 @@
 //! Groups allocations by a common property, reading each allocation once. All sums over the allocations of an interval use this.
+//!
+//! It keeps a table with a place for each stack, which pays for many allocations. [`holders`](super::holders) groups the fewer
+//! allocations of one moment without a table.
 
 use hashbrown::HashMap;
 use vramscope_trace::{Category, StackId};
@@ -34,7 +37,7 @@ pub(crate) struct Grouping<'h, K> {
     /// The property of each class; `None` if it depends on the stack.
     classes: Vec<(Option<Origin>, Option<HolderKey>)>,
     of_key: HashMap<HolderKey, u32>,
-    /// The class of allocations that are [alike](Known::alike), or of each step.
+    /// The class of allocations that are [alike](AllocationProperties::alike), or of each step.
     of_alike: Vec<u32>,
     /// The step of the last allocation: the next allocation is usually in the same step.
     step: usize,

@@ -156,7 +156,7 @@ pub fn holders_at(history: &History, frames: &Frames, moment: Moment, by: By) ->
 
 /// Sums the recorded allocations of the whole run that `takes` accepts, by group, most bytes first. `bytes`, `requested` and
 /// `count` are totals over time; the allocations need not be live at the same time.
-pub fn churn(
+pub(crate) fn churn(
     history: &History,
     frames: &Frames,
     by: By,
@@ -250,17 +250,10 @@ pub(crate) fn group<'h>(
         By::Pool => {
             let recorded = |a: &Allocation| history.trace().tags.get(a.tags?).pool;
             let around = |a: &Allocation| layout?.range_around(a.address)?.pool;
-            gather(allocations.map(|a| {
-                let pool = recorded(a).or_else(|| around(a));
-                Holder { stack: None, ..Holder::of(a, None, HolderKey::Pool(pool)) }
-            }))
+            by_key(allocations, |a| HolderKey::Pool(recorded(a).or_else(|| around(a))))
         }
-        By::Stream => gather(
-            allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Stream(a.stream)) }),
-        ),
-        By::Size => gather(
-            allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::of_size(a.size)) }),
-        ),
+        By::Stream => by_key(allocations, |a| HolderKey::Stream(a.stream)),
+        By::Size => by_key(allocations, |a| HolderKey::of_size(a.size)),
         By::Category | By::Layer => by_category(&AllocationCategories::of(history), allocations, by),
         By::Step => by_step(&Steps::of(history, &AllocationCategories::of(history)), allocations),
         By::Stack => by_stack(history, allocations),
@@ -279,20 +272,23 @@ pub(crate) fn by_category<'h>(
     allocations: impl Iterator<Item = &'h Allocation>,
     by: By,
 ) -> Vec<Holder> {
-    gather(allocations.map(|a| {
-        let key = match by {
-            By::Layer => HolderKey::Layer(categories.layer(a).cloned()),
-            _ => HolderKey::Category(categories.category(a)),
-        };
-        Holder { stack: None, ..Holder::of(a, None, key) }
-    }))
+    by_key(allocations, |a| match by {
+        By::Layer => HolderKey::Layer(categories.layer(a).cloned()),
+        _ => HolderKey::Category(categories.category(a)),
+    })
 }
 
 /// Groups by the step in which allocations were made.
 pub(crate) fn by_step<'h>(steps: &Steps, allocations: impl Iterator<Item = &'h Allocation>) -> Vec<Holder> {
-    gather(
-        allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, HolderKey::Step(steps.made_in(a))) }),
-    )
+    by_key(allocations, |a| HolderKey::Step(steps.made_in(a)))
+}
+
+/// Groups by a key that does not depend on the stack.
+fn by_key<'h>(
+    allocations: impl Iterator<Item = &'h Allocation>,
+    key: impl Fn(&Allocation) -> HolderKey,
+) -> Vec<Holder> {
+    gather(allocations.map(|a| Holder { stack: None, ..Holder::of(a, None, key(a)) }))
 }
 
 /// Groups stacks by module. Module paths are long and shared by many lines. So a frame stands for the module until the end, and

@@ -1,4 +1,4 @@
-//! The effects of an interval of a recording on the allocated bytes, in groups: memory allocated, freed, temporary and retained.
+//! Totals of an interval of a recording, in groups: bytes allocated, freed, temporary and retained.
 
 use std::cmp::Reverse;
 
@@ -12,7 +12,7 @@ use crate::basics::Cancel;
 use crate::history::{Allocation, History, Interval, Origin};
 use crate::stacks::Frames;
 
-/// The effects of an interval on some allocations.
+/// The totals of some allocations in an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IntervalTotals {
     /// Allocated at the start of the interval.
@@ -72,7 +72,7 @@ impl IntervalTotals {
     }
 }
 
-/// The effects of an interval on a group of allocations.
+/// The totals of a group of allocations in an interval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntervalGroup {
     /// The origin of the allocations, as in a [`Holder`](crate::Holder).
@@ -81,11 +81,11 @@ pub struct IntervalGroup {
     pub key: HolderKey,
     /// The stack that allocated most in the interval; if nothing was allocated, the one that held most.
     pub stack: Option<StackId>,
-    /// The effects on the group.
+    /// The totals of the group.
     pub totals: IntervalTotals,
 }
 
-/// The effects of an interval.
+/// The totals of an interval, and of its groups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IntervalGroups {
     /// The sums over all allocations.
@@ -96,7 +96,7 @@ pub struct IntervalGroups {
     pub groups: Vec<IntervalGroup>,
 }
 
-/// Returns the effects of an interval of `history`, in groups of the allocations whose index `takes` accepts. Returns `None` if
+/// Returns the totals of an interval of `history`, in groups of the allocations whose index `takes` accepts. Returns `None` if
 /// cancelled.
 pub fn interval_groups(
     history: &History,
@@ -166,7 +166,7 @@ fn order(totals: &IntervalTotals) -> (Reverse<u64>, Reverse<u64>, Reverse<u64>) 
 pub struct IntervalGroupChange {
     /// The group, with its name from the later interval if it exists there.
     pub group: IntervalGroup,
-    /// The effects in the earlier interval.
+    /// The totals in the earlier interval.
     pub before: IntervalTotals,
 }
 

@@ -25,7 +25,7 @@ pub struct Layer {
 
 /// Returns every module that made some of `allocations`, and their enclosing modules. Each module comes before the modules inside
 /// it; among siblings, the largest comes first. Allocations that no module made are left out.
-pub fn layers<'h>(
+pub(crate) fn layers<'h>(
     categories: &AllocationCategories,
     allocations: impl Iterator<Item = &'h Allocation>,
 ) -> Vec<Layer> {

@@ -75,17 +75,17 @@ impl RunFigures {
 /// Returns the regions of a device in order of their first end. Runs that [`region_runs`] leaves out are left out here too.
 pub fn regions(history: &History) -> Vec<Region> {
     let runs = region_runs(history.trace(), history.device());
-    let Some(mut spans) = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty()) else {
+    let Some(mut intervals) = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty()) else {
         return Vec::new();
     };
-    history.walk().for_each(|(moment, c)| spans.see(moment, c.allocated));
-    regions_of(history, &runs, spans)
+    history.walk().for_each(|(moment, c)| intervals.see(moment, c.allocated));
+    regions_of(history, &runs, intervals)
 }
 
-/// Returns the regions of `runs`, whose spans have seen the allocated bytes at every moment.
-pub(crate) fn regions_of(history: &History, runs: &[RegionRun], spans: RunBytesWalk) -> Vec<Region> {
+/// Returns the regions of `runs`, whose intervals have seen the allocated bytes at every moment.
+pub(crate) fn regions_of(history: &History, runs: &[RegionRun], intervals: RunBytesWalk) -> Vec<Region> {
     let mut found: BTreeMap<String, (usize, Region, Vec<RunFigures>)> = BTreeMap::new();
-    for (run, ((from, to), RunBytes { before, highest: peak, after })) in runs.iter().zip(spans.seen()) {
+    for (run, ((from, to), RunBytes { before, peak, after })) in runs.iter().zip(intervals.seen()) {
         let name = without_number(history.trace().strings.get(run.name));
         let order = found.len();
         let (_, region, each) =

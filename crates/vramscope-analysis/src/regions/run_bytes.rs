@@ -10,7 +10,7 @@ use crate::history::Moment;
 pub(crate) struct RunBytes {
     pub(crate) before: u64,
     /// The peak from the first moment of the interval to its last.
-    pub(crate) highest: u64,
+    pub(crate) peak: u64,
     pub(crate) after: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct RunBytes {
 #[derive(Debug, Default)]
 pub(crate) struct RunBytesWalk {
     /// The first and the last moment of each interval.
-    spans: Vec<(u32, u32)>,
+    intervals: Vec<(u32, u32)>,
     seen: Vec<RunBytes>,
     /// Indices of the intervals by first moment, and by last moment; the next one is last.
     by_first: Vec<u32>,
@@ -40,12 +40,12 @@ impl RunBytesWalk {
             borders.push((run.end_us, true, number));
         }
         borders.sort_unstable();
-        let mut spans = vec![(0, 0); runs.len()];
+        let mut intervals = vec![(0, 0); runs.len()];
         let mut borders = borders.into_iter().peekable();
         let mut latest = i64::MIN;
         let mut put = |moment: u32, is_last: bool, number: u32| {
-            let span: &mut (u32, u32) = &mut spans[number as usize];
-            *(if is_last { &mut span.1 } else { &mut span.0 }) = moment;
+            let interval: &mut (u32, u32) = &mut intervals[number as usize];
+            *(if is_last { &mut interval.1 } else { &mut interval.0 }) = moment;
         };
         for (event, time) in (0..).zip(device.events.times()) {
             latest = latest.max(time?);
@@ -57,19 +57,19 @@ impl RunBytesWalk {
         for (_, is_last, number) in borders {
             put(device.events.len() as u32, is_last, number);
         }
-        for span in &mut spans {
-            span.1 = span.1.max(span.0);
+        for interval in &mut intervals {
+            interval.1 = interval.1.max(interval.0);
         }
         let in_order_of = |key: &dyn Fn(u32) -> u32| {
-            let mut numbers: Vec<u32> = (0..spans.len() as u32).collect();
+            let mut numbers: Vec<u32> = (0..intervals.len() as u32).collect();
             numbers.sort_by_key(|&number| std::cmp::Reverse(key(number)));
             numbers
         };
-        let by_first = in_order_of(&|number| spans[number as usize].0);
-        let by_last = in_order_of(&|number| spans[number as usize].1);
+        let by_first = in_order_of(&|number| intervals[number as usize].0);
+        let by_last = in_order_of(&|number| intervals[number as usize].1);
         Some(Self {
-            seen: vec![RunBytes::default(); spans.len()],
-            spans,
+            seen: vec![RunBytes::default(); intervals.len()],
+            intervals,
             by_first,
             by_last,
             falling: Vec::new(),
@@ -87,21 +87,21 @@ impl RunBytesWalk {
     fn see_next(&mut self, moment: u32, value: u64) {
         while self.falling.pop_if(|last| last.1 <= value).is_some() {}
         self.falling.push((moment, value));
-        while let Some(number) = self.by_first.pop_if(|number| self.spans[*number as usize].0 == moment) {
+        while let Some(number) = self.by_first.pop_if(|number| self.intervals[*number as usize].0 == moment) {
             self.seen[number as usize].before = value;
         }
-        while let Some(number) = self.by_last.pop_if(|number| self.spans[*number as usize].1 == moment) {
-            let (first, _) = self.spans[number as usize];
+        while let Some(number) = self.by_last.pop_if(|number| self.intervals[*number as usize].1 == moment) {
+            let (first, _) = self.intervals[number as usize];
             let highest = self.falling.partition_point(|&(at, _)| at < first);
             let seen = &mut self.seen[number as usize];
-            seen.highest = self.falling.get(highest).map_or(value, |&(_, highest)| highest);
+            seen.peak = self.falling.get(highest).map_or(value, |&(_, highest)| highest);
             seen.after = value;
         }
     }
 
     /// Returns the first and the last moment of each interval with its values, in the order of the runs.
     pub(crate) fn seen(self) -> impl Iterator<Item = ((u32, u32), RunBytes)> {
-        self.spans.into_iter().zip(self.seen)
+        self.intervals.into_iter().zip(self.seen)
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use crate::timeline::range_max::RangeMax;
 
     #[test]
-    fn spans_see_what_a_column_of_values_says() {
+    fn intervals_see_what_a_column_of_values_says() {
         let mut state = 1u64;
         let mut random = |n: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -142,20 +142,20 @@ mod tests {
             })
             .collect();
         let values: Vec<u64> = (0..501).map(|_| random(40)).collect();
-        let mut spans = RunBytesWalk::of(&runs, &device).unwrap();
+        let mut intervals = RunBytesWalk::of(&runs, &device).unwrap();
         for (moment, &value) in values.iter().enumerate() {
-            spans.see(Moment::from_index(moment), value);
+            intervals.see(Moment::from_index(moment), value);
         }
         let times = event_times(&device).unwrap();
         let mut column = Column::of_sums(1, values.len());
         values.iter().for_each(|&value| column.push(value));
         let column = RangeMax::new(column);
-        for (run, ((begin, end), seen)) in runs.iter().zip(spans.seen()) {
+        for (run, ((begin, end), seen)) in runs.iter().zip(intervals.seen()) {
             let (first, last) = run.moments(&times);
             assert_eq!((begin as usize, end as usize), (first, last));
             let value = |moment: usize| column.values().get(moment).unwrap();
             let expected =
-                RunBytes { before: value(first), highest: column.highest(first, last), after: value(last) };
+                RunBytes { before: value(first), peak: column.highest(first, last), after: value(last) };
             assert_eq!(seen, expected, "{run:?}");
         }
     }

@@ -75,5 +75,5 @@ pub use lower_bounds::LowerBounds;
 pub use run::{Failure, Outcome};
 pub use runs::{Replay, Reproduction};
 pub use setting_change::SettingChange;
-pub use settings::{Setting, useful_settings};
+pub use settings::Setting;
 pub use what_if::{BestSetting, FittingGpu, Nearest, Recommended, Tried};

@@ -44,14 +44,7 @@ impl<'h> Replay<'h> {
         best.checked()
     }
 
-    /// Like [`of`](Self::of), but only with the rules of the history, whose release is known.
-    ///
-    /// # Errors
-    /// See [`ReplayError`].
-    pub fn of_known_release(history: &'h History) -> Result<Self, ReplayError> {
-        Self::of_known_release_unless(history, &Cancel::default())
-    }
-
+    /// Like [`of_unless`](Self::of_unless), but only with the rules of the history, whose release is known.
     pub(super) fn of_known_release_unless(
         history: &'h History,
         cancel: &Cancel,

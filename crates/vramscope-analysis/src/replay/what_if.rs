@@ -174,7 +174,7 @@ impl Replay<'_> {
     ///
     /// # Errors
     /// See [`ReplayError`].
-    pub fn try_settings(
+    pub(crate) fn try_settings(
         &self,
         settings: Vec<Setting>,
         device: impl Into<ReplayDevice>,

@@ -24,7 +24,7 @@ impl CounterWalk {
     /// results are incomplete.
     pub(crate) fn of(history: &History, cancel: &Cancel) -> Self {
         let runs = region_runs(history.trace(), history.device());
-        let mut spans = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty());
+        let mut intervals = RunBytesWalk::of(&runs, history.device()).filter(|_| !runs.is_empty());
         let last = leaks::last_allocation(history);
         let rises_until = last.map_or(0, |last| last + 2);
         let (mut peaks, mut active) = (Peaks::default(), ActiveRange::default());
@@ -43,8 +43,8 @@ impl CounterWalk {
                 if moment.index() < rises_until {
                     active.see(c.active);
                 }
-                if let Some(spans) = &mut spans {
-                    spans.see(moment, c.allocated);
+                if let Some(intervals) = &mut intervals {
+                    intervals.see(moment, c.allocated);
                 }
                 share.requested = share.requested.max(c.requested);
                 share.allocated = share.allocated.max(c.allocated);
@@ -54,9 +54,9 @@ impl CounterWalk {
         }
         Self {
             peaks,
-            regions: spans
+            regions: intervals
                 .filter(|_| !cancel.is_cancelled())
-                .map_or_else(Vec::new, |spans| regions_of(history, &runs, spans)),
+                .map_or_else(Vec::new, |intervals| regions_of(history, &runs, intervals)),
             timeline,
             repeats: !cancel.is_cancelled() && last.is_some_and(|last| leaks::repeats(history, last, active)),
         }

@@ -83,7 +83,7 @@ pub struct Summary {
     pub fragmentation: Option<Fragmentation>,
     /// Fragmentation at the end of the recording.
     pub fragmentation_at_end: Option<Fragmentation>,
-    /// The first out-of-memory events, with explanations; see [`MOST_EXPLAINED`](crate::MOST_EXPLAINED).
+    /// The first twenty out-of-memory events, with explanations.
     pub ooms: Vec<OutOfMemory>,
     /// Number of further out-of-memory events.
     pub more_ooms: usize,

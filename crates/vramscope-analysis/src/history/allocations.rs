@@ -320,7 +320,7 @@ impl History {
     }
 
     /// Returns the allocations that are allocated at `moment`.
-    pub fn allocated_at(&self, moment: Moment) -> impl Iterator<Item = &Allocation> {
+    pub(crate) fn allocated_at(&self, moment: Moment) -> impl Iterator<Item = &Allocation> {
         self.allocations.iter().filter(move |a| a.is_allocated_at(moment))
     }
 

@@ -58,7 +58,7 @@ pub struct Packing {
 impl Packing {
     /// Whether no packing can be lower than this one.
     #[must_use]
-    pub fn is_optimal(&self) -> bool {
+    pub(crate) fn is_optimal(&self) -> bool {
         self.exhausted || self.height == self.lower_bound
     }
 }

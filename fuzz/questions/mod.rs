@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use vramscope::analysis::{
     Axis, Both, Budget, BudgetCheck, By, ByteKind, Capacity, DeviceDiff, DeviceRecording, DeviceReplay,
-    Facts, Frames, Growth, Options, ReplayOptions, Status, Summary, Timeline, Window, changed_settings,
+    Frames, Growth, Options, RecordingFacts, ReplayOptions, Status, Summary, Timeline, Window,
+    changed_settings,
 };
-use vramscope::export::{ExportError, Format, Options as ExportOptions, Source, Table};
+use vramscope::export::{ExportError, ExportFormat, Options as ExportOptions, Source, Table};
 use vramscope::prelude::*;
 use vramscope::report::{
     Advice, Answers, CheckAnswers, CheckJson, Compared, DiffAnswers, DiffJson, InfoJson, ReplayAnswers,
@@ -50,7 +51,7 @@ pub(crate) fn ask(recording: &Recording) {
         let of = |position| Summary::of(trace, position, &frames, &options);
         report(recording, &frames, (0..trace.devices.len()).map(of).collect(), Some(by));
     }
-    let facts = Facts::of(trace);
+    let facts = RecordingFacts::of(trace);
     vramscope::report::info("fuzz", recording, &facts);
     is_json(&InfoJson::new("fuzz", recording, &facts));
     budgets(recording, &frames);
@@ -60,7 +61,7 @@ pub(crate) fn ask(recording: &Recording) {
         let capacity = Some(Capacity { total: 1 << 30, overhead: 1 << 20 });
         let options = ReplayOptions { capacity, ..ReplayOptions::default() };
         let Ok(replayed) = DeviceReplay::of(trace, position, &frames, &options, &|| {}) else { continue };
-        assert!(replayed.floors.active <= replayed.floors.packed);
+        assert!(replayed.lower_bounds.active <= replayed.lower_bounds.packed);
         for tried in &replayed.tried {
             let s = tried.outcome.statistics;
             assert!(s.allocated.peak <= s.active.peak && s.active.peak <= s.reserved.peak);
@@ -90,7 +91,7 @@ fn report(recording: &Recording, frames: &Frames, devices: Vec<Summary>, by: Opt
 fn purposes(s: &Summary) {
     let held: u64 = s.categories.iter().map(|h| h.bytes).sum();
     assert_eq!(held, s.counters.allocated, "categories sum to the allocated bytes");
-    let told: u64 = s.told.iter().map(|t| t.bytes).sum();
+    let told: u64 = s.reasons.iter().map(|t| t.bytes).sum();
     assert_eq!(told, held, "each category has evidence");
     for step in &s.steps.steps {
         assert!(step.from <= step.peak_moment && step.peak_moment <= step.to, "{step:?}");
@@ -187,19 +188,19 @@ fn export(trace: &Arc<Trace>, frames: &Frames, allocated: u64) {
             Err(ExportError::NothingAllocated) => assert_eq!(allocated, 0),
             Err(e) => panic!("writing into memory cannot fail: {e}"),
         }
-        if format == Format::Chrome {
+        if format == ExportFormat::Chrome {
             serde_json::from_slice::<serde::de::IgnoredAny>(&out).expect("valid JSON");
         }
         out
     };
-    for format in Format::ALL {
+    for format in ExportFormat::ALL {
         write(format, Table::Events);
     }
     for table in [Table::Allocations, Table::Segments] {
-        write(Format::Csv, table);
-        write(Format::Parquet, table);
+        write(ExportFormat::Csv, table);
+        write(ExportFormat::Parquet, table);
     }
-    let folded = String::from_utf8(write(Format::Folded, Table::Events)).expect("valid UTF-8");
+    let folded = String::from_utf8(write(ExportFormat::Folded, Table::Events)).expect("valid UTF-8");
     let bytes =
         folded.lines().map(|l| l.rsplit(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a count"));
     assert_eq!(bytes.sum::<u64>(), allocated, "stacks sum to the allocated bytes");

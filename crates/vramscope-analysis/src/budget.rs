@@ -1,20 +1,15 @@
 //! Budgets: checks a recording against fixed limits or against an earlier recording.
 
 use std::cell::OnceCell;
-use std::sync::Arc;
 
-use vramscope_trace::{Action, Category, Trace};
+use vramscope_trace::{Action, Category};
 
-use crate::counters::{Peak, Peaks};
-use crate::frames::Frames;
-use crate::growth::{Grown, HistoryAt, grown};
-use crate::history::{History, Quality};
-use crate::holders::{By, Holder, group, holders_at};
-use crate::leak_rounds::leak_suspects;
-use crate::leaks::LeakSuspect;
-use crate::ooms::ooms;
-use crate::out_of_memory::OutOfMemory;
-use crate::purposes::Purposes;
+use crate::categories::AllocationCategories;
+use crate::diff::{DeviceRecording, GrownLine, HistoryAt, grown_lines};
+use crate::findings::{LeakSuspect, OutOfMemory, leak_suspects, ooms};
+use crate::groups::{By, Holder, group, holders_at};
+use crate::history::{History, Peak, Peaks, Quality};
+use crate::stacks::Frames;
 use crate::steps::Steps;
 use crate::timeline::ByteKind;
 
@@ -50,17 +45,6 @@ impl Growth {
             Self::Percent(percent) => (baseline as f64 * percent / 100.0) as u64,
         }
     }
-}
-
-/// One device of a recording: either the checked one or the baseline.
-#[derive(Debug, Clone, Copy)]
-pub struct DeviceRecording<'t> {
-    /// The recording.
-    pub trace: &'t Arc<Trace>,
-    /// The device's position in [`Trace::devices`].
-    pub position: usize,
-    /// The classification of the recording's frames.
-    pub frames: &'t Frames,
 }
 
 /// The verdicts on one device for each budget, and how accurate the numbers are.
@@ -114,7 +98,7 @@ pub enum Unknown {
     NoBaselineHistory,
     /// The oldest events were probably dropped ([`Quality::probably_overflowed`]); their effects are unknown.
     EventsDropped,
-    /// No allocation has a known category; see [`Purposes`].
+    /// No allocation has a known category; see [`AllocationCategories`].
     NoCategories,
     /// The oldest events of the baseline were probably dropped; its peak may have been higher.
     BaselineEventsDropped,
@@ -145,7 +129,7 @@ pub enum Measured {
         /// The baseline's peak of the same kind; `None` if the baseline lacks the device.
         baseline: Option<HighWater>,
         /// Lines that hold more bytes at this peak than at the baseline's peak, largest growth first.
-        lines: Vec<Grown>,
+        lines: Vec<GrownLine>,
     },
     /// For [`Budget::Category`].
     Category {
@@ -210,7 +194,7 @@ impl BudgetCheck {
 struct Side<'t> {
     history: History,
     /// The categories of its allocations, computed when a budget first needs them.
-    purposes: OnceCell<Purposes>,
+    categories: OnceCell<AllocationCategories>,
     peaks: Peaks,
     frames: &'t Frames,
 }
@@ -218,7 +202,7 @@ struct Side<'t> {
 impl<'t> Side<'t> {
     fn of(device: DeviceRecording<'t>) -> Self {
         let history = History::replayed(device.trace, device.position);
-        Self { peaks: history.peaks(), history, purposes: OnceCell::new(), frames: device.frames }
+        Self { peaks: history.peaks(), history, categories: OnceCell::new(), frames: device.frames }
     }
 
     fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> Verdict {
@@ -257,22 +241,22 @@ impl<'t> Side<'t> {
             None if peak.peak.bytes > limit => Status::Exceeded,
             None => self.kept_unless(self.lacks_events()),
         };
-        let lines = grown(self.at(peak), old.at(before));
+        let lines = grown_lines(self.at(peak), old.at(before));
         Verdict { status, measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines } }
     }
 
     fn category(&self, category: Category, limit: u64) -> Verdict {
         let history = &self.history;
-        let purposes = self.purposes.get_or_init(|| Purposes::of(history));
-        let peak = purposes.peak(history, category);
-        let nothing = !history.allocations.iter().any(|a| purposes.category(a).is_told());
+        let categories = self.categories.get_or_init(|| AllocationCategories::of(history));
+        let peak = categories.peak(history, category);
+        let nothing = !history.allocations.iter().any(|a| categories.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
         let status = if peak.bytes > limit {
             Status::Exceeded
         } else {
             self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
         };
-        let held = history.allocated_at(peak.moment).filter(|a| purposes.category(a) == category);
+        let held = history.allocated_at(peak.moment).filter(|a| categories.category(a) == category);
         let holders = group(history, self.frames, held, None, By::Line);
         Verdict { status, measured: Measured::Category { category, limit, peak, holders } }
     }
@@ -280,8 +264,8 @@ impl<'t> Side<'t> {
     fn leaks(&self) -> Verdict {
         let mut suspects = leak_suspects(&self.history, self.frames);
         if !suspects.is_empty() {
-            let purposes = self.purposes.get_or_init(|| Purposes::of(&self.history));
-            Steps::of(&self.history, purposes).measure_leaks(&self.history, &mut suspects);
+            let categories = self.categories.get_or_init(|| AllocationCategories::of(&self.history));
+            Steps::of(&self.history, categories).measure_leaks(&self.history, &mut suspects);
         }
         let status = if suspects.is_empty() {
             self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))

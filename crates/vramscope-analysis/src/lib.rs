@@ -5,145 +5,78 @@
 //! and sizes.
 //!
 //! Sizes are in bytes; positions in a recording are [`Moment`]s.
-
 //!
 //! # Modules
-//! - `moment`: a position between events; lifetimes are half-open ranges of moments. `history`: every allocation; `Quality` counts
-//!   inconsistencies. `replayed` adds sizes from a replay. `segments`: reserved ranges over time, from the end state with every event
-//!   undone. `skipped`: kinds of events that were left out (`skip_actions`).
-//! - Shared by several questions: `changes` (starts and ends in order of time, used by every sweep over lifetimes), `layout` (contents of
-//!   the device at one moment), `course` (all counters in one walk), `times`, `region_runs`, `segment_events`, `frames` (whose code a
-//!   frame is).
-//! - One file for each question: `counters`, `holders`, `holder_changes`, `tree`, `churn`, `leaks`, `fragmentation`, `pins`, `regions`,
-//!   `facts`, `budget`, `growth`, `steps`, `layers`. `summary` asks everything about one device.
-//! - `cancel`: long loops check it, and a canceled question ends without an answer. `beside`: work on a second thread, if the system has
-//!   one.
-//! - `purposes`: categories with their evidence. Recorded tags win (`tags`); otherwise `signs` (known frames), `phases` and `rules`
-//!   decide.
-//! - `rhythm`: repeated allocations, and where iterations begin.
-//! - `out_of_memory`, `ooms`, `causes`, `diagnosis`: failed requests. `cards`: the cards on which a program fits, by replay.
+//! Each folder's `mod.rs` lists its modules. From the bottom up:
+//!
+//! - `basics`: pairs, cancellation, a second thread.
+//! - `history`: allocations, segments and counters at every moment. `stacks`: whose code a frame is.
+//! - `categories`: what allocations are for, with the evidence. `regions`: annotated regions. `steps`: iterations of the program.
+//! - `groups`: allocations by line, stack, category, step and so on; call trees.
+//! - `findings`: leaks, fragmentation, pins, out of memory and its causes.
 //! - `packing`: offline packing. Effort is counted in steps, not in time, so answers are deterministic.
-//! - `difference`, `diff`, `places`, `highest`: two recordings. `rules` explains stacks, from specific to general rules.
-//! - `samples`: the same for logs of samples.
-//! - `timeline`: pictures of any window. `replay`: the recorded requests under other settings.
+//! - `replay`: the recorded requests under other settings and on other GPUs.
+//! - `timeline`: pictures of any window.
+//! - `samples`: the same questions about logs of samples.
+//! - `diff`: two recordings.
+//! - `summary`: everything about one device, or about an interval.
+//! - `budget`: limits that a recording must keep.
 
-mod amount;
-mod beside;
-mod both;
+mod basics;
 mod budget;
-mod cancel;
-mod cards;
-mod causes;
-mod changes;
-mod churn;
-mod column;
-mod counters;
-mod course;
-mod diagnosis;
+mod categories;
 mod diff;
-mod difference;
-mod facts;
-mod fragmentation;
-mod frames;
-mod growth;
-mod highest;
+mod findings;
+mod groups;
 mod history;
-mod holder_changes;
-mod holders;
-mod layers;
-mod layout;
-mod leak_rounds;
-mod leaks;
-mod moment;
-mod ooms;
-mod out_of_memory;
 mod packing;
-mod parts;
-mod pins;
-mod places;
-mod pools;
-mod program_parts;
-mod purposes;
-mod range_max;
-mod region_runs;
 mod regions;
 mod replay;
-mod replayed;
-mod rhythm;
 mod samples;
-mod segment_events;
-mod segments;
-mod skipped;
-mod span_summary;
-mod spans;
-mod spent;
-mod stack_filter;
+mod stacks;
 mod steps;
-mod stretch;
 mod summary;
 mod timeline;
-mod times;
-mod tree;
 
-pub use amount::Amount;
-pub use beside::at_once;
-pub use both::{Both, Side};
-pub use budget::{
-    Budget, BudgetCheck, DeviceRecording, Growth, HighWater, Measured, Status, Unknown, Verdict,
+pub use basics::{Both, Cancel, Side, at_once};
+pub use budget::{Budget, BudgetCheck, Growth, HighWater, Measured, Status, Unknown, Verdict};
+pub use categories::{
+    AllocationCategories, Basis, CATEGORY_RULES, CategoryRule, Evidence, Reason, ReasonGroup,
 };
-pub use cancel::Cancel;
-pub use cards::{Demand, Fit, OnCard, Replayed, on_cards, on_device};
-pub use causes::{OomCause, OomCauseKind, OomCauses};
-pub use changes::{Change, Changes};
-pub use churn::churn;
-pub use counters::{Counters, Peak, Peaks, Walk};
-pub use diagnosis::Remedy;
-pub use diff::{ChangedEvents, ComparedPart, DeviceDiff, Devices, PartOf, diff_devices};
-pub use difference::{
-    CategoryDifference, Cause, Compared as ComparedHistory, Difference, FEATURES, Feature, Finding,
-    LineDifference, RULES, Rule, SettingDifference, StackDifference, changed_settings,
+pub use diff::{
+    CategoryDifference, Cause, ChangedEvents, CodePlace, ComparedHistory, ComparedPart, DeviceDiff,
+    DeviceRecording, Devices, Difference, Feature, Finding, GroupPeakChange, GroupsInInterval, GrownLine,
+    HolderChange, HoldersOf, LineDifference, RULES, Rule, SettingDifference, StackDifference,
+    changed_holders, changed_settings, diff_devices, group_peaks_of_both, holders_of_both,
 };
-pub use facts::{DeviceFacts, Facts, Recorder};
-pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
-pub use frames::{Code, Frames};
-pub use growth::Grown;
-pub use highest::{HighestChange, Within, highest_of_both};
-pub use history::{Allocation, History, Origin, Quality};
-pub use holder_changes::{HolderChange, HoldersOf, Marks, changed_holders, holders_of_both};
-pub use holders::{
-    By, Holder, HolderKey, Known, NothingMore, frame_key, holders_among, holders_at, stack_key,
+pub use findings::{
+    Fragmentation, LeakSuspect, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins, Request, Unusable,
+    UnusableBlocks, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, rises,
 };
-pub use layers::{Layer, layers};
-pub use layout::{FreeBlock, Hole, Layout};
-pub use leak_rounds::leak_suspects;
-pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, rises};
-pub use moment::Moment;
-pub use ooms::{MOST_EXPLAINED, ooms};
-pub use out_of_memory::OutOfMemory;
+pub use groups::{
+    AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey,
+    IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, NoProperties, Node, NodeKind,
+    compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes, interval_groups,
+    stack_key,
+};
+pub use history::{
+    Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,
+    LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, Recorder, RecordingFacts, ReservedRange,
+    SkippedActions, Walk, event_times, for_each_with_pool,
+};
 pub use packing::{Effort, Item, Packing, pack};
-pub use pins::{Pin, Pins};
-pub use places::Place;
-pub use pools::for_each_with_pool;
-pub use program_parts::{ProgramPart, RunBetween};
-pub use purposes::{Basis, CATEGORY_RULES, CategoryRule, Evidence, Purposes, Reason, Told};
-pub use region_runs::{RegionRun, region_runs};
-pub use regions::{Region, RunFigures, regions};
+pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};
 pub use replay::{
-    BestSetting, Capacity, CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, Failure, FittingGpu,
-    Floors, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay, ReplayDevice, ReplayError,
-    ReplayOptions, Reproduction, Setting, SettingChange, Tried, useful_settings,
+    BestSetting, Capacity, CapacityFrom, Demand, DeviceReplay, Divergence, EndBlock, Failure, Fit, FitReplay,
+    FittingGpu, GpuFit, LowerBounds, MemoryEvent, Nearest, Outcome, Recommended, Recorded, Replay,
+    ReplayDevice, ReplayError, ReplayLimitation, ReplayOptions, Reproduction, Setting, SettingChange, Tried,
+    fit_on_device, fit_on_gpus,
 };
 pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, SamplesSummary, Spike};
-pub use segments::ReservedRange;
-pub use skipped::SkippedActions;
-pub use span_summary::{SpanOptions, SpanSummary, runs_between};
-pub use spent::{Spent, SpentBy, SpentChange, SpentGroup, spent_by, spent_changes};
-pub use steps::{Step, Steps, StepsFrom};
-pub use stretch::Stretch;
-pub use summary::{EndState, Options, Summary};
+pub use stacks::{Code, Frames};
+pub use steps::{ProgramPart, Step, Steps, StepsFrom};
+pub use summary::{IntervalOptions, IntervalSummary, Options, Remedy, Summary};
 pub use timeline::{Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Span, Timeline, View, Window};
-pub use times::event_times;
-pub use tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, call_tree, compared_call_tree};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

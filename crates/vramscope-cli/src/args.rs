@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use regex::Regex;
-use vramscope::export::Format;
+use vramscope::export::ExportFormat;
 use vramscope::gpus::Gpu;
 use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
 use vramscope::session::values::command::{in_lines, one_of};
@@ -33,13 +33,13 @@ fn expansion(text: &str) -> Result<u64, String> {
     if text == "unlimited" { Ok(u64::MAX) } else { size(text) }
 }
 
-/// File name endings that are not snapshots, in addition to those of [`Format`].
+/// File name endings that are not snapshots, in addition to those of [`ExportFormat`].
 const OTHER_ENDINGS: [&str; 6] = [".gz", ".html", ".jsonl", ".txt", ".vramscope", ".zst"];
 
 /// Whether the file name has the ending of a format other than a snapshot (an uncompressed pickle).
 pub fn names_another_format(file: &Path) -> bool {
     let name = file.to_string_lossy().to_ascii_lowercase();
-    let other = Format::of_file_name(&name).is_some_and(|format| format != Format::Pickle);
+    let other = ExportFormat::of_file_name(&name).is_some_and(|format| format != ExportFormat::Pickle);
     other || OTHER_ENDINGS.iter().any(|ending| name.ends_with(ending))
 }
 

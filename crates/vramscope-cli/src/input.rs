@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow, bail};
 use vramscope::trace::ReadError;
 use vramscope::trace::formats::{self, Opened, ReadOptions, Recording};
 
-use crate::progress::Progress;
+use crate::progress::ByteProgress;
 use crate::say::say;
 
 /// The name of `file` in messages.
@@ -48,7 +48,7 @@ fn read_by<T>(
 ) -> anyhow::Result<T> {
     let name = name(file);
     let read = if file == Path::new("-") {
-        let mut progress = Progress::new("reading", None);
+        let mut progress = ByteProgress::new("reading", None);
         let read = stdin(io::stdin().lock(), &mut |bytes| progress.at(bytes));
         progress.done();
         read
@@ -59,7 +59,7 @@ fn read_by<T>(
             bail!("{name}: is a directory; {}", in_folder(file));
         }
         let length = Some(metadata.len()).filter(|_| metadata.is_file());
-        let mut progress = Progress::new("reading", length);
+        let mut progress = ByteProgress::new("reading", length);
         let read = named(&opened, &mut |bytes| progress.at(bytes));
         progress.done();
         read

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use vramscope_files::is_same_file;
 
 use crate::part::Part;
-use crate::progress::Progress;
+use crate::progress::ByteProgress;
 
 /// An output that is being written.
 pub(crate) struct Output {
@@ -15,7 +15,7 @@ pub(crate) struct Output {
     name: String,
     to: To,
     bytes: u64,
-    progress: Progress,
+    progress: ByteProgress,
     /// Whether the reader of the output has closed it.
     unread: bool,
 }
@@ -65,7 +65,7 @@ impl Output {
     }
 
     fn new(name: String, to: To) -> Self {
-        Self { name, to, bytes: 0, progress: Progress::new("writing", None), unread: false }
+        Self { name, to, bytes: 0, progress: ByteProgress::new("writing", None), unread: false }
     }
 
     /// The same output, with another name in errors.

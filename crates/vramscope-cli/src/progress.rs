@@ -15,14 +15,14 @@ pub(crate) fn is_watched() -> bool {
 }
 
 /// The progress of reading or writing bytes.
-pub(crate) struct Progress {
+pub(crate) struct ByteProgress {
     started: Instant,
     what: &'static str,
     length: Option<u64>,
     bar: Option<ProgressBar>,
 }
 
-impl Progress {
+impl ByteProgress {
     /// Starts at zero; `what` names the activity, and `length` is the total number of bytes.
     pub(crate) fn new(what: &'static str, length: Option<u64>) -> Self {
         Self { started: Instant::now(), what, length, bar: None }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use regex::Regex;
-use vramscope::fleet::{Candidate, NoFiles, Place, RankFile, Store, Stored, list, ranks};
+use vramscope::fleet::{Candidate, NoFiles, RankFile, RecordingPlace, Store, Stored, list, ranks};
 
 use crate::say::say;
 
@@ -28,11 +28,11 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
     let (remote, local): (Vec<PathBuf>, Vec<PathBuf>) =
         paths.iter().cloned().partition(|path| address(path).is_some());
     let (stored, mut notes) = stored(remote.iter().filter_map(address))?;
-    let mut files: Vec<(Place, Candidate)> = Vec::new();
+    let mut files: Vec<(RecordingPlace, Candidate)> = Vec::new();
     match list(&local) {
         Ok(listing) => {
             notes.extend(listing.notes);
-            files.extend(listing.files.into_iter().map(|(path, file)| (Place::Here(path), file)));
+            files.extend(listing.files.into_iter().map(|(path, file)| (RecordingPlace::Here(path), file)));
         }
         Err(too_many @ NoFiles::TooMany { .. }) => return Err(too_many.into()),
         Err(none) if stored.is_empty() => match notes.as_slice() {
@@ -46,7 +46,7 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
         let Stored { address, length, modified_ns, .. } = &file;
         let candidate =
             Candidate { name: address.clone(), told: None, length: *length, modified_ns: *modified_ns };
-        (Place::Stored(file), candidate)
+        (RecordingPlace::Stored(file), candidate)
     }));
     let candidates: Vec<Candidate> = files.iter().map(|(_, file)| file.clone()).collect();
     let found = ranks(&candidates, rank)?;
@@ -62,8 +62,8 @@ pub(crate) fn find(paths: &[PathBuf], rank: Option<&Regex>) -> anyhow::Result<Ra
 /// The recordings that are files on this machine.
 pub(crate) fn on_this_machine(files: &[RankFile]) -> Vec<PathBuf> {
     let path = |file: &RankFile| match &file.place {
-        Place::Here(path) => Some(path.clone()),
-        Place::Stored(_) => None,
+        RecordingPlace::Here(path) => Some(path.clone()),
+        RecordingPlace::Stored(_) => None,
     };
     files.iter().filter_map(path).collect()
 }

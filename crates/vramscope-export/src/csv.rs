@@ -90,11 +90,11 @@ impl<W: Write> Sink for Csv<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Format, Options, Table, testing};
+    use crate::{ExportFormat, Options, Table, testing};
 
     fn table(table: Table) -> Vec<Vec<String>> {
         let options = Options { table, ..Options::default() };
-        let (bytes, written) = testing::export(&testing::two_devices(), Format::Csv, &options);
+        let (bytes, written) = testing::export(&testing::two_devices(), ExportFormat::Csv, &options);
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&bytes[..]);
         let rows: Vec<Vec<String>> =
             reader.records().map(|r| r.unwrap().iter().map(str::to_owned).collect()).collect();
@@ -127,7 +127,7 @@ mod tests {
         let trace = testing::formulas();
         for table in Table::ALL {
             let options = Options { table, ..Options::default() };
-            let (bytes, _) = testing::export(&trace, Format::Csv, &options);
+            let (bytes, _) = testing::export(&trace, ExportFormat::Csv, &options);
             for delimiter in [b',', b';'] {
                 let mut reader = csv::ReaderBuilder::new();
                 let mut reader =
@@ -140,7 +140,7 @@ mod tests {
                 }
             }
         }
-        let (bytes, _) = testing::export(&trace, Format::Csv, &Options::default());
+        let (bytes, _) = testing::export(&trace, ExportFormat::Csv, &Options::default());
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains("'=cmd|'/c calc'!A0") && text.contains(",-1.5,"), "{text}");
     }

@@ -33,11 +33,11 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, mut out: impl Write)
 
 #[cfg(test)]
 mod tests {
-    use crate::{Format, testing};
+    use crate::{ExportFormat, testing};
 
     #[test]
     fn it_is_xml_whatever_the_names() {
-        let svg = testing::text(&testing::two_devices(), Format::Flamegraph);
+        let svg = testing::text(&testing::two_devices(), ExportFormat::Flamegraph);
         let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         let document = roxmltree::Document::parse_with_options(&svg, options).unwrap();
         let titles: Vec<String> = document
@@ -47,6 +47,6 @@ mod tests {
             .collect();
         assert!(titles.iter().any(|t| t.starts_with("all (3,584 bytes")), "{titles:?}");
         assert!(titles.iter().any(|t| t.contains("a,b\"\\<&>\\u{1b}[31m")), "{titles:?}");
-        assert_eq!(svg, testing::text(&testing::two_devices(), Format::Flamegraph));
+        assert_eq!(svg, testing::text(&testing::two_devices(), ExportFormat::Flamegraph));
     }
 }

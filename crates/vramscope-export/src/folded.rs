@@ -50,11 +50,11 @@ pub(crate) fn write(source: &Source<'_>, at: Option<usize>, out: impl Write) -> 
 
 #[cfg(test)]
 mod tests {
-    use crate::{Format, testing};
+    use crate::{ExportFormat, testing};
 
     #[test]
     fn a_stack_a_line_and_a_device_at_the_root() {
-        let text = testing::text(&testing::two_devices(), Format::Folded);
+        let text = testing::text(&testing::two_devices(), ExportFormat::Folded);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         // 1000 and 2000 bytes are live together, in blocks of 1024 and 2048.

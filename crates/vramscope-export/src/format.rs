@@ -1,8 +1,8 @@
-//! [`Format`]: the export formats, by name and by file name ending.
+//! [`ExportFormat`]: the export formats, by name and by file name ending.
 
 /// An export format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
+pub enum ExportFormat {
     /// The Trace Event Format of Chrome and Perfetto, as JSON.
     Chrome,
     /// A heap profile for pprof, gzipped.
@@ -19,7 +19,7 @@ pub enum Format {
     Pickle,
 }
 
-impl Format {
+impl ExportFormat {
     /// All formats.
     pub const ALL: [Self; 7] =
         [Self::Chrome, Self::Pprof, Self::Folded, Self::Flamegraph, Self::Csv, Self::Parquet, Self::Pickle];
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn a_file_name_tells_the_format() {
-        for format in Format::ALL {
-            assert_eq!(Format::of_file_name(&format!("run{}", format.extension())), Some(format));
+        for format in ExportFormat::ALL {
+            assert_eq!(ExportFormat::of_file_name(&format!("run{}", format.extension())), Some(format));
         }
-        assert_eq!(Format::of_file_name("RUN.PB.GZ"), Some(Format::Pprof));
-        assert_eq!(Format::of_file_name("run.gz"), None);
-        assert_eq!(Format::of_file_name("json"), None);
+        assert_eq!(ExportFormat::of_file_name("RUN.PB.GZ"), Some(ExportFormat::Pprof));
+        assert_eq!(ExportFormat::of_file_name("run.gz"), None);
+        assert_eq!(ExportFormat::of_file_name("json"), None);
     }
 }

@@ -52,7 +52,7 @@ pub use arrow::{arrow_batches, arrow_holders, arrow_schema, arrow_table};
 #[cfg(all(feature = "arrow", feature = "summaries"))]
 pub use arrow::{arrow_summaries, arrow_summary_schema};
 pub use error::ExportError;
-pub use format::Format;
+pub use format::ExportFormat;
 pub use labels::{LONGEST_FRAME, LONGEST_STACK};
 pub use part::Part;
 pub use source::Source;
@@ -66,9 +66,9 @@ pub const SUMMARY_COLUMNS: &[Column] = &tables::summary::COLUMNS;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// Event index, from 0: the state after this event is exported. `None` exports the peak of allocated bytes of each device. It applies
-    /// to formats that [show one event](Format::shows_a_moment).
+    /// to formats that [show one event](ExportFormat::shows_a_moment).
     pub at: Option<usize>,
-    /// The table, for formats that [are tables](Format::is_table).
+    /// The table, for formats that [are tables](ExportFormat::is_table).
     pub table: Table,
 }
 
@@ -87,19 +87,19 @@ pub struct Written {
 /// `out` fails, or a flame graph would be empty. The output is then an incomplete file.
 pub fn write(
     source: &Source<'_>,
-    format: Format,
+    format: ExportFormat,
     options: &Options,
     out: impl Write + Send,
 ) -> Result<Written, ExportError> {
     let mut out = CountingWriter { out, bytes: 0 };
     let rows = match format {
-        Format::Chrome => chrome::write(source, &mut out),
-        Format::Pprof => pprof::write(source, options.at, &mut out),
-        Format::Folded => folded::write(source, options.at, &mut out).map(|f| f.lines),
-        Format::Flamegraph => flamegraph::write(source, options.at, &mut out),
-        Format::Csv => csv::write(source, options.table, &mut out),
-        Format::Parquet => parquet::write(source, options.table, &mut out),
-        Format::Pickle => pickle::write(source, &mut out),
+        ExportFormat::Chrome => chrome::write(source, &mut out),
+        ExportFormat::Pprof => pprof::write(source, options.at, &mut out),
+        ExportFormat::Folded => folded::write(source, options.at, &mut out).map(|f| f.lines),
+        ExportFormat::Flamegraph => flamegraph::write(source, options.at, &mut out),
+        ExportFormat::Csv => csv::write(source, options.table, &mut out),
+        ExportFormat::Parquet => parquet::write(source, options.table, &mut out),
+        ExportFormat::Pickle => pickle::write(source, &mut out),
     }?;
     out.flush()?;
     Ok(Written { bytes: out.bytes, rows })

@@ -262,14 +262,14 @@ mod tests {
     use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
     use ::parquet::record::Field;
 
-    use crate::{Format, Options, Table, testing};
+    use crate::{ExportFormat, Options, Table, testing};
 
     /// The tests of the command also read it with pyarrow.
     #[test]
     fn it_reads_back_with_its_types() {
         for table in Table::ALL {
             let options = Options { table, ..Options::default() };
-            let (bytes, written) = testing::export(&testing::two_devices(), Format::Parquet, &options);
+            let (bytes, written) = testing::export(&testing::two_devices(), ExportFormat::Parquet, &options);
             let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
             assert_eq!(reader.metadata().file_metadata().num_rows() as u64, written.rows);
             let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();

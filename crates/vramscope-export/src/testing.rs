@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vramscope_analysis::Frames;
 use vramscope_trace::{Event, Trace, formats};
 
-use crate::{Format, Options, Source, Written, write};
+use crate::{ExportFormat, Options, Source, Written, write};
 
 /// Reads a snapshot written as JSON.
 pub(crate) fn read(snapshot: &serde_json::Value) -> Arc<Trace> {
@@ -87,7 +87,7 @@ pub(crate) fn formulas() -> Arc<Trace> {
 }
 
 /// Exports all of `trace`.
-pub(crate) fn export(trace: &Arc<Trace>, format: Format, options: &Options) -> (Vec<u8>, Written) {
+pub(crate) fn export(trace: &Arc<Trace>, format: ExportFormat, options: &Options) -> (Vec<u8>, Written) {
     let frames = Frames::of(trace);
     let source = Source { trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
     let mut out = Vec::new();
@@ -97,6 +97,6 @@ pub(crate) fn export(trace: &Arc<Trace>, format: Format, options: &Options) -> (
 }
 
 /// Exports all of `trace` as text.
-pub(crate) fn text(trace: &Arc<Trace>, format: Format) -> String {
+pub(crate) fn text(trace: &Arc<Trace>, format: ExportFormat) -> String {
     String::from_utf8(export(trace, format, &Options::default()).0).unwrap()
 }

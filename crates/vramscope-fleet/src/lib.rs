@@ -16,7 +16,7 @@
 //!   another user owns or can write to are not read.
 //! - `fleet`: a pure function of the rows. In `kinds`, ranks in the order of their peaks join the most similar kind, by its first rank.
 //!   Nothing depends on the order of files.
-//! - `told`: the main findings as sentences, for text and page. `place`: on this machine, or in a store.
+//! - `sentences`: the main findings as sentences, for text and page. `place`: on this machine, or in a store.
 
 mod answers;
 mod budgets;
@@ -31,10 +31,10 @@ mod numbers;
 mod pattern;
 mod place;
 mod rows;
+mod sentences;
 mod summarize;
 mod summary;
 mod text;
-mod told;
 mod work;
 
 pub use answers::FleetAnswers;
@@ -47,14 +47,14 @@ pub use json::FleetJson;
 pub use junit::fleet_junit;
 pub use listing::{Listing, NoFiles, is_called_recording, list};
 pub use naming::{Candidate, NoRank, Rank, Ranks, ranks};
-pub use place::{Place, Store, Stored, read};
+pub use place::{RecordingPlace, Store, Stored, read};
 pub use rows::RankRow;
+pub use sentences::{Different, Sentence, different, kinds_of_ranks, sentences};
 pub use summarize::summarize;
 pub use summary::{
     CELLS, Course, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, StepsTold, Unused, VERSION,
 };
 pub use text::fleet_text;
-pub use told::{Different, Told, different, kinds_of_ranks, told};
 pub use work::{RankFile, WorkOptions, summaries};
 
 /// Compiles the README's example with the tests.

@@ -1,4 +1,4 @@
-//! [`Place`]: the location of a recording, on this machine or in a store.
+//! [`RecordingPlace`]: the location of a recording, on this machine or in a store.
 
 use std::fmt::{self, Debug, Display};
 use std::fs::File;
@@ -13,7 +13,7 @@ use vramscope_trace::formats::{self, ReadOptions, Recording};
 /// The location of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum RecordingPlace {
     /// A path on this machine.
     Here(PathBuf),
     /// A file in a store.
@@ -42,7 +42,7 @@ pub trait Store: Debug + Sync {
     fn open(&self, address: &str) -> Result<Box<dyn Read + Send>, String>;
 }
 
-impl Display for Place {
+impl Display for RecordingPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Here(path) => Display::fmt(&path.display(), f),
@@ -55,12 +55,16 @@ impl Display for Place {
 ///
 /// # Errors
 /// A message with the reason.
-pub fn read(place: &Place, options: ReadOptions, store: Option<&dyn Store>) -> Result<Recording, String> {
+pub fn read(
+    place: &RecordingPlace,
+    options: ReadOptions,
+    store: Option<&dyn Store>,
+) -> Result<Recording, String> {
     match place {
-        Place::Here(path) => {
+        RecordingPlace::Here(path) => {
             formats::read_file(options, &open(path).map_err(told)?, &mut |_| {}).map_err(in_words)
         }
-        Place::Stored(stored) => {
+        RecordingPlace::Stored(stored) => {
             let bytes = open_stored(stored, store)?;
             formats::read_ahead(options, bytes, &mut |_| {}).map_err(in_words)
         }

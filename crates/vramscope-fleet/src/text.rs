@@ -8,7 +8,7 @@ use crate::answers::FleetAnswers;
 use crate::budgets::Status;
 use crate::fleet::{Fleet, Imbalance, Kind, Relation, Spread};
 use crate::numbers::{ranges, ranks};
-use crate::told::{Told, capital, group, named, shown, signed, told, words_of};
+use crate::sentences::{Sentence, capital, group, named, sentences, shown, signed, words_of};
 
 /// Limit on the rows of a list.
 const ROWS: usize = 10;
@@ -61,7 +61,7 @@ impl Page<'_, '_> {
 
     /// One sentence per problem and per unusual kind.
     fn verdicts(&mut self) {
-        for Told { text, is_good, .. } in told(self.fleet, self.lines.width / 2) {
+        for Sentence { text, is_good, .. } in sentences(self.fleet, self.lines.width / 2) {
             self.lines.styled_words(if is_good { GOOD } else { BAD }, &text);
         }
     }

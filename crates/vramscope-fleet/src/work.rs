@@ -14,7 +14,7 @@ use vramscope_trace::formats::{ReadOptions, read_ahead, read_with};
 
 use crate::cache::{Cache, FileVersion, Home};
 use crate::naming::Rank;
-use crate::place::{Place, Store, in_words, open, open_stored, told};
+use crate::place::{RecordingPlace, Store, in_words, open, open_stored, told};
 use crate::rows::RankRow;
 use crate::summarize::summarize;
 use crate::summary::RankSummary;
@@ -25,7 +25,7 @@ pub struct RankFile {
     /// The rank.
     pub rank: Rank,
     /// The location.
-    pub place: Place,
+    pub place: RecordingPlace,
     /// Its size in bytes; the largest files are read first.
     pub length: u64,
 }
@@ -130,19 +130,19 @@ impl Caches {
     }
 
     /// The cache of a recording, and its name in the cache; `None` without a cache.
-    fn of(&mut self, place: &Place) -> Option<(&mut Cache, String)> {
+    fn of(&mut self, place: &RecordingPlace) -> Option<(&mut Cache, String)> {
         let home = self.home.as_ref().ok()?;
         let (folder, name) = match place {
-            Place::Here(path) => split(path),
-            Place::Stored(stored) => {
+            RecordingPlace::Here(path) => split(path),
+            RecordingPlace::Stored(stored) => {
                 let (folder, _) = stored.address.rsplit_once('/').unwrap_or_default();
                 (folder.into(), stored.address.clone())
             }
         };
         if !self.open.contains_key(&folder) {
             let (cache, refused) = match place {
-                Place::Here(_) => Cache::of_folder(home, &folder).ok()?,
-                Place::Stored(stored) => Cache::of_store(home, &stored.address),
+                RecordingPlace::Here(_) => Cache::of_folder(home, &folder).ok()?,
+                RecordingPlace::Stored(stored) => Cache::of_store(home, &stored.address),
             };
             self.refused = self.refused.take().or(refused);
             self.open.insert(folder.clone(), cache);
@@ -151,10 +151,10 @@ impl Caches {
     }
 
     /// The cached summary of a recording.
-    fn known(&mut self, place: &Place) -> Option<RankSummary> {
+    fn known(&mut self, place: &RecordingPlace) -> Option<RankSummary> {
         let version = match place {
-            Place::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
-            Place::Stored(stored) => FileVersion::of_stored(stored),
+            RecordingPlace::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
+            RecordingPlace::Stored(stored) => FileVersion::of_stored(stored),
         };
         let (cache, name) = self.of(place)?;
         cache.find(&name, version)
@@ -199,15 +199,15 @@ fn split(path: &Path) -> (PathBuf, String) {
 }
 
 /// Reads a recording and summarizes it; adds the bytes read to `done`.
-fn make(place: &Place, options: &WorkOptions, done: &AtomicU64) -> Made {
+fn make(place: &RecordingPlace, options: &WorkOptions, done: &AtomicU64) -> Made {
     let mut before = 0;
     let mut progress = |bytes: u64| {
         done.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
         before = bytes;
     };
     let path = match place {
-        Place::Here(path) => path,
-        Place::Stored(stored) => {
+        RecordingPlace::Here(path) => path,
+        RecordingPlace::Stored(stored) => {
             let stream = open_stored(stored, options.store)?;
             let recording = read_ahead(options.reading, stream, &mut progress).map_err(in_words)?;
             return Ok((summarize(&recording)?, Some(FileVersion::of_stored(stored))));

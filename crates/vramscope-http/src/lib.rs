@@ -1,7 +1,7 @@
 //! HTTP/1 server with limits on the number and the duration of connections, and a check of who sends requests.
 //!
 //! The crate `hyper` reads requests and writes responses, but does not limit the number of connections. This crate accepts every new
-//! connection: at the limit, it closes another connection in the order that [`Places`] describes. So a client that only connects, or
+//! connection: at the limit, it closes another connection in the order that [`ConnectionPlaces`] describes. So a client that only connects, or
 //! sends its request one byte at a time, does not block other clients.
 
 mod guard;
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 pub use guard::Guard;
-pub use places::{Place, Places};
+pub use places::{ConnectionPlace, ConnectionPlaces};
 
 /// Limits on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct Limits {
 
 /// Accepts connections and serves each with the service that `answering` creates for its place. Runs until the future is dropped or its
 /// runtime ends.
-pub async fn serve<S, B>(listener: TcpListener, limits: Limits, answering: impl Fn(Place) -> S)
+pub async fn serve<S, B>(listener: TcpListener, limits: Limits, answering: impl Fn(ConnectionPlace) -> S)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
     S::Future: Send,
@@ -49,7 +49,7 @@ where
 {
     /// Pause after a failed accept, for example when the process has too many open files.
     const PAUSE: Duration = Duration::from_millis(100);
-    let places = Places::new(limits.connections);
+    let places = ConnectionPlaces::new(limits.connections);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(limits.head);
     http.max_buf_size(limits.longest_head).keep_alive(limits.keep_alive);

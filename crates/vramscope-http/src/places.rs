@@ -1,4 +1,4 @@
-//! [`Places`]: the open connections, and which one to close for a new one.
+//! [`ConnectionPlaces`]: the open connections, and which one to close for a new one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 /// accepted request, connections that wait for their next request, connections with a request in progress. Within each group, the
 /// connection that has been in this state longest is closed.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ConnectionPlaces {
     table: Arc<Mutex<Table>>,
     most: usize,
 }
@@ -45,7 +45,7 @@ enum Standing {
 
 /// A connection's place. It becomes free when its last clone is dropped.
 #[derive(Debug, Clone)]
-pub struct Place(Arc<PlaceGuard>);
+pub struct ConnectionPlace(Arc<PlaceGuard>);
 
 #[derive(Debug)]
 struct PlaceGuard {
@@ -53,7 +53,7 @@ struct PlaceGuard {
     number: u64,
 }
 
-impl Places {
+impl ConnectionPlaces {
     /// Creates `most` places, at least one.
     #[must_use]
     pub fn new(most: usize) -> Self {
@@ -62,7 +62,7 @@ impl Places {
 
     /// Takes a place for a new connection. Closes another connection if no place is free.
     #[must_use]
-    pub fn take(&self) -> Place {
+    pub fn take(&self) -> ConnectionPlace {
         let mut table = lock(&self.table);
         while table.connections.len() >= self.most {
             let places = table.connections.iter().enumerate();
@@ -73,11 +73,11 @@ impl Places {
         }
         let number = table.tick();
         table.connections.push(OpenConnection { number, standing: Standing::New, since: number, end: None });
-        Place(Arc::new(PlaceGuard { table: Arc::clone(&self.table), number }))
+        ConnectionPlace(Arc::new(PlaceGuard { table: Arc::clone(&self.table), number }))
     }
 }
 
-impl Place {
+impl ConnectionPlace {
     /// Records that the connection has sent an accepted request.
     pub fn asks(&self) {
         self.stands(Standing::Answering);
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     /// The numbers of the open connections, in order of arrival.
-    fn numbers(places: &Places) -> Vec<u64> {
+    fn numbers(places: &ConnectionPlaces) -> Vec<u64> {
         let mut numbers: Vec<u64> = lock(&places.table).connections.iter().map(|t| t.number).collect();
         numbers.sort_unstable();
         numbers
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn strangers_leave_first_and_those_that_are_answered_last() {
-        let places = Places::new(3);
+        let places = ConnectionPlaces::new(3);
         let [answered, waiting, stranger] = [places.take(), places.take(), places.take()];
         waiting.asks();
         waiting.is_answered();
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn of_strangers_the_first_leaves() {
-        let places = Places::new(64);
-        let all: Vec<Place> = (0..1000).map(|_| places.take()).collect();
+        let places = ConnectionPlaces::new(64);
+        let all: Vec<ConnectionPlace> = (0..1000).map(|_| places.take()).collect();
         let last: Vec<u64> = all[all.len() - 64..].iter().map(|p| p.0.number).collect();
         assert_eq!(numbers(&places), last);
     }

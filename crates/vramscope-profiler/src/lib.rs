@@ -83,7 +83,7 @@ pub use flight_recorder::{
 pub use hidden::{HiddenFinding, HiddenKind, HiddenMemory, HiddenOptions, HiddenSeverity};
 pub use holders::LiveStacks;
 pub use json::{JsonError, SavedResults, from_json};
-pub use leaks::{LeakCall, LeakDetector, LeakSuspect};
+pub use leaks::{CallLeakSuspect, LeakCall, LeakDetector};
 pub use monitor::{Monitor, MonitorError, Sample};
 #[doc(hidden)]
 pub use profiler::attribute;

@@ -542,13 +542,13 @@ fn kind(name: &str) -> PyResult<Kind> {
 }
 
 /// The format with a name, or the format for a file's name.
-fn format_of(path: &Path, format: Option<&str>) -> PyResult<Format> {
+fn format_of(path: &Path, format: Option<&str>) -> PyResult<ExportFormat> {
     let found = match format {
-        Some(name) => Format::ALL.into_iter().find(|format| format.name() == name),
-        None => Format::of_file_name(&path.to_string_lossy()),
+        Some(name) => ExportFormat::ALL.into_iter().find(|format| format.name() == name),
+        None => ExportFormat::of_file_name(&path.to_string_lossy()),
     };
     found.ok_or_else(|| {
-        let known = Format::ALL.map(|format| format!("{} ({})", format.name(), format.extension()));
+        let known = ExportFormat::ALL.map(|format| format!("{} ({})", format.name(), format.extension()));
         PyValueError::new_err(format!("unknown format; known formats: {}", known.join(", ")))
     })
 }

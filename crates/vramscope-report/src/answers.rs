@@ -1,8 +1,8 @@
 //! The inputs of the report formats.
 
 use vramscope_analysis::{
-    Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, SamplesSummary, SettingDifference, SpanSummary,
-    Summary,
+    Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, IntervalSummary, SamplesSummary,
+    SettingDifference, Summary,
 };
 use vramscope_trace::Event;
 use vramscope_trace::formats::{Compression, Recording};
@@ -40,7 +40,7 @@ pub struct SpanAnswers<'r> {
     /// Classifies each frame as user code, library code or compiled code.
     pub frames: &'r Frames,
     /// One summary for each requested device that has these events.
-    pub devices: Vec<SpanSummary>,
+    pub devices: Vec<IntervalSummary>,
     /// The grouping of allocations.
     pub by: By,
     /// How the reader follows the report's advice.

@@ -283,7 +283,7 @@ fn best_setting(best: &BestSetting, is_advised: bool, growth: Option<u64>, advic
         }
         Recommended::Helps => {}
     }
-    match setting_doubts(&best.doubts, advice).as_slice() {
+    match setting_doubts(&best.limitations, advice).as_slice() {
         [] => text,
         doubts => format!("{text} This is approximate. {}", doubts.join(" ")),
     }

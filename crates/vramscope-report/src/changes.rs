@@ -1,8 +1,8 @@
 //! Sentences about the differences between two recordings, shared by text, JSON and the page.
 
 use vramscope_analysis::{
-    Both, Cause, Difference, Finding, Holder, HolderChange, HolderKey, LeakSuspect, LineDifference, Origin,
-    Place, Side,
+    Both, Cause, CodePlace, Difference, Finding, Holder, HolderChange, HolderKey, LeakSuspect,
+    LineDifference, Origin, Side,
 };
 
 use crate::names::Names;
@@ -65,8 +65,10 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
         Cause::Optimizer { steps } => {
             let files = |side: Side| {
                 let files = steps.of(side).iter().map(|place| match *place {
-                    Place::Line(frame) | Place::Function(frame) => names.of(side).file(frame).to_string(),
-                    Place::NoStack => String::new(),
+                    CodePlace::Line(frame) | CodePlace::Function(frame) => {
+                        names.of(side).file(frame).to_string()
+                    }
+                    CodePlace::NoStack => String::new(),
                 });
                 files.collect::<Vec<String>>().join(", ")
             };
@@ -188,7 +190,7 @@ pub fn holder(change: &HolderChange, names: &Both<Names<'_>>) -> String {
     let names = names.of(change.side());
     match change.holders.of(change.side()) {
         &Some(Holder { key: HolderKey::Line(frame), origin, .. }) if change.is_function => {
-            names.matched(Place::Function(frame), origin == Some(Origin::FreeOnly)).into()
+            names.matched(CodePlace::Function(frame), origin == Some(Origin::FreeOnly)).into()
         }
         Some(holder) => names.wide_holder(holder).into(),
         None => String::new(),

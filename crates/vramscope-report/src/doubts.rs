@@ -1,6 +1,8 @@
 //! Sentences about the limitations of numbers, for all report formats and the page.
 
-use vramscope_analysis::{DeviceReplay, Divergence, Doubt, EndBlock, MemoryEvent, Quality, SkippedActions};
+use vramscope_analysis::{
+    DeviceReplay, Divergence, EndBlock, MemoryEvent, Quality, ReplayLimitation, SkippedActions,
+};
 use vramscope_trace::Action;
 
 use crate::advice::{Advice, dropped, sentence};
@@ -64,15 +66,15 @@ pub(crate) fn replay_doubts(
     overflowed: bool,
     advice: &Advice,
 ) -> (Vec<String>, Vec<String>) {
-    let sentence = |&doubt: &Doubt| of_replay(doubt, replay, overflowed, advice);
-    let of_others = replay.what_if_doubts.iter().filter(|doubt| !replay.doubts.contains(doubt));
-    (replay.doubts.iter().map(sentence).collect(), of_others.map(sentence).collect())
+    let sentence = |&doubt: &ReplayLimitation| of_replay(doubt, replay, overflowed, advice);
+    let of_others = replay.what_if_limitations.iter().filter(|doubt| !replay.limitations.contains(doubt));
+    (replay.limitations.iter().map(sentence).collect(), of_others.map(sentence).collect())
 }
 
 /// The limitations of a setting's effect in a report, one sentence each.
-pub(crate) fn setting_doubts(doubts: &[Doubt], advice: &Advice) -> Vec<String> {
-    let sentence = |&doubt: &Doubt| match doubt {
-        Doubt::Diverges => format!(
+pub(crate) fn setting_doubts(doubts: &[ReplayLimitation], advice: &Advice) -> Vec<String> {
+    let sentence = |&doubt: &ReplayLimitation| match doubt {
+        ReplayLimitation::Diverges => format!(
             "The recorded settings do not reproduce the recording; {} shows the first difference.",
             advice.replay
         ),
@@ -82,56 +84,56 @@ pub(crate) fn setting_doubts(doubts: &[Doubt], advice: &Advice) -> Vec<String> {
 }
 
 /// One limitation of a replay's numbers, in a sentence.
-fn of_replay(doubt: Doubt, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
+fn of_replay(doubt: ReplayLimitation, d: &DeviceReplay, overflowed: bool, advice: &Advice) -> String {
     match doubt {
-        Doubt::Diverges => divergence(d, advice),
+        ReplayLimitation::Diverges => divergence(d, advice),
         doubt => in_words(doubt, overflowed, advice),
     }
 }
 
 /// A limitation in a sentence, without details from a replay.
-fn in_words(doubt: Doubt, overflowed: bool, advice: &Advice) -> String {
+fn in_words(doubt: ReplayLimitation, overflowed: bool, advice: &Advice) -> String {
     let n = |n: usize, what: &str| counted(n as u64, what);
     match doubt {
-        Doubt::Diverges => "The recorded settings do not reproduce the recording.".to_owned(),
-        Doubt::SettingsAssumed => SETTINGS_ASSUMED.to_owned(),
-        Doubt::Skipped(action) => skipped(action),
-        Doubt::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
-        Doubt::Overflowed => {
+        ReplayLimitation::Diverges => "The recorded settings do not reproduce the recording.".to_owned(),
+        ReplayLimitation::SettingsAssumed => SETTINGS_ASSUMED.to_owned(),
+        ReplayLimitation::Skipped(action) => skipped(action),
+        ReplayLimitation::NoSegmentEvents => NO_SEGMENT_EVENTS.to_owned(),
+        ReplayLimitation::Overflowed => {
             let dropped = dropped(overflowed);
             format!("{}; earlier events are not replayed.", sentence(dropped))
         }
-        Doubt::Preexisting(blocks) => format!(
+        ReplayLimitation::Preexisting(blocks) => format!(
             "{} live before recording began. Their addresses under other settings are unknown: the replay requests them again, in address order.",
             counted_with(blocks, "block", "was", "were")
         ),
-        Doubt::OtherAllocator => {
+        ReplayLimitation::OtherAllocator => {
             "The recording comes from an allocator other than PyTorch's, which has no such settings.".to_owned()
         }
-        Doubt::InferredSizes(blocks) => {
+        ReplayLimitation::InferredSizes(blocks) => {
             format!("The sizes of {} live before recording began are inferred.", n(blocks, "block"))
         }
-        Doubt::Misplaced(blocks) => format!(
+        ReplayLimitation::Misplaced(blocks) => format!(
             "{} live before recording began do not fit at their recorded addresses, and are left out.",
             n(blocks, "block")
         ),
-        Doubt::EndStateDisagreements(blocks) => format!(
+        ReplayLimitation::EndStateDisagreements(blocks) => format!(
             "The events and the end state disagree about {}; the replay follows the events.",
             n(blocks, "block")
         ),
-        Doubt::GuessedLimit => {
+        ReplayLimitation::GuessedLimit => {
             "The recording ran out of memory at a limit on reserved bytes. The limit is inferred from the reserved bytes at that event; it may be somewhat higher.".to_owned()
         }
-        Doubt::RoundedRequests => {
+        ReplayLimitation::RoundedRequests => {
             "For a failed request only the rounded size is recorded, and these settings round differently.".to_owned()
         }
-        Doubt::LostEvents(events) => lost_events(events),
-        Doubt::SegmentContradictions(events) => format!("{}.", segment_contradictions(events)),
-        Doubt::AssumedReleases(releases) => format!(
+        ReplayLimitation::LostEvents(events) => lost_events(events),
+        ReplayLimitation::SegmentContradictions(events) => format!("{}.", segment_contradictions(events)),
+        ReplayLimitation::AssumedReleases(releases) => format!(
             "In {}, the recording does not show whether the allocator or the program (`empty_cache`) released cached memory: it is attributed to the allocator if the request would have set a new record, else to the program. Recorded stacks would show it.",
             n(releases, "case")
         ),
-        Doubt::UnknownLimit => format!(
+        ReplayLimitation::UnknownLimit => format!(
             "The limit is a fraction of the device size, which is unknown, so the replay has no limit; garbage collection follows the recording. Give the size with {}.",
             advice.capacity_alone
         ),

@@ -1,7 +1,7 @@
 //! Sentences about findings, shared by the text report and the page.
 
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Doubt, FittingGpu, Pin, Pins, Steps, StepsFrom, UnusableBlocks,
+    CapacityFrom, DeviceReplay, FittingGpu, Pin, Pins, ReplayLimitation, Steps, StepsFrom, UnusableBlocks,
 };
 
 pub use crate::causes::{
@@ -72,10 +72,12 @@ pub fn device_size(d: &DeviceReplay, advice: &Advice) -> String {
             "The device size is not recorded: set it with {} to check whether the run fits.",
             advice.capacity
         ),
-        Some((c, CapacityFrom::Recording)) if d.doubts.contains(&Doubt::GuessedLimit) => format!(
-            "The recording ran out of memory at a limit on reserved bytes; a device of {} is assumed.",
-            bytes(c.total)
-        ),
+        Some((c, CapacityFrom::Recording)) if d.limitations.contains(&ReplayLimitation::GuessedLimit) => {
+            format!(
+                "The recording ran out of memory at a limit on reserved bytes; a device of {} is assumed.",
+                bytes(c.total)
+            )
+        }
         Some((c, CapacityFrom::Recording)) => format!(
             "The device size is inferred from the recording: the allocator had {} when it first ran out of memory.",
             bytes(c.total.saturating_sub(c.overhead))
@@ -96,16 +98,16 @@ pub fn device_size(d: &DeviceReplay, advice: &Advice) -> String {
 /// Lower bounds on the memory of any allocator: a sentence about the peak of active bytes, and one about the best packing and whether
 /// it is optimal.
 pub fn floors(d: &DeviceReplay) -> [String; 2] {
-    let active = bytes(d.floors.active);
-    let packed = bytes(d.floors.packed);
+    let active = bytes(d.lower_bounds.active);
+    let packed = bytes(d.lower_bounds.packed);
     [
         format!("{active} is the peak of bytes in use: no allocator can need less."),
-        if d.floors.is_optimal {
+        if d.lower_bounds.is_optimal {
             format!("{packed} is the optimal packing, for an allocator that knows every lifetime in advance.")
         } else {
             format!(
                 "{packed} is the best packing found, for an allocator that knows every lifetime in advance; a better one could save at most {}.",
-                bytes(d.floors.packed.saturating_sub(d.floors.active))
+                bytes(d.lower_bounds.packed.saturating_sub(d.lower_bounds.active))
             )
         },
     ]

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use vramscope_analysis::{Code, Frames, Grown, Holder, HolderKey, NodeKind, Origin, Pin, Place, Unusable};
+use vramscope_analysis::{
+    Code, CodePlace, Frames, GrownLine, Holder, HolderKey, NodeKind, Origin, Pin, Unusable,
+};
 use vramscope_trace::{Category, FrameId, PoolId, SegmentKind, StackId, StringId, Trace};
 
 use crate::shown::{LONGEST_SHOWN, Shown};
@@ -144,16 +146,16 @@ impl Names<'_> {
     }
 
     /// The label of a line that grew over the baseline.
-    pub(crate) fn grown(&self, g: &Grown) -> Shown {
+    pub(crate) fn grown(&self, g: &GrownLine) -> Shown {
         self.matched(g.place, g.freed_there)
     }
 
     /// The label of a place that was matched between two recordings.
-    pub(crate) fn matched(&self, place: Place, freed_there: bool) -> Shown {
+    pub(crate) fn matched(&self, place: CodePlace, freed_there: bool) -> Shown {
         let place = match place {
-            Place::NoStack => self.key(&HolderKey::NoStack),
-            Place::Line(frame) => self.frame(frame),
-            Place::Function(frame) => {
+            CodePlace::NoStack => self.key(&HolderKey::NoStack),
+            CodePlace::Line(frame) => self.frame(frame),
+            CodePlace::Function(frame) => {
                 Shown::joined(&format!("{} and other lines of the function", self.frame(frame)))
             }
         };

@@ -1,6 +1,6 @@
 //! Texts about categories and their evidence.
 
-use vramscope_analysis::{Basis, Evidence, Reason, Told};
+use vramscope_analysis::{Basis, Evidence, Reason, ReasonGroup};
 use vramscope_basics::units::share;
 
 /// The reason for a category, as a clause about "it".
@@ -19,7 +19,7 @@ pub fn because(reason: Reason) -> String {
 }
 
 /// The sources of categories, in a sentence.
-pub(crate) fn told_by(told: &[Told]) -> String {
+pub(crate) fn told_by(told: &[ReasonGroup]) -> String {
     let total: u64 = told.iter().map(|t| t.bytes).sum();
     let by =
         |evidence| -> u64 { told.iter().filter(|t| t.reason.evidence() == evidence).map(|t| t.bytes).sum() };

@@ -1,6 +1,6 @@
 //! Texts about an interval of a recording, shared by the reports and the page.
 
-use vramscope_analysis::{Moment, Peak, ProgramPart, Spent};
+use vramscope_analysis::{IntervalTotals, Moment, Peak, ProgramPart};
 use vramscope_basics::units::{bytes, count};
 
 use crate::names::Names;
@@ -30,12 +30,12 @@ pub(crate) fn events(part: &ProgramPart) -> String {
 }
 
 /// A summary line: `step 2: 1.20 GiB allocated, 1.10 GiB freed, peak 3.40 GiB, 96.00 MiB retained`.
-pub fn headline(title: &str, spent: &Spent, highest: Peak) -> String {
+pub fn headline(title: &str, totals: &IntervalTotals, peak: Peak) -> String {
     format!(
         "{title}: {} allocated, {} freed, peak {}, {} retained",
-        bytes(spent.allocated.bytes),
-        bytes(spent.freed().bytes),
-        bytes(highest.bytes),
-        bytes(spent.survived().bytes)
+        bytes(totals.allocated.bytes),
+        bytes(totals.freed().bytes),
+        bytes(peak.bytes),
+        bytes(totals.survived().bytes)
     )
 }

@@ -22,7 +22,7 @@ pub const MOST_SHOWN: usize = 1000;
 
 /// The format of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum AnswerFormat {
     /// A text table of at most [`MOST_SHOWN`] rows.
     Table,
     /// Comma-separated values, with a header.
@@ -51,20 +51,20 @@ enum Form<'o> {
 
 impl<'o> Answers<'o> {
     pub(crate) fn new(
-        format: Format,
+        format: AnswerFormat,
         schema: SchemaRef,
         out: &'o mut (dyn Write + Send),
     ) -> Result<Self, DataFusionError> {
         let out = BufWriter::new(out);
         let form = match format {
-            Format::Table => Form::Table { out, shown: Vec::new(), is_cut: false },
-            Format::Csv => {
+            AnswerFormat::Table => Form::Table { out, shown: Vec::new(), is_cut: false },
+            AnswerFormat::Csv => {
                 let mut out = csv::Writer::from_writer(out);
                 out.write_record(schema.fields().iter().map(|f| f.name().as_str())).map_err(broken)?;
                 Form::Csv(Box::new(out))
             }
-            Format::Json => Form::Json(WriterBuilder::new().with_explicit_nulls(true).build(out)),
-            Format::Parquet => {
+            AnswerFormat::Json => Form::Json(WriterBuilder::new().with_explicit_nulls(true).build(out)),
+            AnswerFormat::Parquet => {
                 let zstd = Compression::ZSTD(ZstdLevel::try_new(1)?);
                 let properties = WriterProperties::builder().set_compression(zstd).build();
                 Form::Parquet(Box::new(ArrowWriter::try_new(out, schema.clone(), Some(properties))?))

@@ -140,8 +140,8 @@ mod tests {
             version: "\"v\"".to_owned(),
         };
         vec![
-            RankFile { rank: rank(0), place: Place::Here("run s/0.pickle".into()), length: 7 },
-            RankFile { rank: rank(u64::MAX), place: Place::Stored(stored), length: u64::MAX / 4 },
+            RankFile { rank: rank(0), place: RecordingPlace::Here("run s/0.pickle".into()), length: 7 },
+            RankFile { rank: rank(u64::MAX), place: RecordingPlace::Stored(stored), length: u64::MAX / 4 },
         ]
     }
 

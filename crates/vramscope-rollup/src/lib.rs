@@ -27,7 +27,7 @@ mod scan;
 mod store;
 mod tables;
 
-pub use answers::{Format, MOST_SHOWN};
+pub use answers::{AnswerFormat, MOST_SHOWN};
 pub use cluster::{ClusterError, Executor, run_scheduler};
 pub use query::{Answered, Job, QueryError};
 pub use reading::Reading;

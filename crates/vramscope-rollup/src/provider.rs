@@ -149,7 +149,7 @@ fn shares(mut recordings: Vec<RankFile>, most: usize) -> Vec<Vec<RankFile>> {
 #[cfg(test)]
 mod tests {
     use datafusion::logical_expr::{col, lit};
-    use vramscope_fleet::{Place, Rank};
+    use vramscope_fleet::{Rank, RecordingPlace};
 
     use super::*;
 
@@ -171,7 +171,7 @@ mod tests {
         let recordings: Vec<RankFile> = (0..17)
             .map(|number| RankFile {
                 rank: Rank { number, ..Rank::default() },
-                place: Place::Here(number.to_string().into()),
+                place: RecordingPlace::Here(number.to_string().into()),
                 length: number * 7 % 5,
             })
             .collect();

@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::runtime::Runtime;
 use vramscope_fleet::{RankFile, RankRow, RankSummary};
 
-use crate::answers::{Answers, Format};
+use crate::answers::{AnswerFormat, Answers};
 use crate::cluster::{self, ClusterError};
 use crate::provider::{Of, Recordings, Tasks};
 use crate::reading::Reading;
@@ -91,7 +91,7 @@ impl Job {
     pub fn query(
         &self,
         sql: &str,
-        format: Format,
+        format: AnswerFormat,
         out: &mut (dyn Write + Send),
     ) -> Result<Answered, QueryError> {
         let runtime = Runtime::new()?;
@@ -132,7 +132,7 @@ impl Job {
     async fn answer(
         &self,
         sql: &str,
-        format: Format,
+        format: AnswerFormat,
         out: &mut (dyn Write + Send),
     ) -> Result<Answered, QueryError> {
         let says = Says::default();

@@ -43,7 +43,7 @@ static NETWORK: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
 /// # Errors
 /// A message if the store does not answer or refuses.
 pub fn list_stored(address: &str) -> Result<Vec<Stored>, String> {
-    let place = Place::of(address)?;
+    let place = StoreLocation::of(address)?;
     waited_for(async {
         // A prefix of a store is not a file.
         if !address.ends_with('/') && !place.path.as_ref().is_empty() {
@@ -69,7 +69,7 @@ pub struct Stores;
 
 impl Store for Stores {
     fn open(&self, address: &str) -> Result<Box<dyn Read + Send>, String> {
-        let place = Place::of(address)?;
+        let place = StoreLocation::of(address)?;
         let chunks = waited_for(async {
             let found = place.store.get(&place.path).await.map_err(|e| in_words(&e))?;
             Ok(found.into_stream())
@@ -89,14 +89,14 @@ fn waited_for<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, Str
 }
 
 /// A location in a store.
-struct Place {
+struct StoreLocation {
     store: Arc<dyn ObjectStore>,
     path: Path,
     /// The URL prefix of all paths.
     before: String,
 }
 
-impl Place {
+impl StoreLocation {
     fn of(address: &str) -> Result<Self, String> {
         let url = Url::parse(address).map_err(|e| format!("is not a URL: {e}"))?;
         let host = url.host_str().ok_or("contains no bucket or host")?;

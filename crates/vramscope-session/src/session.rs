@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vramscope_analysis::{Cancel, Facts, Frames, History};
+use vramscope_analysis::{Cancel, Frames, History, RecordingFacts};
 use vramscope_report::{Advice, Compared, InfoJson, Names};
 use vramscope_trace::Trace;
 use vramscope_trace::formats::Recording;
@@ -61,7 +61,7 @@ impl Session {
     /// The properties of the file.
     #[must_use]
     pub fn info(&self) -> InfoJson {
-        InfoJson::new(&self.name, &self.recording, &Facts::of(self.trace()))
+        InfoJson::new(&self.name, &self.recording, &RecordingFacts::of(self.trace()))
     }
 
     /// One side of a comparison.

@@ -2,7 +2,7 @@
 //! facts.
 
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{Facts, Recorder};
+use vramscope_analysis::{Recorder, RecordingFacts};
 use vramscope_report::count;
 use vramscope_trace::formats::{Compression, Format, Recording};
 
@@ -21,7 +21,7 @@ pub struct About {
 
 impl About {
     pub(crate) fn of(recording: &Recording) -> Self {
-        let facts = Facts::of(&recording.trace);
+        let facts = RecordingFacts::of(&recording.trace);
         let (format, compression) = (recording.format, recording.compression);
         let mut told = vec![("Format", format.to_string())];
         if compression != Compression::None {

@@ -23,11 +23,11 @@ const MOST_ROWS: usize = 100_000;
 const SORTED_AT_ONCE: usize = 1 << 18;
 
 /// A row's sort key, and the index of its allocation.
-type Place = (u64, u32);
+type KeyedRow = (u64, u32);
 /// The sort key of a missing value, which sorts last.
 const LAST: u64 = u64::MAX;
 
-fn sort(places: &mut [Place], cancel: &Cancel) -> Result<(), ViewError> {
+fn sort(places: &mut [KeyedRow], cancel: &Cancel) -> Result<(), ViewError> {
     if cancel.is_cancelled() {
         return Err(ViewError::Unwanted);
     }
@@ -175,7 +175,7 @@ impl OpenRecording {
             }
         };
         let key = self.keys(device, query.sort);
-        let mut places: Vec<Place> = Vec::new();
+        let mut places: Vec<KeyedRow> = Vec::new();
         let mut bytes = 0;
         for (number, id) in candidates.filter(is_found).enumerate() {
             if number % STRIDE == 0 && cancel.is_cancelled() {
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn many_rows_are_sorted_in_pieces() {
-        let mut places: Vec<Place> =
+        let mut places: Vec<KeyedRow> =
             (0..600_000u32).map(|n| (u64::from(n.wrapping_mul(2_654_435_761) % 1000), n)).collect();
         sort(&mut places, &Cancel::default()).unwrap();
         assert!(places.is_sorted());

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use vramscope_analysis::{By, Cancel, Holder, HolderKey, Known, Moment, frame_key, stack_key};
+use vramscope_analysis::{AllocationProperties, By, Cancel, Holder, HolderKey, Moment, frame_key, stack_key};
 use vramscope_trace::{Category, FrameId};
 
 use crate::ViewError;

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Known, Moment, NodeKind, Origin,
-    Side, Steps, changed_holders, compared_call_tree, holders_among, holders_of_both as of_both,
+    AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
+    NodeKind, Origin, Side, Steps, changed_holders, compared_call_tree, holders_among,
+    holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
 use vramscope_trace::{Category, PoolId};
@@ -21,7 +22,7 @@ use crate::search::Matcher;
 use crate::tables::{self, category};
 
 /// Everything is precomputed per allocation, so queries at any moment compute nothing anew.
-impl Known for OpenDevice {
+impl AllocationProperties for OpenDevice {
     fn pool(&self, allocation: usize) -> Option<PoolId> {
         self.tags_of(allocation).pool.map(|[a, b]| PoolId(a, b))
     }
@@ -125,18 +126,18 @@ impl<'f> DeviceAt<'f> {
         Some(bytes)
     }
 
-    pub(crate) fn place(&self) -> Place<'f> {
-        Place { device: self.device, moment: self.moment }
+    pub(crate) fn place(&self) -> DeviceMoment<'f> {
+        DeviceMoment { device: self.device, moment: self.moment }
     }
 }
 
 /// A moment of a device.
-pub(crate) struct Place<'f> {
+pub(crate) struct DeviceMoment<'f> {
     pub(crate) device: &'f OpenDevice,
     pub(crate) moment: Moment,
 }
 
-impl Place<'_> {
+impl DeviceMoment<'_> {
     /// The amounts of groups in columns, with the counters of this moment. `held` are the groups in order.
     fn column<'h>(
         &self,
@@ -260,8 +261,8 @@ pub(crate) fn holders<'c>(
     columns: &mut Columns,
     groups: impl Iterator<Item = &'c HolderChange> + Clone,
     names: &Both<Names<'_>>,
-    now: &Place<'_>,
-    before: Option<&Place<'_>>,
+    now: &DeviceMoment<'_>,
+    before: Option<&DeviceMoment<'_>>,
 ) -> Holders {
     let at = |side: Side| groups.clone().map(move |group| group.holders.of(side).as_ref());
     Holders {

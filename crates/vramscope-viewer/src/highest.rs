@@ -2,12 +2,14 @@
 
 use std::collections::HashSet;
 
-use vramscope_analysis::{Both, By, Cancel, HighestChange, Within, highest_of_both, holders_among};
+use vramscope_analysis::{
+    Both, By, Cancel, GroupPeakChange, GroupsInInterval, group_peaks_of_both, holders_among,
+};
 
 use crate::ViewError;
 use crate::columns::{Answer, Columns};
 use crate::device::OpenDevice;
-use crate::held::{Groups, Place, holders, marks};
+use crate::held::{DeviceMoment, Groups, holders, marks};
 use crate::protocol::{HighestOfBoth, HighestOfBothQuery, NONE, SearchQuery};
 use crate::recording::OpenRecording;
 use crate::search::Matcher;
@@ -25,9 +27,9 @@ pub(crate) fn highest(
     let places = Both { a: a.place(), b: b.place() };
     let found = Both { a: a.found, b: b.found };
     let within = Both { a: a.within, b: b.within };
-    let changes = highest_of_both(within, by, &marks(&found), cancel).ok_or(ViewError::Unwanted)?;
+    let changes = group_peaks_of_both(within, by, &marks(&found), cancel).ok_or(ViewError::Unwanted)?;
     let names = of.map(|(file, _)| file.session.names());
-    let moment = |of: fn(&HighestChange) -> Option<vramscope_analysis::Moment>| {
+    let moment = |of: fn(&GroupPeakChange) -> Option<vramscope_analysis::Moment>| {
         changes.iter().map(move |change| of(change).map_or(NONE, |moment| moment.index() as u32))
     };
     Columns::answer(|columns| {
@@ -50,7 +52,7 @@ struct Asked<'q> {
 /// An interval of a device, and the groups with matches in it.
 struct Part<'f> {
     device: &'f OpenDevice,
-    within: Within<'f, OpenDevice>,
+    within: GroupsInInterval<'f, OpenDevice>,
     found: Groups,
 }
 
@@ -66,20 +68,24 @@ impl<'f> Part<'f> {
         if from > to {
             return Err(ViewError::Question("the interval ends before it begins".to_owned()));
         }
-        let stretch = device.timeline.stretch(from, to);
+        let interval = device.timeline.interval(from, to);
         let matcher = Matcher::of(device, asked.search, asked.cancel)?;
         let found = matcher.map_or_else(HashSet::new, |matcher| {
-            let ids = stretch.allocations.iter().map(|&id| id as usize).filter(|&id| matcher.finds(id));
+            let ids = interval.allocations.iter().map(|&id| id as usize).filter(|&id| matcher.finds(id));
             let groups = holders_among(device.history(), file.session.frames(), device, ids, asked.by);
             groups.into_iter().map(|holder| (holder.origin, holder.key)).collect()
         });
-        let within =
-            Within { history: device.history(), frames: file.session.frames(), known: device, stretch };
+        let within = GroupsInInterval {
+            history: device.history(),
+            frames: file.session.frames(),
+            known: device,
+            interval,
+        };
         Ok(Self { device, within, found })
     }
 
     /// The moment of the allocated peak.
-    fn place(&self) -> Place<'f> {
-        Place { device: self.device, moment: self.within.stretch.highest.moment }
+    fn place(&self) -> DeviceMoment<'f> {
+        DeviceMoment { device: self.device, moment: self.within.interval.peak.moment }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vramscope_analysis::{Both, Cancel, Change, Changes, Moment, changed_holders};
+use vramscope_analysis::{Both, Cancel, LifetimeChange, LifetimeChanges, Moment, changed_holders};
 use vramscope_report::Names;
 use vramscope_trace::{PoolId, StackId};
 
@@ -29,10 +29,10 @@ fn peaks(device: &OpenDevice) -> (Vec<PoolPeaks>, ByPool<Moment>) {
     }
     impl HighWater {
         /// Applies a change. Returns whether the current bytes exceed every earlier value.
-        fn change(&mut self, change: Change, bytes: u64) -> bool {
+        fn change(&mut self, change: LifetimeChange, bytes: u64) -> bool {
             match change {
-                Change::Begins => self.now += bytes,
-                Change::Ends => self.now -= bytes,
+                LifetimeChange::Begins => self.now += bytes,
+                LifetimeChange::Ends => self.now -= bytes,
             }
             let is_more = self.now > self.peak;
             self.peak = self.peak.max(self.now);
@@ -45,7 +45,7 @@ fn peaks(device: &OpenDevice) -> (Vec<PoolPeaks>, ByPool<Moment>) {
     let ranges = ranges.map(|(r, &tags)| (r.from, r.to, (r.from, tags, true, r.size)));
     let allocations = history.allocations.iter().zip(&tags.allocations);
     let allocations = allocations.map(|(a, &tags)| (a.from, a.to, (a.from, tags, false, a.size)));
-    let mut changes = Changes::of(ranges.chain(allocations));
+    let mut changes = LifetimeChanges::of(ranges.chain(allocations));
     let mut pools: BTreeMap<(Option<[u64; 2]>, u64), [HighWater; 2]> = BTreeMap::new();
     let mut active: ByPool<HighWater> = BTreeMap::new();
     let mut fullest: ByPool<Moment> = BTreeMap::new();

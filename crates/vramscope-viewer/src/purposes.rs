@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{Basis, CATEGORY_RULES, History, Purposes, Reason, Steps};
+use vramscope_analysis::{AllocationCategories, Basis, CATEGORY_RULES, History, Reason, Steps};
 use vramscope_report::because;
 use vramscope_trace::Category;
 
@@ -24,7 +24,7 @@ const _: () = assert!(Category::ALL.len() + 1 + 2 * CATEGORY_RULES.len() <= 1 + 
 
 impl PurposesOfDevice {
     pub(crate) fn of(history: &History) -> Self {
-        let purposes = Purposes::of(history);
+        let purposes = AllocationCategories::of(history);
         let mut table = Vec::new();
         let mut numbers: HashMap<(Category, usize, Option<Basis>), u8> = HashMap::new();
         let mut last = None;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vramscope_fleet::{CELLS, Course, Fleet, FleetAnswers, RankRow, different, kinds_of_ranks, told};
+use vramscope_fleet::{CELLS, Course, Fleet, FleetAnswers, RankRow, different, kinds_of_ranks, sentences};
 
 use crate::columns::{Answer, Columns};
 use crate::protocol::{DifferentRank, KindOfRanks, RankTold, Ranks};
@@ -16,7 +16,7 @@ const ROOM: usize = 60;
 /// Fails if it cannot be serialized as JSON.
 pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
     let fleet = answers.fleet;
-    let sentences = told(fleet, ROOM);
+    let sentences = sentences(fleet, ROOM);
     let (scale_bytes, scale) = scale(fleet);
     let kinds: BTreeMap<u64, usize> = kinds_of_ranks(fleet).collect();
     let positions: BTreeMap<u64, usize> =

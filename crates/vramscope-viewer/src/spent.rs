@@ -1,8 +1,9 @@
 //! The memory that an interval of the recording allocated, freed and retained: grouped, and compared with an earlier interval.
 
 use vramscope_analysis::{
-    Amount, Both, By, Cancel, Holder, HolderChange, Moment, ProgramPart, RunBetween, Spent, SpentBy,
-    SpentChange, SpentGroup, Steps, Stretch, spent_by, spent_changes,
+    Amount, Both, By, Cancel, Holder, HolderChange, Interval, IntervalGroup, IntervalGroupChange,
+    IntervalGroups, IntervalTotals, Moment, ProgramPart, RunBetween, Steps, interval_group_changes,
+    interval_groups,
 };
 use vramscope_report::spent as words;
 
@@ -20,8 +21,8 @@ struct Part<'d> {
     device: &'d OpenDevice,
     part: ProgramPart,
     title: String,
-    stretch: Stretch,
-    spent: SpentBy,
+    interval: Interval,
+    totals: IntervalGroups,
 }
 
 impl OpenRecording {
@@ -38,10 +39,13 @@ impl OpenRecording {
         };
         let mut now = of([query.from, query.to])?;
         let mut before = query.before.map(of).transpose()?;
-        let groups = std::mem::take(&mut now.spent.groups);
+        let groups = std::mem::take(&mut now.totals.groups);
         let changes = match &mut before {
-            Some(before) => spent_changes(groups, std::mem::take(&mut before.spent.groups)),
-            None => groups.into_iter().map(|group| SpentChange { group, before: Spent::default() }).collect(),
+            Some(before) => interval_group_changes(groups, std::mem::take(&mut before.totals.groups)),
+            None => groups
+                .into_iter()
+                .map(|group| IntervalGroupChange { group, before: IntervalTotals::default() })
+                .collect(),
         };
         let earlier = now.part.before(self.session.trace(), runs, steps).map(|part| EarlierPart {
             from: part.from.index(),
@@ -54,7 +58,7 @@ impl OpenRecording {
             key: named.iter().map(|group| key(group, &names)).collect(),
             label: named.iter().map(|group| label(group, &names)).collect(),
             stack: columns.u32(changes.iter().map(|change| stack(change.group.stack))),
-            now: now.columns(columns, &changes.iter().map(|change| change.group.spent).collect::<Vec<_>>()),
+            now: now.columns(columns, &changes.iter().map(|change| change.group.totals).collect::<Vec<_>>()),
             before: before.map(|part| {
                 part.columns(columns, &changes.iter().map(|change| change.before).collect::<Vec<_>>())
             }),
@@ -77,11 +81,12 @@ impl OpenRecording {
         if from > to {
             return Err(ViewError::Question("the interval ends before it begins".to_owned()));
         }
-        let stretch = device.timeline.stretch(from, to);
-        let spent = spent_by(device.history(), self.session.frames(), device, &stretch, by, takes, cancel)
-            .ok_or(ViewError::Unwanted)?;
+        let interval = device.timeline.interval(from, to);
+        let totals =
+            interval_groups(device.history(), self.session.frames(), device, &interval, by, takes, cancel)
+                .ok_or(ViewError::Unwanted)?;
         let part = ProgramPart::of(runs, steps, from, to);
-        Ok(Part { device, part, title: self.title(device, &part), stretch, spent })
+        Ok(Part { device, part, title: self.title(device, &part), interval, totals })
     }
 
     fn title(&self, device: &OpenDevice, part: &ProgramPart) -> String {
@@ -90,51 +95,52 @@ impl OpenRecording {
 }
 
 impl Part<'_> {
-    fn columns(&self, columns: &mut Columns, groups: &[Spent]) -> SpentIn {
-        let Self { device, stretch, spent, .. } = self;
-        let mut bytes = |of: fn(&Spent) -> Amount| columns.sizes(groups.iter().map(|spent| of(spent).bytes));
-        let first = device.timeline.time_of(Moment::after(stretch.from.index()));
-        let last = device.timeline.time_of(stretch.to);
+    fn columns(&self, columns: &mut Columns, groups: &[IntervalTotals]) -> SpentIn {
+        let Self { device, interval, totals, .. } = self;
+        let mut bytes =
+            |of: fn(&IntervalTotals) -> Amount| columns.sizes(groups.iter().map(|totals| of(totals).bytes));
+        let first = device.timeline.time_of(Moment::after(interval.from.index()));
+        let last = device.timeline.time_of(interval.to);
         SpentIn {
-            from: stretch.from.index(),
-            to: stretch.to.index(),
-            headline: words::headline(&self.title, &spent.all, stretch.highest),
+            from: interval.from.index(),
+            to: interval.to.index(),
+            headline: words::headline(&self.title, &totals.all, interval.peak),
             title: self.title.clone(),
             lasted_us: first.zip(last).map(|(first, last)| last.saturating_sub(first).max(0)),
-            highest: stretch.highest.bytes,
-            highest_moment: stretch.highest.moment.index(),
-            all: amounts(&spent.all),
-            found: amounts(&spent.taken),
-            before: bytes(|spent| spent.before),
-            allocated: bytes(|spent| spent.allocated),
-            freed: bytes(Spent::freed),
-            temporary: bytes(|spent| spent.temporary),
-            survived: bytes(Spent::survived),
-            at_highest: bytes(|spent| spent.at_highest),
-            after: bytes(Spent::after),
-            count: columns.u32(groups.iter().map(|spent| spent.allocated.count as u32)),
+            highest: interval.peak.bytes,
+            highest_moment: interval.peak.moment.index(),
+            all: amounts(&totals.all),
+            found: amounts(&totals.taken),
+            before: bytes(|totals| totals.before),
+            allocated: bytes(|totals| totals.allocated),
+            freed: bytes(IntervalTotals::freed),
+            temporary: bytes(|totals| totals.temporary),
+            survived: bytes(IntervalTotals::survived),
+            at_highest: bytes(|totals| totals.at_peak),
+            after: bytes(IntervalTotals::after),
+            count: columns.u32(groups.iter().map(|totals| totals.allocated.count as u32)),
         }
     }
 }
 
-fn amounts(spent: &Spent) -> SpentAmounts {
+fn amounts(totals: &IntervalTotals) -> SpentAmounts {
     let amount = |Amount { bytes, count, .. }: Amount| protocol::Amount { bytes, count };
     SpentAmounts {
-        before: amount(spent.before),
-        allocated: amount(spent.allocated),
-        freed: amount(spent.freed()),
-        freed_from_before: amount(spent.freed_before),
-        temporary: amount(spent.temporary),
-        survived: amount(spent.survived()),
-        at_highest: amount(spent.at_highest),
-        after: amount(spent.after()),
+        before: amount(totals.before),
+        allocated: amount(totals.allocated),
+        freed: amount(totals.freed()),
+        freed_from_before: amount(totals.freed_before),
+        temporary: amount(totals.temporary),
+        survived: amount(totals.survived()),
+        at_highest: amount(totals.at_peak),
+        after: amount(totals.after()),
     }
 }
 
 /// Converts a group, so that it has the same name and key as the group of live allocations.
-fn holder(group: &SpentGroup) -> HolderChange {
-    let Amount { bytes, requested, count } = group.spent.allocated;
-    let SpentGroup { origin, stack, .. } = *group;
+fn holder(group: &IntervalGroup) -> HolderChange {
+    let Amount { bytes, requested, count } = group.totals.allocated;
+    let IntervalGroup { origin, stack, .. } = *group;
     let holder = Holder { bytes, requested, count, origin, key: group.key.clone(), stack };
     HolderChange { holders: Both { a: None, b: Some(holder) }, is_function: false, is_marked: false }
 }
@@ -143,7 +149,7 @@ fn holder(group: &SpentGroup) -> HolderChange {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use vramscope_analysis::{SpanOptions, SpanSummary};
+    use vramscope_analysis::{IntervalOptions, IntervalSummary};
     use vramscope_trace::{Action, formats};
 
     use super::*;
@@ -181,9 +187,9 @@ mod tests {
                 // The first range is the whole recording.
                 let (first, last) = if n == 0 { (0, events.len() - 1) } else { (a.min(b), a.max(b)) };
                 let by = By::ALL[n % By::ALL.len()];
-                let options = SpanOptions { first, last, by, filter: None };
+                let options = IntervalOptions { first, last, by, filter: None };
                 let command =
-                    SpanSummary::of(history.trace(), history.position(), file.session.frames(), &options)
+                    IntervalSummary::of(history.trace(), history.position(), file.session.frames(), &options)
                         .unwrap();
                 let steps = &device.purposes().steps;
                 let moments = [first, last + 1];
@@ -191,19 +197,19 @@ mod tests {
                     .part(device, device.runs(), steps, moments, by, &|_| true, &Cancel::default())
                     .unwrap();
                 let at = format!("{} {first}..{last} {by:?}", path.display());
-                assert_eq!(part.spent, command.spent, "{at}");
-                assert_eq!((part.stretch.highest, part.part), (command.highest, command.part), "{at}");
-                let sum = part.spent.groups.iter().map(|group| group.spent.at_highest.bytes).sum::<u64>();
-                assert_eq!(sum, part.stretch.highest.bytes, "{at}");
+                assert_eq!(part.totals, command.totals, "{at}");
+                assert_eq!((part.interval.peak, part.part), (command.peak, command.part), "{at}");
+                let sum = part.totals.groups.iter().map(|group| group.totals.at_peak.bytes).sum::<u64>();
+                assert_eq!(sum, part.interval.peak.bytes, "{at}");
                 if history.quality.lost_events == 0 && !history.quality.lifetimes_inferred {
                     let within = || (first..=last).map(|number| events.get(number));
                     let allocs = || within().filter(|event| event.action == Action::Alloc);
-                    let allocated = part.spent.all.allocated;
+                    let allocated = part.totals.all.allocated;
                     assert_eq!(allocated.requested, allocs().map(|event| event.size).sum::<u64>(), "{at}");
                     assert_eq!(allocated.count as usize, allocs().count(), "{at}");
                     if events.actions().contains(&Action::FreeRequested) {
                         let frees = within().filter(|event| event.action == Action::FreeRequested).count();
-                        assert_eq!(part.spent.all.freed().count as usize, frees, "{at}");
+                        assert_eq!(part.totals.all.freed().count as usize, frees, "{at}");
                     }
                 }
             }

@@ -134,10 +134,10 @@ pub mod prelude {
     #[cfg(feature = "macros")]
     pub use vramscope_macros::profile;
     pub use vramscope_profiler::{
-        DeviceSpec, FlightRecorder, FlightRecorderOptions, GpuMemoryProfiler, LeakSuspect, MemorySnapshot,
-        MemorySource, MemoryTracker, OfPool, PoolProfiler, PoolSource, ProfileContext, ProfileResult,
-        ProfileSummary, ProfilerError, ProfilerOptions, Threshold, TrackerOptions, global_profiler,
-        set_global_profiler, take_global_profiler,
+        CallLeakSuspect, DeviceSpec, FlightRecorder, FlightRecorderOptions, GpuMemoryProfiler,
+        MemorySnapshot, MemorySource, MemoryTracker, OfPool, PoolProfiler, PoolSource, ProfileContext,
+        ProfileResult, ProfileSummary, ProfilerError, ProfilerOptions, Threshold, TrackerOptions,
+        global_profiler, set_global_profiler, take_global_profiler,
     };
     pub use vramscope_report::{ReportJson, TextOptions};
     pub use vramscope_trace::formats::{self, Recording};

@@ -316,7 +316,7 @@ fn functions_are_profiled_by_the_profiler_of_the_program() {
     assert_eq!(last.memory_allocated(), 512);
     let summary: ProfileSummary = profiler.get_summary().into_inner();
     assert_eq!(summary.function_summaries["a step"].call_count, 1);
-    let leaks: Vec<LeakSuspect> = profiler.leaks();
+    let leaks: Vec<CallLeakSuspect> = profiler.leaks();
     assert!(leaks.is_empty());
     take_global_profiler();
     match PoolProfiler::new(&pool, 4) {

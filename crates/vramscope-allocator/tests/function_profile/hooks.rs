@@ -24,13 +24,13 @@ impl Log {
 }
 
 /// Logs every callback, and runs a closure in it.
-struct Told {
+struct LoggingHook {
     name: &'static str,
     log: Arc<Log>,
     then: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Told {
+impl LoggingHook {
     fn new(name: &'static str, log: &Arc<Log>) -> Arc<Self> {
         Self::with(name, log, |_| ())
     }
@@ -53,7 +53,7 @@ impl Told {
     }
 }
 
-impl FunctionHook for Told {
+impl FunctionHook for LoggingHook {
     fn name(&self) -> &str {
         self.name
     }
@@ -103,7 +103,7 @@ fn both(names: &[&str]) -> (Vec<String>, Vec<String>) {
 #[test]
 fn every_phase_has_its_callbacks() {
     let log = Arc::default();
-    let guard = function::register(Told::new("a", &log)).unwrap();
+    let guard = function::register(LoggingHook::new("a", &log)).unwrap();
     let f = Function::new("F");
     assert_eq!((f.forward(|| 1), f.backward(|| 2), f.phase("eval", || 3)), (1, 2, 3));
     function::forward("G", || function::backward("H", || drop(function::scope("I", "eval".to_owned()))));
@@ -143,12 +143,12 @@ fn forward_and_backward_are_phases_by_any_name() {
 fn hooks_of_the_function_replace_those_of_the_thread() {
     let log = Arc::default();
     let f = Function::new("F");
-    f.add_hook(Told::new("own", &log), None).unwrap();
-    f.add_hook(Told::new("own_b", &log), Some("b")).unwrap();
+    f.add_hook(LoggingHook::new("own", &log), None).unwrap();
+    f.add_hook(LoggingHook::new("own_b", &log), Some("b")).unwrap();
     let call = || f.forward(|| ());
     assert_eq!(told_of_call(&log, call), both(&["own", "own_b"]));
     let guards: Vec<FunctionHookGuard> =
-        ["a", "b", "c"].map(|name| function::register(Told::new(name, &log)).unwrap()).into();
+        ["a", "b", "c"].map(|name| function::register(LoggingHook::new(name, &log)).unwrap()).into();
     // As in `dict.update`: the function's hook takes the position of `b`, and the other hook comes last.
     assert_eq!(told_of_call(&log, call), both(&["a", "own_b", "c", "own"]));
     assert_eq!(told_of_call(&log, || function::forward("F", || ())), both(&["a", "b", "c"]));
@@ -161,7 +161,7 @@ fn hooks_of_the_function_replace_those_of_the_thread() {
 #[test]
 fn names_are_taken_once() {
     let log = Arc::default();
-    let (a, again) = (Told::new("a", &log), Told::new("a", &log));
+    let (a, again) = (LoggingHook::new("a", &log), LoggingHook::new("a", &log));
     let guard = function::register(a.clone()).unwrap();
     for hook in [a, again] {
         let error = function::register(hook).err().unwrap();
@@ -170,17 +170,17 @@ fn names_are_taken_once() {
     }
     // Another thread has separate hooks.
     std::thread::scope(|s| {
-        s.spawn(|| drop(function::register(Told::new("a", &log)).unwrap()));
+        s.spawn(|| drop(function::register(LoggingHook::new("a", &log)).unwrap()));
     });
     drop(guard);
-    drop(function::register(Told::new("a", &log)).unwrap());
+    drop(function::register(LoggingHook::new("a", &log)).unwrap());
     // A refused hook gets no `added` callback.
     assert_eq!(log.take().len(), 6);
 
     let f = Function::new("F");
-    f.add_hook(Told::new("a", &log), None).unwrap();
-    f.add_hook(Told::new("a", &log), Some("b")).unwrap();
-    let error = f.add_hook(Told::new("c", &log), Some("b")).unwrap_err();
+    f.add_hook(LoggingHook::new("a", &log), None).unwrap();
+    f.add_hook(LoggingHook::new("a", &log), Some("b")).unwrap();
+    let error = f.add_hook(LoggingHook::new("c", &log), Some("b")).unwrap_err();
     assert_eq!(error.to_string(), "Hook b already exists");
     let error = f.delete_hook("c").unwrap_err();
     assert_eq!(error.to_string(), "Hook c does not exist");
@@ -194,13 +194,13 @@ fn names_are_taken_once() {
 #[test]
 fn a_guard_may_be_dropped_on_another_thread() {
     let log = Arc::default();
-    let guard = function::register(Told::new("a", &log)).unwrap();
+    let guard = function::register(LoggingHook::new("a", &log)).unwrap();
     std::thread::scope(|s| {
         s.spawn(|| drop(guard));
     });
     function::forward("F", || ());
     assert_eq!(log.take(), ["a added -", "a deleted -"]);
-    drop(function::register(Told::new("a", &log)).unwrap());
+    drop(function::register(LoggingHook::new("a", &log)).unwrap());
 }
 
 #[test]
@@ -211,16 +211,16 @@ fn hooks_change_inside_callbacks_from_the_next_call_on() {
     let first = {
         let (f, log, slot) = (Arc::clone(&f), Arc::clone(&log), Arc::clone(&slot));
         let is_first = AtomicBool::new(true);
-        Told::with("first", &Arc::clone(&log), move |callback| {
+        LoggingHook::with("first", &Arc::clone(&log), move |callback| {
             if callback == "forward_preprocess" && is_first.swap(false, Ordering::Relaxed) {
-                *slot.lock().unwrap() = Some(function::register(Told::new("late", &log)).unwrap());
-                f.add_hook(Told::new("late_own", &log), None).unwrap();
+                *slot.lock().unwrap() = Some(function::register(LoggingHook::new("late", &log)).unwrap());
+                f.add_hook(LoggingHook::new("late_own", &log), None).unwrap();
                 f.delete_hook("early_own").unwrap();
             }
         })
     };
     let _guard = function::register(first).unwrap();
-    f.add_hook(Told::new("early_own", &log), None).unwrap();
+    f.add_hook(LoggingHook::new("early_own", &log), None).unwrap();
     assert_eq!(told_of_call(&log, || f.forward(|| ())), both(&["first", "early_own"]));
     assert_eq!(told_of_call(&log, || f.forward(|| ())), both(&["first", "late", "late_own"]));
     let taken = slot.lock().unwrap().take();
@@ -231,7 +231,7 @@ fn hooks_change_inside_callbacks_from_the_next_call_on() {
 #[test]
 fn hooks_may_call_functions() {
     let log = Arc::default();
-    let hook = Told::with("a", &log, |_| function::forward("G", || ()));
+    let hook = LoggingHook::with("a", &log, |_| function::forward("G", || ()));
     let guard = function::register(hook).unwrap();
     assert_eq!(told_of_call(&log, || function::forward("F", || ())), both(&["a"]));
     drop(guard);
@@ -240,7 +240,7 @@ fn hooks_may_call_functions() {
 #[test]
 fn a_call_ends_however_it_ends() {
     let log = Arc::default();
-    let _guard = function::register(Told::new("a", &log)).unwrap();
+    let _guard = function::register(LoggingHook::new("a", &log)).unwrap();
     let f = Function::new("F");
     assert!(caught(|| f.forward(|| function::backward("G", panic_quietly))));
     let early = || -> Result<(), std::num::ParseIntError> {
@@ -289,16 +289,16 @@ fn callbacks_that_panic_leave_the_registry_as_it_was() {
         let armed = Arc::new(AtomicBool::new(true));
         let bad = {
             let armed = Arc::clone(&armed);
-            Told::with("bad", &log, move |callback| {
+            LoggingHook::with("bad", &log, move |callback| {
                 if callback == at && armed.load(Ordering::Relaxed) {
                     panic_quietly();
                 }
             })
         };
         let guards = [
-            function::register(Told::new("a", &log)).unwrap(),
+            function::register(LoggingHook::new("a", &log)).unwrap(),
             function::register(bad).unwrap(),
-            function::register(Told::new("c", &log)).unwrap(),
+            function::register(LoggingHook::new("c", &log)).unwrap(),
         ];
         let names = |names: &[&str]| names.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
         let told = told_of_call(&log, || assert!(caught(|| function::forward("F", || ()))));
@@ -321,7 +321,7 @@ fn callbacks_that_panic_leave_the_registry_as_it_was() {
 fn a_hook_that_panics_when_it_is_added_is_not_there() {
     let log = Arc::default();
     let bad = || {
-        Told::with("bad", &log, |callback| {
+        LoggingHook::with("bad", &log, |callback| {
             if callback == "added" {
                 panic_quietly();
             }
@@ -333,14 +333,14 @@ fn a_hook_that_panics_when_it_is_added_is_not_there() {
     log.take();
     f.forward(|| ());
     f.delete_hook("bad").unwrap_err();
-    drop(function::register(Told::new("bad", &log)).unwrap());
+    drop(function::register(LoggingHook::new("bad", &log)).unwrap());
     assert_eq!(log.take(), ["bad added -", "bad deleted -"]);
 }
 
 #[test]
 fn scopes_may_end_in_any_order() {
     let log = Arc::default();
-    let _guard = function::register(Told::new("a", &log)).unwrap();
+    let _guard = function::register(LoggingHook::new("a", &log)).unwrap();
     let outer = function::scope("outer", Phase::Forward);
     let inner = function::scope("inner", Phase::Forward);
     drop(outer);

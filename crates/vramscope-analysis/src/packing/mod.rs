@@ -1,9 +1,13 @@
 //! Offline packing: given all lifetimes, computes a small number of bytes in which the allocations could have lived.
 //!
 //! This is dynamic storage allocation, or packing rectangles with fixed positions along the time axis. It is NP-hard in general,
-//! so [`pack`] limits its work to an [`Effort`]. [`sweep`] packs any number of items, usually within a few percent of the bound.
-//! [`search`] then tries to close the remaining gap if there are few items. Both count steps and never read a clock: the same
-//! items and effort always give the same packing.
+//! so [`pack`] limits its work to an [`Effort`]. Work is counted in steps, not in time: the same items and effort always give the
+//! same packing.
+//!
+//! - `sweep`: packs any number of items, usually within a few percent of the bound. `strip`: the address line at one moment of it.
+//!   `tiers`: the order of placement.
+//! - `search`: tries to close the remaining gap if there are few items.
+//! - `events`: starts and ends of items in time order, and the lower bound.
 
 mod events;
 mod search;
@@ -13,7 +17,7 @@ mod sweep;
 mod tests;
 mod tiers;
 
-use crate::cancel::Cancel;
+use crate::basics::Cancel;
 use events::Events;
 
 /// One allocation: `size` bytes over the half-open lifetime `[from, to)`.
@@ -54,7 +58,7 @@ pub struct Packing {
 impl Packing {
     /// Whether no packing can be lower than this one.
     #[must_use]
-    pub fn is_optimal(&self) -> bool {
+    pub(crate) fn is_optimal(&self) -> bool {
         self.exhausted || self.height == self.lower_bound
     }
 }

@@ -1,4 +1,4 @@
-//! The tiers of items, which decide the order of placement in [`crate::sweep`].
+//! The tiers of items, which decide the order of placement in [`sweep`](super::sweep).
 
 use super::Item;
 

@@ -7,22 +7,19 @@ use vramscope_trace::{Action, Trace};
 
 use super::capacity::{Capacity, ReplayDevice};
 use super::divergence::Divergence;
-use super::doubts::Doubt;
 use super::error::ReplayError;
-use super::floors::{Floors, pack_history};
+use super::limitations::ReplayLimitation;
+use super::lower_bounds::{LowerBounds, pack_history};
 use super::run::Outcome;
 use super::runs::Replay;
 use super::setting_change::SettingChange;
 use super::settings::{Setting, useful_settings};
 use super::what_if::{FittingGpu, Nearest, Tried, best_first};
-use crate::beside::beside;
-use crate::cancel::Cancel;
-use crate::frames::Frames;
-use crate::history::History;
-use crate::out_of_memory::OutOfMemory;
+use crate::basics::{Cancel, beside};
+use crate::findings::OutOfMemory;
+use crate::history::{History, SkippedActions, is_growth};
 use crate::packing::Packing;
-use crate::segment_events::is_growth;
-use crate::skipped::SkippedActions;
+use crate::stacks::Frames;
 
 /// Options of a replay.
 #[derive(Debug, Clone, Default)]
@@ -100,7 +97,7 @@ pub struct DeviceReplay {
     /// The compared settings, including the recorded ones, best first.
     pub tried: Vec<Tried>,
     /// Lower bounds on the memory that any allocator needs.
-    pub floors: Floors,
+    pub lower_bounds: LowerBounds,
     /// The size of the smallest device in bytes, with the outcome on it; only if requested.
     pub smallest: Option<(u64, Outcome)>,
     /// The smallest GPU on which the recording fits; only if requested and if there is one.
@@ -110,9 +107,9 @@ pub struct DeviceReplay {
     /// Why the requested settings run out of memory, if they do.
     pub oom: Option<OutOfMemory>,
     /// Reasons why `asked` may not be exact.
-    pub doubts: Vec<Doubt>,
+    pub limitations: Vec<ReplayLimitation>,
     /// Reasons why the outcomes of other settings may not be exact.
-    pub what_if_doubts: Vec<Doubt>,
+    pub what_if_limitations: Vec<ReplayLimitation>,
 }
 
 impl DeviceReplay {
@@ -215,18 +212,18 @@ impl DeviceReplay {
         let found = smallest.as_ref().map(|&(total, _)| total).zip(options.find_capacity);
         let searched = found.map(|(total, overhead)| ReplayDevice::Of(Capacity { total, overhead }));
         let at_limit = matches!(capacity, Some((_, CapacityFrom::Recording))) && replay.guesses_limit();
-        let doubts = |policy: &Policy| {
-            let mut doubts = replay.doubts(policy, searched.unwrap_or(on));
-            doubts.extend(at_limit.then_some(Doubt::GuessedLimit));
-            doubts
+        let limitations = |policy: &Policy| {
+            let mut limitations = replay.limitations(policy, searched.unwrap_or(on));
+            limitations.extend(at_limit.then_some(ReplayLimitation::GuessedLimit));
+            limitations
         };
-        let mut what_if_doubts: Vec<Doubt> = Vec::new();
+        let mut what_if_limitations: Vec<ReplayLimitation> = Vec::new();
         for other in tried.iter().filter(|t| t.setting.policy != replay.policy) {
-            what_if_doubts.extend(doubts(&other.setting.policy));
+            what_if_limitations.extend(limitations(&other.setting.policy));
         }
-        what_if_doubts.sort_unstable();
-        what_if_doubts.dedup();
-        let doubts = doubts(&asked.setting.policy);
+        what_if_limitations.sort_unstable();
+        what_if_limitations.dedup();
+        let limitations = limitations(&asked.setting.policy);
         let numbers = device.events.actions();
         let same = replay.reproduction.divergence.is_none();
         let can_tell = !device.events.is_empty() && !replay.skipped.segments() && !replay.is_unchecked();
@@ -251,13 +248,13 @@ impl DeviceReplay {
             is_unchecked: replay.is_unchecked(),
             lacks_growth: !numbers.iter().any(|&action| is_growth(action)),
             compared_end: replay.reproduction.compared_end,
-            floors: Floors::of(&packing, best),
+            lower_bounds: LowerBounds::of(&packing, best),
             smallest,
             smallest_gpu,
             nearest,
             oom,
-            doubts,
-            what_if_doubts,
+            limitations,
+            what_if_limitations,
             asked,
             tried,
         })

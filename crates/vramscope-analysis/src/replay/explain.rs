@@ -10,16 +10,10 @@ use super::error::ReplayError;
 use super::program::{NOTHING, Program, StepKind};
 use super::run::{Failure, Run};
 use super::runs::Replay;
-use crate::causes::{Failing, Inside, Pending};
-use crate::counters::Counters;
-use crate::fragmentation::{Fragmentation, Request};
-use crate::frames::Frames;
-use crate::history::{Allocation, History};
-use crate::holders::{By, group};
-use crate::layout::FreeBlock;
-use crate::moment::Moment;
-use crate::out_of_memory::{OutOfMemory, is_at_limit};
-use crate::pins::Pins;
+use crate::findings::{Failing, Fragmentation, Inside, OutOfMemory, Pending, Pins, Request, is_at_limit};
+use crate::groups::{By, group};
+use crate::history::{Allocation, Counters, FreeBlock, History, Moment};
+use crate::stacks::Frames;
 
 impl Replay<'_> {
     /// Explains the first request that fails under these rules; returns `None` if none fails.

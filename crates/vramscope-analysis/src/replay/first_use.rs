@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::divergence::Divergence;
-use crate::history::{Allocation, History};
-use crate::moment::Moment;
-use crate::segments::ReservedRange;
+use crate::history::{Allocation, History, Moment, ReservedRange};
 
 /// The event at which each segment was allocated, by start address: that of its first allocation.
 ///

@@ -1,6 +1,5 @@
 //! Replays recordings through the allocator: under the recorded settings, to prove that the allocator's rules made the recording;
 //! under other settings, to predict the outcome.
-
 //!
 //! ```text
 //!   History --> program.rs: requests as steps, slots instead of addresses
@@ -16,8 +15,13 @@
 //!                  |
 //!                  v
 //!   what_if.rs: settings in parallel, ranked; reach.rs: settings without effect run once;
-//!   floors.rs; explain.rs; answer.rs: all of it                                     DeviceReplay
+//!   lower_bounds.rs; explain.rs; answer.rs: all of it                               DeviceReplay
 //! ```
+//!
+//! - `completed_history`: a history with the block sizes of a replay that reproduces the recording.
+//! - `gpus`: whether a program fits on a GPU.
+//! - `capacity`, `recorded_capacity`: the size of a device, given or recorded. `settings`, `setting_change`: settings to try.
+//! - `divergence`, `limitations`, `error`, `first_use`: how far a replay is exact.
 //!
 //! A replay has no rules of its own: it uses the pool's engine on one of two devices. The recorded device returns recorded addresses as
 //! long as the allocator does what was recorded. Without a given capacity it is full where the recording goes on to free segments. It
@@ -41,12 +45,14 @@
 
 mod answer;
 mod capacity;
+mod completed_history;
 mod divergence;
-mod doubts;
 mod error;
 mod explain;
 mod first_use;
-mod floors;
+mod gpus;
+mod limitations;
+mod lower_bounds;
 mod program;
 mod reach;
 mod readings;
@@ -62,11 +68,12 @@ mod what_if;
 pub use answer::{CapacityFrom, DeviceReplay, Recorded, ReplayOptions};
 pub use capacity::{Capacity, ReplayDevice};
 pub use divergence::{Divergence, EndBlock, MemoryEvent};
-pub use doubts::Doubt;
 pub use error::ReplayError;
-pub use floors::Floors;
+pub use gpus::{Demand, Fit, FitReplay, GpuFit, fit_on_device, fit_on_gpus};
+pub use limitations::ReplayLimitation;
+pub use lower_bounds::LowerBounds;
 pub use run::{Failure, Outcome};
 pub use runs::{Replay, Reproduction};
 pub use setting_change::SettingChange;
-pub use settings::{Setting, useful_settings};
+pub use settings::Setting;
 pub use what_if::{BestSetting, FittingGpu, Nearest, Recommended, Tried};

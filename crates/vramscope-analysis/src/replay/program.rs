@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::HashMap;
 use vramscope_trace::{Action, PoolId, StackId};
 
-use crate::changes::{Change, Changes};
-use crate::history::{Allocation, History, Origin};
-use crate::moment::Moment;
-use crate::segment_events::{is_growth, is_release, segment_events};
-use crate::segments::ReservedRange;
+use crate::history::{
+    Allocation, History, LifetimeChange, LifetimeChanges, Moment, Origin, ReservedRange, is_growth,
+    is_release, segment_events,
+};
 
 /// The requests in one device's recording, in order.
 ///
@@ -499,7 +498,7 @@ fn peak_reserved(history: &History) -> u64 {
 struct Pools<'h> {
     reserved: &'h [ReservedRange],
     /// The changes of private pools' ranges, by index.
-    changes: Changes<usize>,
+    changes: LifetimeChanges<usize>,
     /// End and pool of each range by its start address.
     live: BTreeMap<u64, (u64, PoolId)>,
 }
@@ -508,7 +507,7 @@ impl<'h> Pools<'h> {
     fn of(reserved: &'h [ReservedRange]) -> Self {
         let is_private = |r: &ReservedRange| r.pool.is_some_and(|pool| pool != PoolId::default());
         let private = reserved.iter().enumerate().filter(|(_, r)| is_private(r));
-        let changes = Changes::of(private.map(|(i, r)| (r.from, r.to, i)));
+        let changes = LifetimeChanges::of(private.map(|(i, r)| (r.from, r.to, i)));
         Self { reserved, changes, live: BTreeMap::new() }
     }
 
@@ -516,10 +515,10 @@ impl<'h> Pools<'h> {
         while let Some((change, i)) = self.changes.next_until(now) {
             let range = &self.reserved[i];
             match change {
-                Change::Begins => {
+                LifetimeChange::Begins => {
                     self.live.insert(range.address, (range.end(), range.pool.unwrap_or_default()));
                 }
-                Change::Ends => {
+                LifetimeChange::Ends => {
                     self.live.remove(&range.address);
                 }
             }

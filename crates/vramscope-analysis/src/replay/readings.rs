@@ -13,7 +13,7 @@ use super::reach::Reach;
 use super::run::Outcome;
 use super::runs::{Replay, Reproduction};
 use super::start::Start;
-use crate::cancel::Cancel;
+use crate::basics::Cancel;
 use crate::history::History;
 
 /// The largest number of requests that are interpreted in a less likely way.
@@ -44,14 +44,7 @@ impl<'h> Replay<'h> {
         best.checked()
     }
 
-    /// Like [`of`](Self::of), but only with the rules of the history, whose release is known.
-    ///
-    /// # Errors
-    /// See [`ReplayError`].
-    pub fn of_known_release(history: &'h History) -> Result<Self, ReplayError> {
-        Self::of_known_release_unless(history, &Cancel::default())
-    }
-
+    /// Like [`of_unless`](Self::of_unless), but only with the rules of the history, whose release is known.
     pub(super) fn of_known_release_unless(
         history: &'h History,
         cancel: &Cancel,

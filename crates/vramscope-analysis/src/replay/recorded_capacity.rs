@@ -4,8 +4,8 @@ use vramscope_trace::Action;
 
 use super::capacity::Capacity;
 use super::runs::Replay;
-use crate::moment::Moment;
-use crate::out_of_memory::is_at_limit;
+use crate::findings::is_at_limit;
+use crate::history::Moment;
 
 impl Replay<'_> {
     /// Returns the capacity of the recorded device: the bytes that the allocator had reserved plus the device's free bytes when

@@ -11,8 +11,7 @@ use vramscope_trace::{Action, PoolId, SegmentKind, Tags};
 use super::capacity::Capacity;
 use super::divergence::{Divergence, MemoryEvent};
 use super::first_use::FirstUses;
-use crate::history::History;
-use crate::segment_events::{is_release, segment_events};
+use crate::history::{History, is_release, segment_events};
 
 /// Assumed size of a device if the recording does not show it: 1 TiB.
 const UNKNOWN_TOTAL: u64 = 1 << 40;

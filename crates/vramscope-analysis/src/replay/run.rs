@@ -6,7 +6,7 @@ use vramscope_trace::{Action, PoolId, SegmentKind};
 use super::divergence::MemoryEvent;
 use super::program::{Program, Step, StepKind};
 use super::recorded_device::{Arena, RecordedDevice};
-use crate::cancel::Cancel;
+use crate::basics::Cancel;
 use crate::history::History;
 
 /// The outcome of a replay, in bytes.

@@ -49,7 +49,7 @@ impl Setting {
 ///
 /// Garbage is collected only below a limit, which is a fraction of the whole device. So garbage collection is tried only if
 /// `capacity` gives the device's size. The limit is then the part of the device that the allocator can use.
-pub fn useful_settings(
+pub(crate) fn useful_settings(
     recorded: &AllocatorSettings,
     policy: &Policy,
     capacity: Option<Capacity>,

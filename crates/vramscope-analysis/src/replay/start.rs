@@ -9,9 +9,7 @@ use super::first_use::FirstUses;
 use super::program::{Program, StartStep, Step, StepKind};
 use super::recorded_device::RecordedDevice;
 use super::run::Run;
-use crate::history::History;
-use crate::moment::Moment;
-use crate::segments::ReservedRange;
+use crate::history::{History, Moment, ReservedRange};
 
 /// The largest distance between two parts of one expandable segment. Its addresses cover nine eighths of the device, and no
 /// device is larger than this (1 TiB).

@@ -8,8 +8,8 @@ use vramscope_basics::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope_engine::{DEVICE_PAGE as PAGE, Policy, TorchRelease};
 
 use super::capacity::{Capacity, ReplayDevice, UNLIMITED};
-use super::doubts::Doubt;
 use super::error::ReplayError;
+use super::limitations::ReplayLimitation;
 use super::run::Outcome;
 use super::runs::Replay;
 use super::setting_change::SettingChange;
@@ -46,7 +46,7 @@ pub struct BestSetting {
     /// The effect of the setting that PyTorch's error text recommends.
     pub recommended: Recommended,
     /// Reasons why the result may not be exact.
-    pub doubts: Vec<Doubt>,
+    pub limitations: Vec<ReplayLimitation>,
 }
 
 /// The effect of the setting that PyTorch's out-of-memory text recommends: `expandable_segments:True` (since 2.2;
@@ -105,8 +105,8 @@ impl BestSetting {
         let fitting = all.iter().filter(|tried| tried.outcome.fits());
         // The best come first; among equal changes, the first is chosen.
         let tried = fitting.min_by_key(|tried| change(tried).size()).or(all.first())?.clone();
-        let mut doubts = replay.doubts(&tried.setting.policy, capacity);
-        doubts.extend(replay.guesses_limit().then_some(Doubt::GuessedLimit));
+        let mut limitations = replay.limitations(&tried.setting.policy, capacity);
+        limitations.extend(replay.guesses_limit().then_some(ReplayLimitation::GuessedLimit));
         let fits = tried.outcome.fits();
         let nearest = if fits { None } else { replay.nearest(settings, capacity, &|| {}).ok()? };
         let room = capacity.total.saturating_sub(capacity.overhead);
@@ -115,7 +115,7 @@ impl BestSetting {
         let change = change(&tried);
         let peak_reserved = tried.outcome.statistics.reserved.peak;
         let conf = tried.setting.conf;
-        Some(Self { conf, fits, peak_reserved, change, of, more_steps, nearest, recommended, doubts })
+        Some(Self { conf, fits, peak_reserved, change, of, more_steps, nearest, recommended, limitations })
     }
 }
 
@@ -182,7 +182,7 @@ impl Replay<'_> {
     ///
     /// # Errors
     /// See [`ReplayError`].
-    pub fn try_settings(
+    pub(crate) fn try_settings(
         &self,
         settings: Vec<Setting>,
         device: impl Into<ReplayDevice>,

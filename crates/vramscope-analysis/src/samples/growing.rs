@@ -7,7 +7,7 @@
 use vramscope_trace::samples::{Look, Quantity, Series};
 
 use super::elapsed;
-use crate::leaks::{WINDOWS, falls_back, keeps_growing, rises};
+use crate::findings::{WINDOWS, falls_back, keeps_growing, rises};
 
 /// A quantity whose floor keeps rising.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,10 @@
 //! Analyses of a log of samples: peaks, growth, spikes, memory outside the pool, and unused memory of the pool.
+//!
+//! - `growing`: quantities that keep growing, by the rule for leaks.
+//! - `spikes`: times at which much more memory was in use than usual.
+//! - `outside`: memory of the device outside the pool.
+//! - `pool_use`: active bytes compared with reserved bytes.
+//! - `timeline`: peaks in columns of equal duration.
 
 mod growing;
 mod outside;

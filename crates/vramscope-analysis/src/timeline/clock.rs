@@ -2,7 +2,7 @@
 
 use vramscope_trace::{DeviceTrace, Events};
 
-use crate::times::rising_times;
+use crate::history::rising_times;
 
 /// Microseconds of each event after the first, never decreasing. Its methods must get the events that it was made from.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! Lifetimes of items, indexed for queries at any moment.
 
-use crate::moment::Moment;
+use crate::history::Moment;
 
 /// Half-open lifetimes of numbered items, in order of begin: the order in which the timeline stacks them.
 ///

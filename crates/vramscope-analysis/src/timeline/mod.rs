@@ -1,6 +1,5 @@
 //! The timeline: stacked live memory over events or time, drawn at any zoom. The drawing time depends on the window, not on the
 //! length of the recording.
-
 //!
 //! Each pixel column shows the moment in it with the most live bytes (`range_max` finds it in a `column` of four bytes for each moment).
 //! So no peak is lost at any zoom. `picture` walks the allocations that are live at those moments once, oldest first. Each column grows
@@ -10,8 +9,10 @@
 
 mod bands;
 mod clock;
+pub(crate) mod column;
 mod lifetimes;
 mod picture;
+pub(crate) mod range_max;
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,18 +20,15 @@ pub use bands::{Bands, Span};
 pub use picture::{NO_COLUMN, Picture};
 use vramscope_trace::Events;
 
-use crate::beside::beside;
+use crate::basics::beside;
 use clock::Clock;
 use lifetimes::Lifetimes;
 use picture::Stack;
 
-use crate::cancel::Cancel;
-use crate::column::Column;
-use crate::counters::{Counters, Peak, Peaks};
-use crate::history::History;
-use crate::moment::Moment;
-use crate::range_max::RangeMax;
-use crate::stretch::Stretch;
+use crate::basics::Cancel;
+use crate::history::{Counters, History, Interval, Moment, Peak, Peaks};
+use column::Column;
+use range_max::RangeMax;
 
 /// A kind of bytes, and the items that the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -240,13 +238,13 @@ impl Timeline {
     }
 
     /// Returns the interval between two moments, in time that grows with the number of allocations in it.
-    pub fn stretch(&self, from: Moment, to: Moment) -> Stretch {
+    pub fn interval(&self, from: Moment, to: Moment) -> Interval {
         let [first, last] = [from, to].map(|moment| moment.index().min(self.moments() - 1));
         let at = self.counters[1].position(first, last.max(first));
-        Stretch {
+        Interval {
             from,
             to,
-            highest: Peak { bytes: self.value(1, at), moment: Moment::from_index(at) },
+            peak: Peak { bytes: self.value(1, at), moment: Moment::from_index(at) },
             allocations: self.allocated.between(first as u32, last as u32).collect(),
         }
     }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Budget, BudgetCheck, ByteKind, DeviceRecording, Frames, Growth, Holder, Measured, Place, Status, Unknown,
+    Budget, BudgetCheck, ByteKind, CodePlace, DeviceRecording, Frames, Growth, Holder, Measured, Status,
+    Unknown,
 };
 use vramscope_trace::Trace;
 use vramscope_trace::formats;
@@ -57,9 +58,9 @@ fn grown(new: &Arc<Trace>, old: &Arc<Trace>) -> Vec<(String, u64, u64)> {
     let check = check(new, Some(old), &[Budget::Growth(ALLOCATED, Growth::Bytes(0))]);
     let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("expected a growth") };
     let name = |place| match place {
-        Place::NoStack => "no stack".to_owned(),
-        Place::Line(id) => format!("line {}", new.frames.get(id).line),
-        Place::Function(id) => format!("function of line {}", new.frames.get(id).line),
+        CodePlace::NoStack => "no stack".to_owned(),
+        CodePlace::Line(id) => format!("line {}", new.frames.get(id).line),
+        CodePlace::Function(id) => format!("function of line {}", new.frames.get(id).line),
     };
     lines.iter().map(|g| (name(g.place), g.bytes, g.was)).collect()
 }

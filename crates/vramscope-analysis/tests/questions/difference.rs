@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Both, Cause, ComparedHistory, ComparedPart, DeviceRecording, Difference, Finding, Frames, History,
-    Moment, Place, RULES, Side, changed_settings,
+    Both, Cause, CodePlace, ComparedHistory, ComparedPart, DeviceRecording, Difference, Finding, Frames,
+    History, Moment, RULES, Side, changed_settings,
 };
 
 use crate::{defaults, recording};
@@ -188,8 +188,8 @@ fn a_function_whose_lines_have_moved_is_one_place() {
     let difference = difference(Both { a: &a, b: &b });
     let [line] = &difference.lines[..] else { panic!("{:#?}", difference.lines) };
     assert!(
-        matches!(line.places.a, Some(Place::Function(_)))
-            && matches!(line.places.b, Some(Place::Function(_)))
+        matches!(line.places.a, Some(CodePlace::Function(_)))
+            && matches!(line.places.b, Some(CodePlace::Function(_)))
     );
     assert_eq!(line.held.map(|held| held.bytes), Both { a: 16 << 20, b: 24 << 20 });
     assert_eq!(line.only_in, None);

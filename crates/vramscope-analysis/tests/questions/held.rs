@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Both, By, Calls, CallsOf, Cancel, ComparedNode, Frames, HighestChange, History, Holder, HolderKey,
-    HoldersOf, Moment, NodeKind, NothingMore, Side, Stretch, Within, changed_holders, compared_call_tree,
-    highest_of_both, holders_at, holders_of_both,
+    Both, By, Calls, CallsOf, Cancel, ComparedNode, Frames, GroupPeakChange, GroupsInInterval, History,
+    Holder, HolderKey, HoldersOf, Interval, Moment, NoProperties, NodeKind, Side, changed_holders,
+    compared_call_tree, group_peaks_of_both, holders_at, holders_of_both,
 };
 use vramscope_trace::Trace;
 
@@ -46,8 +46,8 @@ impl Asked {
         HoldersOf { trace: &self.trace, frames: &self.frames, holders: self.holders(event, by) }
     }
 
-    fn within(&self, stretch: Stretch) -> Within<'_, NothingMore> {
-        Within { history: &self.history, frames: &self.frames, known: &NothingMore, stretch }
+    fn within(&self, interval: Interval) -> GroupsInInterval<'_, NoProperties> {
+        GroupsInInterval { history: &self.history, frames: &self.frames, known: &NoProperties, interval }
     }
 
     fn line(&self, kind: NodeKind) -> u32 {
@@ -165,10 +165,10 @@ fn a_stack_of_any_depth_makes_a_tree_that_is_bounded() {
     }
 }
 
-fn highest(of: &Both<Asked>, by: By) -> Vec<HighestChange> {
-    let whole = |asked: &Asked| Stretch::of(&asked.history, Moment::START, asked.history.end());
+fn highest(of: &Both<Asked>, by: By) -> Vec<GroupPeakChange> {
+    let whole = |asked: &Asked| Interval::of(&asked.history, Moment::START, asked.history.end());
     let within = Both { a: of.a.within(whole(&of.a)), b: of.b.within(whole(&of.b)) };
-    highest_of_both(within, by, &|_, _| false, &Cancel::default()).unwrap()
+    group_peaks_of_both(within, by, &|_, _| false, &Cancel::default()).unwrap()
 }
 
 #[test]
@@ -236,11 +236,15 @@ fn lines_of_a_function_that_an_edit_moved_are_one_group_with_a_highest_of_its_ow
 #[test]
 fn only_what_is_live_in_the_stretch_counts() {
     let asked = two_moments();
-    let stretch = Stretch::of(&asked.history, Moment::after(3), Moment::after(5));
-    let within =
-        |stretch| Within { history: &asked.history, frames: &asked.frames, known: &NothingMore, stretch };
-    let both = Both { a: within(stretch.clone()), b: within(stretch) };
-    let told = highest_of_both(both, By::Line, &|_, _| false, &Cancel::default()).unwrap();
+    let interval = Interval::of(&asked.history, Moment::after(3), Moment::after(5));
+    let within = |interval| GroupsInInterval {
+        history: &asked.history,
+        frames: &asked.frames,
+        known: &NoProperties,
+        interval,
+    };
+    let both = Both { a: within(interval.clone()), b: within(interval) };
+    let told = group_peaks_of_both(both, By::Line, &|_, _| false, &Cancel::default()).unwrap();
     let mut rows: Vec<_> =
         told.iter().map(|c| (c.group.held().b.bytes >> 10, c.moments.b.unwrap().event())).collect();
     rows.sort_unstable();

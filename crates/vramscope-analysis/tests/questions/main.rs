@@ -2,20 +2,20 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
 mod budgets;
+mod categories;
 mod causes;
 mod counters;
 mod diff;
 mod difference;
 mod explained;
 mod held;
+mod interval_totals;
 mod leaks;
 mod names;
 mod pins;
-mod purposes;
 mod samples;
 mod sizes;
 mod skipped;
-mod spent;
 mod timeline;
 
 use std::sync::Arc;

@@ -78,7 +78,7 @@ fn without_segment_events_requests_are_followed_and_nothing_is_called_reproduced
         assert_eq!(peaks(&trace).requested.bytes, peaks(&whole).requested.bytes);
         let answer = replay(&trace);
         assert_eq!((answer.reproduced, answer.divergence), (None, None));
-        assert!(!answer.doubts.is_empty());
+        assert!(!answer.limitations.is_empty());
         // The size of the device is unknown, so the failed request succeeds and is freed.
         let (ours, all) = (&answer.asked.outcome, replay(&whole).asked.outcome);
         assert_eq!(ours.rescued, 1);

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "tests fail by panicking")]
 
 mod cancelled;
-mod cards;
 mod causes;
 mod data;
-mod floors;
+mod gpus;
+mod lower_bounds;
 mod rules;
 
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Capacity, DeviceReplay, Doubt, Frames, History, Outcome, Replay, ReplayDevice, ReplayOptions, Setting,
+    Capacity, DeviceReplay, Frames, History, Outcome, Replay, ReplayDevice, ReplayLimitation, ReplayOptions,
+    Setting,
 };
 use vramscope_engine::{Allocator, Policy, TorchRelease};
 use vramscope_trace::formats::read;
@@ -467,7 +468,10 @@ fn what_was_live_before_recording_must_have_room_too() {
     let on = |mib: u64| {
         let capacity = Capacity { total: mib * MIB, overhead: 0 };
         let outcome = replay.under(&replay.policy, capacity).unwrap();
-        (outcome.fits(), replay.doubts(&replay.policy, capacity).contains(&Doubt::Preexisting(1)))
+        (
+            outcome.fits(),
+            replay.limitations(&replay.policy, capacity).contains(&ReplayLimitation::Preexisting(1)),
+        )
     };
     // 50 MiB as originally laid out, and 20 for the request.
     assert_eq!(on(70), (true, false));
@@ -493,9 +497,9 @@ fn a_limit_of_unknown_size_is_doubted() {
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();
     let limited = policy("per_process_memory_fraction:0.5", (2, 11));
-    assert!(replay.doubts(&limited, ReplayDevice::Unlimited).contains(&Doubt::UnknownLimit));
+    assert!(replay.limitations(&limited, ReplayDevice::Unlimited).contains(&ReplayLimitation::UnknownLimit));
     let known = Capacity { total: 100 * MIB, overhead: 0 };
-    assert!(!replay.doubts(&limited, known).contains(&Doubt::UnknownLimit));
+    assert!(!replay.limitations(&limited, known).contains(&ReplayLimitation::UnknownLimit));
 }
 
 #[test]

@@ -82,7 +82,7 @@ use crate::Found;
 use crate::advice::ADVICE;
 use crate::output::Output;
 use crate::part;
-use crate::progress::Progress;
+use crate::progress::ByteProgress;
 use crate::ranks::{self, RankFiles};
 use crate::say::say;
 
@@ -142,11 +142,11 @@ fn here(args: &FleetArgs, files: &[RankFile]) -> (Vec<RankRow>, Vec<String>) {
         reading: args.reading.options(),
         store: ranks::store(),
     };
-    let mut progress: Option<Progress> = None;
+    let mut progress: Option<ByteProgress> = None;
     let made = summaries(files, &options, &mut |done, all| {
-        progress.get_or_insert_with(|| Progress::new("reading", Some(all))).at(done);
+        progress.get_or_insert_with(|| ByteProgress::new("reading", Some(all))).at(done);
     });
-    progress.iter().for_each(Progress::done);
+    progress.iter().for_each(ByteProgress::done);
     made
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use vramscope::analysis::Facts;
+use vramscope::analysis::RecordingFacts;
 use vramscope::report::info;
 
 use crate::args::ReadArgs;
@@ -25,6 +25,6 @@ pub(crate) fn run(args: &InfoArgs) -> anyhow::Result<()> {
     if args.json {
         super::print_json(&session.info())
     } else {
-        super::print_text(&info(session.name(), session.recording(), &Facts::of(session.trace())))
+        super::print_text(&info(session.name(), session.recording(), &RecordingFacts::of(session.trace())))
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct QueryArgs {
     /// Folders with recordings, patterns as 'runs/*/rank*.pickle', or recordings
     #[arg(required = true, value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Format of the rows [default: from the ending of OUT, else table]
+    /// AnswerFormat of the rows [default: from the ending of OUT, else table]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<RowFormat>,
     /// Output file, replaced only when all is written [default: standard output]
@@ -69,7 +69,7 @@ mod with_rollup {
 
     use anyhow::{Context as _, bail};
     use vramscope::report::counted;
-    use vramscope_rollup::{Answered, Format, Job, MOST_SHOWN, Reading};
+    use vramscope_rollup::{AnswerFormat, Answered, Job, MOST_SHOWN, Reading};
 
     use super::{QueryArgs, RowFormat};
     use crate::output::Output;
@@ -79,7 +79,7 @@ mod with_rollup {
     pub(crate) fn run(args: &QueryArgs) -> anyhow::Result<()> {
         let output = args.output.as_deref().filter(|&o| o != Path::new("-"));
         let format = format(args, output);
-        if output.is_none() && format == Format::Parquet && super::super::stdout().is_terminal() {
+        if output.is_none() && format == AnswerFormat::Parquet && super::super::stdout().is_terminal() {
             bail!("parquet is a binary format: write it to a file, as `--output out.parquet`, or to a pipe");
         }
         let RankFiles { files, .. } = ranks::find(&args.paths, args.rank.as_ref())?;
@@ -118,17 +118,17 @@ mod with_rollup {
     }
 
     /// The format from the options, or from the ending of the output's name.
-    fn format(args: &QueryArgs, output: Option<&Path>) -> Format {
+    fn format(args: &QueryArgs, output: Option<&Path>) -> AnswerFormat {
         match args.format {
-            Some(RowFormat::Table) => Format::Table,
-            Some(RowFormat::Csv) => Format::Csv,
-            Some(RowFormat::Json) => Format::Json,
-            Some(RowFormat::Parquet) => Format::Parquet,
+            Some(RowFormat::Table) => AnswerFormat::Table,
+            Some(RowFormat::Csv) => AnswerFormat::Csv,
+            Some(RowFormat::Json) => AnswerFormat::Json,
+            Some(RowFormat::Parquet) => AnswerFormat::Parquet,
             None => match output.and_then(Path::extension).and_then(|e| e.to_str()) {
-                Some("csv") => Format::Csv,
-                Some("json") => Format::Json,
-                Some("parquet") => Format::Parquet,
-                _ => Format::Table,
+                Some("csv") => AnswerFormat::Csv,
+                Some("json") => AnswerFormat::Json,
+                Some("parquet") => AnswerFormat::Parquet,
+                _ => AnswerFormat::Table,
             },
         }
     }

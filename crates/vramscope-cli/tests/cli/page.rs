@@ -68,14 +68,14 @@ impl Page {
 }
 
 /// The compared state, for messages of failed assertions.
-struct Place<'p> {
+struct ComparedState<'p> {
     file: &'p Path,
     device: i64,
     at: String,
     by: &'static str,
 }
 
-impl Place<'_> {
+impl ComparedState<'_> {
     /// The command's answer.
     fn report(&self) -> Value {
         let file = self.file.to_str().unwrap();
@@ -85,7 +85,7 @@ impl Place<'_> {
     }
 
     fn same<T: PartialEq + std::fmt::Debug>(&self, what: &str, page: T, report: T) {
-        let Place { file, device, at, by } = self;
+        let ComparedState { file, device, at, by } = self;
         assert_eq!(page, report, "{what} of {} device {device} --at {at} --by {by}", file.display());
     }
 
@@ -168,7 +168,7 @@ fn legend(page: &Page, device: usize, by: &str, from: u64, to: u64, most: usize)
 }
 
 /// The legend and the table after an event.
-fn same_at(page: &Page, device: usize, place: &Place<'_>, event: u64) {
+fn same_at(page: &Page, device: usize, place: &ComparedState<'_>, event: u64) {
     let at = &place.report()["at"];
     let holders = all(&at["holders"]);
     let moment = event + 1;
@@ -188,7 +188,7 @@ fn same_at(page: &Page, device: usize, place: &Place<'_>, event: u64) {
 }
 
 /// The legend, the table and the panel of a range of events.
-fn same_between(page: &Page, device: usize, place: &Place<'_>, first: u64, last: u64) {
+fn same_between(page: &Page, device: usize, place: &ComparedState<'_>, first: u64, last: u64) {
     const MEASURES: [&str; 7] =
         ["before", "allocated", "freed", "temporary", "survived", "at_highest", "after"];
     let report = place.report();
@@ -244,11 +244,11 @@ fn compare(file: &Path, seed: u64) -> usize {
         for n in 0..TIMES {
             let by = BY[n % BY.len()];
             let event = random.below(events) as u64;
-            let place = Place { file, device: number, at: event.to_string(), by };
+            let place = ComparedState { file, device: number, at: event.to_string(), by };
             same_at(&page, position, &place, event);
             let (a, b) = (random.below(events) as u64, random.below(events) as u64);
             let (first, last) = (a.min(b), a.max(b));
-            let place = Place { file, device: number, at: format!("{first}..{last}"), by };
+            let place = ComparedState { file, device: number, at: format!("{first}..{last}"), by };
             same_between(&page, position, &place, first, last);
             compared += 2;
         }

@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use super::lanes::LANES;
-use crate::{Format, testing};
+use crate::{ExportFormat, testing};
 
 fn trace(of: &std::sync::Arc<vramscope_trace::Trace>) -> Value {
-    serde_json::from_str(&testing::text(of, Format::Chrome)).unwrap()
+    serde_json::from_str(&testing::text(of, ExportFormat::Chrome)).unwrap()
 }
 
 fn events<'t>(trace: &'t Value, ph: &str) -> Vec<&'t Value> {

@@ -9,11 +9,11 @@ use vramscope_trace::Trace;
 
 use super::DEEPEST;
 use super::proto::Profile;
-use crate::{Format, Options, testing};
+use crate::{ExportFormat, Options, testing};
 
 /// The bytes of a profile, and its reported number of samples.
 fn plain(trace: &Arc<Trace>, options: &Options) -> (Vec<u8>, u64) {
-    let (bytes, written) = testing::export(trace, Format::Pprof, options);
+    let (bytes, written) = testing::export(trace, ExportFormat::Pprof, options);
     let mut plain = Vec::new();
     flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
     (plain, written.rows)

@@ -1,6 +1,6 @@
 //! The table of allocations, one row each.
 
-use vramscope_analysis::{History, Layout, Origin, Purposes};
+use vramscope_analysis::{AllocationCategories, History, Layout, Origin};
 
 use super::{Column, Kind, Sink, Times, Value, event_before};
 use crate::error::ExportError;
@@ -42,7 +42,7 @@ pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, Export
     let times = Times::of(history);
     // Values that need a pass over the whole history are computed only for requested columns.
     let is_wanted = |name| COLUMNS.iter().position(|c| c.name == name).is_some_and(|c| sink.wants(c));
-    let purposes = is_wanted("category").then(|| Purposes::of(history));
+    let purposes = is_wanted("category").then(|| AllocationCategories::of(history));
     let end = is_wanted("pool").then(|| Layout::at(history, history.end()));
     for (number, a) in history.allocations.iter().enumerate() {
         let tags = a.tags.map(|t| history.trace().tags.get(t));

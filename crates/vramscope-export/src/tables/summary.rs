@@ -9,10 +9,10 @@ use crate::error::ExportError;
 /// A column, and the source of its values.
 struct Field {
     column: Column,
-    value: for<'t> fn(&'t Told<'t>) -> Value<'t>,
+    value: for<'t> fn(&'t RankRowSource<'t>) -> Value<'t>,
 }
 
-const fn f(name: &'static str, kind: Kind, value: for<'t> fn(&'t Told<'t>) -> Value<'t>) -> Field {
+const fn f(name: &'static str, kind: Kind, value: for<'t> fn(&'t RankRowSource<'t>) -> Value<'t>) -> Field {
     Field { column: Column::maybe(name, kind), value }
 }
 
@@ -80,7 +80,7 @@ pub(crate) const COLUMNS: [Column; FIELDS.len()] = {
 };
 
 /// The data of a recording's row: all columns except the error are empty if the recording could not be read.
-struct Told<'r> {
+struct RankRowSource<'r> {
     row: &'r RankRow,
     summary: Option<&'r RankSummary>,
     error: Option<Shown>,
@@ -92,7 +92,7 @@ struct Told<'r> {
     whole: Option<String>,
 }
 
-impl<'r> Told<'r> {
+impl<'r> RankRowSource<'r> {
     fn of<T>(&self, value: impl FnOnce(&'r RankSummary) -> T) -> Option<T> {
         self.summary.map(value)
     }
@@ -138,6 +138,6 @@ pub(crate) fn row(row: &RankRow, sink: &mut dyn Sink) -> Result<(), ExportError>
         settings.collect::<Vec<_>>().join(",")
     });
     let oom_verdict = summary.and_then(|s| Some(s.oom.as_ref()?.verdict()));
-    let told = Told { row, summary, error, oom_verdict, settings, whole };
+    let told = RankRowSource { row, summary, error, oom_verdict, settings, whole };
     sink.row(&FIELDS.each_ref().map(|field| (field.value)(&told)))
 }

@@ -10,7 +10,7 @@ const MOST_DIGITS: usize = 6;
 
 /// The place of a number in a path. In names of one run, ranks have the same place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct NumberPlace {
     /// 0 for the file name, 1 for its folder, and so on.
     above: usize,
     /// The words between the previous number and this one, in lower case with `_` between them.
@@ -19,7 +19,7 @@ pub(super) struct Place {
     nth: usize,
 }
 
-impl Place {
+impl NumberPlace {
     /// A description; completes "ranks by".
     pub(super) fn in_words(&self) -> String {
         let where_ = match self.above {
@@ -44,8 +44,8 @@ impl Place {
 }
 
 /// The numbers in a path with their places.
-fn numbers(path: &str) -> Vec<(Place, u64)> {
-    let mut found: Vec<(Place, u64)> = Vec::new();
+fn numbers(path: &str) -> Vec<(NumberPlace, u64)> {
+    let mut found: Vec<(NumberPlace, u64)> = Vec::new();
     for (above, name) in path.rsplit('/').enumerate() {
         let name = if above == 0 { without_ending(name) } else { name };
         let mut rest = name;
@@ -55,7 +55,7 @@ fn numbers(path: &str) -> Vec<(Place, u64)> {
             let number = rest[start..start + digits].parse().ok().filter(|_| digits <= MOST_DIGITS);
             let nth = found.iter().filter(|(p, _)| p.above == above && p.before == before).count();
             if let Some(number) = number {
-                found.push((Place { above, before, nth }, number));
+                found.push((NumberPlace { above, before, nth }, number));
             }
             rest = &rest[start + digits..];
         }
@@ -79,7 +79,7 @@ fn without_ending(name: &str) -> &str {
 
 /// The numbers of parallel groups in a path.
 pub(super) fn groups(path: &str) -> BTreeMap<String, u64> {
-    let group = |(place, number): (Place, u64)| match place.meaning() {
+    let group = |(place, number): (NumberPlace, u64)| match place.meaning() {
         Meaning::Group(group) => Some((group.to_owned(), number)),
         _ => None,
     };
@@ -91,9 +91,9 @@ pub(super) fn groups(path: &str) -> BTreeMap<String, u64> {
 pub(super) fn best<'p>(
     paths: impl ExactSizeIterator<Item = &'p str>,
     hosts: &[Option<String>],
-) -> Option<(Place, Vec<Option<u64>>)> {
+) -> Option<(NumberPlace, Vec<Option<u64>>)> {
     let files = paths.len();
-    let mut at: BTreeMap<Place, Vec<Option<u64>>> = BTreeMap::new();
+    let mut at: BTreeMap<NumberPlace, Vec<Option<u64>>> = BTreeMap::new();
     for (file, path) in paths.enumerate() {
         for (place, number) in numbers(path) {
             at.entry(place).or_insert_with(|| vec![None; files])[file] = Some(number);

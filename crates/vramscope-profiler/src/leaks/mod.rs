@@ -69,7 +69,7 @@ pub struct LeakDetector {
 
 /// A line whose blocks accumulate across calls, and the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LeakSuspect {
+pub struct CallLeakSuspect {
     /// The name of the calls.
     pub function_name: Arc<str>,
     /// The line: the innermost frame, as `file:line function`.
@@ -93,7 +93,7 @@ pub struct LeakSuspect {
     pub bytes_per_call: f64,
 }
 
-impl fmt::Display for LeakSuspect {
+impl fmt::Display for CallLeakSuspect {
     /// Formats the line and the evidence: `step: 3 blocks of 9.00 MiB retained by train.rs:92 train, 3.00 MiB per call; retained blocks
     /// after every call: 1 2 3`. If the line is unknown, explains how to build the program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -216,7 +216,7 @@ impl LeakDetector {
     }
 
     /// Returns the lines whose blocks accumulate, most bytes first. Resolves symbols, which may take seconds the first time.
-    pub fn suspects(&self) -> Vec<LeakSuspect> {
+    pub fn suspects(&self) -> Vec<CallLeakSuspect> {
         let functions: Vec<(Arc<str>, u64, Vec<_>)> = {
             let state = lock(&self.shared.state);
             let named = state.names.iter().zip(&state.functions);
@@ -304,7 +304,7 @@ fn suspects_of(
     calls: u64,
     kept: Vec<(Option<CapturedStack>, KeptBlocks)>,
     in_words: impl Fn(CapturedStack) -> Vec<String>,
-) -> Vec<LeakSuspect> {
+) -> Vec<CallLeakSuspect> {
     let parts = kept.into_iter().map(|(stack, kept)| (stack.map(&in_words).unwrap_or_default(), kept));
     let (mut suspects, rest) = growing(name, calls, parts.collect(), |stack| stack.to_vec());
     let (by_line, _) = growing(name, calls, rest, |stack| stack.first().cloned().into_iter().collect());
@@ -318,14 +318,14 @@ fn growing(
     calls: u64,
     parts: Vec<Part>,
     key: impl Fn(&[String]) -> Vec<String>,
-) -> (Vec<LeakSuspect>, Vec<Part>) {
+) -> (Vec<CallLeakSuspect>, Vec<Part>) {
     let mut groups: BTreeMap<Vec<String>, Vec<Part>> = BTreeMap::new();
     for part in parts {
         groups.entry(key(&part.0)).or_default().push(part);
     }
     let (mut suspects, mut rest) = (Vec::new(), Vec::new());
     for parts in groups.into_values() {
-        match LeakSuspect::of(name, calls, &parts) {
+        match CallLeakSuspect::of(name, calls, &parts) {
             Some(suspect) => suspects.push(suspect),
             None => rest.extend(parts),
         }
@@ -333,7 +333,7 @@ fn growing(
     (suspects, rest)
 }
 
-impl LeakSuspect {
+impl CallLeakSuspect {
     /// Whether the line number is known. Programs built without debug information have none.
     pub fn has_line(&self) -> bool {
         !self.stack.is_empty() && !self.line.starts_with("??:0 ")

@@ -29,7 +29,7 @@ pub use scope::ProfileContext;
 pub use summary::{FunctionSummary, ProfileSummary};
 pub use threads::ThreadUse;
 
-use crate::leaks::{LeakDetector, LeakSuspect};
+use crate::leaks::{CallLeakSuspect, LeakDetector};
 use crate::monitor::{Monitor, MonitorError};
 use crate::snapshot::{MemorySnapshot, Operation, now_us};
 use crate::source::{
@@ -391,7 +391,7 @@ impl GpuMemoryProfiler {
 
     /// Returns the lines whose blocks accumulate across calls of the same name. Empty unless [`find_leaks`](ProfilerOptions::find_leaks) is
     /// set.
-    pub fn leaks(&self) -> Vec<LeakSuspect> {
+    pub fn leaks(&self) -> Vec<CallLeakSuspect> {
         self.leaks.as_ref().map(LeakDetector::suspects).unwrap_or_default()
     }
 

@@ -94,12 +94,12 @@ impl Scrape {
 }
 
 /// A source with any name, and responses from a closure.
-struct Told {
+struct ClosureSource {
     info: SourceInfo,
     answer: Box<dyn Fn() -> Result<Reading, SourceError> + Send + Sync>,
 }
 
-impl Told {
+impl ClosureSource {
     fn named(
         name: &str,
         answer: impl Fn() -> Result<Reading, SourceError> + Send + Sync + 'static,
@@ -109,7 +109,7 @@ impl Told {
     }
 }
 
-impl MemorySource for Told {
+impl MemorySource for ClosureSource {
     fn info(&self) -> &SourceInfo {
         &self.info
     }
@@ -124,7 +124,7 @@ impl MemorySource for Told {
 }
 
 /// It knows only current values.
-struct Asked(Arc<Told>);
+struct Asked(Arc<ClosureSource>);
 
 impl Ticker for Asked {
     fn tick(&mut self) -> Result<Tick, SourceError> {
@@ -218,8 +218,9 @@ fn a_scrape_has_the_pools_own_numbers() {
 #[test]
 fn the_metrics_are_those_of_the_documentation() {
     let (pool, _live) = used();
-    let every =
-        Told::named("every", || Ok(Reading { process_used: Some(1), cpu: Some(1), ..Reading::default() }));
+    let every = ClosureSource::named("every", || {
+        Ok(Reading { process_used: Some(1), cpu: Some(1), ..Reading::default() })
+    });
     let endpoint = PrometheusEndpoint::start(0, vec![PoolSource::new(&pool, 0).unwrap(), every]).unwrap();
     let text = Scrape::of(&endpoint).text;
     let mut units = BTreeMap::new();
@@ -258,15 +259,15 @@ fn a_source_that_fails_or_panics_is_down_and_says_nothing_else() {
     let endpoint = PrometheusEndpoint::start(
         0,
         vec![
-            Told::named("fails", move || match failing.load(Ordering::Relaxed) {
+            ClosureSource::named("fails", move || match failing.load(Ordering::Relaxed) {
                 true => Err(SourceError::Gone("fails".to_owned())),
                 false => allocated(512),
             }),
-            Told::named("panics", move || {
+            ClosureSource::named("panics", move || {
                 assert!(!panicking.load(Ordering::Relaxed), "this is a test of a source that panics");
                 allocated(512)
             }),
-            Told::named("works", || allocated(1024)),
+            ClosureSource::named("works", || allocated(1024)),
         ],
     )
     .unwrap();
@@ -289,11 +290,12 @@ fn a_source_that_fails_or_panics_is_down_and_says_nothing_else() {
 fn a_source_that_hangs_is_down_and_holds_up_nobody() {
     let (release, released) = channel::<()>();
     let released: Mutex<Receiver<()>> = Mutex::new(released);
-    let hangs = Told::named("hangs", move || {
+    let hangs = ClosureSource::named("hangs", move || {
         released.lock().unwrap().recv().ok();
         allocated(1)
     });
-    let endpoint = PrometheusEndpoint::start(0, vec![hangs, Told::named("works", || allocated(2))]).unwrap();
+    let endpoint =
+        PrometheusEndpoint::start(0, vec![hangs, ClosureSource::named("works", || allocated(2))]).unwrap();
     for _ in 0..2 {
         let scrape = Scrape::of(&endpoint);
         assert_eq!(scrape.value("vramscope_up", "hangs"), Some(0));
@@ -306,7 +308,7 @@ fn a_source_that_hangs_is_down_and_holds_up_nobody() {
 #[test]
 fn a_source_that_cannot_watch_has_the_peak_that_was_scraped_and_says_so() {
     let values = Mutex::new([7, 3, 5].into_iter());
-    let source = Told::named("sampled", move || allocated(values.lock().unwrap().next().unwrap()));
+    let source = ClosureSource::named("sampled", move || allocated(values.lock().unwrap().next().unwrap()));
     let endpoint = PrometheusEndpoint::start(0, vec![source]).unwrap();
     for now in [7, 3, 5] {
         let scrape = Scrape::of(&endpoint);
@@ -321,7 +323,7 @@ fn a_source_that_cannot_watch_has_the_peak_that_was_scraped_and_says_so() {
 fn names_stay_in_their_labels_and_no_two_are_the_same() {
     let hostile = "a\"b\\c\nvramscope_up{source=\"x\"} 1\n# EOF\u{7f}é}";
     let names = ["same", "same", "same (2)", hostile];
-    let sources = names.map(|name| Told::named(name, || allocated(1)) as _).to_vec();
+    let sources = names.map(|name| ClosureSource::named(name, || allocated(1)) as _).to_vec();
     let endpoint = PrometheusEndpoint::start(0, sources).unwrap();
     let scrape = Scrape::of(&endpoint);
     assert_eq!(scrape.text.matches("\n# EOF\n").count(), 1);
@@ -353,7 +355,8 @@ fn fifty_scrapes_at_once_are_all_answered() {
 /// timeout, which would close all of them.
 #[test]
 fn connections_that_say_nothing_make_room() {
-    let endpoint = PrometheusEndpoint::start(0, vec![Told::named("works", || allocated(1))]).unwrap();
+    let endpoint =
+        PrometheusEndpoint::start(0, vec![ClosureSource::named("works", || allocated(1))]).unwrap();
     let mut silent: Vec<_> = (0..300).map(|_| TcpStream::connect(endpoint.address()).unwrap()).collect();
     for stream in silent.iter_mut().step_by(2) {
         stream.write_all(b"GET /metrics HTT").ok();

@@ -73,12 +73,12 @@ fn totals_of_calls_on_several_threads_count_nothing_twice() {
 }
 
 /// Returns the given values in order; `None` is a failure.
-struct Told {
+struct ListedSource {
     info: SourceInfo,
     answers: Mutex<std::vec::IntoIter<Option<u64>>>,
 }
 
-impl MemorySource for Told {
+impl MemorySource for ListedSource {
     fn info(&self) -> &SourceInfo {
         &self.info
     }
@@ -100,7 +100,7 @@ fn what_one_call_does_not_know_the_sum_does_not_know() {
     // Two readings at creation, two for each of four calls, one for the summary.
     let answers = [0, 0, 0, 10, 10, 20, 20, u64::MAX, 30, 40, 40].map(|n| Some(n).filter(|&n| n < u64::MAX));
     let answers = Mutex::new(Vec::from(answers).into_iter());
-    let profiler = GpuMemoryProfiler::new(Arc::new(Told { info: info(), answers })).unwrap();
+    let profiler = GpuMemoryProfiler::new(Arc::new(ListedSource { info: info(), answers })).unwrap();
     for _ in 0..4 {
         profiler.profile_function("call", || ());
     }

@@ -1,7 +1,7 @@
 //! JSON of `vramscope check --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{BudgetCheck, Grown, Growth, HighWater, Measured, Status, Unknown, Verdict};
+use vramscope_analysis::{BudgetCheck, GrownLine, Growth, HighWater, Measured, Status, Unknown, Verdict};
 
 use super::holders::HolderJson;
 use super::leaks::LeakJson;
@@ -205,7 +205,7 @@ fn high_water(high: &HighWater) -> HighWaterJson {
     }
 }
 
-fn grown(names: &Names<'_>, g: &Grown) -> GrownJson {
+fn grown(names: &Names<'_>, g: &GrownLine) -> GrownJson {
     GrownJson { key: names.grown(g).into(), bytes: g.bytes, baseline_bytes: g.was, grown_bytes: g.by() }
 }
 

@@ -1,7 +1,9 @@
 //! JSON of `vramscope diff --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{Both, ChangedEvents, DeviceDiff, HighestChange, Moment, Peaks, SettingDifference};
+use vramscope_analysis::{
+    Both, ChangedEvents, DeviceDiff, GroupPeakChange, Moment, Peaks, SettingDifference,
+};
 use vramscope_trace::Event;
 
 use super::difference::{BothJson, DifferenceJson, side_name};
@@ -157,7 +159,7 @@ fn setting(of: &SettingDifference) -> SettingJson {
     SettingJson { key: of.key.clone(), a: of.values.a.clone(), b: of.values.b.clone() }
 }
 
-fn highest(of: &HighestChange, names: &Both<Names<'_>>) -> HighestJson {
+fn highest(of: &GroupPeakChange, names: &Both<Names<'_>>) -> HighestJson {
     let held = of.group.held();
     HighestJson {
         key: changes::holder(&of.group, names),

@@ -1,7 +1,7 @@
 //! JSON of holders: groups of live allocations, and totals over the run.
 
 use serde::Serialize;
-use vramscope_analysis::{Holder, Origin, Reason, Told};
+use vramscope_analysis::{Holder, Origin, Reason, ReasonGroup};
 
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 use crate::names::Names;
@@ -71,7 +71,7 @@ pub(super) struct ReasonJson {
 }
 
 impl ReasonJson {
-    pub(super) fn of(told: &Told) -> Self {
+    pub(super) fn of(told: &ReasonGroup) -> Self {
         let rule = match told.reason {
             Reason::Inferred { rule, .. } => Some(rule.name),
             Reason::Said | Reason::Preexisting => None,

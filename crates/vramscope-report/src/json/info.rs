@@ -1,7 +1,7 @@
 //! JSON of `vramscope info --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{DeviceFacts, Facts};
+use vramscope_analysis::{DeviceFacts, RecordingFacts};
 use vramscope_trace::formats::{Format, Recording};
 use vramscope_trace::{Action, Events};
 
@@ -42,7 +42,7 @@ struct InfoDeviceJson {
 
 impl InfoJson {
     /// The properties of a file.
-    pub fn new(file: &str, recording: &Recording, facts: &Facts) -> Self {
+    pub fn new(file: &str, recording: &Recording, facts: &RecordingFacts) -> Self {
         let trace = &recording.trace;
         let device = |d: &DeviceFacts| InfoDeviceJson {
             device: d.device,

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, Divergence, Doubt, EndBlock, FittingGpu, MemoryEvent, Nearest, Outcome, Tried,
+    CapacityFrom, DeviceReplay, Divergence, EndBlock, FittingGpu, MemoryEvent, Nearest, Outcome,
+    ReplayLimitation, Tried,
 };
 
 use super::oom::OomJson;
@@ -220,14 +221,14 @@ fn device(builder: &Builder<'_>, d: &DeviceReplay) -> DeviceReplayJson {
         reproduces_recording: d.reproduced.filter(|_| !d.is_what_if),
         compared_end: d.compared_end,
         first_divergence: d.divergence.map(divergence),
-        exact: d.doubts.is_empty(),
-        approximate_because: d.doubts.iter().map(doubt).collect(),
+        exact: d.limitations.is_empty(),
+        approximate_because: d.limitations.iter().map(doubt).collect(),
         what_if: d.tried.iter().map(|t| tried(d, t)).collect(),
-        what_if_approximate_because: d.what_if_doubts.iter().map(doubt).collect(),
+        what_if_approximate_because: d.what_if_limitations.iter().map(doubt).collect(),
         floors: FloorsJson {
-            active_bytes: d.floors.active,
-            packed_bytes: d.floors.packed,
-            packed_is_optimal: d.floors.is_optimal,
+            active_bytes: d.lower_bounds.active,
+            packed_bytes: d.lower_bounds.packed,
+            packed_is_optimal: d.lower_bounds.is_optimal,
         },
         smallest_capacity_bytes: d.smallest.as_ref().filter(|(_, o)| o.fits()).map(|&(bytes, _)| bytes),
         smallest_gpu: d.smallest_gpu.as_ref().map(|FittingGpu { gpu, overhead, outcome }| GpuJson {
@@ -291,23 +292,23 @@ fn divergence(d: Divergence) -> DivergenceJson {
     }
 }
 
-fn doubt(doubt: &Doubt) -> String {
+fn doubt(doubt: &ReplayLimitation) -> String {
     match *doubt {
-        Doubt::Diverges => "diverges".to_owned(),
-        Doubt::SettingsAssumed => "settings_assumed".to_owned(),
-        Doubt::Overflowed => "probably_overflowed".to_owned(),
-        Doubt::Preexisting(n) => format!("preexisting_blocks:{n}"),
-        Doubt::OtherAllocator => "other_allocator".to_owned(),
-        Doubt::InferredSizes(n) => format!("inferred_sizes:{n}"),
-        Doubt::Misplaced(n) => format!("misplaced_blocks:{n}"),
-        Doubt::EndStateDisagreements(n) => format!("end_state_disagreements:{n}"),
-        Doubt::GuessedLimit => "guessed_limit".to_owned(),
-        Doubt::RoundedRequests => "rounded_requests".to_owned(),
-        Doubt::LostEvents(n) => format!("lost_events:{n}"),
-        Doubt::SegmentContradictions(n) => format!("segment_contradictions:{n}"),
-        Doubt::AssumedReleases(n) => format!("assumed_releases:{n}"),
-        Doubt::UnknownLimit => "unknown_limit".to_owned(),
-        Doubt::NoSegmentEvents => "no_segment_events".to_owned(),
-        Doubt::Skipped(action) => format!("skipped_actions:{}", action.name()),
+        ReplayLimitation::Diverges => "diverges".to_owned(),
+        ReplayLimitation::SettingsAssumed => "settings_assumed".to_owned(),
+        ReplayLimitation::Overflowed => "probably_overflowed".to_owned(),
+        ReplayLimitation::Preexisting(n) => format!("preexisting_blocks:{n}"),
+        ReplayLimitation::OtherAllocator => "other_allocator".to_owned(),
+        ReplayLimitation::InferredSizes(n) => format!("inferred_sizes:{n}"),
+        ReplayLimitation::Misplaced(n) => format!("misplaced_blocks:{n}"),
+        ReplayLimitation::EndStateDisagreements(n) => format!("end_state_disagreements:{n}"),
+        ReplayLimitation::GuessedLimit => "guessed_limit".to_owned(),
+        ReplayLimitation::RoundedRequests => "rounded_requests".to_owned(),
+        ReplayLimitation::LostEvents(n) => format!("lost_events:{n}"),
+        ReplayLimitation::SegmentContradictions(n) => format!("segment_contradictions:{n}"),
+        ReplayLimitation::AssumedReleases(n) => format!("assumed_releases:{n}"),
+        ReplayLimitation::UnknownLimit => "unknown_limit".to_owned(),
+        ReplayLimitation::NoSegmentEvents => "no_segment_events".to_owned(),
+        ReplayLimitation::Skipped(action) => format!("skipped_actions:{}", action.name()),
     }
 }

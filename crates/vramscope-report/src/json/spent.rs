@@ -1,7 +1,7 @@
 //! JSON of `vramscope report --at A..B --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{Amount, Origin, SpanSummary, Spent, SpentGroup};
+use vramscope_analysis::{Amount, IntervalGroup, IntervalSummary, IntervalTotals, Origin};
 
 use super::quality::QualityJson;
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
@@ -86,16 +86,16 @@ impl AmountJson {
 }
 
 impl SpentJson {
-    fn of(spent: &Spent) -> Self {
+    fn of(totals: &IntervalTotals) -> Self {
         Self {
-            before: AmountJson::of(spent.before),
-            allocated: AmountJson::of(spent.allocated),
-            freed: AmountJson::of(spent.freed()),
-            freed_from_before: AmountJson::of(spent.freed_before),
-            temporary: AmountJson::of(spent.temporary),
-            survived: AmountJson::of(spent.survived()),
-            at_highest: AmountJson::of(spent.at_highest),
-            after: AmountJson::of(spent.after()),
+            before: AmountJson::of(totals.before),
+            allocated: AmountJson::of(totals.allocated),
+            freed: AmountJson::of(totals.freed()),
+            freed_from_before: AmountJson::of(totals.freed_before),
+            temporary: AmountJson::of(totals.temporary),
+            survived: AmountJson::of(totals.survived()),
+            at_highest: AmountJson::of(totals.at_peak),
+            after: AmountJson::of(totals.after()),
         }
     }
 }
@@ -114,20 +114,20 @@ impl SpanJson {
 }
 
 impl Builder<'_> {
-    fn span(&self, s: &SpanSummary) -> SpanDeviceJson {
-        let all = &s.spent.all;
+    fn span(&self, s: &IntervalSummary) -> SpanDeviceJson {
+        let all = &s.totals.all;
         SpanDeviceJson {
             device: s.device,
             first_event: s.part.from.index(),
             last_event: s.part.to.index().saturating_sub(1),
             name: spent::title(&s.part, s.events, self.names),
-            highest_allocated_bytes: s.highest.bytes,
-            highest_event: s.highest.moment.event(),
-            rise_bytes: s.highest.bytes - all.before.bytes,
+            highest_allocated_bytes: s.peak.bytes,
+            highest_event: s.peak.moment.event(),
+            rise_bytes: s.peak.bytes - all.before.bytes,
             all: SpentJson::of(all),
-            filtered: SpentJson::of(&s.spent.taken),
+            filtered: SpentJson::of(&s.totals.taken),
             groups: s
-                .spent
+                .totals
                 .groups
                 .iter()
                 .take(self.top.unwrap_or(usize::MAX))
@@ -137,14 +137,14 @@ impl Builder<'_> {
         }
     }
 
-    fn spent_group(&self, g: &SpentGroup) -> SpentGroupJson {
+    fn spent_group(&self, g: &IntervalGroup) -> SpentGroupJson {
         let StackJson { frames, left_out } = self.stack(g.stack);
         let (stack, freed_at) =
             if g.origin == Some(Origin::FreeOnly) { (Vec::new(), frames) } else { (frames, Vec::new()) };
         SpentGroupJson {
             key: self.names.key(&g.key).into(),
             preexisting: g.origin.map(|origin| origin != Origin::Recorded),
-            spent: SpentJson::of(&g.spent),
+            spent: SpentJson::of(&g.totals),
             stack,
             freed_at,
             frames_left_out: left_out,

@@ -1,6 +1,8 @@
 //! The text of a check: exceeded budgets first, with the holders.
 
-use vramscope_analysis::{BudgetCheck, ByteKind, Grown, Measured, OutOfMemory, Recorder, Status, Verdict};
+use vramscope_analysis::{
+    BudgetCheck, ByteKind, GrownLine, Measured, OutOfMemory, Recorder, Status, Verdict,
+};
 
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice::remedy;
@@ -156,7 +158,7 @@ impl<'r> Page<'r> {
         }
     }
 
-    fn grown_rows(&mut self, lines: &[Grown], top: usize) {
+    fn grown_rows(&mut self, lines: &[GrownLine], top: usize) {
         for g in lines.iter().take(top) {
             let was = if g.was == 0 { "new".to_owned() } else { format!("was {}", bytes(g.was)) };
             let was = format!("{}, {was}", bytes(g.bytes));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    Both, Cause, ChangedEvents, DeviceDiff, Finding, Fragmentation, HighestChange, LineDifference, Peaks,
+    Both, Cause, ChangedEvents, DeviceDiff, Finding, Fragmentation, GroupPeakChange, LineDifference, Peaks,
     Recorder, Side,
 };
 use vramscope_basics::units::{bytes, count, counted, signed_bytes};
@@ -155,7 +155,7 @@ impl Page<'_> {
 
     /// Each line at its own peak.
     fn highest(&mut self, device: &DeviceDiff, names: &Both<Names<'_>>) {
-        let bytes_of = |change: &HighestChange| change.group.held().map(|held| held.bytes);
+        let bytes_of = |change: &GroupPeakChange| change.group.held().map(|held| held.bytes);
         let mut differing: Vec<_> =
             device.highest.iter().filter(|change| !bytes_of(change).is_same()).collect();
         if differing.is_empty() {

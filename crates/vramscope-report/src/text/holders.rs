@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    By, CallTree, Holder, HolderKey, Layer, Node, NodeKind, Origin, Recorder, Summary, Told,
+    By, CallTree, Holder, HolderKey, Layer, Node, NodeKind, Origin, ReasonGroup, Recorder, Summary,
 };
 use vramscope_trace::PoolId;
 
@@ -30,10 +30,10 @@ impl Page<'_> {
         if s.filtered_out > 0 {
             self.words(2, &format!("The filter left out {}.", bytes(s.filtered_out)));
         }
-        if s.told.iter().any(|t| t.category.is_told()) && answers.by.is_none() {
+        if s.reasons.iter().any(|t| t.category.is_told()) && answers.by.is_none() {
             self.line(format!("{DIM}  by category{DIM:#}"));
             self.holder_rows(&s.categories, total, self.options.top);
-            self.words(2, &told_by(&s.told));
+            self.words(2, &told_by(&s.reasons));
             self.line(format!("{DIM}  by call{DIM:#}"));
         }
         match answers.by {
@@ -49,7 +49,7 @@ impl Page<'_> {
             self.layers(&s.layers, total);
         }
         if answers.by == Some(By::Category) {
-            self.reasons(&s.told, total);
+            self.reasons(&s.reasons, total);
         }
         let without: u64 = s
             .holders
@@ -101,7 +101,7 @@ impl Page<'_> {
     }
 
     /// The evidence for each category.
-    fn reasons(&mut self, told: &[Told], total: u64) {
+    fn reasons(&mut self, told: &[ReasonGroup], total: u64) {
         self.line(format!("{DIM}  why{DIM:#}"));
         for t in told.iter().take(self.options.top) {
             let label = format!("{}: {}", category(t.category), because(t.reason));

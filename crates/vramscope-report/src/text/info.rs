@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use vramscope_analysis::Facts;
+use vramscope_analysis::RecordingFacts;
 use vramscope_trace::formats::{Format, Recording};
 
 use super::page::{BOLD, format_of};
@@ -10,7 +10,7 @@ use crate::shown::Shown;
 use vramscope_basics::units::{count, counted};
 
 /// The properties of a file as text with ANSI styles: format, settings and counts.
-pub fn info(file: &str, recording: &Recording, facts: &Facts) -> String {
+pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String {
     let trace = &recording.trace;
     let mut out = format!("{BOLD}{}{BOLD:#}\n", Shown::of(file));
     let mut line = |name: &str, value: String| {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use vramscope_analysis::{
-    Both, Cancel, ComparedHistory, ComparedPart, Devices, Difference, History, Purposes, Steps,
+    AllocationCategories, Both, Cancel, ComparedHistory, ComparedPart, Devices, Difference, History, Steps,
     changed_settings, diff_devices,
 };
 use vramscope_report::DiffAnswers;
@@ -42,7 +42,7 @@ impl DiffRequest {
 }
 
 fn steps(history: &History) -> Steps {
-    Steps::of(history, &Purposes::of(history))
+    Steps::of(history, &AllocationCategories::of(history))
 }
 
 impl Session {

@@ -1,7 +1,7 @@
 //! Lines that are suspected of a leak.
 
 use serde::Deserialize;
-use vramscope_analysis::{Cancel, LeakSuspect, Purposes, Steps, leak_suspects};
+use vramscope_analysis::{AllocationCategories, Cancel, LeakSuspect, Steps, leak_suspects};
 
 use crate::error::Result;
 use crate::session::Session;
@@ -28,7 +28,7 @@ impl Session {
         let history = self.history(position, cancel)?;
         let mut leaks = leak_suspects(&history, self.frames());
         if !leaks.is_empty() {
-            Steps::of(&history, &Purposes::of(&history)).measure_leaks(&history, &mut leaks);
+            Steps::of(&history, &AllocationCategories::of(&history)).measure_leaks(&history, &mut leaks);
         }
         Ok((self.number(position), leaks))
     }

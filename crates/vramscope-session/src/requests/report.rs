@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{By, Cancel, Options, SpanOptions, SpanSummary, Summary};
+use vramscope_analysis::{By, Cancel, IntervalOptions, IntervalSummary, Options, Summary};
 use vramscope_report::{Answers, ReportJson, SpanAnswers, SpanJson, TextOptions, report, span_report};
 
 use crate::error::{Result, SessionError};
@@ -95,7 +95,7 @@ impl Session {
             Some(At::Events(first, last)) => {
                 self.check_event(&positions, Some(last))?;
                 let by = request.by.unwrap_or(By::Line);
-                let options = SpanOptions { first, last, by, filter: request.filter.clone() };
+                let options = IntervalOptions { first, last, by, filter: request.filter.clone() };
                 self.interval(&positions, &options, cancel).map(ReportAnswer::Interval)
             }
             Some(At::Event(event)) => {
@@ -135,13 +135,13 @@ impl Session {
     fn interval(
         &self,
         positions: &[usize],
-        options: &SpanOptions,
+        options: &IntervalOptions,
         cancel: &Cancel,
     ) -> Result<SpanAnswers<'_>> {
         if cancel.is_cancelled() {
             return Err(SessionError::Cancelled);
         }
-        let summary = |&position: &usize| SpanSummary::of(self.trace(), position, self.frames(), options);
+        let summary = |&position: &usize| IntervalSummary::of(self.trace(), position, self.frames(), options);
         Ok(SpanAnswers {
             file: self.name(),
             recording: self.recording(),

@@ -30,7 +30,7 @@ impl FormatReader for Json {
 
 /// Reads a JSON snapshot. `serde_json` limits the nesting depth to 128.
 fn read(window: Window<'_>) -> Result<(Trace, Notices), ReadError> {
-    let progress = Progress::default();
+    let progress = ReadPosition::default();
     let mut reader = Reader {
         assembler: Assembler::new(window.most_memory())?,
         items: Vec::new(),
@@ -59,7 +59,7 @@ struct Reader<'p> {
     assembler: Assembler,
     /// Values of all open objects and arrays, innermost last.
     items: Vec<Value>,
-    progress: &'p Progress,
+    progress: &'p ReadPosition,
     /// Number of bytes read at the last memory check.
     checked: u64,
     failed: Option<ReadError>,
@@ -89,7 +89,7 @@ impl Reader<'_> {
 
 /// Number of bytes read, shared by both sides of serde.
 #[derive(Default)]
-struct Progress {
+struct ReadPosition {
     read: Cell<u64>,
     /// Number of bytes read at the end of the last string, list or object.
     last_value: Cell<u64>,
@@ -98,7 +98,7 @@ struct Progress {
 /// Rejects strings longer than any in a snapshot, because serde buffers a whole string.
 struct Watched<'w, 'p> {
     window: Window<'w>,
-    progress: &'p Progress,
+    progress: &'p ReadPosition,
 }
 
 impl Read for Watched<'_, '_> {

@@ -62,7 +62,7 @@ pub(super) struct Tree {
 
 /// The lane and stack that count an allocation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct LanePath {
     lane: u32,
     /// The index of its stack among `paths`.
     path: u32,
@@ -84,7 +84,7 @@ pub(super) struct Profile {
     lane_of: HashMap<Lane, usize>,
     /// The sum of all lanes, if there is more than one.
     all: Option<Tree>,
-    live: HashMap<u64, (Place, u64)>,
+    live: HashMap<u64, (LanePath, u64)>,
 }
 
 impl Profile {
@@ -95,7 +95,7 @@ impl Profile {
         stack: Option<StackKey>,
         thread: Thread,
         device_id: i32,
-    ) -> Place {
+    ) -> LanePath {
         let lane = self.lane(thread, device_id);
         let path = match self.paths.get(&stack) {
             Some(&path) => path,
@@ -109,7 +109,7 @@ impl Profile {
                 tree.stacks.resize(num_paths, Counts::default());
             }
         }
-        Place { lane: lane as u32, path }
+        LanePath { lane: lane as u32, path }
     }
 
     fn lane(&mut self, thread: Thread, device_id: i32) -> usize {
@@ -157,7 +157,7 @@ impl Profile {
         &self.path_nodes[start..self.path_ends[path]]
     }
 
-    fn each(&mut self, place: Place, count: impl Fn(&mut Counts)) {
+    fn each(&mut self, place: LanePath, count: impl Fn(&mut Counts)) {
         let path = place.path as usize;
         let start = if path == 0 { 0 } else { self.path_ends[path - 1] };
         let nodes = &self.path_nodes[start..self.path_ends[path]];
@@ -169,12 +169,12 @@ impl Profile {
         }
     }
 
-    pub(super) fn acquired(&mut self, place: Place, bytes: u64) {
+    pub(super) fn acquired(&mut self, place: LanePath, bytes: u64) {
         self.each(place, |counts| counts.acquired += bytes);
     }
 
     /// Counts an allocation. An allocation of zero bytes is never freed.
-    pub(super) fn allocated(&mut self, place: Place, id: u64, bytes: u64) {
+    pub(super) fn allocated(&mut self, place: LanePath, id: u64, bytes: u64) {
         self.each(place, |counts| counts.allocate(bytes));
         if bytes > 0 {
             self.live.insert(id, (place, bytes));

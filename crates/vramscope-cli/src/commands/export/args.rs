@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use regex::Regex;
-use vramscope::export::{Format, Table};
+use vramscope::export::{ExportFormat, Table};
 use vramscope::session::values::command::one_of;
 
 use crate::args::{ReadArgs, rank_pattern};
@@ -32,8 +32,8 @@ pub(crate) struct ExportArgs {
     #[arg(required = true, value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
     /// The format [default: from the ending of OUT]
-    #[arg(long, value_name = "FORMAT", value_parser = one_of(&Format::ALL, Format::name))]
-    pub(crate) format: Option<Format>,
+    #[arg(long, value_name = "FORMAT", value_parser = one_of(&ExportFormat::ALL, ExportFormat::name))]
+    pub(crate) format: Option<ExportFormat>,
     /// Output file, replaced only when all is written; a folder for a dataset [default: standard output]
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,

@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::analysis::Frames;
-use vramscope::export::{Format, Part, Source, Table, Written, write_part, write_summary_part};
+use vramscope::export::{ExportFormat, Part, Source, Table, Written, write_part, write_summary_part};
 use vramscope::fleet::{RankFile, RankRow, WorkOptions, read, summaries, summarize};
 use vramscope::report::counted;
 use vramscope::trace::formats::Recording;
@@ -51,7 +51,7 @@ pub(super) fn is_meant(args: &ExportArgs, path: &Path, output: Option<&Path>) ->
     let text = path.to_string_lossy();
     let is_folder = |path: &Path| path.is_dir() || path.to_string_lossy().ends_with('/');
     let is_of_tables = args.what.len() > 1 || args.what.contains(&None);
-    let is_into_folder = args.format == Some(Format::Parquet) && output.is_some_and(is_folder);
+    let is_into_folder = args.format == Some(ExportFormat::Parquet) && output.is_some_and(is_folder);
     let is_pattern = !path.exists() && text.contains(['*', '?', '[']);
     path.is_dir() || text.contains("://") || is_of_tables || is_into_folder || is_pattern
 }
@@ -60,7 +60,7 @@ pub(super) fn run(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<()
     let Some(folder) = output else {
         bail!("several recordings are exported as a dataset, which is a folder: name it with --output");
     };
-    if args.format != Some(Format::Parquet) {
+    if args.format != Some(ExportFormat::Parquet) {
         bail!(
             "several recordings are exported as a dataset, which needs --format parquet; other formats take one recording"
         );

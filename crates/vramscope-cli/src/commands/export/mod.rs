@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use schemars::JsonSchema;
 use serde::Serialize;
-use vramscope::export::{Format, Options, Source, Written, write};
+use vramscope::export::{ExportFormat, Options, Source, Written, write};
 
 use super::{about, open, print_json, stdout};
 use crate::output::Output;
@@ -72,16 +72,16 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
 }
 
 /// The format from `--format`, or from the ending of the output's name.
-fn format(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<Format> {
+fn format(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<ExportFormat> {
     if let Some(format) = args.format {
         return Ok(format);
     }
-    let known = || Format::ALL.map(Format::extension).join(" ");
+    let known = || ExportFormat::ALL.map(ExportFormat::extension).join(" ");
     let Some(output) = output else {
         bail!("give a format with --format, or a file with --output whose name ends in one of {}", known());
     };
     let name = output.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
-    match Format::of_file_name(&name) {
+    match ExportFormat::of_file_name(&name) {
         Some(format) => Ok(format),
         None => {
             bail!("{}: does not end in one of {}; give a format with --format", output.display(), known())
@@ -90,7 +90,7 @@ fn format(args: &ExportArgs, output: Option<&Path>) -> anyhow::Result<Format> {
 }
 
 /// Checks that the options go together, before anything is read.
-fn check(args: &ExportArgs, format: Format, output: Option<&Path>) -> anyhow::Result<()> {
+fn check(args: &ExportArgs, format: ExportFormat, output: Option<&Path>) -> anyhow::Result<()> {
     let name = format.name();
     if args.at.is_some() && !format.shows_a_moment() {
         bail!("--at applies to pprof, folded and flamegraph; {name} contains the whole recording");

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 
 use anyhow::Context as _;
-use vramscope::analysis::{Demand, Fit, on_device};
+use vramscope::analysis::{Demand, Fit, fit_on_device};
 use vramscope::gpus::Gpu;
 use vramscope::phantom::{GpuUse, MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 
@@ -141,7 +141,7 @@ impl Attempt {
         if !self.machine.gpus.iter().any(is_full) {
             return Ok(Fit::Fits);
         }
-        let on = on_device(self.demands(), card.total, overhead).context("replay")?;
+        let on = fit_on_device(self.demands(), card.total, overhead).context("replay")?;
         // Memory of allocators without recordings cannot be released in the replay.
         Ok(if on.fit == Fit::Fits && !self.asked.is_empty() { Fit::Fits } else { Fit::Barely })
     }

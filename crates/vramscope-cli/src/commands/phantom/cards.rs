@@ -1,7 +1,7 @@
 //! The listed GPUs on which the program fits: by replaying a run, or by running the program if it depends on the GPU's memory.
 
 use anyhow::Context as _;
-use vramscope::analysis::{Fit, on_cards, on_device};
+use vramscope::analysis::{Fit, fit_on_device, fit_on_gpus};
 use vramscope::gpus::{self, Gpu};
 
 use super::attempt::{Attempt, UNLIMITED};
@@ -96,7 +96,7 @@ fn replayed_on(
 ) -> anyhow::Result<Vec<OnCard>> {
     let is_known = !attempt.ran_out() && attempt.came_to_its_end();
     let overhead = |gpu: &Gpu| attempt.overhead(&Card::listed(args, gpu));
-    let on = on_cards(attempt.demands(), cards.into_iter(), overhead, |_| true).context("replay")?;
+    let on = fit_on_gpus(attempt.demands(), cards.into_iter(), overhead, |_| true).context("replay")?;
     Ok(on
         .into_iter()
         .map(|on| {
@@ -140,13 +140,13 @@ pub(crate) fn smallest_by_replay(
     let mut others: Vec<Attempt> = Vec::new();
     let mut could: std::collections::VecDeque<&'static Gpu> = could.collect();
     while !could.is_empty() {
-        let wanted = |on: &vramscope::analysis::OnCard| on.replayed.fit != Fit::Fits;
-        let on = on_cards(free.demands(), could.iter().copied(), overhead, wanted).context("replay")?;
+        let wanted = |on: &vramscope::analysis::GpuFit| on.replayed.fit != Fit::Fits;
+        let on = fit_on_gpus(free.demands(), could.iter().copied(), overhead, wanted).context("replay")?;
         let Some(last) = on.last().filter(|on| on.replayed.fit == Fit::Fits) else { return Ok(None) };
         could.drain(..on.len());
         let gpu = last.gpu;
         let card = Card::listed(args, gpu);
-        let answer = |replayed: &vramscope::analysis::Replayed, basis| OnCard {
+        let answer = |replayed: &vramscope::analysis::FitReplay, basis| OnCard {
             gpu,
             fit: Some(Fit::Fits),
             has_kernels: true,
@@ -176,7 +176,7 @@ pub(crate) fn smallest_by_replay(
             continue;
         }
         let replayed =
-            on_device(other.demands(), gpu.total_bytes, other.overhead(&card)).context("replay")?;
+            fit_on_device(other.demands(), gpu.total_bytes, other.overhead(&card)).context("replay")?;
         if replayed.fit == Fit::Fits {
             return Ok(Some(answer(&replayed, Basis::Replay)));
         }

@@ -1,7 +1,7 @@
 //! Determines whether the program fits on the chosen GPU, and on which others, with as few runs as possible.
 
 use anyhow::Context as _;
-use vramscope::analysis::{Capacity, Fit, on_device};
+use vramscope::analysis::{Capacity, Fit, fit_on_device};
 use vramscope::phantom::AskedAt;
 
 use super::attempt::{Attempt, UNLIMITED};
@@ -68,7 +68,7 @@ fn by_running(
 /// For other programs: one run without a limit determines the need on every GPU of its compute capability.
 fn by_replay(args: &PhantomRunArgs, card: &Card, first: &Attempt) -> anyhow::Result<FoundOut> {
     if args.sweep_gpus {
-        let on = on_device(first.demands(), card.total, first.overhead(card)).context("replay")?;
+        let on = fit_on_device(first.demands(), card.total, first.overhead(card)).context("replay")?;
         let has_room = |bytes: &u64| card.total >= first.peak_allocated() + bytes;
         let (low, high) = first.overhead(card).into_inner();
         let fit = match on.fit {

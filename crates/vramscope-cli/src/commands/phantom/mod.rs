@@ -1,7 +1,7 @@
 //! `vramscope phantom`
 
 //!
-//! `attempt` is one run, `cards` decides which cards need a run and which a replay, `found_out` combines both. The analysis (`cards.rs`)
+//! `attempt` is one run, `cards` decides which cards need a run and which a replay, `found_out` combines both. The analysis (`replay/gpus.rs`)
 //! finds the cards that fit; the sentences about them are here, beside the only command that prints them. The Python files are copied to
 //! the program: `sitecustomize.py` records, `history.py` shares the history with a program that records too, `values.py` and `ranks.py`
 //! help programs that wait for values or for other processes.

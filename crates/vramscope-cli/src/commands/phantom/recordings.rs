@@ -31,7 +31,7 @@ const RANKS: &str = include_str!("ranks.py");
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) file: PathBuf,
-    pub(crate) facts: Facts,
+    pub(crate) facts: ProcessFacts,
 }
 
 impl Recorded {
@@ -44,7 +44,7 @@ impl Recorded {
 
 /// The facts that the recorder writes about a process.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Facts {
+pub(crate) struct ProcessFacts {
     /// The PyTorch release.
     pub(crate) torch: String,
     /// The process's rank, if it was started as one of several.
@@ -68,7 +68,7 @@ fn yes() -> bool {
     true
 }
 
-impl Facts {
+impl ProcessFacts {
     /// Whether PyTorch's kernels run on a GPU: machine code runs on later GPUs of its major version, PTX on all later ones.
     fn has_kernels(&self, gpu: &Gpu) -> bool {
         let runs = |architecture: &String| {
@@ -183,7 +183,7 @@ mod tests {
     fn kernels_run_on_cards_of_their_major_version_and_ptx_on_later_ones() {
         let runs_on = |architectures: &[&str], name: &str| {
             let architectures = architectures.iter().map(|&name| name.to_owned()).collect();
-            let facts = Facts {
+            let facts = ProcessFacts {
                 torch: String::new(),
                 rank: None,
                 architectures,

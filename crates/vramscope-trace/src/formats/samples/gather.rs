@@ -16,7 +16,7 @@ const MOST_SERIES: usize = 1024;
 /// Collects rows into a log.
 pub(super) struct Gather {
     log: SampleLog,
-    places: HashMap<(Option<i64>, Option<i64>), Place>,
+    places: HashMap<(Option<i64>, Option<i64>), SeriesPosition>,
     looks: usize,
     /// Number of samples per look.
     together: u64,
@@ -27,7 +27,7 @@ pub(super) struct Gather {
 }
 
 /// Position of a device's series, and the counters of its previous sample.
-struct Place {
+struct SeriesPosition {
     series: usize,
     ooms: Option<u64>,
     retries: Option<u64>,
@@ -127,8 +127,10 @@ impl Gather {
                 self.log.damage.left_out += 1;
                 return;
             }
-            self.places
-                .insert(known, Place { series: self.log.series.len(), ooms: row.ooms, retries: row.retries });
+            self.places.insert(
+                known,
+                SeriesPosition { series: self.log.series.len(), ooms: row.ooms, retries: row.retries },
+            );
             self.log.series.push(Series::new(row.device, row.rank));
         }
         let Some(place) = self.places.get_mut(&known) else { return };

@@ -1,0 +1,351 @@
+//! Infers the categories of allocations from stacks, lifetimes and repetition.
+
+use hashbrown::{HashMap, HashSet};
+use vramscope_trace::{FrameId, StackId};
+
+use super::stack_iterations::StackIterations;
+use crate::categories::phases::{
+    Given, NEVER, Phase, PhaseInterval, Phases, PhasesFrom, event, event_before,
+};
+use crate::categories::rules::{AllocationFacts, Basis, CATEGORY_RULES, CategoryRule, Fate, decide};
+use crate::categories::signs::{Sign, Signs};
+use crate::history::{Allocation, History, Moment};
+
+/// The inferred category of each recorded allocation.
+#[derive(Debug, Default)]
+pub(super) struct Inferred {
+    /// The source of the phases.
+    phases: Option<PhasesFrom>,
+    iterations: StackIterations,
+    /// By the event of the allocation: an index into [`CATEGORY_RULES`], possibly with the flag [`LIKE_OTHERS`].
+    of_event: Vec<u8>,
+}
+
+/// Set if the category is that of other allocations with the same stack and size.
+const LIKE_OTHERS: u8 = 0x80;
+
+const _: () = assert!(CATEGORY_RULES.len() <= LIKE_OTHERS as usize);
+
+impl Inferred {
+    pub(super) fn of(history: &History) -> Self {
+        let signs = Signs::of(history.trace());
+        let phases = Phases::of(history, &signs);
+        let known = Known::of(history, signs, &phases);
+        let mut this = Self {
+            phases: phases.known_from,
+            iterations: phases.iterations(history),
+            of_event: vec![0; history.device().events.len()],
+        };
+        // Allocations whose fate is open at the end of the recording get the category of similar ones.
+        let mut like: HashMap<(Likeness, Phase), Others> = HashMap::new();
+        phases.each(history, |a, interval| {
+            if phases.is_open(a, interval) {
+                like.entry((likeness(a), interval.phase)).or_default();
+            }
+            this.set(a, decide(&known.facts(&phases, a, interval)));
+        });
+        if like.is_empty() {
+            return this;
+        }
+        phases.each(history, |a, interval| {
+            let Some(others) = like.get_mut(&(likeness(a), interval.phase)) else { return };
+            let verdict = others.next(interval.from);
+            if !phases.is_open(a, interval) {
+                *verdict = this.at(event(a));
+            } else if let Some(verdict) = *verdict {
+                this.set(a, verdict | LIKE_OTHERS);
+            }
+        });
+        this
+    }
+
+    fn at(&self, event: u32) -> Option<u8> {
+        self.of_event.get(event as usize).copied()
+    }
+
+    fn set(&mut self, a: &Allocation, verdict: u8) {
+        if let Some(slot) = self.of_event.get_mut(event(a) as usize) {
+            *slot = verdict;
+        }
+    }
+
+    /// Returns the iterations of the program.
+    pub(super) fn iterations(&self) -> &StackIterations {
+        &self.iterations
+    }
+
+    /// Returns the rule that determined the category of a recorded allocation, and its basis.
+    pub(super) fn verdict(&self, a: &Allocation) -> Option<(&'static CategoryRule, Basis)> {
+        let number = self.at(event(a))?;
+        let rule = CATEGORY_RULES.get((number & !LIKE_OTHERS) as usize)?;
+        let basis = match self.phases {
+            Some(PhasesFrom::Repetition) => Basis::Rhythm,
+            _ if number & LIKE_OTHERS != 0 => Basis::Others,
+            _ => Basis::Itself,
+        };
+        Some((rule, basis))
+    }
+}
+
+/// The stack and the requested size, which allocations of one kind share.
+type Likeness = (Option<StackId>, u64);
+
+fn likeness(a: &Allocation) -> Likeness {
+    (a.stack, a.requested)
+}
+
+/// The categories of allocations of one kind, by their position in a phase interval: one line may make several per interval, with
+/// different purposes.
+#[derive(Default)]
+struct Others {
+    verdicts: Vec<Option<u8>>,
+    /// The first event of the current interval, and the number of allocations made in it.
+    interval: u32,
+    made: usize,
+}
+
+impl Others {
+    /// Returns the last category at the position of the next allocation, which is made in the interval that starts at `from`.
+    fn next(&mut self, from: u32) -> &mut Option<u8> {
+        if self.interval != from {
+            (self.interval, self.made) = (from, 0);
+        }
+        let position = self.made;
+        self.made += 1;
+        if self.verdicts.len() == position {
+            self.verdicts.push(None);
+        }
+        &mut self.verdicts[position]
+    }
+}
+
+/// Properties of a recording as a whole.
+struct Known {
+    signs: Signs,
+    /// Requested sizes of parameters; empty if none are known.
+    parameters: HashSet<u64>,
+    /// Sizes of allocations that backward passes retained.
+    gradients: HashSet<u64>,
+    /// The line of `Module._apply` that moves buffers: the last of several, since it moves parameters first.
+    moves_buffers: Option<FrameId>,
+    /// Whether the phases of the program are known.
+    phases_are_known: bool,
+    /// The first events of forward passes that no backward pass follows and that retain much of their memory.
+    keeping: HashSet<u32>,
+    /// Sizes of allocations that modules made, loaded or moved.
+    modules: HashSet<u64>,
+    /// Kinds of allocations that the program's own code also makes after a backward pass.
+    again: HashSet<Likeness>,
+    /// Allocations made by forward passes and freed by backward passes, in order: event and size.
+    kept: Vec<(u32, u64)>,
+    /// Stacks that make about one allocation for each gradient.
+    for_each_gradient: HashSet<StackId>,
+    /// Stacks in forward passes whose allocations grow from pass to pass.
+    growing: HashSet<StackId>,
+}
+
+/// Sizes of PyTorch's cuBLAS workspace, in bytes: 8 x 4096 KiB on Hopper, 2 x 4096 KiB + 8 x 16 KiB on other GPUs
+/// (`parseChosenWorkspaceSize`, `aten/src/ATen/cuda/CublasHandlePool.cpp`, PyTorch 2.11).
+const WORKSPACES: [u64; 2] = [8 * 4096 * 1024, 2 * 4096 * 1024 + 8 * 16 * 1024];
+
+fn is_as_large_as_a_workspace(a: &Allocation) -> bool {
+    WORKSPACES.contains(&a.requested)
+}
+
+/// A forward pass before a backward pass retains at least this share of its bytes when it ends; without a backward pass, it frees
+/// nearly all of them. In recordings of training, the share is about a half.
+const KEPT_FOR_BACKWARD: f64 = 0.2;
+
+impl Known {
+    fn of(history: &History, signs: Signs, phases: &Phases) -> Self {
+        let (mut parameters, mut gradients) = (HashSet::new(), HashSet::new());
+        let mut left_behind = 0;
+        let mut passes: HashMap<u32, (u64, u64)> = HashMap::new();
+        let (mut modules, mut again, mut kept) = (HashSet::new(), HashSet::new(), Vec::new());
+        let mut growth: HashMap<StackId, Growth> = HashMap::new();
+        phases.each(history, |a, interval| {
+            let fate = fate(phases, a, interval);
+            match interval.phase {
+                Phase::Between if interval.after_backward => {
+                    again.insert(likeness(a));
+                }
+                Phase::Forward if fate == Fate::InBackward => kept.push((event(a), a.requested)),
+                Phase::Forward if interval.backward.0 == NEVER && fate != Fate::Within => {
+                    if let Some(stack) = a.stack {
+                        growth.entry(stack).or_default().add(interval.from, a.requested);
+                    }
+                }
+                _ => {}
+            }
+            match interval.phase {
+                Phase::Setup if fate != Fate::Within => {
+                    let signs = signs.get(a.stack);
+                    if signs.has(Sign::Made) || signs.has(Sign::Moved) {
+                        modules.insert(a.requested);
+                    }
+                    parameters.insert(a.requested);
+                }
+                Phase::Backward
+                    if fate == Fate::Later
+                        && !(is_as_large_as_a_workspace(a) && a.freed == Moment::NEVER) =>
+                {
+                    gradients.insert(a.requested);
+                    left_behind += 1;
+                }
+                Phase::Forward if interval.backward.0 == NEVER => {
+                    let (made, kept) = passes.entry(interval.from).or_default();
+                    *made += a.size;
+                    *kept += if fate == Fate::Open { a.size } else { 0 };
+                }
+                _ => {}
+            }
+        });
+        if parameters.is_empty() {
+            parameters.extend(history.allocations.iter().filter(|a| a.is_preexisting()).map(|a| a.requested));
+        }
+        let keeps = |&(_, (made, kept)): &(u32, (u64, u64))| kept as f64 >= made as f64 * KEPT_FOR_BACKWARD;
+        let keeping = passes.into_iter().filter(keeps).map(|(from, _)| from).collect();
+        let growing = growth.into_iter().filter(|(_, g)| g.is_steady()).map(|(stack, _)| stack).collect();
+        Self {
+            modules,
+            again,
+            kept,
+            for_each_gradient: for_each_gradient(history, phases, &gradients, left_behind),
+            growing,
+            moves_buffers: signs.last_move(history.trace()),
+            signs,
+            parameters,
+            gradients,
+            phases_are_known: phases.known_from.is_some(),
+            keeping,
+        }
+    }
+
+    fn facts(&self, phases: &Phases, a: &Allocation, interval: PhaseInterval) -> AllocationFacts {
+        let signs = self.signs.get(a.stack);
+        let fate = fate(phases, a, interval);
+        let is_at = |stacks: &HashSet<StackId>| a.stack.is_some_and(|stack| stacks.contains(&stack));
+        AllocationFacts {
+            signs,
+            phase: interval.phase,
+            fate,
+            backward_follows: interval.backward.0 != NEVER,
+            is_as_large_as_a_parameter: (!self.parameters.is_empty())
+                .then(|| self.parameters.contains(&a.requested)),
+            is_as_large_as_a_gradient: self.gradients.contains(&a.requested),
+            is_moved_as_buffer: self.moves_buffers.is_some() && signs.moved_at == self.moves_buffers,
+            is_as_large_as_a_workspace: is_as_large_as_a_workspace(a),
+            is_for_good: a.freed == Moment::NEVER,
+            phases_are_known: self.phases_are_known,
+            pass_keeps: fate == Fate::Open && self.keeping.contains(&interval.from),
+            is_of_own_code: a.stack.is_some() && signs.runs.is_none(),
+            another_forward_follows: interval.another_forward_follows,
+            after_backward: interval.after_backward,
+            comes_again: matches!(interval.phase, Phase::Between | Phase::Setup)
+                && self.again.contains(&likeness(a)),
+            is_as_large_as_a_modules: self.modules.contains(&a.requested),
+            is_turned_into_another: fate == Fate::Later && self.is_turned_into_another(a, interval),
+            is_one_for_each_gradient: is_at(&self.for_each_gradient),
+            optimizer_follows: interval.optimizer_follows,
+            grows: is_at(&self.growing),
+        }
+    }
+
+    /// Whether the backward pass retained another tensor of the same size (or twice the bytes) that the forward pass made soon
+    /// after `a`. A softmax makes such a tensor from its argument, in the same precision or in one with twice as many bytes.
+    fn is_turned_into_another(&self, a: &Allocation, interval: PhaseInterval) -> bool {
+        let after = self.kept.partition_point(|&(made, _)| made <= event(a));
+        let soon = self.kept[after..].iter().take(SOON).take_while(|&&(made, _)| made < interval.backward.0);
+        soon.into_iter().any(|&(_, size)| {
+            // A language model leaves out the last token.
+            let about = |whole: u64| size <= whole && size >= whole - whole / 8;
+            about(a.requested) || about(a.requested.saturating_mul(2))
+        })
+    }
+}
+
+/// A tensor made from a result is among this many retained tensors after it.
+const SOON: usize = 3;
+
+/// Returns the stacks of the program's own code that make, in one interval, about one retained allocation for each gradient.
+/// These have the size of one of `gradients`, or twice as many bytes. At least two thirds of the allocations that a backward pass
+/// retains on average must be matched; `left_behind` is their total number.
+fn for_each_gradient(
+    history: &History,
+    phases: &Phases,
+    gradients: &HashSet<u64>,
+    left_behind: usize,
+) -> HashSet<StackId> {
+    let mut made: HashMap<(StackId, u32), usize> = HashMap::new();
+    phases.each(history, |a, interval| {
+        if interval.phase == Phase::Between
+            && (gradients.contains(&a.requested) || gradients.contains(&(a.requested / 2)))
+            && matches!(fate(phases, a, interval), Fate::Later | Fate::Open)
+            && let Some(stack) = a.stack
+        {
+            *made.entry((stack, interval.from)).or_default() += 1;
+        }
+    });
+    let in_each = left_behind / phases.backward_passes().max(1);
+    let is_enough = |count: usize| count >= 2 && count * 3 >= in_each * 2;
+    made.into_iter().filter(|&(_, count)| is_enough(count)).map(|((stack, _), _)| stack).collect()
+}
+
+/// The growth of one stack's sizes from forward pass to forward pass.
+#[derive(Default)]
+struct Growth {
+    /// The last pass, and the size in it.
+    last: (u32, u64),
+    passes: usize,
+    made: usize,
+    rises: usize,
+}
+
+/// The smallest number of passes that shows growth.
+const GROWING_PASSES: usize = 3;
+
+impl Growth {
+    fn add(&mut self, pass: u32, size: u64) {
+        if self.passes == 0 || pass != self.last.0 {
+            self.rises += usize::from(self.passes > 0 && size > self.last.1);
+            self.passes += 1;
+            self.last = (pass, size);
+        }
+        self.made += 1;
+    }
+
+    /// Whether the stack makes several allocations per pass, larger in nearly each pass; a new sequence starts small again.
+    fn is_steady(&self) -> bool {
+        self.rises >= GROWING_PASSES
+            && self.rises * 4 >= (self.passes - 1) * 3
+            && self.made >= self.passes * 2
+    }
+}
+
+/// Returns when `a`, which was made in `interval`, was freed.
+fn fate(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> Fate {
+    let freed = event_before(a.freed);
+    let (backward, _) = interval.backward;
+    match interval.phase {
+        Phase::Forward | Phase::Between if phases.is_open(a, interval) => Fate::Open,
+        Phase::Forward | Phase::Between if freed < interval.end => Fate::Within,
+        // If no backward pass follows, a result may be retained until the next forward pass has made another.
+        Phase::Forward | Phase::Between
+            if freed < backward && (backward != NEVER || freed < interval.second_forward) =>
+        {
+            Fate::BeforeBackward
+        }
+        Phase::Forward | Phase::Between => match phases.given(freed) {
+            Given::InBackward | Given::AtItsEnd => Fate::InBackward,
+            Given::Elsewhere => Fate::Later,
+        },
+        Phase::Recompute if freed < interval.next => Fate::Within,
+        Phase::Recompute if interval.next == NEVER => Fate::Open,
+        Phase::Recompute if freed < interval.end || interval.end == NEVER => Fate::InBackward,
+        _ if freed < interval.last => Fate::Within,
+        _ if freed < interval.end => Fate::AtEnd,
+        _ if interval.end == NEVER && freed == NEVER => Fate::Open,
+        Phase::Backward if phases.given(freed) == Given::InBackward => Fate::InBackward,
+        _ => Fate::Later,
+    }
+}

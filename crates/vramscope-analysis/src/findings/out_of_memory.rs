@@ -1,0 +1,175 @@
+//! Out-of-memory events: each failed request in numbers, explained by the memory state at that moment.
+
+use hashbrown::HashMap;
+use vramscope_engine::Policy;
+use vramscope_trace::{Action, StackId};
+
+use super::fragmentation::{Fragmentation, Request};
+use super::oom_causes::{Failing, Inside, OomCauses, Pending};
+use super::pins::Pins;
+use crate::groups::{By, Holder, group};
+use crate::history::{Allocation, Counters, History, Layout, Moment, is_release};
+use crate::stacks::Frames;
+
+/// Whether a request of `rounded` bytes failed at a limit on reserved bytes, such as `per_process_memory_fraction`. This is the
+/// case if the device had room for the segment. `device_free` is the number of bytes that the driver had free.
+pub(crate) fn is_at_limit(policy: &Policy, rounded: u64, device_free: u64) -> bool {
+    policy.segment_size(rounded) <= device_free
+}
+
+/// A failed request, with the memory state at that moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// The event index.
+    pub event: usize,
+    /// Time in microseconds since the Unix epoch, if recorded.
+    pub time_us: Option<i64>,
+    /// The request, in bytes after rounding.
+    pub request: Request,
+    /// Free bytes of the device, as reported to the allocator.
+    pub device_free: u64,
+    /// The device had room for the request: it failed at a limit on reserved bytes.
+    pub at_limit: bool,
+    /// Requested, allocated, active and reserved bytes at that moment.
+    pub counters: Counters,
+    /// Why no free block could serve the request.
+    pub fragmentation: Fragmentation,
+    /// The causes of the failure, each in bytes.
+    pub causes: OomCauses,
+    /// Size of the device in bytes, if recorded.
+    pub device_total: Option<u64>,
+    /// The lines that kept free blocks from being merged.
+    pub pins: Pins,
+    /// The stack of the request.
+    pub stack: Option<StackId>,
+    /// The lines that held the allocated bytes, most bytes first.
+    pub holders: Vec<Holder>,
+}
+
+impl OutOfMemory {
+    /// Whether the device's free bytes and the unused reserved bytes together were enough for the request.
+    pub fn enough_in_total(&self) -> bool {
+        self.device_free.saturating_add(self.fragmentation.external) >= self.request.bytes
+    }
+
+    /// Returns the bytes of the device that the allocator could use: reserved bytes plus the driver's free bytes. `None` if the
+    /// request failed at a limit on reserved bytes, because the device is then larger.
+    pub fn device_bytes(&self) -> Option<u64> {
+        (!self.at_limit).then(|| self.counters.reserved.saturating_add(self.device_free))
+    }
+
+    /// Returns the bytes that would still be missing if all unused reserved bytes could be used.
+    pub fn missing(&self) -> u64 {
+        self.request.bytes.saturating_sub(self.device_free.saturating_add(self.fragmentation.external))
+    }
+}
+
+/// Number of out-of-memory events that are explained one by one; a program that catches them may have thousands.
+const MOST_EXPLAINED: usize = 20;
+
+/// Explains the first twenty out-of-memory events of a recording, oldest first, and returns the number of further ones.
+///
+/// The causes are only those that the allocator's state shows. [`Summary`](crate::Summary) also weighs leaks, and replays the
+/// first failure without single settings.
+pub fn ooms(history: &History, frames: &Frames) -> (Vec<OutOfMemory>, usize) {
+    let actions = history.device().events.actions().iter().enumerate();
+    let mut events = actions.filter(|&(_, &a)| a == Action::Oom).map(|(i, _)| i);
+    let explained =
+        events.by_ref().take(MOST_EXPLAINED).map(|event| explain(history, frames, event)).collect();
+    (explained, events.count())
+}
+
+fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
+    let e = history.device().events.get(event);
+    let tags = history.trace().tags.get(e.tags);
+    let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
+    let layout = Layout::at(history, Moment::after(event));
+    let (counters, at_limit) = (layout.counters(), is_at_limit(&history.policy, e.size, e.address));
+    let fragmentation = Fragmentation::in_layout(history, &layout, request);
+    let failing = Failing {
+        policy: &history.policy,
+        settings_are_known: history.trace().settings.is_some(),
+        request,
+        counters,
+        fragmentation: &fragmentation,
+        device_free: e.address,
+        device_total: history.device().total_bytes,
+        at_limit,
+        inside: Inside::of(&history.policy, layout.allocated().map(|a| (a.size, a.requested))),
+        pending: pending(history, &layout, event, request),
+        idle: idle(history, &layout, event, request),
+    };
+    OutOfMemory {
+        event,
+        time_us: e.time_us,
+        request,
+        device_free: e.address,
+        device_total: history.device().total_bytes,
+        at_limit,
+        counters,
+        causes: failing.causes(),
+        fragmentation,
+        pins: Pins::at(history, frames, &layout),
+        stack: e.stack,
+        holders: group(history, frames, layout.allocated(), None, By::Line),
+    }
+}
+
+/// Returns the freed blocks that waited for another stream when the request of `event` looked for a block.
+///
+/// Before a request fails, PyTorch's allocator waits for the streams and releases cached segments (`release_cached_blocks`). Then
+/// it asks the device again, but does not look for a block again. So a block that became free in between may fit but serve
+/// nothing.
+fn pending(history: &History, layout: &Layout<'_>, event: usize, request: Request) -> Pending {
+    let events = &history.device().events;
+    // Within the request, frees complete and segments are released, but the program makes no other requests.
+    let is_within =
+        |&e: &usize| events.actions()[e] == Action::FreeCompleted || is_release(events.actions()[e]);
+    let first = (0..event).rev().take_while(is_within).last().unwrap_or(event);
+    let has_waited = |a: &&Allocation| {
+        let Some((freed, to)) = a.freed.event().zip(a.to.event()) else { return false };
+        let stack = |e| events.get(e).stack;
+        let is_at_once = || to <= freed + 1 && stack(freed) == stack(to);
+        (first..event).contains(&to) && freed < first && !is_at_once()
+    };
+    let usable: Vec<_> = layout
+        .free_blocks()
+        .into_iter()
+        .filter(|free| request.cannot_use(free, &history.policy).is_none())
+        .collect();
+    let is_usable = |a: &&Allocation| {
+        usable.iter().any(|free| free.address <= a.address && a.address - free.address < free.size)
+    };
+    let waited: u64 = if usable.is_empty() {
+        0
+    } else {
+        history.allocations.iter().filter(has_waited).filter(is_usable).map(|a| a.size).sum()
+    };
+    let waiting = layout.counters().active.saturating_sub(layout.counters().allocated);
+    Pending { fitting: waited, waiting }
+}
+
+/// Returns the free bytes of other streams that are idle: a stream is idle if it made none of the later half of all requests
+/// since its own first one.
+fn idle(history: &History, layout: &Layout<'_>, event: usize, request: Request) -> u64 {
+    let default = request.pool.unwrap_or_default();
+    let free = layout.free_blocks();
+    let others = free.iter().filter(|b| b.stream != request.stream && b.pool.unwrap_or_default() == default);
+    let others: Vec<_> = others.filter(|b| b.kind == history.policy.kind(request.bytes)).collect();
+    if others.is_empty() {
+        return 0;
+    }
+    let events = &history.device().events;
+    let mut requests = 0u64;
+    let mut first_and_last: HashMap<u64, (u64, u64)> = HashMap::new();
+    for e in (0..event).filter(|&e| events.actions()[e] == Action::Alloc) {
+        requests += 1;
+        let stream = history.trace().tags.get(events.get(e).tags).stream;
+        first_and_last.entry(stream).or_insert((requests, requests)).1 = requests;
+    }
+    let is_idle = |stream: u64| {
+        let (first, last) = first_and_last.get(&stream).copied().unwrap_or((0, 0));
+        (requests - last) * 2 > requests - first
+    };
+    others.into_iter().filter(|b| is_idle(b.stream)).map(|b| b.size).sum()
+}

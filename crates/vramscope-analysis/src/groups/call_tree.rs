@@ -1,0 +1,247 @@
+//! Live memory as a tree of the user's calls.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+use vramscope_trace::{FrameId, StackId, Trace};
+
+use super::amount::Amount;
+use super::holders::{Holder, HolderKey};
+use crate::basics::Both;
+use crate::history::Origin;
+use crate::stacks::{Code, Frames};
+
+/// The subject of a tree node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeKind {
+    /// A line of the program or, if the stack has none, of a library or of compiled code.
+    Frame(FrameId),
+    /// Allocations without a stack.
+    NoStack,
+    /// Allocations that were live before recording began, with their stacks below.
+    BeforeRecording,
+    /// Allocations that were live before recording began; the stacks below are those of their frees.
+    BeforeRecordingFreed,
+}
+
+/// A line, with the memory allocated by it and below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The subject of the node.
+    pub kind: NodeKind,
+    /// Bytes of the blocks allocated here and below.
+    pub bytes: u64,
+    /// Number of these blocks.
+    pub count: u64,
+    /// Indices of the calls made here, most bytes first. The difference between `bytes` and their sum was allocated here.
+    pub children: Vec<usize>,
+}
+
+/// Live memory by calls. Nodes are in one list and refer to each other by index: a deeply recursive program makes a deep tree,
+/// which must not be walked by recursion.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CallTree {
+    /// All nodes; callers come before their callees.
+    pub nodes: Vec<Node>,
+    /// Indices of the outermost calls, most bytes first.
+    pub roots: Vec<usize>,
+}
+
+/// The largest number of nested calls per stack: half of them are the outermost, half the innermost. Each call is a node, and
+/// infinite recursion makes a million of them per stack.
+const MOST_CALLS: usize = 1000;
+
+/// The frames of a stack that become nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallsOf {
+    /// The user's frames; for a stack without any, its [own frame](Frames::own_frame).
+    Own,
+    /// The Python frames, including libraries, [between the ends](Frames::between_the_ends).
+    Python,
+    /// All frames between the ends.
+    All,
+}
+
+/// How stacks become a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// The frames that become nodes.
+    pub of: CallsOf,
+    /// Whether the innermost calls are at the root of the tree, with their callers below.
+    pub inverted: bool,
+}
+
+/// Builds the tree of `holders`, which must be grouped by stack: outermost calls first, most bytes first.
+///
+/// For a stack with user frames, only these become nodes; for any other stack, its [own frame](Frames::own_frame).
+pub(crate) fn call_tree(trace: &Trace, frames: &Frames, holders: &[Holder]) -> CallTree {
+    let mut shape = Shape::of(trace, frames, Calls { of: CallsOf::Own, inverted: false });
+    let held = shape.held(holders);
+    let held = shape.with_what_is_below(held);
+    let mut tree = CallTree::default();
+    for (&(parent, kind), amount) in shape.nodes.iter().zip(held) {
+        let number = tree.nodes.len();
+        tree.nodes.push(Node { kind, bytes: amount.bytes, count: amount.count, children: Vec::new() });
+        match parent {
+            Some(parent) => tree.nodes[parent].children.push(number),
+            None => tree.roots.push(number),
+        }
+    }
+    let order: Vec<_> = tree.nodes.iter().map(|n| (Reverse(n.bytes), n.kind)).collect();
+    for node in &mut tree.nodes {
+        node.children.sort_by_key(|&child| order[child]);
+    }
+    tree.roots.sort_by_key(|&root| order[root]);
+    tree
+}
+
+/// A call, with the memory allocated by it and below it at two moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComparedNode {
+    /// The subject of the node.
+    pub kind: NodeKind,
+    /// The index of its caller; `None` for the outermost calls.
+    pub parent: Option<usize>,
+    /// The amounts allocated at the earlier and at the later moment.
+    pub held: Both<Amount>,
+    /// Bytes of the later moment that match the search.
+    pub found: u64,
+    /// The larger of both moments in bytes, summed up from the innermost calls; so it is never less than the sum over the
+    /// callees.
+    pub weight: u64,
+}
+
+/// Builds the tree of the memory live at two moments, both grouped by stack, and of the part of the later moment that matches a
+/// search. Callers come before their callees, and heavier siblings first.
+#[must_use]
+pub fn compared_call_tree(
+    trace: &Trace,
+    frames: &Frames,
+    calls: Calls,
+    at: Both<&[Holder]>,
+    found: &[Holder],
+) -> Vec<ComparedNode> {
+    let mut shape = Shape::of(trace, frames, calls);
+    // The stacks of the later moment come first, so its nodes exist before the matches in it are added.
+    let (b, a, found) = (shape.held(at.b), shape.held(at.a), shape.held(found));
+    let own = |of: &[Amount], number: usize| of.get(number).map_or(0, |amount| amount.bytes);
+    let weigh = |number| Amount { bytes: own(&a, number).max(own(&b, number)), ..Amount::default() };
+    let weights = (0..shape.nodes.len()).map(weigh).collect();
+    let [a, b, found, weights] = [a, b, found, weights].map(|held| shape.with_what_is_below(held));
+    let node = |number: usize, parent: Option<usize>| ComparedNode {
+        kind: shape.nodes[number].1,
+        parent,
+        held: Both { a: a[number], b: b[number] },
+        found: found[number].bytes,
+        weight: weights[number].bytes,
+    };
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); shape.nodes.len()];
+    let mut roots = Vec::new();
+    for (number, &(parent, _)) in shape.nodes.iter().enumerate() {
+        parent.map_or(&mut roots, |parent| &mut children[parent]).push(number);
+    }
+    // Pending nodes, the next one last, each with the output index of its caller.
+    let mut waiting: Vec<(usize, Option<usize>)> = Vec::new();
+    let lightest_first = |of: &mut Vec<usize>| {
+        of.sort_by_key(|&number| (weights[number].bytes, Reverse(shape.nodes[number].1)));
+        std::mem::take(of)
+    };
+    waiting.extend(lightest_first(&mut roots).into_iter().map(|root| (root, None)));
+    let mut nodes = Vec::with_capacity(shape.nodes.len());
+    while let Some((number, parent)) = waiting.pop() {
+        let caller = Some(nodes.len());
+        nodes.push(node(number, parent));
+        waiting.extend(lightest_first(&mut children[number]).into_iter().map(|child| (child, caller)));
+    }
+    nodes
+}
+
+/// The calls of some stacks; callers come before their callees.
+struct Shape<'t> {
+    trace: &'t Trace,
+    frames: &'t Frames,
+    calls: Calls,
+    nodes: Vec<(Option<usize>, NodeKind)>,
+    index: HashMap<(Option<usize>, NodeKind), usize>,
+}
+
+impl<'t> Shape<'t> {
+    fn of(trace: &'t Trace, frames: &'t Frames, calls: Calls) -> Self {
+        Self { trace, frames, calls, nodes: Vec::new(), index: HashMap::new() }
+    }
+
+    fn child(&mut self, parent: Option<usize>, kind: NodeKind) -> usize {
+        let Self { nodes, index, .. } = self;
+        *index.entry((parent, kind)).or_insert_with(|| {
+            nodes.push((parent, kind));
+            nodes.len() - 1
+        })
+    }
+
+    /// Returns the amount that each node holds of `holders`, without the nodes below it. Creates missing nodes; nodes created
+    /// later hold nothing.
+    fn held(&mut self, holders: &[Holder]) -> Vec<Amount> {
+        let mut held = Vec::new();
+        for h in holders {
+            let innermost = self.innermost(h);
+            held.resize(self.nodes.len().max(held.len()), Amount::default());
+            held[innermost].add(h.held());
+        }
+        held
+    }
+
+    /// Returns the innermost call of a group.
+    fn innermost(&mut self, h: &Holder) -> usize {
+        let mut at = match h.origin {
+            None | Some(Origin::Recorded) => None,
+            Some(Origin::EndState) => Some(self.child(None, NodeKind::BeforeRecording)),
+            Some(Origin::FreeOnly) => Some(self.child(None, NodeKind::BeforeRecordingFreed)),
+        };
+        let path = match h.key {
+            HolderKey::Stack(stack) => self.path(stack),
+            _ => Vec::new(),
+        };
+        if path.is_empty() {
+            return self.child(at, NodeKind::NoStack);
+        }
+        let mut innermost = 0;
+        for frame in path {
+            innermost = self.child(at, NodeKind::Frame(frame));
+            at = Some(innermost);
+        }
+        innermost
+    }
+
+    /// Returns the frames of a stack that become nodes, in tree order.
+    fn path(&self, stack: StackId) -> Vec<FrameId> {
+        let Self { trace, frames, .. } = self;
+        let told = || frames.between_the_ends(trace, stack).iter().copied();
+        let mut path: Vec<FrameId> = match self.calls.of {
+            CallsOf::Own => frames.user_frames(trace, stack).collect(),
+            CallsOf::Python => told().filter(|&f| frames.code(f) != Code::Native).collect(),
+            CallsOf::All => told().collect(),
+        };
+        if !self.calls.inverted {
+            path.reverse();
+        }
+        if path.is_empty() {
+            path.extend(frames.own_frame(trace, stack));
+        }
+        if path.len() > MOST_CALLS {
+            path.drain(MOST_CALLS / 2..path.len() - MOST_CALLS / 2);
+        }
+        path
+    }
+
+    /// Adds to each node the amounts of all nodes below it.
+    fn with_what_is_below(&self, mut held: Vec<Amount>) -> Vec<Amount> {
+        held.resize(self.nodes.len(), Amount::default());
+        for (number, (parent, _)) in self.nodes.iter().enumerate().rev() {
+            if let Some(parent) = *parent {
+                let below = held[number];
+                held[parent].add(below);
+            }
+        }
+        held
+    }
+}

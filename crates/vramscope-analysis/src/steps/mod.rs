@@ -1,0 +1,222 @@
+//! The steps of a program that repeats itself: iterations of training or serving.
+//!
+//! - `program_part`: the step or the run of a region that an interval is.
+
+mod program_part;
+
+use std::cmp::Reverse;
+use std::hash::BuildHasher as _;
+
+use hashbrown::{DefaultHashBuilder, HashMap};
+
+use crate::categories::{AllocationCategories, iteration_starts};
+use crate::history::{Allocation, History, Moment, Origin, rising_times};
+use crate::regions::region_runs;
+pub use program_part::ProgramPart;
+
+/// One step, from the moment before its first event to the moment before the first event of the next step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The moment right before the first event.
+    pub from: Moment,
+    /// The last moment of the step.
+    pub to: Moment,
+    /// Peak of allocated bytes in the step.
+    pub peak: u64,
+    /// The first moment of the peak.
+    pub peak_moment: Moment,
+    /// Bytes of all blocks allocated in the step.
+    pub allocated: u64,
+    /// Number of these blocks.
+    pub allocations: u64,
+    /// Allocated bytes after the step minus those before it.
+    pub kept: i64,
+    /// Whether the step makes the same allocations as most steps: the same number of each size at each stack. True for all steps
+    /// if fewer than half are the same.
+    pub is_usual: bool,
+}
+
+/// The steps of a device's recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// The steps in order; empty if nothing repeats.
+    pub steps: Vec<Step>,
+    /// The source of the step boundaries.
+    pub told_by: StepsFrom,
+    /// The largest number of steps that make exactly the same allocations; 0 if no two do.
+    pub usual: usize,
+}
+
+/// The source of the step boundaries.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StepsFrom {
+    /// Annotations named `ProfilerStep#`, from PyTorch's profiler or the program itself.
+    Annotations,
+    /// A step ends with each step of the optimizer.
+    Optimizer,
+    /// Repeated allocations.
+    #[default]
+    Rhythm,
+}
+
+impl Steps {
+    /// Finds the steps of the device of `history`; `categories` must be those of its allocations.
+    #[must_use]
+    pub fn of(history: &History, categories: &AllocationCategories) -> Self {
+        let (told_by, starts) = starts(history, categories);
+        if starts.len() < 2 {
+            return Self::default();
+        }
+        let mut steps = measured(history, &starts);
+        let usual = count_allocations(history, &mut steps);
+        Self { steps, told_by, usual }
+    }
+
+    /// Returns the index, from 0, of the step that contains an allocation made at `moment`; `None` before the first step.
+    #[must_use]
+    pub fn at(&self, moment: Moment) -> Option<usize> {
+        // The moments of a step are those after its events.
+        self.steps.partition_point(|s| s.from < moment).checked_sub(1)
+    }
+
+    /// Returns the index of the step in which `allocation` was made; `None` before the first step, or if the allocation was not
+    /// recorded.
+    #[must_use]
+    pub fn made_in(&self, allocation: &Allocation) -> Option<usize> {
+        (allocation.origin == Origin::Recorded).then(|| self.at(allocation.from)).flatten()
+    }
+
+    /// Returns the first unusual step. The first step is ignored, and so is the last, because the recording may end within it.
+    #[must_use]
+    pub fn first_unusual(&self) -> Option<usize> {
+        let whole = self.steps.len().saturating_sub(1);
+        (1..whole).find(|&n| !self.steps[n].is_usual)
+    }
+
+    /// Returns the step with the median peak among the steps after the first; `None` if there are fewer than three of them.
+    #[must_use]
+    pub fn median(&self) -> Option<usize> {
+        self.typical().filter(|_| self.steps.len() > 3)
+    }
+
+    /// Returns the step with the median peak among the steps after the first; the lower one if there are two in the middle.
+    #[must_use]
+    pub fn typical(&self) -> Option<usize> {
+        let mut later: Vec<usize> = (1..self.steps.len()).collect();
+        later.sort_unstable_by_key(|&n| (self.steps[n].peak, n));
+        later.get(later.len().saturating_sub(1) / 2).copied()
+    }
+
+    /// Returns the step with the highest peak; the first of several.
+    #[must_use]
+    pub fn highest(&self) -> Option<usize> {
+        (0..self.steps.len()).max_by_key(|&n| (self.steps[n].peak, Reverse(n)))
+    }
+}
+
+/// Returns the indices of the events that start steps.
+fn starts(history: &History, categories: &AllocationCategories) -> (StepsFrom, Vec<usize>) {
+    let annotated = annotated(history);
+    if annotated.len() >= 2 {
+        return (StepsFrom::Annotations, annotated);
+    }
+    let iterations = categories.iterations();
+    if iterations.steps.len() >= 3 && iterations.one_optimizer {
+        return (StepsFrom::Optimizer, iterations.steps.clone());
+    }
+    let repeated = iteration_starts(history, iterations.most_iterations.unwrap_or(u32::MAX));
+    // An optimizer that steps more often than there are iterations is one of several.
+    if iterations.steps.len() >= 2 && (repeated.is_empty() || iterations.steps.len() <= repeated.len() + 1) {
+        return (StepsFrom::Optimizer, iterations.steps.clone());
+    }
+    (StepsFrom::Rhythm, repeated)
+}
+
+/// Returns the first events in the runs of regions that are named as steps.
+fn annotated(history: &History) -> Vec<usize> {
+    let trace = history.trace();
+    let is_step = |name| trace.strings.get(name).starts_with("ProfilerStep#");
+    let mut begins: Vec<i64> =
+        region_runs(trace, history.device()).iter().filter(|r| is_step(r.name)).map(|r| r.start_us).collect();
+    if begins.len() < 2 {
+        return Vec::new();
+    }
+    begins.sort_unstable();
+    let mut starts = Vec::with_capacity(begins.len());
+    let mut begins = begins.into_iter().peekable();
+    for (event, time) in rising_times(history.device()).enumerate() {
+        let Some(time) = time else { return Vec::new() };
+        if begins.next_if(|&begin| begin <= time).is_some() {
+            starts.push(event);
+            // Regions without events are merged with the next one.
+            while begins.next_if(|&begin| begin <= time).is_some() {}
+        }
+    }
+    starts
+}
+
+/// Computes the peak and the retained bytes of each step.
+fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
+    let events = history.device().events.len();
+    let ends = starts.iter().skip(1).copied().chain([events]);
+    let empty = |(from, to): (&usize, usize)| Step {
+        from: Moment::from_index(*from),
+        to: Moment::from_index(to),
+        peak: 0,
+        peak_moment: Moment::from_index(*from),
+        allocated: 0,
+        allocations: 0,
+        kept: 0,
+        is_usual: true,
+    };
+    let mut steps: Vec<Step> = starts.iter().zip(ends).map(empty).collect();
+    let mut number = 0;
+    for (moment, counters) in history.walk() {
+        while steps.get(number).is_some_and(|s| s.to < moment) {
+            number += 1;
+        }
+        // The last moment of a step is the first moment of the next one.
+        for step in steps.iter_mut().skip(number).take(2).filter(|s| s.from <= moment) {
+            if counters.allocated > step.peak {
+                step.peak = counters.allocated;
+                step.peak_moment = moment;
+            }
+            if moment == step.from {
+                step.kept -= counters.allocated as i64;
+            }
+            if moment == step.to {
+                step.kept += counters.allocated as i64;
+            }
+        }
+    }
+    steps
+}
+
+/// Counts the allocations of each step and marks unusual steps. Returns the number of steps that make the same allocations as
+/// most.
+fn count_allocations(history: &History, steps: &mut [Step]) -> usize {
+    let hasher = DefaultHashBuilder::default();
+    let mut made = vec![0_u64; steps.len()];
+    let mut number = 0;
+    for a in history.recorded() {
+        while steps.get(number).is_some_and(|s| s.to < a.from) {
+            number += 1;
+        }
+        let Some(step) = steps.get_mut(number).filter(|s| s.from < a.from) else { continue };
+        step.allocated += a.size;
+        step.allocations += 1;
+        // A sum of hashes does not depend on the order.
+        made[number] = made[number].wrapping_add(hasher.hash_one((a.stack, a.requested)));
+    }
+    let mut counts: HashMap<u64, usize> = HashMap::new();
+    for &sum in &made {
+        *counts.entry(sum).or_default() += 1;
+    }
+    let usual = counts.into_iter().filter(|&(_, count)| count > 1).max_by_key(|&(_, count)| count);
+    // If most steps differ from each other, none is unusual.
+    let rule = usual.filter(|&(_, count)| 2 * count >= steps.len());
+    for (step, sum) in steps.iter_mut().zip(made) {
+        step.is_usual = rule.is_none_or(|(usual, _)| sum == usual);
+    }
+    usual.map_or(0, |(_, count)| count)
+}

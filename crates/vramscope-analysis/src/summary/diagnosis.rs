@@ -1,0 +1,148 @@
+//! Diagnosis of an out-of-memory event beyond the allocator's state: leaks, replays without single settings, and remedies.
+
+use serde::{Deserialize, Serialize};
+
+use crate::basics::Cancel;
+use crate::findings::{LeakSuspect, OWN_CONTEXT, OomCause, OomCauseKind, OutOfMemory};
+use crate::history::{History, Moment};
+use crate::replay::{BestSetting, Capacity, Nearest, Outcome, Replay};
+use crate::steps::Steps;
+
+/// A change, other than of settings, that makes a run fit, with the peak of reserved bytes in a replay of that change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Remedy {
+    /// The device without the limit on reserved bytes.
+    WithoutLimit(u64),
+    /// A device on which most of the memory outside the allocator is free.
+    WithoutOutside(u64),
+    /// All requests use the default pool.
+    WithoutPools(u64),
+    /// No freed block waits for another stream.
+    WithoutWaiting(u64),
+    /// A larger device.
+    LargerDevice(Nearest, u64),
+}
+
+/// Findings about the out-of-memory events of a recording that go beyond the allocator's state.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Diagnosis {
+    pub(crate) best_setting: Option<BestSetting>,
+    pub(crate) remedy: Option<Remedy>,
+}
+
+impl Diagnosis {
+    /// Weighs leaks in all of `ooms`, and replays the first one without single settings. `growth` is the number of bytes that the
+    /// program gains per step.
+    pub(crate) fn of(
+        history: &History,
+        ooms: &mut [OutOfMemory],
+        leaks: &[LeakSuspect],
+        growth: Option<u64>,
+        cancel: &Cancel,
+    ) -> Self {
+        for oom in &mut *ooms {
+            weigh_leaks(history, oom, leaks);
+        }
+        let Some(oom) = ooms.first_mut() else { return Self::default() };
+        let Ok(replay) = Replay::of_unless(history, cancel) else { return Self::default() };
+        let best_setting = replay.failing_capacity().and_then(|capacity| {
+            try_without_settings(&replay, oom, capacity);
+            BestSetting::of_replay(&replay, capacity, growth)
+        });
+        Self { best_setting, remedy: remedy(&replay, oom) }
+    }
+}
+
+/// Returns the bytes that the program gains per step: the median over all steps except the first and the last. With too few
+/// steps, returns the sum of all leaks' growth per step. Returns `None` if the program gains nothing or its growth is unknown.
+pub(crate) fn growth_per_step(steps: &Steps, leaks: &[LeakSuspect]) -> Option<u64> {
+    let whole = steps.steps.get(1..steps.steps.len().saturating_sub(1)).unwrap_or_default();
+    let mut kept: Vec<i64> = whole.iter().map(|step| step.kept).collect();
+    kept.sort_unstable();
+    let median =
+        kept.get(kept.len() / 2).filter(|_| kept.len() >= 2).and_then(|&kept| u64::try_from(kept).ok());
+    let leaked: u64 = leaks.iter().filter_map(|leak| leak.kept_per_step).sum();
+    median.or(Some(leaked)).filter(|&growth| growth > 0)
+}
+
+/// Adds each leak as a cause, with the bytes that it held when the request failed.
+fn weigh_leaks(history: &History, oom: &mut OutOfMemory, leaks: &[LeakSuspect]) {
+    let moment = Moment::after(oom.event);
+    for leak in leaks {
+        let kept = history.allocated_at(moment).filter(|a| leak.keeps(a));
+        let bytes = kept.map(|a| a.size).sum();
+        let is_decisive = bytes >= oom.causes.lacking;
+        oom.causes.put(OomCause {
+            kind: OomCauseKind::Leak(leak.line),
+            bytes,
+            is_decisive,
+            per_step: leak.kept_per_step,
+        });
+    }
+}
+
+/// Replays without each recorded setting that may have caused the failure, and records whether the request is then served.
+fn try_without_settings(replay: &Replay<'_>, oom: &mut OutOfMemory, capacity: Capacity) {
+    for kind in [OomCauseKind::Rounding, OomCauseKind::Unsplit, OomCauseKind::Collection] {
+        let mut policy = replay.policy.clone();
+        match kind {
+            OomCauseKind::Rounding => policy.roundup_power2_divisions = Default::default(),
+            OomCauseKind::Unsplit => policy.max_split_size = None,
+            _ => policy.garbage_collection_threshold = None,
+        }
+        if policy == replay.policy {
+            continue;
+        }
+        let Ok(outcome) = replay.under(&policy, capacity) else { return };
+        let is_decisive = outcome.failure.is_none_or(|failure| failure.event > oom.event);
+        let bytes = match oom.causes.get(kind) {
+            Some(cause) => cause.bytes,
+            None if kind == OomCauseKind::Collection && is_decisive => {
+                let wanted = replay.policy.segment_size(oom.request.bytes);
+                let needed = oom.counters.reserved.saturating_add(wanted);
+                needed.saturating_sub(outcome.reserved_after(oom.event))
+            }
+            None => continue,
+        };
+        oom.causes.put(OomCause { kind, bytes, is_decisive, per_step: None });
+    }
+}
+
+/// Returns the change of the program or its device that removes the main cause, if there is one.
+fn remedy(replay: &Replay<'_>, oom: &OutOfMemory) -> Option<Remedy> {
+    let capacity = replay.recorded_capacity()?;
+    let mut policy = replay.policy.clone();
+    match oom.causes.main()?.kind {
+        OomCauseKind::Limit => {
+            policy.memory_fraction = None;
+            let outcome = replay.under(&policy, replay.capacity_without_limit()?).ok()?;
+            peak_if_it_fits(&outcome).map(Remedy::WithoutLimit)
+        }
+        OomCauseKind::Outside => {
+            let own = Capacity { overhead: capacity.overhead.min(OWN_CONTEXT), ..capacity };
+            let outcome = replay.under(&policy, own).ok()?;
+            peak_if_it_fits(&outcome).map(Remedy::WithoutOutside)
+        }
+        OomCauseKind::OtherPool => {
+            let outcome = replay.without_private_pools(&policy, capacity).ok()?;
+            peak_if_it_fits(&outcome).map(Remedy::WithoutPools)
+        }
+        OomCauseKind::Pending => {
+            let outcome = replay.without_waiting(&policy, capacity).ok()?;
+            peak_if_it_fits(&outcome).map(Remedy::WithoutWaiting)
+        }
+        OomCauseKind::Size => {
+            let (needed, outcome) = replay.larger_device(capacity).ok()??;
+            let conf = replay.recorded_setting().conf;
+            let nearest = Nearest { conf, needed, missing: needed - capacity.total };
+            Some(Remedy::LargerDevice(nearest, outcome.statistics.reserved.peak))
+        }
+        _ => None,
+    }
+}
+
+/// The peak of reserved bytes, if no request failed.
+fn peak_if_it_fits(outcome: &Outcome) -> Option<u64> {
+    outcome.fits().then_some(outcome.statistics.reserved.peak)
+}

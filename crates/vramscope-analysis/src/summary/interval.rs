@@ -1,0 +1,118 @@
+//! Summary of an interval of a recording, given by event indices.
+
+use std::sync::Arc;
+
+use regex::Regex;
+use vramscope_trace::{Category, PoolId, Trace};
+
+use crate::basics::Cancel;
+use crate::categories::AllocationCategories;
+use crate::groups::{AllocationProperties, By, IntervalGroups, interval_groups};
+use crate::history::{History, Interval, Moment, Peak, Quality, for_each_with_pool};
+use crate::regions::runs_between;
+use crate::stacks::{Frames, StackFilter};
+use crate::steps::{ProgramPart, Steps};
+
+/// An interval of events, with the grouping and the filter for its summary.
+#[derive(Debug, Clone)]
+pub struct IntervalOptions {
+    /// The index of the first event.
+    pub first: usize,
+    /// The index of the last event, inclusive.
+    pub last: usize,
+    /// The grouping of allocations.
+    pub by: By,
+    /// Includes only stacks with a frame that this regular expression matches, as `file:line function`.
+    pub filter: Option<Regex>,
+}
+
+/// The effects of consecutive events on one device.
+#[derive(Debug, Clone)]
+pub struct IntervalSummary {
+    /// The device index.
+    pub device: i64,
+    /// Total number of events of the device.
+    pub events: usize,
+    /// The part of the program that the interval is.
+    pub part: ProgramPart,
+    /// The peak of allocated bytes in the interval, with its first moment.
+    pub peak: Peak,
+    /// Allocated and freed memory, in groups.
+    pub totals: IntervalGroups,
+    /// How accurate these numbers are, and the reasons why not more.
+    pub quality: Quality,
+}
+
+impl IntervalSummary {
+    /// Summarizes the interval for the device at `position` in [`Trace::devices`]. Returns `None` if the device does not have all
+    /// these events. `frames` must be those of `trace`.
+    ///
+    /// # Panics
+    /// If the trace has no device at `position`.
+    pub fn of(
+        trace: &Arc<Trace>,
+        position: usize,
+        frames: &Frames,
+        options: &IntervalOptions,
+    ) -> Option<Self> {
+        let history = History::replayed(trace, position);
+        let device = history.device();
+        if options.first > options.last || options.last >= device.events.len() {
+            return None;
+        }
+        let (from, to) = (Moment::from_index(options.first), Moment::after(options.last));
+        let interval = Interval::of(&history, from, to);
+        let categories = AllocationCategories::of(&history);
+        let steps = Steps::of(&history, &categories);
+        let known = Properties::of(&history, &categories, &steps);
+        let filter = options.filter.as_ref().map(|filter| StackFilter::new(trace, filter));
+        let takes = |id: usize| filter.as_ref().is_none_or(|f| f.takes(history.allocations[id].stack));
+        let totals =
+            interval_groups(&history, frames, &known, &interval, options.by, &takes, &Cancel::default())?;
+        Some(Self {
+            device: device.device,
+            events: device.events.len(),
+            part: ProgramPart::of(&runs_between(&history), &steps, from, to),
+            peak: interval.peak,
+            totals,
+            quality: history.quality,
+        })
+    }
+}
+
+/// The properties by which a history's allocations are grouped.
+struct Properties<'h> {
+    history: &'h History,
+    categories: &'h AllocationCategories,
+    steps: &'h Steps,
+    pools: Vec<Option<PoolId>>,
+}
+
+impl<'h> Properties<'h> {
+    fn of(history: &'h History, categories: &'h AllocationCategories, steps: &'h Steps) -> Self {
+        let mut pools = vec![None; history.allocations.len()];
+        for_each_with_pool(history, |id, around| {
+            let own = history.allocations[id].tags.and_then(|tags| history.trace().tags.get(tags).pool);
+            pools[id] = own.or(around);
+        });
+        Self { history, categories, steps, pools }
+    }
+}
+
+impl AllocationProperties for Properties<'_> {
+    fn pool(&self, allocation: usize) -> Option<PoolId> {
+        self.pools[allocation]
+    }
+
+    fn category(&self, allocation: usize) -> Category {
+        self.categories.category(&self.history.allocations[allocation])
+    }
+
+    fn layer(&self, allocation: usize) -> Option<Arc<str>> {
+        self.categories.layer(&self.history.allocations[allocation]).cloned()
+    }
+
+    fn steps(&self) -> Option<&Steps> {
+        Some(self.steps)
+    }
+}

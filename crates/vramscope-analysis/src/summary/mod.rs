@@ -1,0 +1,236 @@
+//! The complete analysis of one device, and the summary of an interval.
+//!
+//! - `counter_walk`: all results that need the counters at every moment, in one walk.
+//! - `diagnosis`: causes of failed requests beyond the allocator's state (leaks, settings), and remedies.
+//! - `interval`: the summary of an interval of events.
+
+mod counter_walk;
+mod diagnosis;
+mod interval;
+
+use std::sync::Arc;
+
+use regex::Regex;
+use vramscope_trace::{DeviceTrace, Trace};
+
+use crate::basics::{Cancel, at_once};
+use crate::categories::{AllocationCategories, ReasonGroup};
+use crate::findings::{
+    Fragmentation, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
+};
+use crate::groups::{By, CallTree, Holder, Layer, by_category, by_step, call_tree, churn, group, layers};
+use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality};
+use crate::regions::Region;
+use crate::replay::BestSetting;
+use crate::stacks::{Frames, StackFilter};
+use crate::steps::Steps;
+use counter_walk::CounterWalk;
+pub use diagnosis::Remedy;
+use diagnosis::{Diagnosis, growth_per_step};
+pub use interval::{IntervalOptions, IntervalSummary};
+
+/// The moment of a summary, with the grouping and the filter of its holders.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The summary shows the state after this event; by default, the peak of allocated bytes.
+    pub at: Option<usize>,
+    /// The grouping of holders; `None` groups by stack.
+    pub by: Option<By>,
+    /// Includes only stacks with a frame that this regular expression matches, as `file:line function`.
+    pub filter: Option<Regex>,
+}
+
+/// The analysis of one device's recording.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// The device index.
+    pub device: i64,
+    /// Number of recorded events.
+    pub events: usize,
+    /// Times of the first and the last event, in microseconds since the Unix epoch.
+    pub time_us: Option<(i64, i64)>,
+    /// The peak of each counter.
+    pub peaks: Peaks,
+    /// The moment of `counters`, `holders`, `tree`, `pools` and `streams`.
+    pub moment: Moment,
+    /// Bytes of each kind at that moment.
+    pub counters: Counters,
+    /// The holders of the allocated bytes, most first.
+    pub holders: Vec<Holder>,
+    /// The holders as a call tree.
+    pub tree: CallTree,
+    /// The holders of the allocated bytes, by pool.
+    pub pools: Vec<Holder>,
+    /// The holders of the allocated bytes, by stream.
+    pub streams: Vec<Holder>,
+    /// The allocated bytes by category, most first; see [`AllocationCategories`].
+    pub categories: Vec<Holder>,
+    /// The reasons for the categories, most bytes first.
+    pub reasons: Vec<ReasonGroup>,
+    /// The bytes of each module, if the recording has modules.
+    pub layers: Vec<Layer>,
+    /// The steps of training or serving, if the program repeats itself.
+    pub steps: Steps,
+    /// Bytes that the filter excludes from `holders` and `tree`.
+    pub filtered_out: u64,
+    /// Allocated bytes before the first event.
+    pub preexisting: u64,
+    /// Totals over the whole run by the user's line, most bytes first.
+    pub churn: Vec<Holder>,
+    /// Suspected leaks.
+    pub leaks: Vec<LeakSuspect>,
+    /// Fragmentation at `moment`; `None` if the recording has no request to compute it for.
+    pub fragmentation: Option<Fragmentation>,
+    /// Fragmentation at the end of the recording.
+    pub fragmentation_at_end: Option<Fragmentation>,
+    /// The first twenty out-of-memory events, with explanations.
+    pub ooms: Vec<OutOfMemory>,
+    /// Number of further out-of-memory events.
+    pub more_ooms: usize,
+    /// The settings to change after an out-of-memory event.
+    pub best_setting: Option<BestSetting>,
+    /// Another change after an out-of-memory event, if it removes the main cause.
+    pub remedy: Option<Remedy>,
+    /// Allocated bytes that the program gains per step. `None` if it gains none, or if no steps are known.
+    pub growth_per_step: Option<u64>,
+    /// The memory that each annotated region of the program needed.
+    pub regions: Vec<Region>,
+    /// Peaks over equal shares of the events.
+    pub timeline: Vec<Counters>,
+    /// Sums over the end state.
+    pub end: EndState,
+    /// How accurate these numbers are, and the reasons why not more.
+    pub quality: Quality,
+}
+
+impl Summary {
+    /// Analyzes the device at `position` in [`Trace::devices`]. `frames` must be those of `trace`.
+    ///
+    /// # Panics
+    /// If the trace has no device at `position`.
+    pub fn of(trace: &Arc<Trace>, position: usize, frames: &Frames, options: &Options) -> Self {
+        Self::of_history(&History::replayed(trace, position), frames, options)
+    }
+
+    /// Analyzes the device of `history`. `frames` must be those of the history's trace.
+    pub fn of_history(history: &History, frames: &Frames, options: &Options) -> Self {
+        Self::answer(history, frames, options, &Cancel::default())
+    }
+
+    /// Analyzes the device of `history`; returns `None` if cancelled. `frames` must be those of the history's trace.
+    pub fn of_history_unless(
+        history: &History,
+        frames: &Frames,
+        options: &Options,
+        cancel: &Cancel,
+    ) -> Option<Self> {
+        let answers = Self::answer(history, frames, options, cancel);
+        (!cancel.is_cancelled()).then_some(answers)
+    }
+
+    /// Computes the analysis; after a cancellation, expensive parts are left out.
+    fn answer(history: &History, frames: &Frames, options: &Options, cancel: &Cancel) -> Self {
+        let (trace, device) = (history.trace(), history.device());
+        let filter = options.filter.as_ref().map(|f| StackFilter::new(trace, f));
+        let takes = |a: &&Allocation| filter.as_ref().is_none_or(|f| f.takes(a.stack));
+        // One core computes the counters over time, another the totals of each stack.
+        let (walked, (churn, tallies)) = join(
+            history,
+            || CounterWalk::of(history, cancel),
+            || {
+                let last = leaks::last_allocation(history);
+                let tallies = last.map(|last| leaks::tally(history, last)).unwrap_or_default();
+                (churn(history, frames, By::Line, takes), tallies)
+            },
+        );
+        let CounterWalk { peaks, regions, timeline, repeats } = walked;
+        let grows = repeats || leaks::only_grows(history, frames);
+        let mut leaks = if grows { leaks::suspects(history, frames, tallies) } else { Vec::new() };
+        leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
+
+        let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
+        let ((mut ooms, more_ooms, request, layouts), (categories, steps)) = join(
+            history,
+            || {
+                let (ooms, more_ooms) = ooms(history, frames);
+                let layouts = Layout::at_each(history, [moment, Moment::START, history.end()]);
+                (ooms, more_ooms, largest_request(history), layouts)
+            },
+            || {
+                let categories = AllocationCategories::of(history);
+                let steps = Steps::of(history, &categories);
+                (categories, steps)
+            },
+        );
+        drop_made_once(history, &categories, &mut leaks);
+        steps.measure_leaks(history, &mut leaks);
+        let [layout, start, end] = layouts;
+        let growth_per_step = growth_per_step(&steps, &leaks);
+        let Diagnosis { best_setting, remedy } =
+            Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
+        let held = |by| match by {
+            By::Step => by_step(&steps, layout.allocated().filter(takes)),
+            By::Category | By::Layer => by_category(&categories, layout.allocated().filter(takes), by),
+            by => group(history, frames, layout.allocated().filter(takes), Some(&layout), by),
+        };
+        let by_stack = held(By::Stack);
+        let tree = call_tree(trace, frames, &by_stack);
+        let counters = layout.counters();
+        let filtered_out = counters.allocated - by_stack.iter().map(|h| h.bytes).sum::<u64>();
+        let holders = match options.by {
+            None | Some(By::Stack) => by_stack,
+            Some(by) => held(by),
+        };
+        let all = |by| group(history, frames, layout.allocated(), Some(&layout), by);
+        let fragmentation = |layout| request.map(|r| Fragmentation::in_layout(history, layout, r));
+        Self {
+            device: device.device,
+            events: device.events.len(),
+            time_us: time_span(device),
+            peaks,
+            moment,
+            counters,
+            tree,
+            holders,
+            pools: all(By::Pool),
+            streams: all(By::Stream),
+            categories: by_category(&categories, layout.allocated(), By::Category),
+            reasons: categories.reasons(layout.allocated()),
+            layers: layers(&categories, layout.allocated().filter(takes)),
+            steps,
+            filtered_out,
+            preexisting: start.counters().allocated,
+            churn,
+            leaks,
+            fragmentation: fragmentation(&layout),
+            fragmentation_at_end: fragmentation(&end),
+            ooms,
+            more_ooms,
+            best_setting,
+            remedy,
+            growth_per_step,
+            regions,
+            timeline,
+            end: EndState::of(device),
+            quality: history.quality,
+        }
+    }
+}
+
+/// With fewer events, the computation takes less time than starting a thread.
+const WORTH_A_THREAD: usize = 10_000;
+
+/// Computes two results for `history`, in parallel if it is long.
+fn join<A, B: Send>(history: &History, a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
+    if history.device().events.len() < WORTH_A_THREAD {
+        return (a(), b());
+    }
+    let (b, a) = at_once(b, a);
+    (a, b)
+}
+
+fn time_span(device: &DeviceTrace) -> Option<(i64, i64)> {
+    let events = &device.events;
+    let last = events.len().checked_sub(1)?;
+    Some((events.get(0).time_us?, events.get(last).time_us?))
+}

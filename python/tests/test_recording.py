@@ -59,6 +59,33 @@ def test_a_replay_is_that_of_the_command(oom):
     assert oom.replay(conf=conf, capacity="24GiB", overhead=500_000_000, torch="2.11") == asked["devices"][0]
     assert oom.replay(gpu="a100-40gb") == command(*arguments, "--gpu", "a100-40gb")["devices"][0]
     assert oom.replay(find_capacity=True) == command(*arguments, "--find-capacity")["devices"][0]
+    sweep = "max_split_size_mb=32..128"
+    assert oom.replay(sweep=sweep) == command(*arguments, "--sweep", sweep)["devices"][0]
+
+
+def test_a_check_is_that_of_the_command(oom):
+    arguments = ["check", EXAMPLES / "oom.pickle", "--json"]
+    asked = command(*arguments, "--max-peak", "1GiB", "--max-category", "activation=1GiB", "--no-oom")
+    answer = oom.check(max_peak="1GiB", max_category=["activation=1GiB"], no_oom=True)
+    assert {**answer, "devices": [asked["devices"][0] | {"verdicts": None}]} == {
+        **asked,
+        "devices": [asked["devices"][0] | {"verdicts": None}],
+    }
+    # The names of budgets are those of the arguments.
+    told = [(verdict["status"], verdict["budget"]) for verdict in answer["devices"][0]["verdicts"]]
+    assert [status for status, _ in told] == [v["status"] for v in asked["devices"][0]["verdicts"]]
+    baseline = vramscope.read(EXAMPLES / "leak.pickle")
+    assert not oom.check(baseline=baseline, max_growth="5%")["kept"]
+    assert oom.check(baseline=oom)["kept"]
+
+
+def test_a_filter_and_a_range_are_those_of_the_command(oom):
+    arguments = ["report", EXAMPLES / "oom.pickle", "--json"]
+    assert oom.report(filter="attention") == command(*arguments, "--filter", "attention")
+    assert oom.report(at="3..40", by="line") == command(*arguments, "--at", "3..40", "--by", "line")
+    holders = oom.holders(filter="attention")
+    assert holders
+    assert sum(holder["bytes"] for holder in holders) < sum(holder["bytes"] for holder in oom.holders())
 
 
 def test_a_diff_is_that_of_the_command(oom):
@@ -114,6 +141,8 @@ def test_answers_have_their_types(file: Path):
     recording = vramscope.read(file)
     shape(recording.report(), answers.Report, "report")
     shape(recording.report(at=10), answers.Report, "report")
+    shape(recording.report(at="3..9"), answers.Interval, "report")
+    shape(recording.check(max_peak=1, max_reserved=1, no_leaks=True, no_oom=True, baseline=recording), answers.Check, "check")
     shape(recording.info(), answers.Info, "info")
     shape(recording.peaks(), answers.Peaks, "peaks")
     shape(recording.replay(), answers.Replay, "replay")
@@ -188,13 +217,20 @@ def test_hostile_bytes_crash_nothing():
         (lambda r: r.table("rows"), "unknown table"),
         (lambda r: r.table("events", at=1), "apply only to holders"),
         (lambda r: r.replay(capacity="24X"), "a size is a number"),
-        (lambda r: r.replay(capacity=5, gpu="a100-40gb"), "not both"),
+        (lambda r: r.replay(capacity=5, gpu="a100-40gb"), "give one device size"),
         (lambda r: r.replay(gpu="h2000"), "for other GPUs, use `capacity`"),
         (lambda r: r.replay(conf="max_split_size_mb:x"), "conf: "),
         (lambda r: r.replay(capacity=5, overhead=5), "leaves nothing"),
         (lambda r: r.replay(overhead=5), "part of a device"),
-        (lambda r: r.replay(capacity=5, find_capacity=True), "finds the device size"),
+        (lambda r: r.replay(capacity=5, find_capacity=True), "is searched for"),
         (lambda r: r.replay(torch="new"), "a release is two numbers"),
+        (lambda r: r.replay(sweep="max_split_size_mb"), "sweep: expected KEY=A..B"),
+        (lambda r: r.report(at="9..3"), "at: event 3 is before event 9"),
+        (lambda r: r.report(filter="("), "filter: invalid regular expression"),
+        (lambda r: r.diff(r, at_step=1), "no steps were found on device 0"),
+        (lambda r: r.check(), "nothing to check"),
+        (lambda r: r.check(max_category=["activation"]), "max_category: expected CATEGORY=SIZE"),
+        (lambda r: r.check(max_growth="x%"), "max_growth: expected a percentage"),
         (lambda r: r.export("run.txt"), "unknown format"),
         (lambda r: r.export("run.pickle", at=3), "`at` does not apply to pickle"),
         (lambda r: r.export("run.pickle", table="events"), "`table` applies only to csv"),

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from typing_extensions import CapsuleType
 
@@ -64,21 +64,45 @@ class Recording:
     @property
     def segments(self) -> Table: ...
     def info(self) -> answers.Info: ...
+    @overload
     def report(
-        self, *, device: int | None = None, at: int | None = None, by: str | None = None, top: int | None = None
-    ) -> answers.Report: ...
-    def text(
         self,
         *,
         device: int | None = None,
         at: int | None = None,
         by: str | None = None,
+        filter: str | None = None,  # noqa: A002
+        top: int | None = None,
+    ) -> answers.Report: ...
+    @overload
+    def report(
+        self,
+        *,
+        device: int | None = None,
+        at: str,
+        by: str | None = None,
+        filter: str | None = None,  # noqa: A002
+        top: int | None = None,
+    ) -> answers.Report | answers.Interval: ...
+    def text(
+        self,
+        *,
+        device: int | None = None,
+        at: int | str | None = None,
+        by: str | None = None,
+        filter: str | None = None,  # noqa: A002
         top: int = 10,
         width: int = 100,
     ) -> str: ...
     def peaks(self, *, device: int | None = None) -> answers.Peaks: ...
     def holders(
-        self, by: str = "line", *, at: int | None = None, device: int | None = None, top: int | None = None
+        self,
+        by: str = "line",
+        *,
+        at: int | None = None,
+        device: int | None = None,
+        filter: str | None = None,  # noqa: A002
+        top: int | None = None,
     ) -> list[answers.Holder]: ...
     def leaks(self, *, device: int | None = None) -> list[answers.Leak]: ...
     def ooms(self, *, device: int | None = None) -> list[answers.OutOfMemory]: ...
@@ -94,10 +118,25 @@ class Recording:
         gpu: str | None = None,
         overhead: int | str | None = None,
         find_capacity: bool = False,
+        sweep: str | None = None,
         torch: str | None = None,
         device: int | None = None,
     ) -> answers.Replay: ...
-    def diff(self, other: Recording, *, device: int | None = None) -> answers.Diff: ...
+    def diff(
+        self, other: Recording, *, device: int | None = None, at_step: int | None = None
+    ) -> answers.Diff: ...
+    def check(
+        self,
+        *,
+        max_peak: int | str | None = None,
+        max_reserved: int | str | None = None,
+        max_category: list[str] | None = None,
+        baseline: Recording | None = None,
+        max_growth: int | str | None = None,
+        no_leaks: bool = False,
+        no_oom: bool = False,
+        device: int | None = None,
+    ) -> answers.Check: ...
     def table(
         self, name: TableName, *, device: int | None = None, by: str | None = None, at: int | None = None
     ) -> Table: ...

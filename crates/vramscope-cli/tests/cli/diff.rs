@@ -38,7 +38,7 @@ fn every_key_of_the_json() {
     );
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&device["changed"][0]), ["action", "bytes", "count", "first"]);
-    assert_eq!(keys(&device["first_difference"]["a"]), ["action", "bytes", "event", "key"]);
+    assert_eq!(keys(&device["first_difference"]["a"]), ["event", "action", "bytes", "key"]);
 }
 
 #[test]

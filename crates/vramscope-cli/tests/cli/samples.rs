@@ -92,7 +92,7 @@ fn other_commands_name_it() {
 fn every_file_of_ours_is_read_or_named() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let answers: [(&str, &[&str]); 9] = [
+    let answers: [(&str, &[&str]); 8] = [
         ("report", &["report", "examples/leak.pickle"]),
         ("check", &["check", "examples/leak.pickle", "--max-peak", "1"]),
         ("replay", &["replay", "examples/leak.pickle"]),
@@ -100,7 +100,6 @@ fn every_file_of_ours_is_read_or_named() {
         ("info", &["info", "examples/leak.pickle"]),
         ("top", &["top"]),
         ("cards", &["phantom", "list"]),
-        ("completions", &["completions", "bash"]),
         ("samples", &["report", "examples/tracker.csv.zst"]),
     ];
     let mut names = Vec::new();

@@ -27,6 +27,7 @@ pub struct CheckJson {
     only_in_baseline: Vec<i64>,
 }
 
+/// The verdicts on one device.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DeviceCheck"))]
 struct DeviceCheckJson {
@@ -40,6 +41,7 @@ struct DeviceCheckJson {
     notes: Vec<String>,
 }
 
+/// The verdict on one budget.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Verdict"))]
 struct VerdictJson {
@@ -53,6 +55,7 @@ struct VerdictJson {
     measured: MeasuredJson,
 }
 
+/// The measured values of a budget.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Measured"))]
 #[serde(untagged)]
@@ -94,6 +97,7 @@ enum MeasuredJson {
     },
 }
 
+/// A peak.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "HighWater"))]
 struct HighWaterJson {
@@ -105,6 +109,7 @@ struct HighWaterJson {
     exact: bool,
 }
 
+/// A line that holds more bytes than at the peak of the baseline.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "GrownLine"))]
 struct GrownJson {

@@ -34,6 +34,7 @@ struct SettingJson {
     b: Option<String>,
 }
 
+/// The differences on one device.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DeviceDiff"))]
 struct DeviceDiffJson {
@@ -74,6 +75,7 @@ struct HighestJson {
     only_in: Option<&'static str>,
 }
 
+/// An event of one of two recordings.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DiffEvent"))]
 struct EventJson {
@@ -84,6 +86,7 @@ struct EventJson {
     key: String,
 }
 
+/// Events of one kind and size, of which one recording has more.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ChangedEvents"))]
 struct ChangedJson {

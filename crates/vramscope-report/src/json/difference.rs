@@ -71,6 +71,7 @@ struct FindingJson {
     factor: Option<f64>,
 }
 
+/// A line whose allocations keep growing.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DifferenceLeak"))]
 struct SuspectJson {
@@ -80,6 +81,7 @@ struct SuspectJson {
     kept_bytes: u64,
 }
 
+/// A category's bytes in two recordings.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CategoryDifference"))]
 struct CategoryDifferenceJson {
@@ -89,6 +91,7 @@ struct CategoryDifferenceJson {
     difference_bytes: i64,
 }
 
+/// A line's bytes in two recordings; `only_in` names the recording if only one has the line.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LineDifference"))]
 struct LineDifferenceJson {
@@ -103,6 +106,7 @@ struct LineDifferenceJson {
     only_in: Option<&'static str>,
 }
 
+/// A stack's bytes in two recordings.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "StackDifference"))]
 struct StackDifferenceJson {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::{Fragmentation, FreeBlock, Unusable, UnusableBlocks};
 use vramscope_trace::{PoolId, SegmentKind};
 
+/// Fragmentation at the peak and at the end; null if nothing was recorded.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Fragmentations"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentations"))]
@@ -12,6 +13,7 @@ pub(super) struct FragmentationsJson {
     pub(super) at_end: Option<FragmentationJson>,
 }
 
+/// Reserved memory that is not usable.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Fragmentation"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Fragmentation"))]
@@ -27,6 +29,7 @@ pub(super) struct FragmentationJson {
     unusable: Vec<UnusableJson>,
 }
 
+/// Free blocks that could not serve a request, grouped by reason.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "UnusableBlocks"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Unusable"))]
@@ -50,6 +53,7 @@ pub(super) enum WhyJson {
     MaxSplitSize,
 }
 
+/// A free block of a segment.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FreeBlock"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FreeBlock"))]

@@ -7,6 +7,7 @@ use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 use crate::names::Names;
 use crate::purposes::because;
 
+/// A group of live allocations.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Holder"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Holder"))]

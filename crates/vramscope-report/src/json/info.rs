@@ -26,6 +26,7 @@ pub struct InfoJson {
     bytes_per_event: usize,
 }
 
+/// Basic facts about one device.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "InfoDevice"))]
 struct InfoDeviceJson {

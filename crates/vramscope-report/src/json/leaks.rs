@@ -6,6 +6,7 @@ use vramscope_analysis::LeakSuspect;
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 use crate::names::Names;
 
+/// A line whose live allocations keep growing.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Leak"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Leak"))]

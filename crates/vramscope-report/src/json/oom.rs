@@ -7,6 +7,7 @@ use super::fragmentation::{FreeBlockJson, UnusableJson, free_block, unusable};
 use super::holders::HolderJson;
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
+/// An allocation request that ran out of memory.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "OutOfMemory"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Oom"))]

@@ -4,6 +4,7 @@ use serde::Serialize;
 use vramscope_analysis::Quality;
 use vramscope_trace::Action;
 
+/// How reliable the numbers are.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Quality"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Quality"))]

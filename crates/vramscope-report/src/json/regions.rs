@@ -3,6 +3,7 @@
 use serde::Serialize;
 use vramscope_analysis::{Region, RunFigures};
 
+/// An annotated region of the program, over all its runs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Region"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Region"))]
@@ -31,6 +32,7 @@ pub(super) struct RunJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     first_event: Option<usize>,
+    /// One past the last event index. Both indices are present only for single runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     end_event: Option<usize>,

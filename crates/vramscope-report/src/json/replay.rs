@@ -19,6 +19,7 @@ pub struct ReplayJson {
     devices: Vec<DeviceReplayJson>,
 }
 
+/// The result of replaying the recorded requests.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Replay"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayDevice"))]
@@ -58,6 +59,7 @@ pub(super) struct DeviceReplayJson {
     nearest: Option<NearestJson>,
 }
 
+/// A GPU on which a run fits.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FittingGpu"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "FittingGpu"))]
@@ -83,6 +85,7 @@ pub(super) struct NearestJson {
     missing_bytes: u64,
 }
 
+/// The figures of the recording itself.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Recorded"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Recorded"))]
@@ -92,6 +95,7 @@ pub(super) struct RecordedJson {
     segments_freed: u64,
 }
 
+/// The result of the requested settings.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Replayed"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Replayed"))]
@@ -101,6 +105,7 @@ pub(super) struct ReplayedJson {
     oom: Option<ReplayOomJson>,
 }
 
+/// The result of replaying with one setting.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Outcome"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Outcome"))]
@@ -128,6 +133,7 @@ pub(super) struct OutcomeJson {
     stopped_at_event: Option<usize>,
 }
 
+/// The request that fails in a replay.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ReplayOutOfMemory"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReplayOom"))]
@@ -138,6 +144,7 @@ pub(super) struct ReplayOomJson {
     explained: OomJson,
 }
 
+/// A tried setting and its result.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Tried"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Tried"))]
@@ -150,9 +157,11 @@ pub(super) struct TriedJson {
     oom_event: Option<usize>,
     /// Settings added to and removed from the recorded ones.
     add: Vec<String>,
+    /// Items to remove from the recorded settings.
     remove: Vec<String>,
 }
 
+/// The least memory that any allocator needs.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Floors"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Floors"))]
@@ -162,6 +171,7 @@ pub(super) struct FloorsJson {
     packed_is_optimal: bool,
 }
 
+/// The first difference between replay and recording.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Divergence"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Divergence"))]
@@ -172,6 +182,7 @@ pub(super) struct DivergenceJson {
     replayed: Option<SideJson>,
 }
 
+/// One side of a difference.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Side"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Side"))]

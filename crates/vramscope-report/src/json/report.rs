@@ -83,6 +83,7 @@ pub(super) struct DeviceJson {
     quality: QualityJson,
 }
 
+/// The counters after an event, and the holders of the allocated bytes there.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Moment"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportMoment"))]
@@ -96,6 +97,7 @@ pub(super) struct AtJson {
     categories: Vec<CategoryJson>,
 }
 
+/// The best allocator setting found after an out of memory.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BestSetting"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "BestSetting"))]
@@ -109,6 +111,7 @@ pub(super) struct BestSettingJson {
     exact: bool,
     /// Items to add to and remove from the recorded settings.
     add: Vec<String>,
+    /// Items to remove from the recorded settings.
     remove: Vec<String>,
     /// If the program grows: the number of further steps before it fails again.
     more_steps: Option<u64>,

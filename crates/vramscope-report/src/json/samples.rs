@@ -28,6 +28,7 @@ pub struct SamplesJson {
     left_out_samples: u64,
 }
 
+/// The samples of one device.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledDevice"))]
 struct DeviceJson {
@@ -58,6 +59,7 @@ struct DeviceJson {
     doubts: Vec<String>,
 }
 
+/// A time span.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledSpan"))]
 struct SpanJson {
@@ -65,6 +67,7 @@ struct SpanJson {
     to_us: i64,
 }
 
+/// The course of one quantity.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledQuantity"))]
 struct QuantityJson {
@@ -76,6 +79,7 @@ struct QuantityJson {
     end_bytes: Option<u64>,
 }
 
+/// A quantity that keeps growing.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledGrowth"))]
 struct GrowingJson {
@@ -88,6 +92,7 @@ struct GrowingJson {
     full_in_us: Option<u64>,
 }
 
+/// A short rise.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledSpike"))]
 struct SpikeJson {
@@ -101,6 +106,7 @@ struct SpikeJson {
     phase: Option<String>,
 }
 
+/// The memory of the pool.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledPool"))]
 struct PoolJson {
@@ -114,6 +120,7 @@ struct PoolJson {
     is_fragmented: bool,
 }
 
+/// Memory outside of the pool.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledOutside"))]
 struct OutsideJson {
@@ -123,6 +130,7 @@ struct OutsideJson {
     end_bytes: u64,
 }
 
+/// An event of the log.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledEvent"))]
 struct EventJson {
@@ -133,6 +141,7 @@ struct EventJson {
     before: Map<String, Value>,
 }
 
+/// A phase of the program.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledPhase"))]
 struct PhaseJson {
@@ -141,6 +150,7 @@ struct PhaseJson {
     highest: Map<String, Value>,
 }
 
+/// The measured calls of one function.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SampledCall"))]
 struct CallJson {

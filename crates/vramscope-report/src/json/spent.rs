@@ -55,6 +55,7 @@ struct SpentJson {
     after: AmountJson,
 }
 
+/// Bytes and blocks.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Amount"))]
 struct AmountJson {
@@ -63,6 +64,7 @@ struct AmountJson {
     count: u64,
 }
 
+/// The allocations and frees of one group.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "IntervalGroup"))]
 struct SpentGroupJson {

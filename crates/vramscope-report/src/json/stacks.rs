@@ -16,6 +16,7 @@ const MOST_STACK_BYTES: usize = 64 << 20;
 /// Approximate bytes of a frame without its names.
 const FRAME_BYTES: usize = 64;
 
+/// A line of code.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Frame"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportFrame"))]

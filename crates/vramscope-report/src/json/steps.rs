@@ -23,6 +23,7 @@ pub(super) struct StepsJson {
 pub(super) struct StepJson {
     /// Half-open range `first_event..end_event` of event indices.
     first_event: usize,
+    /// One past the last event index.
     end_event: usize,
     peak_allocated_bytes: u64,
     /// Event index of the peak; null before the first event.

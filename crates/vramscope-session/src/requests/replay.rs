@@ -14,7 +14,7 @@ use crate::values::{self, Sweep};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields = nullable))]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayRequest {
     /// Replay under these settings, in the syntax of PYTORCH_CUDA_ALLOC_CONF [default: the recorded settings, compared
@@ -39,7 +39,7 @@ pub struct ReplayRequest {
     #[cfg_attr(test, ts(as = "Option<String>"))]
     #[serde(deserialize_with = "values::in_json_gpu::deserialize")]
     pub gpu: Option<&'static Gpu>,
-    /// Device memory that the allocator cannot use: CUDA contexts, other processes
+    /// Device memory that the allocator cannot use: CUDA contexts, other processes [default: 0]
     #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", value_parser = values::size))]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::size"))]
     #[cfg_attr(test, ts(as = "Option<u64>"))]

@@ -13,7 +13,7 @@ use crate::values::{self, At};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(feature = "command", derive(clap::Args))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(optional_fields = nullable))]
 #[serde(default, deny_unknown_fields)]
 pub struct ReportRequest {
     /// Only this device

@@ -207,7 +207,7 @@ pub(super) fn own_json(object: &FirstObject) -> Option<ReadError> {
             "output of `vramscope phantom run --json`",
             "give one of the recordings it names; `--record FILE` keeps them",
         ),
-        false if all(&["shell", "script"]) || all(&["url"]) || all(&["page", "bytes"]) => {
+        false if all(&["url"]) || all(&["page", "bytes"]) => {
             ("output of `vramscope` without a recording", EXPORTED)
         }
         false if all(&["displayTimeUnit"]) || all(&["traceEvents"]) => (

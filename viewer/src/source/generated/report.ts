@@ -51,6 +51,9 @@ export type ReportDevice = {
   quality: Quality;
 };
 
+/**
+ * The counters after an event, and the holders of the allocated bytes there.
+ */
 export type ReportMoment = {
   event: number;
   requested_bytes: number;
@@ -61,6 +64,9 @@ export type ReportMoment = {
   categories: Array<CategoryBytes>;
 };
 
+/**
+ * A group of live allocations.
+ */
 export type Holder = {
   bytes: number;
   requested_bytes: number;
@@ -103,12 +109,18 @@ export type CategoryReason = {
   because: string;
 };
 
+/**
+ * A line of code.
+ */
 export type ReportFrame = {
   filename: string;
   line: number;
   name: string;
 };
 
+/**
+ * An allocation request that ran out of memory.
+ */
 export type Oom = {
   event: number;
   time_us: number | null;
@@ -179,6 +191,9 @@ export type Pin = {
   block_bytes: number;
 };
 
+/**
+ * The best allocator setting found after an out of memory.
+ */
 export type BestSetting = {
   conf: string;
   peak_reserved_bytes: number;
@@ -189,6 +204,7 @@ export type BestSetting = {
   exact: boolean;
   /** Items to add to and remove from the recorded settings. */
   add: Array<string>;
+  /** Items to remove from the recorded settings. */
   remove: Array<string>;
   /** If the program grows: the number of further steps before it fails again. */
   more_steps: number | null;
@@ -207,6 +223,9 @@ export type Remedy = {
   needed_bytes: number | null;
 };
 
+/**
+ * Free blocks that could not serve a request, grouped by reason.
+ */
 export type Unusable = {
   why: Why;
   bytes: number;
@@ -219,6 +238,9 @@ export type Unusable = {
  */
 export type Why = "too_small" | "other_stream" | "other_size_class" | "other_pool" | "max_split_size";
 
+/**
+ * A free block of a segment.
+ */
 export type FreeBlock = {
   address: number;
   bytes: number;
@@ -227,6 +249,9 @@ export type FreeBlock = {
   pool: [number, number] | null;
 };
 
+/**
+ * A line whose live allocations keep growing.
+ */
 export type Leak = {
   line: ReportFrame;
   stack: Array<ReportFrame>;
@@ -243,11 +268,17 @@ export type Leak = {
   kept_bytes_per_step: number | null;
 };
 
+/**
+ * Fragmentation at the peak and at the end; null if nothing was recorded.
+ */
 export type Fragmentations = {
   at_peak: Fragmentation | null;
   at_end: Fragmentation | null;
 };
 
+/**
+ * Reserved memory that is not usable.
+ */
 export type Fragmentation = {
   internal_bytes: number;
   external_bytes: number;
@@ -278,6 +309,7 @@ export type Steps = {
 export type Step = {
   /** Half-open range `first_event..end_event` of event indices. */
   first_event: number;
+  /** One past the last event index. */
   end_event: number;
   peak_allocated_bytes: number;
   /** Event index of the peak; null before the first event. */
@@ -291,6 +323,9 @@ export type Step = {
   is_usual: boolean;
 };
 
+/**
+ * An annotated region of the program, over all its runs.
+ */
 export type Region = {
   name: string;
   count: number;
@@ -313,6 +348,7 @@ export type RegionRun = {
   us: number;
   /** Half-open range `first_event..end_event` of event indices; absent for figures of several runs. */
   first_event?: number;
+  /** One past the last event index. Both indices are present only for single runs. */
   end_event?: number;
 };
 
@@ -325,6 +361,9 @@ export type Churn = {
   count: number;
 };
 
+/**
+ * How reliable the numbers are.
+ */
 export type Quality = {
   /** Whether allocated and active bytes are exact. */
   exact: boolean;
@@ -347,6 +386,9 @@ export type Quality = {
   no_segment_events: boolean;
 };
 
+/**
+ * The result of replaying the recorded requests.
+ */
 export type ReplayDevice = {
   device: number;
   events: number;
@@ -382,12 +424,18 @@ export type ReplayDevice = {
   nearest: Nearest | null;
 };
 
+/**
+ * The figures of the recording itself.
+ */
 export type Recorded = {
   peak_reserved_bytes: number;
   segments_allocated: number;
   segments_freed: number;
 };
 
+/**
+ * The result of the requested settings.
+ */
 export type Replayed = {
   oom: ReplayOom | null;
   peak_requested_bytes: number;
@@ -412,6 +460,9 @@ export type Replayed = {
   stopped_at_event: number | null;
 };
 
+/**
+ * The result of replaying with one setting.
+ */
 export type Outcome = {
   peak_requested_bytes: number;
   peak_allocated_bytes: number;
@@ -435,6 +486,9 @@ export type Outcome = {
   stopped_at_event: number | null;
 };
 
+/**
+ * The request that fails in a replay.
+ */
 export type ReplayOom = {
   /** Whether it also failed in the recording. */
   recorded: boolean;
@@ -474,6 +528,9 @@ export type ReplayOom = {
   pinned: Array<Pin>;
 };
 
+/**
+ * A tried setting and its result.
+ */
 export type Tried = {
   conf: string;
   /** Whether these are the recorded settings. */
@@ -481,6 +538,7 @@ export type Tried = {
   oom_event: number | null;
   /** Settings added to and removed from the recorded ones. */
   add: Array<string>;
+  /** Items to remove from the recorded settings. */
   remove: Array<string>;
   peak_requested_bytes: number;
   peak_allocated_bytes: number;
@@ -504,12 +562,18 @@ export type Tried = {
   stopped_at_event: number | null;
 };
 
+/**
+ * The least memory that any allocator needs.
+ */
 export type Floors = {
   active_bytes: number;
   packed_bytes: number;
   packed_is_optimal: boolean;
 };
 
+/**
+ * The first difference between replay and recording.
+ */
 export type Divergence = {
   /** Null if every event is reproduced, but not the layout at the end. */
   event: number | null;
@@ -517,6 +581,9 @@ export type Divergence = {
   replayed: Side | null;
 };
 
+/**
+ * One side of a difference.
+ */
 export type Side = {
   /** The event's action, or the block's state. */
   what: string;
@@ -524,6 +591,9 @@ export type Side = {
   bytes: number;
 };
 
+/**
+ * A GPU on which a run fits.
+ */
 export type FittingGpu = {
   name: string;
   driver_name: string;

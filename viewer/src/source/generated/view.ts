@@ -2,6 +2,7 @@
 // and the tables in src/tables.rs: `INSTA_UPDATE=always cargo test -p vramscope-viewer`.
 
 import type { ReplayDevice, ReportDevice } from './report';
+import type { DiffRequest, ReplayRequest, ReportRequest } from './requests';
 
 /** Stands for "no such thing" in columns of numbers. */
 export const NONE = 4294967295;
@@ -348,9 +349,9 @@ export type Question = {
   "question": "segments"
 } | {
   "question": "report"
-} | {
+} & ReportRequest | {
   "question": "replay"
-} & ReplayQuery | {
+} & ReplayRequest | {
   "question": "setting";
   /** In the format of PYTORCH_CUDA_ALLOC_CONF. */
   conf: string;
@@ -362,6 +363,8 @@ export type Question = {
   other_file: number;
   /** The position of the device in it. */
   other_device: number;
+  /** The moments to compare. */
+  request?: DiffRequest;
 };
 
 /**
@@ -1302,20 +1305,6 @@ export type Replay = {
   /** The smallest GPU that fits, in a sentence. Null if it was not requested or if there is none. */
   smallest_gpu: string | null;
   trust: ReplayTrust;
-};
-
-/**
- * The options of a replay, like those of `vramscope replay`.
- */
-export type ReplayQuery = {
-  /** One setting, compared with the recorded one; null for settings that often help. */
-  conf: string | null;
-  /** Bytes of the device; null for the device in the recording. */
-  capacity: number | null;
-  /** The bytes of the device that the allocator cannot use. */
-  overhead: number;
-  /** Find the smallest device and the smallest GPU instead. */
-  find_capacity: boolean;
 };
 
 /**

@@ -11,6 +11,7 @@ use super::cards::{Basis, OnCard};
 use super::recordings::Recorded;
 use super::words::Answer;
 
+/// The output of `vramscope phantom run --json`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PhantomRun")]
 pub(crate) struct Json {
@@ -44,6 +45,7 @@ pub(crate) struct Json {
     unrecorded_reason: Option<String>,
 }
 
+/// The memory in use on one GPU.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PhantomGpu")]
 struct GpuJson {
@@ -53,6 +55,7 @@ struct GpuJson {
     total_bytes: u64,
 }
 
+/// One process of the program.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PhantomProcess")]
 struct ProcessJson {
@@ -62,6 +65,7 @@ struct ProcessJson {
     devices: Vec<DeviceJson>,
 }
 
+/// One device of a process, by PyTorch's counters.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PhantomDevice")]
 struct DeviceJson {
@@ -72,6 +76,7 @@ struct DeviceJson {
     num_ooms: u64,
 }
 
+/// Whether the program fits on a GPU.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PhantomCard")]
 struct CardJson {
@@ -111,6 +116,7 @@ fn verdict(fit: Fit) -> &'static str {
     }
 }
 
+/// A call that the phantom GPU does not know.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "UnansweredCall")]
 struct CallJson {
@@ -119,6 +125,7 @@ struct CallJson {
     is_refused: bool,
 }
 
+/// A line of the program that asks for the free device memory.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "AskedMemoryAt")]
 struct AskedAtJson {
@@ -126,6 +133,7 @@ struct AskedAtJson {
     calls: u64,
 }
 
+/// A line of the program that reads values of the GPU.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ReadAt")]
 struct ReadAtJson {

@@ -1,0 +1,62 @@
+"""The outputs of `--json` match their schemas in docs/schema."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs/schema").glob("*.json")}
+RECORDINGS = sorted(path for path in EXAMPLES.iterdir() if ".pickle" in path.name)
+OOM = EXAMPLES / "oom.pickle"
+
+OUTPUTS = [
+    *[(name, [name, file]) for file in RECORDINGS for name in ("report", "info", "replay")],
+    *[("diff", ["diff", OOM, file]) for file in RECORDINGS],
+    *[("check", ["check", file, "--max-peak", "1GiB", "--no-leaks", "--no-oom"]) for file in RECORDINGS],
+    ("check", ["check", OOM, "--baseline", EXAMPLES / "leak.pickle", "--max-category", "activation=1GiB"]),
+    ("replay", ["replay", OOM, "--find-capacity"]),
+    ("replay", ["replay", OOM, "--conf", "max_split_size_mb:32", "--capacity", "7GiB"]),
+    ("report", ["report", OOM, "--at", "100", "--by", "line"]),
+    ("report-range", ["report", OOM, "--at", "10..99"]),
+    ("report-samples", ["report", EXAMPLES / "tracker.csv.zst"]),
+    ("phantom-list", ["phantom", "list"]),
+    ("export", ["export", OOM, "-o", "{folder}/run.csv"]),
+    ("export-dataset", ["export", OOM, EXAMPLES / "leak.pickle", "--format", "parquet", "-o", "{folder}/data"]),
+    ("view-html", ["view", OOM, "--html", "{folder}/page.html"]),
+]
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_each_schema_is_a_schema_and_forbids_wrong_types(name: str):
+    jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
+    assert not jsonschema.Draft202012Validator(SCHEMAS[name]).is_valid("text")
+
+
+@pytest.mark.parametrize(("name", "arguments"), OUTPUTS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(OUTPUTS)])
+def test_outputs_match_their_schema(tmp_path: Path, name: str, arguments: list[object]):
+    words = [str(word).replace("{folder}", str(tmp_path)) for word in arguments]
+    done = subprocess.run([sys.executable, "-m", "vramscope", *words, "--json"], capture_output=True, timeout=120)
+    assert done.returncode in (0, 1), done.stderr
+    output = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(SCHEMAS[name]).validate(output)
+    # No key is missing in the schema.
+    closed = jsonschema.Draft202012Validator(closing(SCHEMAS[name]))
+    assert [error.message for error in closed.iter_errors(output)] == []
+
+
+def closing(schema: object) -> object:
+    """The schema, with every object limited to the named keys."""
+    if isinstance(schema, list):
+        return [closing(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closed = {key: closing(value) for key, value in schema.items()}
+    if "properties" in schema and schema.get("type") == "object" and "additionalProperties" not in schema:
+        closed["unevaluatedProperties"] = False
+    return closed

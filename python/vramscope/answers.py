@@ -2,6 +2,9 @@
 
 Keys that end in `_bytes` are in bytes; those in `_us` are microseconds, times since the Unix epoch. Event indices
 start at 0. A stack is a list of frames, innermost first. docs/json.md describes every key.
+
+Written by the tests of crates/vramscope-cli from the structs that are serialized:
+`INSTA_UPDATE=always cargo test -p vramscope-cli schemas`.
 """
 
 from __future__ import annotations
@@ -11,17 +14,106 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
-Why = Literal["too_small", "other_stream", "other_size_class", "other_pool", "max_split_size"]
-"""The reason why a free block could not serve a request."""
+
+class Amount(TypedDict):
+    """Bytes and blocks."""
+
+    bytes: int
+    requested_bytes: int
+    count: int
+
+
+class BestSetting(TypedDict):
+    """The best allocator setting found after an out of memory."""
+
+    conf: str
+    peak_reserved_bytes: int
+    fits: bool
+    """Whether the recording fits up to its end."""
+    nearest: Nearest | None
+    """Present if it does not fit."""
+    exact: bool
+    add: list[str]
+    """Items to add to and remove from the recorded settings."""
+    remove: list[str]
+    """Items to remove from the recorded settings."""
+    more_steps: int | None
+    """If the program grows: the number of further steps before it fails again."""
+    recommended: str
+    """Effect of the setting that PyTorch's error message recommends: `was_on`, `helps` or `does_not_help`."""
+
+
+class CategoryBytes(TypedDict):
+    """The bytes of a category."""
+
+    category: str
+    """Name of a `Category`."""
+    bytes: int
+    count: int
+
+
+class CategoryDifference(TypedDict):
+    """A category's bytes in two recordings."""
+
+    category: str
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+
+
+class CategoryReason(TypedDict):
+    """The evidence for a category."""
+
+    category: str
+    """Name of a `Category`."""
+    bytes: int
+    count: int
+    evidence: str
+    """The kind of evidence: `said`, `frames`, `lifetime`, `likeness`, `nothing`."""
+    rule: str | None
+    """The name of the rule; None if the category is recorded or the memory is preexisting."""
+    because: str
+    """The reason, as a clause about "it"."""
+
+
+class ChangedEvents(TypedDict):
+    """Events of one kind and size, of which one recording has more."""
+
+    action: str
+    bytes: int
+    count: Numbers
+    first: DiffEvents
+    """The first of these events in each recording."""
+
+
+class Check(TypedDict):
+    """The output of `vramscope check --json`."""
+
+    file: str
+    format: str
+    baseline: str | None
+    kept: bool
+    """Whether all budgets are kept; false if one is unknown."""
+    devices: list[DeviceCheck]
+    only_in_baseline: list[int]
+    """Devices that were used only in the baseline."""
+
+
+class Churn(TypedDict):
+    """Totals of one line over the run."""
+
+    key: str
+    total_bytes: int
+    count: int
 
 
 class Device(TypedDict):
-    """The report on one device."""
+    """One device of the report."""
 
     device: int
     events: int
     peak_event: int | None
-    """The event index at which allocated bytes peaked; None if they never rose above their start."""
+    """Event index of the peak of allocated bytes; None if nothing rose above the start."""
     peak_time_us: int | None
     peak_requested_bytes: int
     peak_allocated_bytes: int
@@ -34,27 +126,29 @@ class Device(TypedDict):
     end_segments: int
     end_blocks: int
     preexisting_bytes: int
-    holders_at_peak: NotRequired[list[Holder]]
-    """Holders of `peak_allocated_bytes`, largest first; absent with `at=`."""
-    categories_at_peak: NotRequired[list[CategoryBytes]]
-    """Categories of `peak_allocated_bytes`, largest first; absent with `at=`."""
-    at: NotRequired[Moment]
-    """With `at=`: the event index, the counters after the event, and the holders of `allocated_bytes` there."""
+    holders_at_peak: NotRequired[list[Holder] | None]
+    """Holders of `peak_allocated_bytes`, largest first. Absent with `--at`."""
+    categories_at_peak: NotRequired[list[CategoryBytes] | None]
+    """Categories of `peak_allocated_bytes`, largest first. Absent with `--at`."""
+    at: NotRequired[Moment | None]
+    """With `--at`: the event, and the counters and holders after it."""
     category_reasons: list[CategoryReason]
-    steps: NotRequired[Steps]
+    """The evidence for the categories of the holders."""
+    steps: NotRequired[Steps | None]
+    """The steps of training or serving, if the program repeats itself."""
     pools: list[Holder]
     streams: list[Holder]
     filtered_out_bytes: int
-    """Bytes of holders that a filter left out."""
+    """Bytes of holders that `--filter` left out."""
     ooms: list[OutOfMemory]
     more_ooms: int
-    """The number of out-of-memory events not listed in `ooms`."""
+    """Out-of-memory events beyond those in `ooms`."""
     best_setting: BestSetting | None
-    """After an out of memory: the smallest change of settings that fits, or else the best one tried."""
+    """After an out-of-memory failure: the setting that would have worked best on the same device."""
     remedy: Remedy | None
-    """After an out of memory: a change other than settings that removes the first cause."""
+    """After an out-of-memory failure: another change, if it removes the main cause."""
     growth_per_step_bytes: int | None
-    """Allocated bytes gained per step; None if there is no growth, or no steps are known."""
+    """Growth of allocated bytes per step; None if there is none, or no steps are known."""
     leaks: list[Leak]
     fragmentation: Fragmentations
     regions: list[Region]
@@ -62,510 +156,71 @@ class Device(TypedDict):
     quality: Quality
 
 
-class Moment(TypedDict):
-    """The counters after an event, and the holders of the allocated bytes there."""
-
-    event: int
-    requested_bytes: int
-    allocated_bytes: int
-    active_bytes: int
-    reserved_bytes: int
-    holders: list[Holder]
-    categories: list[CategoryBytes]
-
-
-class Holder(TypedDict):
-    """A group of live allocations."""
-
-    bytes: int
-    requested_bytes: int
-    count: int
-    key: str
-    """The group's key as the text report prints it."""
-    preexisting: bool | None
-    """Live before recording began; None if the grouping does not distinguish it."""
-    stack: list[Frame]
-    """Innermost frame first; for a group of several stacks, the stack that holds most."""
-    freed_at: NotRequired[list[Frame]]
-    """For memory live before recording whose allocation was not recorded: the stack that freed it."""
-    frames_left_out: NotRequired[int]
-    """The number of outer frames left out of either stack, beyond the 1,000 innermost."""
-
-
-class Frame(TypedDict):
-    """A line of code."""
-
-    filename: str
-    line: int
-    name: str
-
-
-class OutOfMemory(TypedDict):
-    """An allocation request that ran out of memory."""
-
-    event: int
-    time_us: int | None
-    requested_bytes: int
-    stream: int
-    device_free_bytes: int
-    allocated_bytes: int
-    active_bytes: int
-    reserved_bytes: int
-    reserved_unused_bytes: int
-    """Reserved bytes in no active block; the request could use only `usable_bytes` of them."""
-    usable_bytes: int
-    unusable: list[UnusableBlocks]
-    largest_free_block: FreeBlock | None
-    at_limit: bool
-    """The device had enough free memory, but a limit on reserved bytes prevented the allocation."""
-    enough_in_total: bool
-    """Free device memory and reserved, unused memory together were enough."""
-    missing_bytes: int
-    device_total_bytes: int | None
-    """The device's total memory; None if not recorded."""
-    lacking_bytes: int
-    """Device bytes that the request was short of."""
-    lacking_is_exact: bool
-    """False if the true value may be lower."""
-    causes: list[OutOfMemoryCause]
-    """Causes of the failure, most important first."""
-    stack: list[Frame]
-    frames_left_out: NotRequired[int]
-    holders: list[Holder]
-    """Holders of `allocated_bytes`, by line."""
-    pinned_bytes: int
-    """Bytes of free holes that live blocks keep apart; each hole counts once."""
-    pinned: list[Pin]
-    """Lines whose blocks keep the holes apart, most bytes first. A hole between two lines counts for both."""
-
-
-class OutOfMemoryCause(TypedDict):
-    """One cause of a failed request."""
-
-    cause: str
-    bytes: int
-    decisive: bool
-    """Without this cause, the request would have succeeded."""
-    line: str | None
-    """For a leak: its source line."""
-    bytes_per_step: int | None
-    """For a leak: its growth per step; None if unknown."""
-
-
-class Pin(TypedDict):
-    """A line whose blocks keep free holes apart."""
-
-    key: str
-    preexisting: bool
-    """Live before recording began."""
-    bytes: int
-    """Bytes of the holes next to its blocks; each hole counts once."""
-    holes: int
-    alone_bytes: int
-    """The part of `bytes` in segments where no other line has a block."""
-    joined_bytes: int
-    """The size of the largest hole if its blocks were gone."""
-    blocks: int
-    """The number of its blocks next to these holes."""
-    block_bytes: int
-
-
-class BestSetting(TypedDict):
-    """The best allocator setting found after an out of memory."""
-
-    conf: str
-    peak_reserved_bytes: int
-    fits: bool
-    """The run fits until the end of the recording."""
-    nearest: Nearest | None
-    """The setting that comes closest, if this one does not fit."""
-    exact: bool
-    add: list[str]
-    """Items to add to the recorded settings."""
-    remove: list[str]
-    """Items to remove from the recorded settings."""
-    more_steps: int | None
-    """For a growing program: the number of further steps before it fails again."""
-    recommended: str
-    """How the setting in PyTorch's error text fares: "was_on", "helps" or "does_not_help"."""
-
-
-class Remedy(TypedDict):
-    """A change other than settings that makes a run fit after an out of memory."""
-
-    change: str
-    """One of "remove_limit", "free_outside", "default_pool", "no_waiting" or "larger_device"."""
-    peak_reserved_bytes: int
-    needed_bytes: int | None
-    """For a larger device: the bytes it needs."""
-
-
-class UnusableBlocks(TypedDict):
-    """Free blocks that could not serve a request, grouped by reason."""
-
-    why: Why
-    bytes: int
-    blocks: int
-    largest_bytes: int
-
-
-class FreeBlock(TypedDict):
-    """A free block of a segment."""
-
-    address: int
-    bytes: int
-    stream: int
-    kind: str
-    pool: list[int] | None
-
-
-class CategoryBytes(TypedDict):
-    """The bytes of one category."""
-
-    category: str
-    bytes: int
-    count: int
-
-
-class CategoryReason(TypedDict):
-    """The evidence for the category of some memory."""
-
-    category: str
-    bytes: int
-    count: int
-    evidence: str
-    """The kind of evidence: said, frames, lifetime, likeness or nothing."""
-    rule: str | None
-    """The rule's name; None if the category is recorded, or the memory predates the recording."""
-    because: str
-    """The reason, as half a sentence about "it"."""
-
-
-class Steps(TypedDict):
-    """The steps of a program that repeats its work."""
-
-    told_by: str
-    """The source of the steps: annotations, optimizer or rhythm."""
-    first_unusual: int | None
-    """The number, from 0, of the first step after step 0 with other allocations than most steps."""
-    steps: list[Step]
-
-
-class Step(TypedDict):
-    """One step of training or serving."""
-
-    first_event: int
-    end_event: int
-    """One past the last event index."""
-    peak_allocated_bytes: int
-    peak_event: int | None
-    allocated_bytes: int
-    """Total bytes of the blocks allocated during the step."""
-    allocations: int
-    kept_bytes: int
-    """Allocated bytes after the step minus allocated bytes before it."""
-    is_usual: bool
-    """The step makes the same allocations as most steps."""
-
-
-class Leak(TypedDict):
-    """A line whose live allocations keep growing."""
-
-    line: Frame
-    stack: list[Frame]
-    frames_left_out: NotRequired[int]
-    stacks: int
-    floor: list[int]
-    """Per tenth of the run: the fewest live allocations from there until the end."""
-    allocations: int
-    kept: int
-    kept_bytes: int
-    kept_bytes_by_then: list[int]
-    """Of the kept allocations: bytes already allocated by the end of each tenth of the run."""
-    kept_bytes_per_step: int | None
-    """Of the kept allocations: bytes allocated per step; None if no steps are known."""
-
-
-class Fragmentations(TypedDict):
-    """Fragmentation at the peak and at the end; None if nothing was recorded."""
-
-    at_peak: Fragmentation | None
-    at_end: Fragmentation | None
-
-
-class Fragmentation(TypedDict):
-    """Reserved memory that is not usable."""
-
-    internal_bytes: int
-    external_bytes: int
-    whole_segments_bytes: int
-    free_blocks: int
-    largest_free_block: FreeBlock | None
-    request_bytes: int
-    """The request size to which `usable_bytes` and `unusable` refer."""
-    usable_bytes: int
-    unusable: list[UnusableBlocks]
-
-
-class Region(TypedDict):
-    """An annotated region of the program, over all its runs."""
-
-    name: str
-    count: int
-    peak_allocated_bytes: int
-    peak_above_start_bytes: int
-    net_bytes: int
-    total_us: int
-    first: RegionRun
-    typical: RegionRun
-    largest: RegionRun
-
-
-class RegionRun(TypedDict):
-    """The figures of one run of a region."""
-
-    peak_allocated_bytes: int
-    peak_above_start_bytes: int
-    net_bytes: int
-    us: int
-    first_event: NotRequired[int]
-    end_event: NotRequired[int]
-    """One past the last event index. Both indices are present only for single runs."""
-
-
-class Churn(TypedDict):
-    """The allocations of one line over the whole run."""
-
-    key: str
-    total_bytes: int
-    count: int
-
-
-class Quality(TypedDict):
-    """How reliable the numbers are."""
-
-    exact: bool
-    """Allocated and active bytes are exact."""
-    preexisting_blocks: int
-    inferred_sizes: int
-    size_mismatches: int
-    lost_events: int
-    segment_contradictions: int
-    end_state_disagreements: int
-    end_state_disagreement_bytes: int
-    settings_assumed: bool
-    probably_overflowed: bool
-    reproduced: bool | None
-    """The allocator's rules reproduce every recorded address and segment event, and the final layout."""
-    skipped_actions: list[str]
-    """Kinds of events that were left out."""
-    lifetimes_inferred: bool
-    """Some start and end times of blocks are inferred, because such events were left out."""
-    no_segment_events: bool
-    """No segment event was recorded; they may have been left out."""
-
-
-class Replay(TypedDict):
-    """The result of replaying the recorded requests."""
+class DeviceCheck(TypedDict):
+    """The verdicts on one device."""
 
     device: int
     events: int
-    torch: str | None
-    """The PyTorch release whose rules apply; None if the recording is not PyTorch's."""
-    conf: str
-    """The settings used for `replayed`."""
-    recorded_conf: str
-    capacity_bytes: int | None
-    overhead_bytes: int | None
-    capacity_from: str | None
-    """The source of the capacity: `given`, or `recording`, the allocator's memory when the recording ran out."""
-    recorded: Recorded
-    replayed: Replayed
-    reproduces_recording: bool | None
-    """None if the settings differ from the recorded ones, nothing was recorded, or left-out events prevent the
-    comparison.
+    verdicts: list[Verdict]
+    quality: Quality
+    baseline_quality: Quality | None
+    """None if there is no baseline or the baseline lacks this device."""
+    notes: list[str]
+    """The limitations of the numbers, as in the text output."""
+
+
+class DeviceDiff(TypedDict):
+    """The differences on one device."""
+
+    device: int
+    same: bool
+    at_event: OptionalNumbers
+    """Event index of the comparison; None before the first event."""
+    allocated_bytes: Numbers
+    """Allocated bytes at that event."""
+    what_changed: list[Finding]
+    """Most relevant first."""
+    categories: list[CategoryDifference]
+    """Allocated bytes by category; empty if the categories of a recording are unknown."""
+    lines: list[LineDifference]
+    """Allocated bytes by line; largest difference first."""
+    stacks: list[StackDifference]
+    internal_fragmentation_bytes: OptionalNumbers
+    """Bytes lost to rounding inside blocks."""
+    external_fragmentation_bytes: OptionalNumbers
+    """Bytes reserved and not active."""
+    ooms: Numbers
+    """Number of failed requests."""
+    highest_lines: list[HighestLine]
+    """Each line at its own peak; largest growth first."""
+    same_events: bool
+    events: Numbers
+    same_events_at_start: int
+    alike_events_at_end: int
+    first_difference: DiffEvents | None
+    """The first differing event of each recording; None if all events are the same, and for a recording that has ended.
     """
-    first_divergence: Divergence | None
-    compared_end: bool
-    """The final layout was compared too."""
-    exact: bool
-    """The numbers in `replayed` are exact."""
-    approximate_because: list[str]
-    what_if: list[Tried]
-    """Results of other settings, best first."""
-    what_if_approximate_because: list[str]
-    """Like `approximate_because`, for settings other than the recorded ones."""
-    floors: Floors
-    smallest_capacity_bytes: int | None
-    """With `find_capacity`; None if no capacity was found."""
-    smallest_gpu: FittingGpu | None
-    """With `find_capacity`: the known GPU with the least memory on which the run fits."""
-    nearest: Nearest | None
-    """The closest setting, if no tried setting fits on the device."""
+    changed: list[ChangedEvents]
+    peak_requested_bytes: Numbers
+    peak_allocated_bytes: Numbers
+    peak_active_bytes: Numbers
+    peak_reserved_bytes: Numbers
+    end_allocated_bytes: Numbers
+    end_reserved_bytes: Numbers
+    end_segments: Numbers
 
 
-class FittingGpu(TypedDict):
-    """A GPU on which a run fits."""
+class Diff(TypedDict):
+    """The output of `vramscope diff --json`."""
 
-    name: str
-    driver_name: str
-    total_bytes: int
-    overhead_bytes: int
-    """GPU memory unavailable to the allocator."""
-    peak_reserved_bytes: int
-    num_alloc_retries: int
-
-
-class Nearest(TypedDict):
-    """The setting with the lowest need, if none fits."""
-
-    conf: str
-    needed_bytes: int
-    """The size of a device on which the run fits with this setting."""
-    missing_bytes: int
-    """Bytes that the device is short of."""
-
-
-class Recorded(TypedDict):
-    """The figures of the recording itself."""
-
-    peak_reserved_bytes: int
-    segments_allocated: int
-    segments_freed: int
-
-
-class Outcome(TypedDict):
-    """The result of replaying with one setting."""
-
-    peak_requested_bytes: int
-    peak_allocated_bytes: int
-    peak_active_bytes: int
-    peak_reserved_bytes: int
-    end_reserved_bytes: int
-    external_fragmentation_bytes: int
-    """Reserved minus active bytes where active bytes peaked."""
-    segments_allocated: int
-    """Whole segments; as in PyTorch, ranges mapped into expandable segments do not count."""
-    segments_freed: int
-    device_allocs: int
-    """Whole segments and mapped ranges."""
-    device_frees: int
-    num_alloc_retries: int
-    fits: bool | None
-    """None if the device's size is unknown."""
-    rescued_requests: int
-    """Requests that failed in the recording and succeed here; the program's behavior after them is unknown."""
-    stopped_at_event: int | None
-    """The event index at which the replay stopped, because the program would have failed there."""
-
-
-class Floors(TypedDict):
-    """The least memory that any allocator needs."""
-
-    active_bytes: int
-    packed_bytes: int
-    packed_is_optimal: bool
-
-
-class Divergence(TypedDict):
-    """The first difference between replay and recording."""
-
-    event: int | None
-    """None if every event is reproduced but the final layout is not."""
-    recorded: Side | None
-    replayed: Side | None
-
-
-class Side(TypedDict):
-    """One side of a difference."""
-
-    what: str
-    """The event's action, or the block's state."""
-    address: int
-    bytes: int
-
-
-class Replayed(Outcome):
-    """The result of the requested settings."""
-
-    oom: ReplayOutOfMemory | None
-
-
-class Tried(Outcome):
-    """A tried setting and its result."""
-
-    conf: str
-    recorded: bool
-    """These are the recorded settings."""
-    oom_event: int | None
-    add: list[str]
-    """Items to add to the recorded settings."""
-    remove: list[str]
-    """Items to remove from the recorded settings."""
-
-
-class ReplayOutOfMemory(OutOfMemory):
-    """The request that fails in a replay."""
-
-    recorded: bool
-    """The request also failed in the recording."""
-
-
-class Peaks(TypedDict):
-    """The peak of each kind of bytes, each at its own event, and the event of the allocated peak."""
-
-    peak_event: int | None
-    peak_time_us: int | None
-    peak_requested_bytes: int
-    peak_allocated_bytes: int
-    peak_active_bytes: int
-    peak_reserved_bytes: int
-
-
-class Report(TypedDict):
-    """The full report on a recording."""
-
-    file: str
-    format: str
-    devices: list[Device]
-
-
-class InfoDevice(TypedDict):
-    """Basic facts about one device."""
-
-    device: int
-    events: int
-    actions: dict[str, int]
-    skipped_actions: list[str]
-    segments: int
-    blocks: int
-    first_time_us: int | None
-    last_time_us: int | None
-
-
-class Info(TypedDict):
-    """Basic facts about a file."""
-
-    file: str
-    format: str
-    pickle_protocol: int | None
-    compression: str
-    generation: str | None
-    features: list[str]
-    devices: list[InfoDevice]
-    frames: int
-    stacks: int
-    stack_frames: int
-    annotations: int | None
-    allocator_conf: str | None
-    bytes_per_event: int
-
-
-class Numbers(TypedDict):
-    """One number for each of two recordings."""
-
-    a: int
-    b: int
+    files: Files
+    same: bool
+    """Whether the recordings do not differ."""
+    devices: list[DeviceDiff]
+    only: Only
+    """Devices that only one recording used."""
+    settings: list[SettingDifference]
+    """Allocator settings that differ."""
 
 
 class DiffEvent(TypedDict):
@@ -575,6 +230,7 @@ class DiffEvent(TypedDict):
     action: str
     bytes: int
     key: str
+    """The line of user code."""
 
 
 class DiffEvents(TypedDict):
@@ -582,64 +238,6 @@ class DiffEvents(TypedDict):
 
     a: DiffEvent | None
     b: DiffEvent | None
-
-
-class ChangedEvents(TypedDict):
-    """Events of one kind and size, of which one recording has more."""
-
-    action: str
-    bytes: int
-    count: Numbers
-    first: DiffEvents
-
-
-class OptionalNumbers(TypedDict):
-    """One number for each of two recordings; None if unknown."""
-
-    a: int | None
-    b: int | None
-
-
-class LineDifference(TypedDict):
-    """A line's bytes in two recordings; `only_in` names the recording if only one has the line."""
-
-    key: str
-    bytes: Numbers
-    count: Numbers
-    difference_bytes: int
-    allocations: Numbers
-    only_in: Literal["a", "b"] | None
-
-
-class HighestLine(TypedDict):
-    """A line's own peak in two recordings, and its event; `only_in` names the recording if only one has the line."""
-
-    key: str
-    bytes: Numbers
-    count: Numbers
-    difference_bytes: int
-    at_event: OptionalNumbers
-    only_in: Literal["a", "b"] | None
-
-
-class StackDifference(TypedDict):
-    """A stack's bytes in two recordings."""
-
-    stack: list[Frame]
-    category: str | None
-    bytes: Numbers
-    count: Numbers
-    difference_bytes: int
-    allocations: Numbers
-
-
-class CategoryDifference(TypedDict):
-    """A category's bytes in two recordings."""
-
-    category: str
-    bytes: Numbers
-    count: Numbers
-    difference_bytes: int
 
 
 class DifferenceLeak(TypedDict):
@@ -658,79 +256,746 @@ class DifferenceLeaks(TypedDict):
     b: list[DifferenceLeak]
 
 
-class Finding(TypedDict):
-    """One difference between two recordings."""
+class Divergence(TypedDict):
+    """The first difference between replay and recording."""
 
-    kind: str
-    explains: bool
-    text: str
-    bytes: Numbers
-    count: Numbers
-    difference_bytes: int
-    counts: bool
-    categories: list[CategoryDifference]
-    lines: list[LineDifference]
-    leaks: NotRequired[DifferenceLeaks]
-    factor: NotRequired[float]
-
-
-class DeviceDiff(TypedDict):
-    """The differences on one device."""
-
-    device: int
-    same: bool
-    at_event: OptionalNumbers
-    allocated_bytes: Numbers
-    what_changed: list[Finding]
-    categories: list[CategoryDifference]
-    lines: list[LineDifference]
-    stacks: list[StackDifference]
-    internal_fragmentation_bytes: OptionalNumbers
-    external_fragmentation_bytes: OptionalNumbers
-    ooms: Numbers
-    highest_lines: list[HighestLine]
-    same_events: bool
-    events: Numbers
-    same_events_at_start: int
-    alike_events_at_end: int
-    first_difference: DiffEvents | None
-    changed: list[ChangedEvents]
-    peak_requested_bytes: Numbers
-    peak_allocated_bytes: Numbers
-    peak_active_bytes: Numbers
-    peak_reserved_bytes: Numbers
-    end_allocated_bytes: Numbers
-    end_reserved_bytes: Numbers
-    end_segments: Numbers
+    event: int | None
+    """None if every event is reproduced, but not the layout at the end."""
+    recorded: Side | None
+    replayed: Side | None
 
 
 class Files(TypedDict):
-    """The names of two recordings."""
+    """The files of two recordings."""
 
     a: str
     b: str
 
 
+class Finding(TypedDict):
+    """One difference."""
+
+    kind: str
+    """The rule that found the difference, see `Cause::name`."""
+    explains: bool
+    """Whether it explains why, and not only where."""
+    text: str
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    counts: bool
+    """Whether it is more than one percent of the total difference."""
+    categories: list[CategoryDifference]
+    lines: list[LineDifference]
+    leaks: NotRequired[DifferenceLeaks | None]
+    """For `leak`: the leaking lines."""
+    factor: NotRequired[float | None]
+    """For `scaled` and `type`: the ratio of the sizes."""
+
+
+class FittingGpu(TypedDict):
+    """A GPU on which a run fits."""
+
+    name: str
+    driver_name: str
+    total_bytes: int
+    overhead_bytes: int
+    """The part of `total_bytes` that the allocator cannot use."""
+    peak_reserved_bytes: int
+    num_alloc_retries: int
+
+
+class Floors(TypedDict):
+    """The least memory that any allocator needs."""
+
+    active_bytes: int
+    packed_bytes: int
+    packed_is_optimal: bool
+
+
+class Fragmentation(TypedDict):
+    """Reserved memory that is not usable."""
+
+    internal_bytes: int
+    external_bytes: int
+    whole_segments_bytes: int
+    free_blocks: int
+    largest_free_block: FreeBlock | None
+    request_bytes: int
+    """The request size that `usable_bytes` and `unusable` apply to."""
+    usable_bytes: int
+    unusable: list[UnusableBlocks]
+
+
+class Fragmentations(TypedDict):
+    """Fragmentation at the peak and at the end; None if nothing was recorded."""
+
+    at_peak: Fragmentation | None
+    at_end: Fragmentation | None
+
+
+class Frame(TypedDict):
+    """A line of code."""
+
+    filename: str
+    line: int
+    name: str
+
+
+class FreeBlock(TypedDict):
+    """A free block of a segment."""
+
+    address: int
+    bytes: int
+    stream: int
+    kind: str
+    pool: list[int] | None
+
+
+class GrownLine(TypedDict):
+    """A line that holds more bytes than at the peak of the baseline."""
+
+    key: str
+    bytes: int
+    baseline_bytes: int
+    grown_bytes: int
+
+
+class HighWater(TypedDict):
+    """A peak."""
+
+    bytes: int
+    event: int | None
+    """Event index of the peak, its first occurrence; None before the first event."""
+    allocated_bytes: int
+    """Allocated bytes at that event."""
+    exact: bool
+
+
+class HighestLine(TypedDict):
+    """The bytes of a line at its own peak, independent of other allocations."""
+
+    key: str
+    """The line; named as in B if both recordings have it."""
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    at_event: OptionalNumbers
+    """Event index of that peak, its first occurrence; None before the first event, and if the recording lacks the line.
+    """
+    only_in: str | None
+    """The only recording that has the line; None if both have it."""
+
+
+class Holder(TypedDict):
+    """A group of live allocations."""
+
+    bytes: int
+    requested_bytes: int
+    count: int
+    key: str
+    """The shared property of the group, named as in the text report."""
+    preexisting: bool | None
+    """Whether the allocations were live before recording began; None in groups that do not distinguish it."""
+    stack: list[Frame]
+    """Innermost frame first; for a group of several stacks, the stack with the most bytes."""
+    freed_at: NotRequired[list[Frame]]
+    """For memory live before recording whose allocation was not recorded: the stack that freed it."""
+    frames_left_out: NotRequired[int]
+    """Number of outer frames left out of `stack` or `freed_at`, see `MOST_FRAMES`."""
+
+
+class Info(TypedDict):
+    """The output of `vramscope info --json`."""
+
+    file: str
+    format: str
+    pickle_protocol: NotRequired[int | None]
+    compression: str
+    generation: str | None
+    features: list[str]
+    devices: list[InfoDevice]
+    frames: int
+    stacks: int
+    stack_frames: int
+    annotations: int | None
+    allocator_conf: str | None
+    bytes_per_event: int
+    """Memory of one event in bytes, without its stack."""
+
+
+class InfoDevice(TypedDict):
+    """Basic facts about one device."""
+
+    device: int
+    events: int
+    actions: dict[str, int]
+    skipped_actions: list[str]
+    """Kinds of events that were left out of the recording."""
+    segments: int
+    blocks: int
+    first_time_us: int | None
+    last_time_us: int | None
+
+
+class Interval(TypedDict):
+    """The output of `vramscope report --at A..B --json`."""
+
+    file: str
+    format: str
+    devices: list[IntervalDevice]
+
+
+class IntervalDevice(TypedDict):
+    """The allocations and frees of the events on one device."""
+
+    device: int
+    first_event: int
+    last_event: int
+    name: str
+    """The name of the step or region, or the range of events."""
+    highest_allocated_bytes: int
+    highest_event: int | None
+    """Event index of the peak of allocated bytes in the range; None before the recording's first event."""
+    rise_bytes: int
+    """The peak minus the allocated bytes before the first event."""
+    before: Amount
+    allocated: Amount
+    freed: Amount
+    freed_from_before: Amount
+    temporary: Amount
+    survived: Amount
+    at_highest: Amount
+    after: Amount
+    filtered: Spent
+    """For the allocations that match `--filter`."""
+    groups: list[IntervalGroup]
+    quality: Quality
+
+
+class IntervalGroup(TypedDict):
+    """The allocations and frees of one group."""
+
+    key: str
+    """The shared property of the group, named as in the text report."""
+    preexisting: bool | None
+    before: Amount
+    allocated: Amount
+    freed: Amount
+    freed_from_before: Amount
+    temporary: Amount
+    survived: Amount
+    at_highest: Amount
+    after: Amount
+    stack: list[Frame]
+    """The stack that allocated the most bytes."""
+    freed_at: NotRequired[list[Frame]]
+    frames_left_out: NotRequired[int]
+
+
+class Leak(TypedDict):
+    """A line whose live allocations keep growing."""
+
+    line: Frame
+    stack: list[Frame]
+    frames_left_out: NotRequired[int]
+    stacks: int
+    floor: list[int]
+    """Fewest live allocations from the start of each tenth of the run until its end."""
+    allocations: int
+    kept: int
+    kept_bytes: int
+    kept_bytes_by_then: list[int]
+    """Bytes of the retained allocations that had been allocated by the end of each tenth of the run."""
+    kept_bytes_per_step: int | None
+    """Bytes of the retained allocations that one step allocated: the median of all steps. None if no steps are known.
+    """
+
+
+class LineDifference(TypedDict):
+    """A line's bytes in two recordings; `only_in` names the recording if only one has the line."""
+
+    key: str
+    """The line; named as in B if both recordings have it."""
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    allocations: Numbers
+    """Allocations over the whole run."""
+    only_in: str | None
+    """The only recording that has the line; None if both have it."""
+
+
+class Moment(TypedDict):
+    """The counters after an event, and the holders of the allocated bytes there."""
+
+    event: int
+    requested_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    holders: list[Holder]
+    categories: list[CategoryBytes]
+
+
+class Nearest(TypedDict):
+    """The setting that needs the least memory, if none fits."""
+
+    conf: str
+    needed_bytes: int
+    """Size of a device that fits the run."""
+    missing_bytes: int
+    """`needed_bytes` minus the device size."""
+
+
+class Numbers(TypedDict):
+    """One number for each of two recordings."""
+
+    a: int
+    b: int
+
+
 class Only(TypedDict):
-    """Devices that only one of two recordings used."""
+    """The devices that only one of two recordings used."""
 
     a: list[int]
     b: list[int]
 
 
+class OptionalNumbers(TypedDict):
+    """One number for each of two recordings; None if unknown."""
+
+    a: int | None
+    b: int | None
+
+
+class OutOfMemory(TypedDict):
+    """An allocation request that ran out of memory."""
+
+    event: int
+    time_us: int | None
+    requested_bytes: int
+    stream: int
+    device_free_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    reserved_unused_bytes: int
+    """Reserved bytes outside of active blocks; only `usable_bytes` of them could serve the request."""
+    usable_bytes: int
+    unusable: list[UnusableBlocks]
+    largest_free_block: FreeBlock | None
+    at_limit: bool
+    """Whether the device had room for the request, and a limit on reserved bytes prevented it."""
+    enough_in_total: bool
+    """Whether the free device memory and the unused reserved memory together would have been enough."""
+    missing_bytes: int
+    device_total_bytes: int | None
+    """Total device memory; None if it was not recorded."""
+    lacking_bytes: int
+    """Device memory missing for the request."""
+    lacking_is_exact: bool
+    """False if `lacking_bytes` is an upper bound."""
+    causes: list[OutOfMemoryCause]
+    """The causes, main cause first."""
+    stack: list[Frame]
+    frames_left_out: NotRequired[int]
+    holders: list[Holder]
+    """Holders of `allocated_bytes`, by line."""
+    pinned_bytes: int
+    """Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each
+    hole counts once.
+    """
+    pinned: list[Pin]
+    """The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for
+    both.
+    """
+
+
+class OutOfMemoryCause(TypedDict):
+    """One cause of a failed request."""
+
+    cause: str
+    bytes: int
+    decisive: bool
+    """Whether the request would have succeeded without it."""
+    line: str | None
+    """For a leak: the line; else null."""
+    bytes_per_step: int | None
+    """For a leak: its growth per step; None if it is unknown."""
+
+
+class Peaks(TypedDict):
+    """The peak of each kind of bytes, each at its own event, and the event of the allocated peak."""
+
+    peak_event: int | None
+    """Event index of the peak of allocated bytes; None if nothing rose above the start."""
+    peak_time_us: int | None
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+
+
+class Pin(TypedDict):
+    """A line whose blocks keep free memory apart."""
+
+    key: str
+    preexisting: bool
+    """Whether the blocks were live before recording began."""
+    bytes: int
+    """Bytes of the holes next to its blocks; each hole counts once."""
+    holes: int
+    alone_bytes: int
+    """The part of `bytes` in segments without blocks of other lines."""
+    joined_bytes: int
+    """The largest hole without these blocks."""
+    blocks: int
+    """The number of its blocks next to these holes."""
+    block_bytes: int
+
+
+class Quality(TypedDict):
+    """How reliable the numbers are."""
+
+    exact: bool
+    """Whether allocated and active bytes are exact."""
+    preexisting_blocks: int
+    inferred_sizes: int
+    size_mismatches: int
+    lost_events: int
+    segment_contradictions: int
+    end_state_disagreements: int
+    end_state_disagreement_bytes: int
+    settings_assumed: bool
+    probably_overflowed: bool
+    reproduced: bool | None
+    """Whether the allocator's rules reproduce every address, every segment event and the layout at the end."""
+    skipped_actions: list[str]
+    """Kinds of events that were left out of the recording."""
+    lifetimes_inferred: bool
+    """Whether lifetimes of blocks are partly inferred, because of `skipped_actions`."""
+    no_segment_events: bool
+    """Whether no segment event was recorded, and it is unknown whether they were left out."""
+
+
+class Recorded(TypedDict):
+    """The figures of the recording itself."""
+
+    peak_reserved_bytes: int
+    segments_allocated: int
+    segments_freed: int
+
+
+class Region(TypedDict):
+    """An annotated region of the program, over all its runs."""
+
+    name: str
+    count: int
+    peak_allocated_bytes: int
+    peak_above_start_bytes: int
+    net_bytes: int
+    total_us: int
+    first: RegionRun
+    typical: RegionRun
+    largest: RegionRun
+
+
+class RegionRun(TypedDict):
+    """One run of a region."""
+
+    peak_allocated_bytes: int
+    peak_above_start_bytes: int
+    net_bytes: int
+    us: int
+    first_event: NotRequired[int | None]
+    """Half-open range `first_event..end_event` of event indices; absent for figures of several runs."""
+    end_event: NotRequired[int | None]
+    """One past the last event index. Both indices are present only for single runs."""
+
+
+class Remedy(TypedDict):
+    """A change other than a setting."""
+
+    change: str
+    """`remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`."""
+    peak_reserved_bytes: int
+    needed_bytes: int | None
+    """For a larger device: its size in bytes."""
+
+
+class Replay(TypedDict):
+    """The result of replaying the recorded requests."""
+
+    device: int
+    events: int
+    torch: str | None
+    """The PyTorch release whose rules were followed; None if the recording is not from PyTorch."""
+    conf: str
+    """The settings of `replayed`."""
+    recorded_conf: str
+    capacity_bytes: int | None
+    overhead_bytes: int | None
+    capacity_from: str | None
+    """`given`, or `recording`: inferred from the allocator's memory when the recording ran out of memory."""
+    recorded: Recorded
+    replayed: Replayed
+    reproduces_recording: bool | None
+    """None if the requested settings differ from the recorded ones, nothing was recorded, or events that are needed for
+    the comparison were left out.
+    """
+    first_divergence: Divergence | None
+    compared_end: bool
+    """Whether the layout at the end could be compared."""
+    exact: bool
+    """Whether the numbers of `replayed` are exact."""
+    approximate_because: list[str]
+    what_if: list[Tried]
+    """The compared settings, best first."""
+    what_if_approximate_because: list[str]
+    """Like `approximate_because`, for settings other than the recorded ones."""
+    floors: Floors
+    smallest_capacity_bytes: int | None
+    """With `--find-capacity`; None if none was found."""
+    smallest_gpu: FittingGpu | None
+    """With `--find-capacity`: the known GPU with the least memory that fits the run."""
+    nearest: Nearest | None
+    """Present if no tried setting fits on the device."""
+
+
+class ReplayOutOfMemory(TypedDict):
+    """The request that fails in a replay."""
+
+    recorded: bool
+    """Whether it also failed in the recording."""
+    event: int
+    time_us: int | None
+    requested_bytes: int
+    stream: int
+    device_free_bytes: int
+    allocated_bytes: int
+    active_bytes: int
+    reserved_bytes: int
+    reserved_unused_bytes: int
+    """Reserved bytes outside of active blocks; only `usable_bytes` of them could serve the request."""
+    usable_bytes: int
+    unusable: list[UnusableBlocks]
+    largest_free_block: FreeBlock | None
+    at_limit: bool
+    """Whether the device had room for the request, and a limit on reserved bytes prevented it."""
+    enough_in_total: bool
+    """Whether the free device memory and the unused reserved memory together would have been enough."""
+    missing_bytes: int
+    device_total_bytes: int | None
+    """Total device memory; None if it was not recorded."""
+    lacking_bytes: int
+    """Device memory missing for the request."""
+    lacking_is_exact: bool
+    """False if `lacking_bytes` is an upper bound."""
+    causes: list[OutOfMemoryCause]
+    """The causes, main cause first."""
+    stack: list[Frame]
+    frames_left_out: NotRequired[int]
+    holders: list[Holder]
+    """Holders of `allocated_bytes`, by line."""
+    pinned_bytes: int
+    """Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each
+    hole counts once.
+    """
+    pinned: list[Pin]
+    """The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for
+    both.
+    """
+
+
+class Replayed(TypedDict):
+    """The result of the requested settings."""
+
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+    end_reserved_bytes: int
+    external_fragmentation_bytes: int
+    """Bytes reserved and not active at the peak of active bytes."""
+    segments_allocated: int
+    """Whole segments; ranges mapped into expandable segments do not count, as in PyTorch."""
+    segments_freed: int
+    device_allocs: int
+    """Segments and mapped ranges."""
+    device_frees: int
+    num_alloc_retries: int
+    fits: bool | None
+    """None if the device size is unknown."""
+    rescued_requests: int
+    """Number of requests that failed in the recording and succeed here. What the program would have done afterwards is
+    unknown.
+    """
+    stopped_at_event: int | None
+    """The event at which the replay stopped, because the program would have failed there."""
+    oom: ReplayOutOfMemory | None
+
+
+class ReplayedDevices(TypedDict):
+    """The output of `vramscope replay --json`."""
+
+    file: str
+    devices: list[Replay]
+
+
+class Report(TypedDict):
+    """The output of `vramscope report --json`."""
+
+    file: str
+    format: str
+    devices: list[Device]
+
+
 class SettingDifference(TypedDict):
-    """An allocator setting that differs; None if the recording does not contain it."""
+    """A setting, as in `PYTORCH_CUDA_ALLOC_CONF`; None if it is not recorded."""
 
     key: str
     a: str | None
     b: str | None
 
 
-class Diff(TypedDict):
-    """Differences between two recordings, and their common start and end."""
+class Side(TypedDict):
+    """One side of a difference."""
 
-    files: Files
-    same: bool
-    devices: list[DeviceDiff]
-    only: Only
-    settings: list[SettingDifference]
+    what: str
+    """The event's action, or the block's state."""
+    address: int
+    bytes: int
+
+
+class Spent(TypedDict):
+    """Amounts of allocations in a range of events."""
+
+    before: Amount
+    allocated: Amount
+    freed: Amount
+    freed_from_before: Amount
+    temporary: Amount
+    survived: Amount
+    at_highest: Amount
+    after: Amount
+
+
+class StackDifference(TypedDict):
+    """A stack's bytes in two recordings."""
+
+    stack: list[Frame]
+    """Innermost frame first; from B if both recordings have the stack."""
+    category: str | None
+    bytes: Numbers
+    count: Numbers
+    difference_bytes: int
+    allocations: Numbers
+    """Allocations over the whole run."""
+
+
+class Step(TypedDict):
+    """One step."""
+
+    first_event: int
+    """Half-open range `first_event..end_event` of event indices."""
+    end_event: int
+    """One past the last event index."""
+    peak_allocated_bytes: int
+    peak_event: int | None
+    """Event index of the peak; None before the first event."""
+    allocated_bytes: int
+    """Bytes and number of all blocks allocated in the step."""
+    allocations: int
+    kept_bytes: int
+    """Allocated bytes after the step minus those before."""
+    is_usual: bool
+    """Whether most steps make the same allocations."""
+
+
+class Steps(TypedDict):
+    """The steps and their source."""
+
+    told_by: str
+    """`annotations`, `optimizer` or `rhythm`."""
+    first_unusual: int | None
+    """Index (from 0) of the first step, after the very first, whose allocations differ from those of most steps."""
+    steps: list[Step]
+    """In order of time."""
+
+
+class Tried(TypedDict):
+    """A tried setting and its result."""
+
+    conf: str
+    recorded: bool
+    """Whether these are the recorded settings."""
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+    end_reserved_bytes: int
+    external_fragmentation_bytes: int
+    """Bytes reserved and not active at the peak of active bytes."""
+    segments_allocated: int
+    """Whole segments; ranges mapped into expandable segments do not count, as in PyTorch."""
+    segments_freed: int
+    device_allocs: int
+    """Segments and mapped ranges."""
+    device_frees: int
+    num_alloc_retries: int
+    fits: bool | None
+    """None if the device size is unknown."""
+    rescued_requests: int
+    """Number of requests that failed in the recording and succeed here. What the program would have done afterwards is
+    unknown.
+    """
+    stopped_at_event: int | None
+    """The event at which the replay stopped, because the program would have failed there."""
+    oom_event: int | None
+    add: list[str]
+    """Settings added to and removed from the recorded ones."""
+    remove: list[str]
+    """Items to remove from the recorded settings."""
+
+
+class UnusableBlocks(TypedDict):
+    """Free blocks that could not serve a request, grouped by reason."""
+
+    why: Why
+    bytes: int
+    blocks: int
+    largest_bytes: int
+
+
+class Verdict(TypedDict):
+    """The verdict on one budget."""
+
+    budget: str
+    status: str
+    """`kept`, `exceeded` or `unknown`."""
+    unknown_because: str | None
+    text: str
+    """The verdict as in the text output."""
+    kind: NotRequired[str | None]
+    """`requested`, `allocated`, `active` or `reserved`."""
+    limit_bytes: NotRequired[int | None]
+    """The largest peak that keeps the budget; None without a baseline peak."""
+    peak: NotRequired[HighWater]
+    holders: NotRequired[list[Holder]]
+    max_growth_bytes: NotRequired[int | None]
+    max_growth_percent: NotRequired[float | None]
+    """None if the budget is in bytes."""
+    baseline_peak: NotRequired[HighWater | None]
+    grown: NotRequired[list[GrownLine]]
+    """Lines with more bytes than at the baseline's peak, largest growth first."""
+    category: NotRequired[str]
+    peak_bytes: NotRequired[int]
+    peak_event: NotRequired[int | None]
+    """Event index of the peak, its first occurrence; None before the first event."""
+    leaks: NotRequired[list[Leak]]
+    ooms: NotRequired[list[OutOfMemory]]
+    more_ooms: NotRequired[int]
+
+Why = Literal["too_small", "other_stream", "other_size_class", "other_pool", "max_split_size"]
+"""Why a free block cannot serve a request."""

@@ -63,18 +63,29 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 "#;
 
-/// The types of pairs: one value for each of two recordings.
-const PAIRS: [(&str, &str, &str); 5] = [
-    ("Both<uint>", "Numbers", "One number for each of two recordings."),
-    ("Both<uint64>", "Numbers", "One number for each of two recordings."),
-    ("Both<Nullable_uint>", "OptionalNumbers", "One number for each of two recordings; None if unknown."),
-    ("Both<Nullable_uint64>", "OptionalNumbers", "One number for each of two recordings; None if unknown."),
+/// The types of pairs, one value for each of two recordings: the name in schemas, the name in Python, the docstring.
+const PAIRS: [(&str, &str, &str); 9] = [
+    ("Both_uint", "Numbers", NUMBERS),
+    ("Both_uint64", "Numbers", NUMBERS),
+    ("Both_Nullable_uint", "OptionalNumbers", OPTIONAL_NUMBERS),
+    ("Both_Nullable_uint64", "OptionalNumbers", OPTIONAL_NUMBERS),
     (
-        "Both<Nullable_DiffEvent>",
+        "Both_Nullable_DiffEvent",
         "DiffEvents",
         "An event of each of two recordings; None if a recording lacks it.",
     ),
+    ("Both_string", "Files", "The files of two recordings."),
+    ("Both_Nullable_string", "OptionalTexts", "One text for each of two recordings; None if there is none."),
+    ("Both_Array_of_int64", "Only", "The devices that only one of two recordings used."),
+    (
+        "Both_Array_of_DifferenceLeak",
+        "DifferenceLeaks",
+        "The lines whose allocations keep growing, for each of two recordings.",
+    ),
 ];
+
+const NUMBERS: &str = "One number for each of two recordings.";
+const OPTIONAL_NUMBERS: &str = "One number for each of two recordings; None if unknown.";
 
 #[test]
 fn python_s_types_are_those_of_the_answers() {
@@ -94,19 +105,16 @@ fn python_s_types_are_those_of_the_answers() {
             assert_eq!(before, text, "two types named {name}");
         }
     }
-    let device = types["Device"]["properties"].as_object().unwrap();
-    let peaks: Object = device
-        .iter()
-        .filter(|(key, _)| key.starts_with("peak_"))
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
-    let required: Vec<Value> = peaks.keys().cloned().map(Value::from).collect();
-    let peaks = serde_json::json!({
-        "description": "The peak of each kind of bytes, each at its own event, and the event of the allocated peak.",
-        "properties": peaks,
-        "required": required,
-    });
-    written.insert("Peaks".to_owned(), python_type("Peaks", peaks.as_object().unwrap()));
+    let mut part = |name: &str, of: &str, docs: &str, has: fn(&str) -> bool| {
+        let keys = types[of]["properties"].as_object().unwrap().iter().filter(|(key, _)| has(key));
+        let keys: Object = keys.map(|(key, schema)| (key.clone(), schema.clone())).collect();
+        let required: Vec<Value> = keys.keys().cloned().map(Value::from).collect();
+        let part = serde_json::json!({"description": docs, "properties": keys, "required": required});
+        written.insert(name.to_owned(), python_type(name, part.as_object().unwrap()));
+    };
+    let peaks = "The peak of each kind of bytes, each at its own event, and the event of the allocated peak.";
+    part("Peaks", "Device", peaks, |key| key.starts_with("peak_"));
+    part("Outcome", "Replayed", "The result of replaying with one setting.", |key| key != "oom");
     let parts: Vec<String> = written.into_values().collect();
     committed("python/vramscope/answers.py", &format!("{HEAD}{}", parts.concat()));
 }
@@ -114,7 +122,7 @@ fn python_s_types_are_those_of_the_answers() {
 fn python_name(schema_name: &str) -> String {
     let pair = PAIRS.iter().find(|(schema, ..)| *schema == schema_name);
     let name = pair.map_or(schema_name, |(_, python, _)| python);
-    assert!(name.bytes().all(|b| b.is_ascii_alphanumeric()), "a name for {schema_name}");
+    assert!(name.bytes().all(|b| b.is_ascii_alphanumeric()), "PAIRS has no name for {schema_name}");
     name.to_owned()
 }
 
@@ -179,7 +187,7 @@ fn literals(schema: &Object) -> Option<String> {
 /// The Python type of a value.
 fn python(schema: &Object) -> String {
     if let Some(Value::String(to)) = schema.get("$ref") {
-        return python_name(&to.trim_start_matches("#/$defs/").replace("~1", "/"));
+        return python_name(to.trim_start_matches("#/$defs/"));
     }
     if let Some(literals) = literals(schema) {
         return format!("Literal[{literals}]");

@@ -264,9 +264,10 @@ impl Recording {
         let request = ReplayRequest {
             conf,
             capacity,
-            gpu: gpu.map(values::gpu).transpose().map_err(|known| {
-                PyValueError::new_err(format!("{known}; for other GPUs, use `capacity`"))
-            })?,
+            gpu: gpu
+                .map(values::gpu)
+                .transpose()
+                .map_err(|known| PyValueError::new_err(format!("{known}; for other GPUs, use `capacity`")))?,
             overhead,
             torch: torch.map(str::parse).transpose().map_err(PyValueError::new_err)?,
             sweep: sweep

@@ -56,7 +56,7 @@ impl Fleet {
 
     /// The rows of an answer, and the messages on stderr.
     fn query(&self, args: &[&str]) -> (Value, String) {
-        let output = self.run(&[&["query"], args, &["--json"]].concat());
+        let output = self.run(&[&["query"], args, &["--format", "json"]].concat());
         let said = String::from_utf8(output.stderr).unwrap();
         let rows = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {said}"));
         (rows, said)

@@ -86,8 +86,8 @@ fn a_store_is_as_good_as_a_disk() {
     let Some(mut store) = Store::of(&fleet) else { return };
     let there = "s3://runs/today/";
     let local = |text: String| text.replace("s3://runs/today/", "recordings/");
-    let output = store.run(&fleet, &["fleet", there, "--json"]);
-    let here = fleet.run(&["fleet", "recordings/", "--json"]);
+    let output = store.run(&fleet, &["fleet", there, "--format", "json"]);
+    let here = fleet.run(&["fleet", "recordings/", "--format", "json"]);
     assert_eq!(local(text(&output.stdout)), text(&here.stdout), "{}", text(&output.stderr));
     assert_eq!(output.status.code(), here.status.code());
     // The second query uses the cache.
@@ -96,10 +96,10 @@ fn a_store_is_as_good_as_a_disk() {
         "SELECT * FROM summary ORDER BY rank",
         "SELECT * FROM events ORDER BY rank, event",
     ] {
-        let output = store.run(&fleet, &["query", sql, there, "--json"]);
+        let output = store.run(&fleet, &["query", sql, there, "--format", "json"]);
         assert_eq!(
             local(text(&output.stdout)),
-            text(&fleet.run(&["query", sql, "recordings/", "--json"]).stdout)
+            text(&fleet.run(&["query", sql, "recordings/", "--format", "json"]).stdout)
         );
     }
     assert!(fleet.path("cache/vramscope").is_dir() && !fleet.path("recordings/today").exists());
@@ -107,13 +107,16 @@ fn a_store_is_as_good_as_a_disk() {
     store.put(&format!("today/{}", fleet.plan.file(5).display()));
     let sql = "SELECT rank, peak_allocated_bytes AS peak FROM summary WHERE rank IN (5, 7) ORDER BY rank";
     let rows: Value =
-        serde_json::from_slice(&store.run(&fleet, &["query", sql, there, "--json"]).stdout).unwrap();
+        serde_json::from_slice(&store.run(&fleet, &["query", sql, there, "--format", "json"]).stdout)
+            .unwrap();
     assert_eq!(rows[0]["peak"], rows[1]["peak"]);
 
     for (out, from) in [("here", "recordings/"), ("there", there)] {
         let what = "holders,summary";
-        let output =
-            store.run(&fleet, &["export", from, "--format", "parquet", "--what", what, "-o", out, "--json"]);
+        let output = store.run(
+            &fleet,
+            &["export", from, "--format", "parquet", "--what", what, "-o", out, "--format", "json"],
+        );
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(fs::read_dir(fleet.path(out).join("summary")).unwrap().count(), 8);
     }

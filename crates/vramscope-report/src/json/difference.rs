@@ -12,7 +12,7 @@ use crate::names::Names;
 
 /// The values of both recordings.
 #[derive(Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Both<{T}>"))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Both_{T}"))]
 pub(super) struct BothJson<T> {
     pub(super) a: T,
     pub(super) b: T,

@@ -79,13 +79,13 @@ def test_a_check_is_that_of_the_command(oom):
     assert oom.check(baseline=oom)["kept"]
 
 
-def test_a_filter_and_a_range_are_those_of_the_command(oom):
-    arguments = ["report", EXAMPLES / "oom.pickle", "--json"]
-    assert oom.report(filter="attention") == command(*arguments, "--filter", "attention")
-    assert oom.report(at="3..40", by="line") == command(*arguments, "--at", "3..40", "--by", "line")
-    holders = oom.holders(filter="attention")
-    assert holders
-    assert sum(holder["bytes"] for holder in holders) < sum(holder["bytes"] for holder in oom.holders())
+def test_a_filter_and_a_range_are_those_of_the_command():
+    path = EXAMPLES / "training.pickle.zst"
+    recording, arguments = vramscope.read(path), ["report", path, "--json"]
+    assert recording.report(filter="forward") == command(*arguments, "--filter", "forward")
+    assert recording.report(at="3..40", by="line") == command(*arguments, "--at", "3..40", "--by", "line")
+    some, every = recording.holders(filter="forward"), recording.holders()
+    assert 0 < sum(holder["bytes"] for holder in some) < sum(holder["bytes"] for holder in every)
 
 
 def test_a_diff_is_that_of_the_command(oom):
@@ -142,7 +142,11 @@ def test_answers_have_their_types(file: Path):
     shape(recording.report(), answers.Report, "report")
     shape(recording.report(at=10), answers.Report, "report")
     shape(recording.report(at="3..9"), answers.Interval, "report")
-    shape(recording.check(max_peak=1, max_reserved=1, no_leaks=True, no_oom=True, baseline=recording), answers.Check, "check")
+    shape(
+        recording.check(max_peak=1, max_reserved=1, no_leaks=True, no_oom=True, baseline=recording),
+        answers.Check,
+        "check",
+    )
     shape(recording.info(), answers.Info, "info")
     shape(recording.peaks(), answers.Peaks, "peaks")
     shape(recording.replay(), answers.Replay, "replay")
@@ -211,7 +215,7 @@ def test_hostile_bytes_crash_nothing():
 @pytest.mark.parametrize(
     ("ask", "why"),
     [
-        (lambda r: r.peaks(device=7), r"has no device 7; it has \[0\]"),
+        (lambda r: r.peaks(device=7), "has no device 7; it has 0"),
         (lambda r: r.holders("colour"), "cannot group by"),
         (lambda r: r.holders(at=1_000_000), "has no event 1000000"),
         (lambda r: r.table("rows"), "unknown table"),
@@ -245,7 +249,7 @@ def test_several_devices_are_named():
     events = [{"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]
     two = vramscope.read(json.dumps({"segments": [], "device_traces": [events, events]}).encode())
     assert two.devices == [0, 1]
-    with pytest.raises(ValueError, match=r"has devices \[0, 1\]; name one"):
+    with pytest.raises(ValueError, match="has the devices 0, 1; name one"):
         two.peaks()
     assert two.peaks(device=1)["peak_requested_bytes"] == 1000
     assert len(two.events) == 2

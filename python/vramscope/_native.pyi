@@ -71,7 +71,7 @@ class Recording:
         device: int | None = None,
         at: int | None = None,
         by: str | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: str | None = None,
         top: int | None = None,
     ) -> answers.Report: ...
     @overload
@@ -81,7 +81,7 @@ class Recording:
         device: int | None = None,
         at: str,
         by: str | None = None,
-        filter: str | None = None,  # noqa: A002
+        filter: str | None = None,
         top: int | None = None,
     ) -> answers.Report | answers.Interval: ...
     def text(
@@ -122,9 +122,7 @@ class Recording:
         torch: str | None = None,
         device: int | None = None,
     ) -> answers.Replay: ...
-    def diff(
-        self, other: Recording, *, device: int | None = None, at_step: int | None = None
-    ) -> answers.Diff: ...
+    def diff(self, other: Recording, *, device: int | None = None, at_step: int | None = None) -> answers.Diff: ...
     def check(
         self,
         *,

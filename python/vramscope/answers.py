@@ -997,5 +997,6 @@ class Verdict(TypedDict):
     ooms: NotRequired[list[OutOfMemory]]
     more_ooms: NotRequired[int]
 
+
 Why = Literal["too_small", "other_stream", "other_size_class", "other_pool", "max_split_size"]
 """Why a free block cannot serve a request."""

@@ -102,6 +102,17 @@ test("the changes match the command's", async ({ open }) => {
   );
 });
 
+test('the changes at the peak of a step are those of --at-step', async ({ open }) => {
+  const page = await open(await serving(BASE, BATCH));
+  await show(page, 'compare');
+  await page.getByLabel('Compare at').selectOption('the peak of step 2');
+  const { what_changed } = diff(BASE, BATCH, '--at-step', '2').devices[0];
+  await expect.poll(async () => page.locator('.what-changed > p').textContent()).toContain('At the peak of step 2');
+  const [first] = what_changed;
+  const items = page.locator('.what-changed ol > li');
+  expect(Number(await items.first().getAttribute('data-bytes'))).toBe(first.difference_bytes);
+});
+
 test('moments of both are chosen independently', async ({ open }) => {
   const page = await open(`${await serving(A, B)}#view=compare`);
   await page.locator('.growth').waitFor();

@@ -130,7 +130,7 @@ fn python_name(schema_name: &str) -> String {
 fn python_type(name: &str, schema: &Object) -> String {
     if let Some(literals) = literals(schema) {
         let docs = description(schema).map(|docs| docstring("", &docs)).unwrap_or_default();
-        return format!("\n{name} = Literal[{literals}]\n{docs}");
+        return format!("\n\n{name} = Literal[{literals}]\n{docs}");
     }
     let pair = PAIRS.iter().find(|(_, python, _)| *python == name).map(|(.., docs)| (*docs).to_owned());
     let docs = pair.or_else(|| description(schema)).unwrap_or_else(|| panic!("{name} has no description"));

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vramscope::analysis::{Cancel, Growth};
-use vramscope::export::{self, Format, Source, Table as Kind};
+use vramscope::export::{self, ExportFormat, Source, Table as Kind};
 use vramscope::report::{CheckJson, DiffJson, HoldersJson, ReplayJson, Shown, TextOptions, count};
 use vramscope::session::values::{self, At};
 use vramscope::session::{

@@ -75,9 +75,11 @@ export function askedOf(engine: Engine) {
       ask<sent.SettingCheck>(file, device, { question: 'setting', conf }, unwanted),
     /** The known GPUs, independent of the file. */
     gpus: (file: number) => ask<sent.KnownGpu[]>(file, 0, { question: 'gpus' }),
-    /** The changes from one device to another, at their peaks. */
-    comparison: (a: DeviceAt, b: DeviceAt, unwanted?: AbortSignal) =>
-      ask<sent.Comparison>(a.file, a.device, { question: 'comparison', other_file: b.file, other_device: b.device }, unwanted),
+    /** The changes from one device to another, at their peaks or at those of a step. */
+    comparison: (a: DeviceAt, b: DeviceAt, request: DiffRequest, unwanted?: AbortSignal) => {
+      const question = { question: 'comparison', other_file: b.file, other_device: b.device, request } as const;
+      return ask<sent.Comparison>(a.file, a.device, question, unwanted);
+    },
     /** All ranks of a job; null if the page does not show a job. */
     ranks: async () => engine.job && decode<Ranks>(await engine.job.ranks()),
     /** Reads the recording of a rank, by its position, if it is not open. */

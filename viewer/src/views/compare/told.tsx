@@ -1,6 +1,6 @@
 // The explanation of the difference, the peaks, and the settings of both.
 
-import { useMemo } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { useAnswer } from '../../parts/answer';
 import { bytesColumn, changeColumn, textColumn, type Column } from '../../parts/columns';
 import { Waiting } from '../../parts/controls';
@@ -17,15 +17,35 @@ const CATEGORY_COLUMNS: Column<Held>[] = [
   changeColumn('change_bytes', 'B − A', (r) => r.b - r.a),
 ];
 
-/** The explanation of the difference at the peaks, as in `vramscope diff`. */
+/** The explanation of the difference at the peaks, or at those of a step, as in `vramscope diff`. */
 export function WhatChanged({ a, b }: { a: Side; b: Side }) {
   const at = ({ file, device }: Side) => ({ file, device });
-  const { value, pending, error } = useAnswer(a.scope, b.scope, (unwanted) => source.comparison(at(a), at(b), unwanted));
+  const [step, setStep] = useState<number | null>(null);
+  const steps = Math.min(...[a, b].map(({ recording }) => recording.steps?.from.length ?? 0));
+  const { value, pending, error } = useAnswer(a.scope, `${b.scope} ${step}`, (unwanted) =>
+    source.comparison(at(a), at(b), { at_step: step }, unwanted),
+  );
   if (!value || pending) return <Waiting error={error} what="Comparing the recordings." />;
   const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');
   return (
     <section class="what-changed" aria-label="What changed">
       <h3>What changed</h3>
+      {steps > 0 && (
+        <label>
+          Compare at{' '}
+          <select
+            value={step ?? ''}
+            onChange={({ currentTarget }) => setStep(currentTarget.value === '' ? null : Number(currentTarget.value))}
+          >
+            <option value="">the peaks of the recordings</option>
+            {Array.from({ length: steps }, (_, n) => (
+              <option key={n} value={n + 1}>
+                the peak of step {n + 1}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
       <p>{value.verdict}</p>
       <ol>
         {told.map((c, i) => (

@@ -55,7 +55,7 @@ def test_outputs_match_their_schema(tmp_path: Path, name: str, arguments: list[o
 
 
 def closing(schema: object, *, is_alternative: bool = False) -> object:
-    """The schema, with every object limited to the named keys. Alternatives add to the keys of the object around them."""
+    """The schema, with every object limited to its keys. Alternatives add to the keys of the object around them."""
     if isinstance(schema, list):
         return [closing(item, is_alternative=is_alternative) for item in schema]
     if not isinstance(schema, dict):

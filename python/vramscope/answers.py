@@ -625,6 +625,33 @@ class OutOfMemoryCause(TypedDict):
     """For a leak: its growth per step; None if it is unknown."""
 
 
+class Outcome(TypedDict):
+    """The result of replaying with one setting."""
+
+    peak_requested_bytes: int
+    peak_allocated_bytes: int
+    peak_active_bytes: int
+    peak_reserved_bytes: int
+    end_reserved_bytes: int
+    external_fragmentation_bytes: int
+    """Bytes reserved and not active at the peak of active bytes."""
+    segments_allocated: int
+    """Whole segments; ranges mapped into expandable segments do not count, as in PyTorch."""
+    segments_freed: int
+    device_allocs: int
+    """Segments and mapped ranges."""
+    device_frees: int
+    num_alloc_retries: int
+    fits: bool | None
+    """None if the device size is unknown."""
+    rescued_requests: int
+    """Number of requests that failed in the recording and succeed here. What the program would have done afterwards is
+    unknown.
+    """
+    stopped_at_event: int | None
+    """The event at which the replay stopped, because the program would have failed there."""
+
+
 class Peaks(TypedDict):
     """The peak of each kind of bytes, each at its own event, and the event of the allocated peak."""
 

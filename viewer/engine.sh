@@ -2,13 +2,16 @@
 # Builds the engine that answers the page in a browser (crates/vramscope-wasm): its code, compressed, into
 # OUT/engine.wasm.gz (default: the folder of the page), and the code that calls it into viewer/src/source/generated.
 #
-#   viewer/engine.sh [OUT]
+#   viewer/engine.sh [OUT [PROFILE]]
+#
+# PROFILE is one of Cargo.toml: `wasm` (the default) is small and fast, `wasm-test` compiles fast.
 #
 # Needs the sources of Rust's standard library, which is built for size. Debian has them, with a compiler of their own:
 # apt-get install rustc-web cargo-web rust-web-src lld-19. Elsewhere: rustup component add rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-crates/vramscope-viewer/page}")
+profile=${2:-wasm}
 root=$PWD
 glue=$root/viewer/src/source/generated
 
@@ -30,10 +33,10 @@ fi
 # simd128 instructions.
 export RUSTC_BOOTSTRAP=1 CARGO_INCREMENTAL=0
 export RUSTFLAGS="-Zunstable-options -Cpanic=immediate-abort -Ctarget-feature=+simd128 --remap-path-prefix=$root=vramscope --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo"
-"$cargo" build --quiet --profile wasm -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
+"$cargo" build --quiet --profile "$profile" -p vramscope-wasm --target wasm32-unknown-unknown --target-dir target/wasm \
     -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size "${linker[@]}"
 "$tools/bin/wasm-bindgen" --target web --remove-name-section --remove-producers-section \
-    --out-dir target/wasm/bound target/wasm/wasm32-unknown-unknown/wasm/vramscope_wasm.wasm
+    --out-dir target/wasm/bound "target/wasm/wasm32-unknown-unknown/$profile/vramscope_wasm.wasm"
 mkdir -p "$out"
 gzip -9 --no-name --stdout target/wasm/bound/vramscope_wasm_bg.wasm >"$out/engine.wasm.gz"
 cp target/wasm/bound/vramscope_wasm.js target/wasm/bound/vramscope_wasm.d.ts "$glue/"

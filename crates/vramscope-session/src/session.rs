@@ -9,14 +9,14 @@ use vramscope_trace::formats::Recording;
 
 use crate::error::{Result, SessionError};
 
-/// An open recording, with what is derived from it. Frames and histories are computed on first use, and kept.
+/// An open recording, with what is derived from it. Frames and histories are computed on first use, and kept for later requests.
 #[derive(Debug)]
 pub struct Session {
     name: String,
     recording: Recording,
     advice: Advice,
     frames: OnceLock<Arc<Frames>>,
-    /// The history of each device.
+    /// The history of each device; empty if none is kept.
     histories: Vec<OnceLock<Arc<History>>>,
 }
 
@@ -26,6 +26,12 @@ impl Session {
     pub fn new(name: String, recording: Recording, advice: Advice) -> Self {
         let histories = recording.trace.devices.iter().map(|_| OnceLock::new()).collect();
         Self { name, recording, advice, frames: OnceLock::new(), histories }
+    }
+
+    /// Opens a recording for one request: it keeps no history, so that one device is in memory at a time.
+    #[must_use]
+    pub fn once(name: String, recording: Recording, advice: Advice) -> Self {
+        Self { histories: Vec::new(), ..Self::new(name, recording, advice) }
     }
 
     /// The file's name.
@@ -147,12 +153,13 @@ impl Session {
     /// # Panics
     /// If the recording has no device at this position.
     pub fn history(&self, position: usize, cancel: &Cancel) -> Result<Arc<History>> {
-        let place = &self.histories[position];
-        if let Some(history) = place.get() {
+        let place = self.histories.get(position);
+        if let Some(history) = place.and_then(OnceLock::get) {
             return Ok(Arc::clone(history));
         }
-        let history =
-            History::replayed_unless(self.trace(), position, cancel).ok_or(SessionError::Cancelled)?;
-        Ok(Arc::clone(place.get_or_init(|| Arc::new(history))))
+        let history = History::replayed_unless(self.trace(), position, cancel);
+        let history = Arc::new(history.ok_or(SessionError::Cancelled)?);
+        Ok(place
+            .map_or_else(|| Arc::clone(&history), |place| Arc::clone(place.get_or_init(|| history.clone()))))
     }
 }

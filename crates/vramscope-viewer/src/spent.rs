@@ -189,7 +189,7 @@ mod tests {
                 let by = By::ALL[n % By::ALL.len()];
                 let options = IntervalOptions { first, last, by, filter: None };
                 let command =
-                    IntervalSummary::of(history.trace(), history.position(), file.session.frames(), &options)
+                    IntervalSummary::of(history, file.session.frames(), &options, &Cancel::default())
                         .unwrap();
                 let steps = &device.purposes().steps;
                 let moments = [first, last + 1];

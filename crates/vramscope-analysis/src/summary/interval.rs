@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use regex::Regex;
-use vramscope_trace::{Category, PoolId, Trace};
+use vramscope_trace::{Category, PoolId};
 
 use crate::basics::Cancel;
 use crate::categories::AllocationCategories;
@@ -44,35 +44,30 @@ pub struct IntervalSummary {
 }
 
 impl IntervalSummary {
-    /// Summarizes the interval for the device at `position` in [`Trace::devices`]. Returns `None` if the device does not have all
-    /// these events. `frames` must be those of `trace`.
-    ///
-    /// # Panics
-    /// If the trace has no device at `position`.
+    /// Summarizes the interval for the device of `history`. Returns `None` if the device does not have all these events, or if it was
+    /// cancelled. `frames` must be those of the history's trace.
     pub fn of(
-        trace: &Arc<Trace>,
-        position: usize,
+        history: &History,
         frames: &Frames,
         options: &IntervalOptions,
+        cancel: &Cancel,
     ) -> Option<Self> {
-        let history = History::replayed(trace, position);
         let device = history.device();
         if options.first > options.last || options.last >= device.events.len() {
             return None;
         }
         let (from, to) = (Moment::from_index(options.first), Moment::after(options.last));
-        let interval = Interval::of(&history, from, to);
-        let categories = AllocationCategories::of(&history);
-        let steps = Steps::of(&history, &categories);
-        let known = Properties::of(&history, &categories, &steps);
-        let filter = options.filter.as_ref().map(|filter| StackFilter::new(trace, filter));
+        let interval = Interval::of(history, from, to);
+        let categories = AllocationCategories::of(history);
+        let steps = Steps::of(history, &categories);
+        let known = Properties::of(history, &categories, &steps);
+        let filter = options.filter.as_ref().map(|filter| StackFilter::new(history.trace(), filter));
         let takes = |id: usize| filter.as_ref().is_none_or(|f| f.takes(history.allocations[id].stack));
-        let totals =
-            interval_groups(&history, frames, &known, &interval, options.by, &takes, &Cancel::default())?;
+        let totals = interval_groups(history, frames, &known, &interval, options.by, &takes, cancel)?;
         Some(Self {
             device: device.device,
             events: device.events.len(),
-            part: ProgramPart::of(&runs_between(&history), &steps, from, to),
+            part: ProgramPart::of(&runs_between(history), &steps, from, to),
             peak: interval.peak,
             totals,
             quality: history.quality,

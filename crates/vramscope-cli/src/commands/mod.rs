@@ -48,7 +48,7 @@ fn stdout() -> std::io::Stdout {
 
 /// Opens a recording.
 fn open(file: &Path, reading: ReadArgs) -> anyhow::Result<Session> {
-    Ok(Session::new(input::name(file), input::read(file, reading.options())?, ADVICE))
+    Ok(Session::once(input::name(file), input::read(file, reading.options())?, ADVICE))
 }
 
 /// An error with the recording's name where it is about the recording.

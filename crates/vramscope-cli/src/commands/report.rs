@@ -41,7 +41,7 @@ pub(crate) struct ReportArgs {
 pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let name = input::name(&args.file);
     match input::read_any(&args.file, args.reading.options())? {
-        Opened::Recording(recording) => of_recording(args, &Session::new(name, recording, ADVICE)),
+        Opened::Recording(recording) => of_recording(args, &Session::once(name, recording, ADVICE)),
         Opened::Samples { log, compression } => of_samples(args, &name, &log, compression),
     }
 }

@@ -138,15 +138,19 @@ impl Session {
         options: &IntervalOptions,
         cancel: &Cancel,
     ) -> Result<SpanAnswers<'_>> {
+        let mut devices = Vec::new();
+        for &position in positions {
+            let history = self.history(position, cancel)?;
+            devices.extend(IntervalSummary::of(&history, self.frames(), options, cancel));
+        }
         if cancel.is_cancelled() {
             return Err(SessionError::Cancelled);
         }
-        let summary = |&position: &usize| IntervalSummary::of(self.trace(), position, self.frames(), options);
         Ok(SpanAnswers {
             file: self.name(),
             recording: self.recording(),
             frames: self.frames(),
-            devices: positions.iter().filter_map(summary).collect(),
+            devices,
             by: options.by,
             advice: *self.advice(),
         })

@@ -15,6 +15,7 @@ use crate::summary::{Course, Holders, Leak, Oom, PeakAt, Program, RankSummary, S
 
 /// The output of `vramscope fleet --json`.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Fleet"))]
 pub struct FleetJson<'f> {
     paths: &'f [String],
     /// How the ranks were found; completes "ranks by".
@@ -87,6 +88,7 @@ impl<'f> FleetJson<'f> {
 
 /// A rank and its recording.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Rank"))]
 struct RankJson<'f> {
     rank: u64,
     host: Option<&'f str>,
@@ -113,6 +115,7 @@ impl<'f> RankJson<'f> {
 
 /// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RankSummary"))]
 struct SummaryJson<'f> {
     format: &'f str,
     device: i64,
@@ -199,6 +202,7 @@ impl<'f> SummaryJson<'f> {
 
 /// A failed request.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RankOutOfMemory"))]
 struct OomJson<'f> {
     event: usize,
     time_us: Option<i64>,
@@ -239,6 +243,7 @@ impl<'f> OomJson<'f> {
 
 /// A rank that ran out of memory.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "OutOfMemoryOfRank"))]
 struct OomOfRankJson<'f> {
     rank: u64,
     /// Time after the first failing rank in microseconds; null if times are not recorded.

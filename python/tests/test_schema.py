@@ -15,12 +15,13 @@ EXAMPLES = ROOT / "examples"
 SCHEMAS = {path.stem: json.loads(path.read_text()) for path in (ROOT / "docs/schema").glob("*.json")}
 RECORDINGS = sorted(path for path in EXAMPLES.iterdir() if ".pickle" in path.name)
 OOM = EXAMPLES / "oom.pickle"
+LEAK = EXAMPLES / "leak.pickle"
 
 OUTPUTS = [
     *[(name, [name, file]) for file in RECORDINGS for name in ("report", "info", "replay")],
     *[("diff", ["diff", OOM, file]) for file in RECORDINGS],
     *[("check", ["check", file, "--max-peak", "1GiB", "--no-leaks", "--no-oom"]) for file in RECORDINGS],
-    ("check", ["check", OOM, "--baseline", EXAMPLES / "leak.pickle", "--max-category", "activation=1GiB"]),
+    ("check", ["check", OOM, "--baseline", LEAK, "--max-category", "activation=1GiB"]),
     ("replay", ["replay", OOM, "--find-capacity"]),
     ("replay", ["replay", OOM, "--conf", "max_split_size_mb:32", "--capacity", "7GiB"]),
     ("report", ["report", OOM, "--at", "100", "--by", "line"]),
@@ -28,9 +29,22 @@ OUTPUTS = [
     ("report-samples", ["report", EXAMPLES / "tracker.csv.zst"]),
     ("phantom-list", ["phantom", "list"]),
     ("export", ["export", OOM, "-o", "{folder}/run.csv"]),
-    ("export-dataset", ["export", "{folder}/ranks", "--format", "parquet", "-o", "{folder}/data"]),
+    ("export-dataset", ["export", "{ranks}", "--format", "parquet", "-o", "{folder}/data"]),
     ("view-html", ["view", OOM, "--html", "{folder}/page.html"]),
+    ("fleet", ["fleet", "{ranks}", "--no-cache"]),
+    ("fleet", ["fleet", "{ranks}", "--no-cache", "--max-peak", "1GiB", "--max-imbalance", "5%", "--gpu", "a100-80gb"]),
+    ("top", ["top"]),
 ]
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the recordings of two ranks, and an unreadable file of a third."""
+    folder = tmp_path_factory.mktemp("ranks")
+    shutil.copy(OOM, folder / "rank0.pickle")
+    shutil.copy(LEAK, folder / "rank1.pickle")
+    (folder / "rank2.pickle").write_text("no recording")
+    return folder
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
@@ -40,11 +54,8 @@ def test_each_schema_is_a_schema_and_forbids_wrong_types(name: str):
 
 
 @pytest.mark.parametrize(("name", "arguments"), OUTPUTS, ids=[f"{n}-{i}" for i, (n, _) in enumerate(OUTPUTS)])
-def test_outputs_match_their_schema(tmp_path: Path, name: str, arguments: list[object]):
-    (tmp_path / "ranks").mkdir()
-    for rank, file in enumerate((OOM, EXAMPLES / "leak.pickle")):
-        shutil.copy(file, tmp_path / "ranks" / f"rank{rank}.pickle")
-    words = [str(word).replace("{folder}", str(tmp_path)) for word in arguments]
+def test_outputs_match_their_schema(tmp_path: Path, ranks: Path, name: str, arguments: list[object]):
+    words = [str(word).format(folder=tmp_path, ranks=ranks) for word in arguments]
     done = subprocess.run([sys.executable, "-m", "vramscope", *words, "--json"], capture_output=True, timeout=120)
     assert done.returncode in (0, 1), done.stderr
     output = json.loads(done.stdout)

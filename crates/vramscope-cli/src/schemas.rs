@@ -6,11 +6,14 @@ use std::fmt::Write as _;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
+use vramscope::fleet::FleetJson;
 use vramscope::report::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, SamplesJson, SpanJson};
 use vramscope_testing::committed;
 
 use crate::commands::export::{ExportJson, dataset::DatasetJson};
+use crate::commands::monitor::MonitorJson;
 use crate::commands::phantom::{json::Json as PhantomJson, list::Card};
+use crate::commands::top::once::TopJson;
 use crate::commands::view::{AddressJson, PageJson};
 
 type Object = Map<String, Value>;
@@ -39,9 +42,13 @@ fn the_schema_of_each_output_is_committed() {
         ("view-html", schema::<PageJson>()),
         ("phantom-run", schema::<PhantomJson>()),
         ("phantom-list", schema::<Vec<Card>>()),
+        ("fleet", schema::<FleetJson<'_>>()),
+        ("top", schema::<TopJson>()),
+        ("monitor", schema::<MonitorJson>()),
     ];
     for (name, schema) in schemas {
-        let text = serde_json::to_string_pretty(&schema).unwrap();
+        // The documentation of public structs says `None`.
+        let text = serde_json::to_string_pretty(&schema).unwrap().replace("`None`", "null");
         committed(&format!("docs/schema/{name}.json"), &(text + "\n"));
     }
 }

@@ -17,6 +17,7 @@ pub struct Budgets {
 
 /// The verdict on a budget.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BudgetVerdict"))]
 pub struct Verdict {
     /// The budget, named as its option.
     pub budget: &'static str,
@@ -30,6 +31,7 @@ pub struct Verdict {
 
 /// Whether a budget is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "BudgetStatus"))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The budget is kept.

@@ -79,6 +79,7 @@ pub struct RankSummary {
 
 /// The peak of a counter, and its first occurrence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakAt {
     /// The peak.
     pub bytes: u64,
@@ -138,6 +139,7 @@ impl Oom {
 
 /// Groups of allocations, most bytes first; their sum is exactly the allocated bytes.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Holders {
     /// The groups with the most bytes.
     pub top: Vec<Held>,
@@ -157,6 +159,7 @@ impl Holders {
 
 /// A group of allocations.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Held {
     /// Its name in reports.
     pub name: String,
@@ -175,10 +178,11 @@ pub struct Held {
 
 /// A line that is suspected of a leak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LeakOfRank"))]
 pub struct Leak {
     /// Its name in reports.
     pub name: String,
-    /// An identifier as [`Held::place`].
+    /// An identifier, as `place` of a holder.
     pub place: Option<String>,
     /// The number of its allocations that were never freed.
     pub kept: u64,
@@ -190,6 +194,7 @@ pub struct Leak {
 
 /// Reserved memory that is not in use at an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Unused {
     /// The event index; `None` before the first event.
     pub event: Option<usize>,
@@ -207,6 +212,7 @@ pub struct Unused {
 
 /// The steps of a program that repeats itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "StepsOfRank"))]
 pub struct StepsTold {
     /// The number of steps.
     pub count: usize,
@@ -218,10 +224,11 @@ pub struct StepsTold {
 
 /// Peaks over equal parts of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Course {
     /// The axis that is divided into equal parts.
     pub over: Over,
-    /// The peak of allocated bytes in each of the [`CELLS`] parts.
+    /// The peak of allocated bytes in each part.
     pub allocated_bytes: Vec<u64>,
     /// The peak of reserved bytes in each part.
     pub reserved_bytes: Vec<u64>,
@@ -270,8 +277,9 @@ impl RankSummary {
     }
 }
 
-/// The axis of a [`Course`].
+/// The axis that is divided into equal parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
     /// The time from the first event to the last.
@@ -282,6 +290,7 @@ pub enum Over {
 
 /// The program of a recording, identified by its user lines.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Program {
     /// The number of lines of user code in its stacks.
     pub lines: usize,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::profiler::{
     CombinedSource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource,
@@ -178,7 +179,7 @@ fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String>
 }
 
 /// Why the watch ended.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Ended {
     /// The target ended.
@@ -189,10 +190,12 @@ enum Ended {
     Interrupted,
 }
 
-/// The summary of a watch.
-#[derive(Debug, Serialize)]
-struct MonitorJson {
+/// The output of `vramscope monitor --json`: the summary of a watch.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Monitor")]
+pub(crate) struct MonitorJson {
     source: String,
+    /// The file of the log.
     output: Option<String>,
     ended: Ended,
     samples: u64,
@@ -200,7 +203,9 @@ struct MonitorJson {
     errors: u64,
     /// The reason for the last error.
     last_error: Option<String>,
+    /// The highest value of each quantity.
     high: Reading,
+    /// Whether `high` is exact for the bytes of the pool. Otherwise it is the highest of the samples.
     high_is_exact: bool,
     alerts: Vec<String>,
     /// Quantities whose alerts could not be raised, because they were never measured.

@@ -6,6 +6,7 @@ use super::ReadRank;
 
 /// The rank with the highest peak of reserved bytes, and the memory of the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Card {
     /// GPU memory that is available to the allocator.
     pub capacity_bytes: u64,

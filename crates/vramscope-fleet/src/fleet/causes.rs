@@ -25,6 +25,7 @@ pub struct OomOfRank {
 
 /// A line that leaks on some ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeakOfFleet {
     /// The line.
     pub name: String,
@@ -42,6 +43,7 @@ pub struct LeakOfFleet {
 
 /// Unusable memory at the peak of reserved bytes, over all ranks: the part that one more of the run's largest requests cannot use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnusedOfFleet {
     /// The number of compared ranks.
     pub ranks: usize,
@@ -55,6 +57,7 @@ pub struct UnusedOfFleet {
 
 /// The unusable part of a rank's reserved bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnusedOfRank {
     /// Its number.
     pub rank: u64,

@@ -9,6 +9,7 @@ use super::spread::mean;
 
 /// The excess of the highest value over the mean: (highest - mean) / mean.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Imbalance {
     /// The highest value.
     pub highest_bytes: u64,
@@ -20,6 +21,7 @@ pub struct Imbalance {
 
 /// The imbalance of the peaks of allocated bytes: over all ranks, and for each parallel group in file names.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Imbalances {
     /// Over all ranks.
     pub all: Imbalance,
@@ -31,6 +33,7 @@ pub struct Imbalances {
 
 /// The peaks of a group, for example of pipeline stage 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupPeaks {
     /// `tp`, `pp`, `dp`, `ep` or `cp`.
     pub group: String,

@@ -17,6 +17,7 @@ const MOST_DIFFERENCES: usize = 5;
 
 /// Ranks that match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kind {
     /// The ranks.
     pub ranks: Vec<u64>,
@@ -40,6 +41,7 @@ pub struct Kind {
 
 /// A difference between two ranks at their peaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Differs {
     /// A line or a category.
     pub name: String,

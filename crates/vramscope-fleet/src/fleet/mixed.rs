@@ -10,6 +10,7 @@ use crate::summary::Program;
 
 /// Properties that differ between ranks. Each list has all values if there are several, and is empty if all ranks have the same.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mixed {
     /// PyTorch releases, as far as the recordings show them.
     pub releases: Vec<Variety>,
@@ -21,6 +22,7 @@ pub struct Mixed {
 
 /// A value of some ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Variety {
     /// The value; `None` if it is not recorded.
     pub value: Option<String>,
@@ -30,6 +32,7 @@ pub struct Variety {
 
 /// A program that some ranks ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramOf {
     /// Its relation to the program of most ranks.
     pub relation: Relation,
@@ -41,6 +44,7 @@ pub struct ProgramOf {
 
 /// The relation of a program to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Relation {
     /// The same program.

@@ -64,6 +64,7 @@ pub struct Fleet {
 
 /// A rank whose recording could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnreadRank {
     /// Its number.
     pub rank: u64,

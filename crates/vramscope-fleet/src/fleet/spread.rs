@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// The distribution of a peak over ranks; each value belongs to a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// The lowest.
     pub lowest: PeakOfRank,
@@ -21,6 +22,7 @@ pub struct Spread {
 
 /// The peak of a rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakOfRank {
     /// Its number.
     pub rank: u64,

@@ -30,8 +30,9 @@ pub(super) enum Question {
 
 /// A live server's description of itself and its program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hello {
-    /// The protocol version: [`PROTOCOL`].
+    /// The protocol version.
     #[serde(rename = "vramscope_live")]
     pub protocol: u32,
     /// The process id as seen by the process: in a container, this is not the id outside.
@@ -48,6 +49,7 @@ pub struct Hello {
 
 /// A live server's response about the memory of its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "LookKeys", into = "LookKeys")]
 pub struct Look {
     /// The time, in microseconds since the Unix epoch.
@@ -64,6 +66,7 @@ pub struct Look {
 
 /// The live blocks of one stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Holder {
     /// Bytes of the blocks.
     pub bytes: u64,
@@ -86,15 +89,23 @@ impl Holder {
     }
 }
 
+/// The keys of a response.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct LookKeys {
     time_us: i64,
+    /// The current memory use.
     now: Reading,
+    /// The peaks since the same connection's previous request, each at its own moment.
     high: Reading,
+    /// Whether the peaks of the pool's numbers are exact. Otherwise they are the highest readings.
     high_is_exact: bool,
     counts: Option<Counts>,
+    /// Bytes of free blocks in segments with a live block (`inactive_split_bytes` of PyTorch).
     inactive_split_bytes: Option<u64>,
+    /// Bytes that emptying the cache would release.
     releasable_bytes: Option<u64>,
+    /// The stacks with the most live bytes; `None` if the program does not count them.
     holders: Option<Vec<Holder>>,
 }
 

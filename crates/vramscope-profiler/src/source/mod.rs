@@ -111,6 +111,7 @@ impl SourceInfo {
 
 /// The memory use, in bytes. A number that the source does not know is `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
     /// Bytes that callers requested, over all active blocks.
     #[serde(rename = "requested_bytes")]
@@ -143,6 +144,7 @@ pub struct Reading {
 
 /// The counts of a source since its start.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Number of allocated blocks.
     pub num_allocations: u64,

@@ -76,6 +76,7 @@ impl MemorySource for NvmlSource {
 
 /// NVML's data about one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NvmlDevice {
     /// The device's number, by its position on the bus.
     pub index: u32,
@@ -93,6 +94,7 @@ pub struct NvmlDevice {
 
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpuProcess {
     /// The process id.
     pub pid: u32,

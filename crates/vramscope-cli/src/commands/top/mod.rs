@@ -7,7 +7,7 @@
 
 mod draw;
 mod model;
-mod once;
+pub(crate) mod once;
 mod terminal;
 mod watch;
 

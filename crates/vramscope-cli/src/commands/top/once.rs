@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::profiler::live::{Connection, Hello, Look, discover_except};
 use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
@@ -14,20 +15,26 @@ use super::HOLDERS;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The output of `vramscope top --json`; `docs/json.md` describes the keys.
-#[derive(Serialize)]
-pub(super) struct TopJson {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Top")]
+pub(crate) struct TopJson {
+    /// The GPUs according to NVML; null if it cannot be asked.
     gpus: Option<Vec<NvmlDevice>>,
+    /// The reason why `gpus` is null.
     gpus_error: Option<String>,
     programs: Vec<ProgramJson>,
 }
 
-#[derive(Serialize)]
+/// A program, and its sample unless that failed.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TopProgram")]
 struct ProgramJson {
     socket: String,
     #[serde(flatten)]
     hello: Hello,
     #[serde(flatten)]
     look: Option<Look>,
+    /// The reason why the sample failed.
     error: Option<String>,
 }
 

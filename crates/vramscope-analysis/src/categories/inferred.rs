@@ -4,11 +4,15 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_trace::{FrameId, StackId};
 
 use super::stack_iterations::StackIterations;
+use crate::categories::facts::{
+    Ahead, AllocatedIn, AllocationFacts, BackwardFree, BetweenStack, ForwardStack, KnownSize, OpenFree,
+    ParameterSize, PassFree, RecomputeFree, SetupFrames, StepFree, Turn, UnphasedFree, Use,
+};
 use crate::categories::phases::{
     Given, NEVER, Phase, PhaseInterval, Phases, PhasesFrom, event, event_before,
 };
-use crate::categories::rules::{AllocationFacts, Basis, CATEGORY_RULES, CategoryRule, Fate, decide};
-use crate::categories::signs::{Sign, Signs};
+use crate::categories::rules::{Basis, CATEGORY_RULES, CategoryRule, decide};
+use crate::categories::signs::{Sign, Signs, StackSigns};
 use crate::history::{Allocation, History, Moment};
 
 /// The inferred category of each recorded allocation.
@@ -163,42 +167,46 @@ impl Known {
         let mut passes: HashMap<u32, (u64, u64)> = HashMap::new();
         let (mut modules, mut again, mut kept) = (HashSet::new(), HashSet::new(), Vec::new());
         let mut growth: HashMap<StackId, Growth> = HashMap::new();
-        phases.each(history, |a, interval| {
-            let fate = fate(phases, a, interval);
-            match interval.phase {
-                Phase::Between if interval.after_backward => {
-                    again.insert(likeness(a));
-                }
-                Phase::Forward if fate == Fate::InBackward => kept.push((event(a), a.requested)),
-                Phase::Forward if interval.backward.0 == NEVER && fate != Fate::Within => {
-                    if let Some(stack) = a.stack {
-                        growth.entry(stack).or_default().add(interval.from, a.requested);
-                    }
-                }
-                _ => {}
-            }
-            match interval.phase {
-                Phase::Setup if fate != Fate::Within => {
+        phases.each(history, |a, interval| match interval.phase {
+            Phase::Setup => {
+                if step_free(a, interval) != StepFree::Within {
                     let signs = signs.get(a.stack);
                     if signs.has(Sign::Made) || signs.has(Sign::Moved) {
                         modules.insert(a.requested);
                     }
                     parameters.insert(a.requested);
                 }
-                Phase::Backward
-                    if fate == Fate::Later
-                        && !(is_as_large_as_a_workspace(a) && a.freed == Moment::NEVER) =>
+            }
+            Phase::Between => {
+                if interval.after_backward {
+                    again.insert(likeness(a));
+                }
+            }
+            Phase::Forward if interval.is_before_backward() => {
+                if pass_end(phases, a, interval) == PassEnd::InBackward {
+                    kept.push((event(a), a.requested));
+                }
+            }
+            Phase::Forward => {
+                let end = pass_end(phases, a, interval);
+                if end != PassEnd::Within
+                    && let Some(stack) = a.stack
                 {
+                    growth.entry(stack).or_default().add(interval.from, a.requested);
+                }
+                let (made, kept) = passes.entry(interval.from).or_default();
+                *made += a.size;
+                *kept += if matches!(end, PassEnd::Open(_)) { a.size } else { 0 };
+            }
+            Phase::Backward => match backward_free(phases, a, interval) {
+                BackwardFree::Never if is_as_large_as_a_workspace(a) => {}
+                BackwardFree::Later | BackwardFree::Never => {
                     gradients.insert(a.requested);
                     left_behind += 1;
                 }
-                Phase::Forward if interval.backward.0 == NEVER => {
-                    let (made, kept) = passes.entry(interval.from).or_default();
-                    *made += a.size;
-                    *kept += if fate == Fate::Open { a.size } else { 0 };
-                }
                 _ => {}
-            }
+            },
+            Phase::Recompute | Phase::Optimizer => {}
         });
         if parameters.is_empty() {
             parameters.extend(history.allocations.iter().filter(|a| a.is_preexisting()).map(|a| a.requested));
@@ -223,31 +231,119 @@ impl Known {
 
     fn facts(&self, phases: &Phases, a: &Allocation, interval: PhaseInterval) -> AllocationFacts {
         let signs = self.signs.get(a.stack);
-        let fate = fate(phases, a, interval);
-        let is_at = |stacks: &HashSet<StackId>| a.stack.is_some_and(|stack| stacks.contains(&stack));
         AllocationFacts {
             signs,
-            phase: interval.phase,
-            fate,
-            backward_follows: interval.backward.0 != NEVER,
-            is_as_large_as_a_parameter: (!self.parameters.is_empty())
-                .then(|| self.parameters.contains(&a.requested)),
-            is_as_large_as_a_gradient: self.gradients.contains(&a.requested),
-            is_moved_as_buffer: self.moves_buffers.is_some() && signs.moved_at == self.moves_buffers,
-            is_as_large_as_a_workspace: is_as_large_as_a_workspace(a),
-            is_for_good: a.freed == Moment::NEVER,
-            phases_are_known: self.phases_are_known,
-            pass_keeps: fate == Fate::Open && self.keeping.contains(&interval.from),
-            is_of_own_code: a.stack.is_some() && signs.runs.is_none(),
-            another_forward_follows: interval.another_forward_follows,
-            after_backward: interval.after_backward,
-            comes_again: matches!(interval.phase, Phase::Between | Phase::Setup)
-                && self.again.contains(&likeness(a)),
-            is_as_large_as_a_modules: self.modules.contains(&a.requested),
-            is_turned_into_another: fate == Fate::Later && self.is_turned_into_another(a, interval),
-            is_one_for_each_gradient: is_at(&self.for_each_gradient),
-            optimizer_follows: interval.optimizer_follows,
-            grows: is_at(&self.growing),
+            parameter: if self.modules.contains(&a.requested) {
+                ParameterSize::OfModule
+            } else if self.parameters.contains(&a.requested) {
+                ParameterSize::OfOther
+            } else {
+                ParameterSize::OfNone
+            },
+            size: if self.gradients.contains(&a.requested) {
+                KnownSize::Gradient
+            } else if is_as_large_as_a_workspace(a) {
+                KnownSize::Workspace
+            } else {
+                KnownSize::Other
+            },
+            allocated: self.allocated(phases, a, interval, signs),
+        }
+    }
+
+    fn allocated(
+        &self,
+        phases: &Phases,
+        a: &Allocation,
+        interval: PhaseInterval,
+        signs: StackSigns,
+    ) -> AllocatedIn {
+        let ahead = self.ahead(interval);
+        let freed = || self.pass_free(phases, a, interval);
+        match interval.phase {
+            _ if !self.phases_are_known => AllocatedIn::Unphased(match open_free(phases, a, interval) {
+                Some(freed) => UnphasedFree::Open(freed),
+                None => UnphasedFree::Within,
+            }),
+            Phase::Setup => AllocatedIn::Setup {
+                freed: step_free(a, interval),
+                by: self.setup_frames(signs),
+                turn: self.turn(a, interval),
+                ahead,
+            },
+            Phase::Between => AllocatedIn::Between {
+                freed: freed(),
+                stack: if a.stack.is_some_and(|stack| self.for_each_gradient.contains(&stack)) {
+                    BetweenStack::OneForEachGradient
+                } else {
+                    BetweenStack::Other
+                },
+                turn: self.turn(a, interval),
+            },
+            Phase::Forward => {
+                AllocatedIn::Forward { freed: freed(), stack: self.forward_stack(a, interval, signs) }
+            }
+            Phase::Backward => AllocatedIn::Backward { freed: backward_free(phases, a, interval), ahead },
+            Phase::Recompute => AllocatedIn::Recompute { freed: recompute_free(a, interval), ahead },
+            Phase::Optimizer => AllocatedIn::Optimizer { freed: step_free(a, interval), ahead },
+        }
+    }
+
+    fn ahead(&self, interval: PhaseInterval) -> Ahead {
+        if interval.is_before_backward() {
+            Ahead::Backward
+        } else if self.keeping.contains(&interval.from) {
+            Ahead::BackwardUnrecorded
+        } else {
+            Ahead::NoBackward
+        }
+    }
+
+    fn turn(&self, a: &Allocation, interval: PhaseInterval) -> Turn {
+        match (interval.after_backward, interval.next_phase) {
+            (true, Some(Phase::Optimizer)) => Turn::BeforeOptimizer,
+            (true, _) => Turn::AfterBackward,
+            (false, _) if self.again.contains(&likeness(a)) => Turn::FirstOfMany,
+            (false, _) => Turn::First,
+        }
+    }
+
+    fn setup_frames(&self, signs: StackSigns) -> SetupFrames {
+        if signs.has(Sign::Moved) {
+            let is_at_buffers = self.moves_buffers.is_some() && signs.moved_at == self.moves_buffers;
+            if is_at_buffers { SetupFrames::MoveBuffer } else { SetupFrames::Move }
+        } else if signs.has(Sign::Made) {
+            SetupFrames::Make
+        } else {
+            SetupFrames::Other
+        }
+    }
+
+    fn forward_stack(&self, a: &Allocation, interval: PhaseInterval, signs: StackSigns) -> ForwardStack {
+        match a.stack {
+            Some(stack) if !interval.is_before_backward() && self.growing.contains(&stack) => {
+                ForwardStack::Grows
+            }
+            Some(_) if signs.runs.is_none() && interval.next_phase == Some(Phase::Forward) => {
+                ForwardStack::OwnCodeBeforeForward
+            }
+            _ => ForwardStack::Other,
+        }
+    }
+
+    /// Returns when `a`, which was made in a forward pass or between passes, was freed.
+    fn pass_free(&self, phases: &Phases, a: &Allocation, interval: PhaseInterval) -> PassFree {
+        match pass_end(phases, a, interval) {
+            PassEnd::Within => PassFree::Within(self.ahead(interval)),
+            PassEnd::Before => PassFree::Before(self.ahead(interval)),
+            PassEnd::InBackward => PassFree::InBackward,
+            PassEnd::Later if !interval.is_before_backward() => PassFree::AfterForward,
+            PassEnd::Later if a.freed == Moment::NEVER => PassFree::Never,
+            PassEnd::Later if self.is_turned_into_another(a, interval) => {
+                PassFree::AfterBackward(Use::TurnedIntoAnother)
+            }
+            PassEnd::Later => PassFree::AfterBackward(Use::Unknown),
+            PassEnd::Open(freed) => PassFree::Open(self.ahead(interval), freed),
         }
     }
 
@@ -280,7 +376,7 @@ fn for_each_gradient(
     phases.each(history, |a, interval| {
         if interval.phase == Phase::Between
             && (gradients.contains(&a.requested) || gradients.contains(&(a.requested / 2)))
-            && matches!(fate(phases, a, interval), Fate::Later | Fate::Open)
+            && matches!(pass_end(phases, a, interval), PassEnd::Later | PassEnd::Open(_))
             && let Some(stack) = a.stack
         {
             *made.entry((stack, interval.from)).or_default() += 1;
@@ -322,30 +418,69 @@ impl Growth {
     }
 }
 
-/// Returns when `a`, which was made in `interval`, was freed.
-fn fate(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> Fate {
+/// [`PassFree`], as far as the phases alone show it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PassEnd {
+    Within,
+    Before,
+    InBackward,
+    Later,
+    Open(OpenFree),
+}
+
+/// Returns when `a`, which was made in a forward pass or between passes, was freed.
+fn pass_end(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> PassEnd {
+    if let Some(freed) = open_free(phases, a, interval) {
+        return PassEnd::Open(freed);
+    }
     let freed = event_before(a.freed);
-    let (backward, _) = interval.backward;
-    match interval.phase {
-        Phase::Forward | Phase::Between if phases.is_open(a, interval) => Fate::Open,
-        Phase::Forward | Phase::Between if freed < interval.end => Fate::Within,
-        // If no backward pass follows, a result may be retained until the next forward pass has made another.
-        Phase::Forward | Phase::Between
-            if freed < backward && (backward != NEVER || freed < interval.second_forward) =>
-        {
-            Fate::BeforeBackward
+    // If no backward pass follows, a result may be retained until the next forward pass has made another.
+    let before = if interval.is_before_backward() { interval.backward.0 } else { interval.second_forward };
+    match phases.given(freed) {
+        _ if freed < interval.end => PassEnd::Within,
+        _ if freed < before => PassEnd::Before,
+        Given::InBackward | Given::AtItsEnd => PassEnd::InBackward,
+        Given::Elsewhere => PassEnd::Later,
+    }
+}
+
+/// Returns when `a` was freed if the recording ends too early to show its end.
+fn open_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> Option<OpenFree> {
+    let freed = if a.freed == Moment::NEVER { OpenFree::Never } else { OpenFree::AtEnd };
+    phases.is_open(a, interval).then_some(freed)
+}
+
+/// Returns when `a`, which was made during setup or by the optimizer, was freed.
+fn step_free(a: &Allocation, interval: PhaseInterval) -> StepFree {
+    match event_before(a.freed) {
+        freed if freed < interval.last => StepFree::Within,
+        freed if freed < interval.end => StepFree::AtEnd,
+        NEVER if interval.end == NEVER => StepFree::Open,
+        NEVER => StepFree::Never,
+        _ => StepFree::Later,
+    }
+}
+
+/// Returns when `a`, which was made in a backward pass, was freed.
+fn backward_free(phases: &Phases, a: &Allocation, interval: PhaseInterval) -> BackwardFree {
+    match step_free(a, interval) {
+        StepFree::Within => BackwardFree::Within,
+        StepFree::AtEnd => BackwardFree::AtEnd,
+        StepFree::Later if phases.given(event_before(a.freed)) == Given::InBackward => {
+            BackwardFree::InBackward
         }
-        Phase::Forward | Phase::Between => match phases.given(freed) {
-            Given::InBackward | Given::AtItsEnd => Fate::InBackward,
-            Given::Elsewhere => Fate::Later,
-        },
-        Phase::Recompute if freed < interval.next => Fate::Within,
-        Phase::Recompute if interval.next == NEVER => Fate::Open,
-        Phase::Recompute if freed < interval.end || interval.end == NEVER => Fate::InBackward,
-        _ if freed < interval.last => Fate::Within,
-        _ if freed < interval.end => Fate::AtEnd,
-        _ if interval.end == NEVER && freed == NEVER => Fate::Open,
-        Phase::Backward if phases.given(freed) == Given::InBackward => Fate::InBackward,
-        _ => Fate::Later,
+        StepFree::Later => BackwardFree::Later,
+        StepFree::Never => BackwardFree::Never,
+        StepFree::Open => BackwardFree::Open,
+    }
+}
+
+/// Returns when `a`, which was recomputed in a backward pass, was freed.
+fn recompute_free(a: &Allocation, interval: PhaseInterval) -> RecomputeFree {
+    match event_before(a.freed) {
+        freed if freed < interval.next => RecomputeFree::Within,
+        _ if interval.next == NEVER => RecomputeFree::Open,
+        freed if freed < interval.end || interval.end == NEVER => RecomputeFree::InBackward,
+        _ => RecomputeFree::Later,
     }
 }

@@ -4,9 +4,11 @@
 //! - `signs`: a table of known frames: what a stack alone shows.
 //! - `phases`: phases of the program from event to event: forward, backward, optimizer.
 //! - `stack_iterations`, `iterations`: iterations, as stacks show them and as repeated allocations show them.
-//! - `rules`: a table of rules: from stack, phase and fate to a category.
+//! - `facts`: facts about an allocation: frames, sizes, phase, and when it was freed.
+//! - `rules`: a table of rules: from facts to a category.
 //! - `inferred`: applies the rules to every allocation.
 
+mod facts;
 mod inferred;
 mod iterations;
 mod phases;

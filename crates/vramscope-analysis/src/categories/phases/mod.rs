@@ -29,12 +29,17 @@ pub(super) struct PhaseInterval {
     pub(super) backward: (u32, u32),
     /// The first event of the forward pass after the next one.
     pub(super) second_forward: u32,
-    /// Whether the next interval is a forward pass.
-    pub(super) another_forward_follows: bool,
-    /// Whether the next interval is an optimizer step.
-    pub(super) optimizer_follows: bool,
+    /// The phase of the next interval.
+    pub(super) next_phase: Option<Phase>,
     /// Whether a backward pass comes before it.
     pub(super) after_backward: bool,
+}
+
+impl PhaseInterval {
+    /// Whether the recording contains a later backward pass.
+    pub(super) fn is_before_backward(self) -> bool {
+        self.backward.0 != NEVER
+    }
 }
 
 /// When an allocation was freed, relative to the backward passes.
@@ -198,8 +203,7 @@ fn intervals(runs: &[Run]) -> Vec<PhaseInterval> {
             next,
             backward,
             second_forward: forward.1,
-            another_forward_follows: phase_behind == Some(Phase::Forward),
-            optimizer_follows: phase_behind == Some(Phase::Optimizer),
+            next_phase: phase_behind,
             after_backward: false,
         });
         phase_behind = Some(phase);

@@ -103,10 +103,6 @@ impl OpenRecording {
         Ok(Report { device, ooms, best_setting })
     }
 
-    pub(crate) fn name(&self) -> &str {
-        self.session.name()
-    }
-
     /// The index of the device at a position of the page.
     pub(crate) fn number(&self, position: usize) -> Result<i64, ViewError> {
         Ok(self.device(position)?.history().device().device)

@@ -235,7 +235,8 @@ async fn page_of(State(library): State<Arc<Library>>, asked: Bytes) -> Result<Re
         open.push(library.file(file).await?.recording().await?);
     }
     let make = move || {
-        let recordings: Vec<_> = open.iter().map(|open| (open.name(), open.session.recording())).collect();
+        let recordings: Vec<_> =
+            open.iter().map(|open| (open.session.name(), open.session.recording())).collect();
         self_contained(&recordings, &notes)
     };
     let page = tokio::task::spawn_blocking(make).await.map_err(|_| ViewError::Failed)??;

@@ -22,7 +22,7 @@ mod part_folder;
 mod progress;
 mod ranks;
 mod say;
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod schemas;
 
 use std::ffi::OsString;

@@ -1,5 +1,8 @@
 //! Writes the JSON schemas of the outputs of `--json`, and the Python types of the answers, from the structs that are serialized.
 
+// `phantom` is only on Unix.
+#![cfg(unix)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -171,7 +174,7 @@ fn fields(schema: &Object) -> Vec<(String, (Object, bool))> {
             match found.iter_mut().find(|(known, _)| *known == key) {
                 // A key that is nullable in one alternative is nullable.
                 Some((_, (before, _))) if python(before) != python(&of) && python(&of).contains("None") => {
-                    *before = of
+                    *before = of;
                 }
                 Some(_) => {}
                 None => found.push((key, (of, false))),

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use vramscope_analysis::Frames;
-//! use vramscope_export::{Format, Options, Source, write};
+//! use vramscope_export::{ExportFormat, Options, Source, write};
 //! use vramscope_trace::formats;
 //!
 //! let snapshot = br#"{"segments": [], "device_traces": [[
@@ -15,7 +15,7 @@
 //! let frames = Frames::of(&trace);
 //! let source = Source { trace: &trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
 //! let mut out = Vec::new();
-//! write(&source, Format::Folded, &Options::default(), &mut out)?;
+//! write(&source, ExportFormat::Folded, &Options::default(), &mut out)?;
 //! assert_eq!(String::from_utf8(out).unwrap(), "train.py:3 step 1024\n");
 //! # Ok::<(), vramscope_export::ExportError>(())
 //! ```

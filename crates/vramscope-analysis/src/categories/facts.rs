@@ -19,11 +19,11 @@ pub(super) struct AllocationFacts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ParameterSize {
     /// A parameter that a module made, loaded or moved.
-    OfModule,
+    Module,
     /// A parameter, but none that a module made, loaded or moved.
-    OfOther,
+    Other,
     /// No known parameter.
-    OfNone,
+    NoParameter,
 }
 
 /// What else has the size of the allocation.
@@ -225,7 +225,7 @@ impl AllocationFacts {
 
     /// Whether a parameter has its size.
     pub(super) fn is_as_large_as_a_parameter(&self) -> bool {
-        self.parameter != ParameterSize::OfNone
+        self.parameter != ParameterSize::NoParameter
     }
 
     pub(super) fn retained(&self) -> Retained {

@@ -234,11 +234,11 @@ impl Known {
         AllocationFacts {
             signs,
             parameter: if self.modules.contains(&a.requested) {
-                ParameterSize::OfModule
+                ParameterSize::Module
             } else if self.parameters.contains(&a.requested) {
-                ParameterSize::OfOther
+                ParameterSize::Other
             } else {
-                ParameterSize::OfNone
+                ParameterSize::NoParameter
             },
             size: if self.gradients.contains(&a.requested) {
                 KnownSize::Gradient

@@ -151,7 +151,7 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
         C::OptimizerState,
         E::Likeness,
         "it was read from a file and retained, and a parameter of a module has the same size",
-        |f| f.has(Sign::Read) && f.retained() == Retained::Long && f.parameter == ParameterSize::OfModule,
+        |f| f.has(Sign::Read) && f.retained() == Retained::Long && f.parameter == ParameterSize::Module,
     ),
     rule(
         "buffers of collective operations",
@@ -424,7 +424,7 @@ mod tests {
     fn facts(allocated: AllocatedIn) -> AllocationFacts {
         AllocationFacts {
             signs: StackSigns::default(),
-            parameter: ParameterSize::OfNone,
+            parameter: ParameterSize::NoParameter,
             size: KnownSize::Other,
             allocated,
         }
@@ -482,7 +482,7 @@ mod tests {
             (
                 "loaded optimizer state",
                 AllocationFacts {
-                    parameter: ParameterSize::OfModule,
+                    parameter: ParameterSize::Module,
                     ..with(Sign::Read, between(PassFree::Never))
                 },
             ),
@@ -498,7 +498,7 @@ mod tests {
             ("accumulated gradients", with(Sign::Accumulate, backward(BackwardFree::Open))),
             (
                 "tensors of parameter size retained by the backward pass",
-                AllocationFacts { parameter: ParameterSize::OfOther, ..facts(backward(BackwardFree::Later)) },
+                AllocationFacts { parameter: ParameterSize::Other, ..facts(backward(BackwardFree::Later)) },
             ),
             ("tensors passed from one backward pass to another", facts(backward(BackwardFree::InBackward))),
             ("tensors retained by the backward pass", facts(backward(BackwardFree::Later))),
@@ -535,7 +535,7 @@ mod tests {
             (
                 "copies of parameters",
                 AllocationFacts {
-                    parameter: ParameterSize::OfOther,
+                    parameter: ParameterSize::Other,
                     ..with(Sign::Copied, between(PassFree::AfterForward))
                 },
             ),

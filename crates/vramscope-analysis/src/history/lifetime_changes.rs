@@ -17,14 +17,14 @@ pub enum LifetimeChange {
 /// recording has no end change. An item with an empty lifetime has no changes.
 ///
 /// ```
-/// use vramscope_analysis::{Change, Changes, Moment};
+/// use vramscope_analysis::{LifetimeChange, LifetimeChanges, Moment};
 ///
 /// let lifetimes = [(Moment::START, Moment::after(4), 'a'), (Moment::after(4), Moment::NEVER, 'b')];
-/// let mut changes = Changes::of(lifetimes);
-/// assert_eq!(changes.next_until(Moment::after(3)), Some((Change::Begins, 'a')));
+/// let mut changes = LifetimeChanges::of(lifetimes);
+/// assert_eq!(changes.next_until(Moment::after(3)), Some((LifetimeChange::Begins, 'a')));
 /// assert_eq!(changes.next_until(Moment::after(3)), None);
-/// assert_eq!(changes.next_until(Moment::after(4)), Some((Change::Ends, 'a')));
-/// assert_eq!(changes.next_until(Moment::after(4)), Some((Change::Begins, 'b')));
+/// assert_eq!(changes.next_until(Moment::after(4)), Some((LifetimeChange::Ends, 'a')));
+/// assert_eq!(changes.next_until(Moment::after(4)), Some((LifetimeChange::Begins, 'b')));
 /// ```
 #[derive(Debug, Clone)]
 pub struct LifetimeChanges<T> {

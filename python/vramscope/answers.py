@@ -47,7 +47,7 @@ class CategoryBytes(TypedDict):
     """The bytes of a category."""
 
     category: str
-    """Name of a `Category`."""
+    """The name of the category."""
     bytes: int
     count: int
 
@@ -65,7 +65,7 @@ class CategoryReason(TypedDict):
     """The evidence for a category."""
 
     category: str
-    """Name of a `Category`."""
+    """The name of the category."""
     bytes: int
     count: int
     evidence: str
@@ -127,11 +127,11 @@ class Device(TypedDict):
     end_blocks: int
     preexisting_bytes: int
     holders_at_peak: NotRequired[list[Holder] | None]
-    """Holders of `peak_allocated_bytes`, largest first. Absent with `--at`."""
+    """Holders of `peak_allocated_bytes`, largest first. Absent with `at`."""
     categories_at_peak: NotRequired[list[CategoryBytes] | None]
-    """Categories of `peak_allocated_bytes`, largest first. Absent with `--at`."""
+    """Categories of `peak_allocated_bytes`, largest first. Absent with `at`."""
     at: NotRequired[Moment | None]
-    """With `--at`: the event, and the counters and holders after it."""
+    """With `at`: the event, and the counters and holders after it."""
     category_reasons: list[CategoryReason]
     """The evidence for the categories of the holders."""
     steps: NotRequired[Steps | None]
@@ -139,7 +139,7 @@ class Device(TypedDict):
     pools: list[Holder]
     streams: list[Holder]
     filtered_out_bytes: int
-    """Bytes of holders that `--filter` left out."""
+    """Bytes of holders that `filter` left out."""
     ooms: list[OutOfMemory]
     more_ooms: int
     """Out-of-memory events beyond those in `ooms`."""
@@ -276,7 +276,7 @@ class Finding(TypedDict):
     """One difference."""
 
     kind: str
-    """The rule that found the difference, see `Cause::name`."""
+    """The rule that found the difference."""
     explains: bool
     """Whether it explains why, and not only where."""
     text: str
@@ -402,7 +402,7 @@ class Holder(TypedDict):
     freed_at: NotRequired[list[Frame]]
     """For memory live before recording whose allocation was not recorded: the stack that freed it."""
     frames_left_out: NotRequired[int]
-    """Number of outer frames left out of `stack` or `freed_at`, see `MOST_FRAMES`."""
+    """Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost."""
 
 
 class Info(TypedDict):
@@ -468,7 +468,7 @@ class IntervalDevice(TypedDict):
     at_highest: Amount
     after: Amount
     filtered: Spent
-    """For the allocations that match `--filter`."""
+    """For the allocations that match `filter`."""
     groups: list[IntervalGroup]
     quality: Quality
 
@@ -603,9 +603,7 @@ class OutOfMemory(TypedDict):
     holders: list[Holder]
     """Holders of `allocated_bytes`, by line."""
     pinned_bytes: int
-    """Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each
-    hole counts once.
-    """
+    """Free memory in holes between blocks; each hole counts once."""
     pinned: list[Pin]
     """The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for
     both.
@@ -620,7 +618,7 @@ class OutOfMemoryCause(TypedDict):
     decisive: bool
     """Whether the request would have succeeded without it."""
     line: str | None
-    """For a leak: the line; else null."""
+    """For a leak: the line; else None."""
     bytes_per_step: int | None
     """For a leak: its growth per step; None if it is unknown."""
 
@@ -783,9 +781,9 @@ class Replay(TypedDict):
     """Like `approximate_because`, for settings other than the recorded ones."""
     floors: Floors
     smallest_capacity_bytes: int | None
-    """With `--find-capacity`; None if none was found."""
+    """With `find_capacity`; None if none was found."""
     smallest_gpu: FittingGpu | None
-    """With `--find-capacity`: the known GPU with the least memory that fits the run."""
+    """With `find_capacity`: the known GPU with the least memory that fits the run."""
     nearest: Nearest | None
     """Present if no tried setting fits on the device."""
 
@@ -826,9 +824,7 @@ class ReplayOutOfMemory(TypedDict):
     holders: list[Holder]
     """Holders of `allocated_bytes`, by line."""
     pinned_bytes: int
-    """Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each
-    hole counts once.
-    """
+    """Free memory in holes between blocks; each hole counts once."""
     pinned: list[Pin]
     """The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for
     both.

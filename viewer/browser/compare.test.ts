@@ -105,7 +105,9 @@ test("the changes match the command's", async ({ open }) => {
 test('the changes at the peak of a step are those of --at-step', async ({ open }) => {
   const page = await open(await serving(BASE, BATCH));
   await show(page, 'compare');
-  await page.getByLabel('Compare at').selectOption('the peak of step 2');
+  const step = page.getByRole('spinbutton', { name: 'At the peaks of step', exact: true });
+  await step.fill('2');
+  await step.press('Enter');
   const { what_changed } = diff(BASE, BATCH, '--at-step', '2').devices[0];
   await expect.poll(async () => page.locator('.what-changed > p').textContent()).toContain('At the peak of step 2');
   const [first] = what_changed;

@@ -231,17 +231,20 @@ fn python(schema: &Object) -> String {
     }
 }
 
+/// The documentation of a type or a key, in Python's words: None, and the names of arguments.
 fn description(schema: &Object) -> Option<String> {
     let text = schema.get("description")?.as_str()?;
-    // Links of rustdoc and Rust's words.
-    let text =
-        text.replace("[`", "`").replace("`]", "`").replace("Null ", "None ").replace("; null ", "; None ");
-    Some(
-        text.split('(')
-            .next()
-            .filter(|_| text.contains("(vramscope"))
-            .map_or(text.clone(), |before| before.trim_end().to_owned() + "."),
-    )
+    let words = text.split_whitespace().map(|word| {
+        let option = word.starts_with("`--");
+        let word = if option { word.replace("--", "").replace('-', "_") } else { word.to_owned() };
+        match word.as_str() {
+            "null" | "Null" => "None".to_owned(),
+            "null;" => "None;".to_owned(),
+            "null." => "None.".to_owned(),
+            _ => word,
+        }
+    });
+    Some(words.collect::<Vec<_>>().join(" "))
 }
 
 /// The width of Python's lines.

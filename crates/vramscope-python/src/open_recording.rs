@@ -25,6 +25,7 @@ pub(crate) const ADVICE: Advice = Advice {
     overhead: "`overhead=`",
     release: "`torch=`",
     device: "`device=`",
+    no_oom: "`no_oom=True`",
     ..Advice::LIBRARY
 };
 

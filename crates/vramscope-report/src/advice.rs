@@ -30,7 +30,7 @@ pub struct Advice {
     pub device: &'static str,
     /// How to make a check fail if a request for memory failed.
     pub no_oom: &'static str,
-    /// Prefix of an option, as `--` in `--max-peak 40GiB`.
+    /// Prefix of an option, as `--` in `--max-peak 40GiB`. If it is empty, `_` stands for `-`.
     pub option_prefix: &'static str,
 }
 
@@ -47,6 +47,17 @@ impl Advice {
         no_oom: "`Budget::NoOoms`",
         option_prefix: "",
     };
+}
+
+impl Advice {
+    /// An option as the reader writes it: `--max-peak` or `max_peak`.
+    #[must_use]
+    pub fn option(&self, name: &str) -> String {
+        match self.option_prefix {
+            "" => name.replace('-', "_"),
+            prefix => format!("{prefix}{name}"),
+        }
+    }
 }
 
 impl Default for Advice {

@@ -48,7 +48,7 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
     };
     match measured {
         Measured::Peak { limit, peak, .. } => {
-            let budget = format!("{}{} {}", advice.option_prefix, budget(measured), bytes(*limit));
+            let budget = format!("{} {}", advice.option(budget(measured)), bytes(*limit));
             let above = peak.peak.bytes.saturating_sub(*limit);
             match why {
                 Some(why) => {
@@ -68,7 +68,7 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
             (Some(before), None) => {
                 let change = change(peak, before);
                 let allowed = bytes(growth.over(before.peak.bytes));
-                let set = format!("{}{}", advice.option_prefix, budget(measured));
+                let set = advice.option(budget(measured));
                 let budget = match growth {
                     Growth::Bytes(_) => format!("{set} {allowed}"),
                     Growth::Percent(percent) => format!("{set} {percent}% ({allowed})"),
@@ -79,7 +79,7 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
         },
         Measured::Category { category, limit, peak, .. } => {
             let (name, most) = (category.name(), bytes(peak.bytes));
-            let budget = format!("{}{} {name}={}", advice.option_prefix, budget(measured), bytes(*limit));
+            let budget = format!("{} {name}={}", advice.option(budget(measured)), bytes(*limit));
             match why {
                 Some(why) => format!("peak of {name} {subject}: unknown, because {why}; {budget}"),
                 None if peak.bytes > *limit => {

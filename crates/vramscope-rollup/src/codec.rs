@@ -123,7 +123,7 @@ mod tests {
     use datafusion::arrow::datatypes::Schema;
     use datafusion::physical_plan::empty::EmptyExec;
     use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
-    use vramscope_fleet::{Place, Rank, RankFile, Stored};
+    use vramscope_fleet::{Rank, RankFile, RecordingPlace, Stored};
 
     use super::*;
     use crate::provider::{Of, Tasks};

@@ -1,19 +1,19 @@
 //! An open recording, and the questions that can be asked about it.
 //!
-//! The command, the MCP server, the Python package and the page ask here. Each parses a request, and renders the answer. A [`Session`] owns
+//! The command, the MCP server, the Python package and the page ask here for reports, replays, comparisons and checks. Each parses a
+//! request, and renders the answer. A [`Session`] owns
 //! a recording and what is derived from it. A request is plain data, one type for each question. The same type is the options of the command
 //! (feature `command`), the arguments of a tool (feature `schema`), and a query of the page.
 //!
 //! ```
 //! use vramscope_analysis::Cancel;
-//! use vramscope_report::Advice;
-//! use vramscope_session::{ReportRequest, Session};
+//! use vramscope_session::{ADVICE, ReportRequest, Session};
 //! use vramscope_trace::formats;
 //!
 //! let snapshot = br#"{"segments": [], "device_traces": [[
 //!     {"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]]}"#;
 //! let recording = formats::read(&snapshot[..], &mut |_| {})?;
-//! let session = Session::new("run.json".to_owned(), recording, Advice::LIBRARY);
+//! let session = Session::new("run.json".to_owned(), recording, ADVICE);
 //!
 //! let request = ReportRequest { top: Some(5), ..ReportRequest::default() };
 //! let answer = session.report(&request, &Cancel::default())?;
@@ -40,6 +40,20 @@ pub use requests::{
     ReportRequest, StateAnswer, StateRequest, difference,
 };
 pub use session::Session;
+use vramscope_report::Advice;
+
+/// The names of options for Rust programs that ask a session: fields of requests.
+pub const ADVICE: Advice = Advice {
+    any_moment: "`ReportRequest::at`",
+    replay: "`Session::replay`",
+    capacity: "`ReplayRequest::capacity` or `gpu`",
+    capacity_alone: "`ReplayRequest::capacity`",
+    overhead: "`ReplayRequest::overhead`",
+    release: "`ReplayRequest::torch`",
+    device: "the field `device`",
+    no_oom: "`CheckRequest::no_oom`",
+    option_prefix: "",
+};
 
 /// Compiles the README's example with the tests.
 #[cfg(doctest)]

@@ -1,6 +1,5 @@
 //! Values of requests, parsed from text: the same for options of the command, arguments of tools and Python, and queries of the page.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -193,30 +192,34 @@ pub fn filter(text: &str) -> Result<Regex, String> {
 struct NumberOrText;
 
 impl Visitor<'_> for NumberOrText {
-    type Value = Cow<'static, str>;
+    type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a whole number from 0, or a text")
     }
 
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(number.to_string())
+    }
+
     fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(number.to_string().into())
+        Ok(number.to_string())
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(text.to_owned().into())
+        Ok(text.to_owned())
     }
 }
 
 /// A number or a text in JSON, not yet parsed.
 #[derive(Deserialize)]
-struct Raw(#[serde(deserialize_with = "raw")] Cow<'static, str>);
+struct Raw(#[serde(deserialize_with = "raw")] String);
 
-fn raw<'de, D: Deserializer<'de>>(json: D) -> Result<Cow<'static, str>, D::Error> {
+fn raw<'de, D: Deserializer<'de>>(json: D) -> Result<String, D::Error> {
     json.deserialize_any(NumberOrText)
 }
 
-/// Defines modules for `#[serde(with)]`: each parses a value with a function of this module.
+/// Defines modules for `deserialize_with`: each parses a value with a function of this module.
 macro_rules! in_json {
     ($($module:ident: $value:ty = $parse:expr;)*) => {$(
         pub(crate) mod $module {
@@ -297,11 +300,8 @@ pub(crate) mod schema {
         json_schema!({ "type": ["string", "null"], "enum": names.collect::<Vec<_>>() })
     }
 
-    pub(crate) fn size(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": ["integer", "string", "null"], "minimum": 0 })
-    }
-
-    pub(crate) fn at(_: &mut SchemaGenerator) -> Schema {
+    /// A whole number, or a text such as `24GiB` or `10..99`.
+    pub(crate) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["integer", "string", "null"], "minimum": 0 })
     }
 }

@@ -33,14 +33,14 @@ pub(super) enum KnownSize {
     Gradient,
     /// PyTorch's cuBLAS workspace, and no gradient.
     Workspace,
-    /// Nothing that is known.
+    /// No known size.
     Other,
 }
 
 /// The phase in which an allocation was made, when it was freed, and the facts that only this phase has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllocatedIn {
-    /// None: the recording does not show phases.
+    /// The recording does not show phases.
     Unphased(UnphasedFree),
     /// The program builds, moves or fills its model.
     Setup { freed: StepFree, by: SetupFrames, turn: Turn, ahead: Ahead },
@@ -63,7 +63,7 @@ pub(super) enum Ahead {
     Backward,
     /// The recording contains none, but the phase is a forward pass that retains much of its memory, as before a backward pass.
     BackwardUnrecorded,
-    /// None.
+    /// No backward pass follows.
     NoBackward,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum SetupFrames {
     Move,
     /// A module or a parameter is made or filled.
     Make,
-    /// Others.
+    /// The frames show none of these.
     Other,
 }
 

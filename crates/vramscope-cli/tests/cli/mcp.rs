@@ -544,6 +544,9 @@ from mcp.client.stdio import stdio_client
 
 QUESTIONS = [
     ("open", {"path": "oom.pickle"}), ("open", {"path": "leak.pickle"}), ("summary", {"recording": "r1"}),
+    ("summary", {"recording": "r1", "at": 7, "by": "line"}), ("summary", {"recording": "r1", "at": "10..99"}),
+    ("check", {"recording": "r1", "baseline": "r2", "max_peak": "1GiB", "no_oom": True}),
+    ("replay", {"recording": "r1", "sweep": "max_split_size_mb=32..64", "torch": 2.11}),
     ("holders", {"recording": "r1", "by": "function", "rows": 1}), ("at", {"recording": "r1", "event": 7}),
     ("diff", {"a": "r1", "b": "r2"}), ("replay", {"recording": "r1", "find_capacity": True}),
     ("leaks", {"recording": "r2"}), ("open", {"path": "/etc/passwd"}),
@@ -566,10 +569,14 @@ asyncio.run(main(*sys.argv[1:]))
     let output = Command::new(python).args(["-c", SCRIPT]).args(command).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
-    ['open', 'summary', 'holders', 'at', 'diff', 'replay', 'leaks']
+    ['open', 'summary', 'holders', 'at', 'diff', 'replay', 'leaks', 'check']
     open answered
     open answered
     summary answered
+    summary answered
+    summary answered
+    check answered
+    replay answered
     holders answered
     at answered
     diff answered

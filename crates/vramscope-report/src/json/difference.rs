@@ -51,7 +51,7 @@ pub struct DifferenceJson {
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Finding"))]
 struct FindingJson {
-    /// The rule that found the difference, see [`Cause::name`].
+    /// The rule that found the difference.
     kind: &'static str,
     /// Whether it explains why, and not only where.
     explains: bool,

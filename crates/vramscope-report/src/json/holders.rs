@@ -25,7 +25,7 @@ pub(super) struct HolderJson {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     freed_at: Vec<FrameJson>,
-    /// Number of outer frames left out of `stack` or `freed_at`, see [`MOST_FRAMES`].
+    /// Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost.
     #[serde(skip_serializing_if = "is_zero")]
     #[cfg_attr(test, ts(optional, as = "Option<_>"))]
     frames_left_out: usize,
@@ -48,7 +48,7 @@ impl HoldersJson {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CategoryBytes"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryBytes"))]
 pub(super) struct CategoryJson {
-    /// Name of a [`Category`](vramscope_trace::Category).
+    /// The name of the category.
     category: String,
     bytes: u64,
     count: u64,
@@ -59,7 +59,7 @@ pub(super) struct CategoryJson {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "CategoryReason"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "CategoryReason"))]
 pub(super) struct ReasonJson {
-    /// Name of a [`Category`](vramscope_trace::Category).
+    /// The name of the category.
     category: &'static str,
     bytes: u64,
     count: u64,

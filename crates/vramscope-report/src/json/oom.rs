@@ -44,7 +44,6 @@ pub(super) struct OomJson {
     frames_left_out: usize,
     /// Holders of `allocated_bytes`, by line.
     holders: Vec<HolderJson>,
-    /// Free memory in holes that blocks keep from joining, each hole once.
     /// Free memory in holes between blocks; each hole counts once.
     pinned_bytes: u64,
     /// The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both.

@@ -20,7 +20,7 @@ pub struct CheckRequest {
         feature = "command",
         arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true)
     )]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::size"))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[serde(deserialize_with = "values::in_json_size::deserialize")]
     pub max_peak: Option<u64>,
     /// Limit on the peak of reserved bytes of each device
@@ -28,13 +28,18 @@ pub struct CheckRequest {
         feature = "command",
         arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true)
     )]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::size"))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[serde(deserialize_with = "values::in_json_size::deserialize")]
     pub max_reserved: Option<u64>,
-    /// Limit on the peak of one category, as activation=20GiB; may be given several times
+    /// Limits on the peaks of categories, each as activation=20GiB
     #[cfg_attr(
         feature = "command",
-        arg(long, value_name = "CATEGORY=SIZE", value_parser = values::category_limit)
+        arg(
+            long,
+            value_name = "CATEGORY=SIZE",
+            value_parser = values::category_limit,
+            help = "Limit on the peak of one category, as activation=20GiB; may be given several times"
+        )
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     #[serde(deserialize_with = "values::in_json_limits")]
@@ -50,7 +55,7 @@ pub struct CheckRequest {
             allow_hyphen_values = true
         )
     )]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::size"))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[serde(deserialize_with = "values::in_json_growth::deserialize")]
     pub max_growth: Option<Growth>,
     /// Fail if a line is suspected of a leak
@@ -91,9 +96,17 @@ impl Session {
         request: &CheckRequest,
         baseline: Option<&'s Self>,
     ) -> Result<CheckAnswers<'s>> {
+        if request.max_growth.is_some() && baseline.is_none() {
+            let growth = self.advice().option("max-growth");
+            return Err(SessionError::Argument(format!(
+                "{growth} limits the growth over a baseline: give one"
+            )));
+        }
         let budgets = request.budgets(baseline.is_some());
         if budgets.is_empty() {
-            return Err(SessionError::Argument("nothing to check: give a limit".to_owned()));
+            let options = ["max-peak", "max-reserved", "max-category", "no-leaks", "no-oom"];
+            let options = options.map(|name| self.advice().option(name)).join(", ");
+            return Err(SessionError::Argument(format!("nothing to check: give {options} or a baseline")));
         }
         let positions = self.devices(request.device)?;
         let devices = &self.trace().devices;

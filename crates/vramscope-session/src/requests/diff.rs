@@ -57,8 +57,14 @@ impl Session {
         cancel: &Cancel,
     ) -> Result<DiffAnswers<'s>> {
         let sessions = Both { a: self, b: other };
-        // A device that only one recording has is part of the answer.
-        let used = sessions.map(|session| session.used_devices(request.device).unwrap_or_default());
+        let used = sessions.map(|session| session.used_devices(request.device));
+        let used = match used {
+            Both { a: Err(error), b: Err(_) } => {
+                return Err(SessionError::Argument(error.about(self.name())));
+            }
+            // A device that only one recording has is part of the answer.
+            Both { a, b } => Both { a: a.unwrap_or_default(), b: b.unwrap_or_default() },
+        };
         if used.a.is_empty() && used.b.is_empty() {
             let device = request.device.map_or_else(String::new, |n| format!(" on device {n}"));
             return Err(SessionError::Unanswerable(format!(
@@ -90,18 +96,18 @@ impl Session {
         for &position in positions {
             let history = self.history(position, cancel)?;
             let (device, known) = (self.number(position), steps(&history).steps.len());
-            match known {
-                0 => {
-                    return Err(SessionError::Missing(format!(
-                        "no steps were found on device {device}; compare without a step"
-                    )));
-                }
-                _ if !(1..=known).contains(&(step as usize)) => {
-                    return Err(SessionError::Missing(format!(
-                        "device {device} has {known} steps; there is no step {step}"
-                    )));
-                }
-                _ => {}
+            if known == 0 {
+                let option = self.advice().option("at-step");
+                return Err(SessionError::Argument(format!(
+                    "{}: no steps were found on device {device}; omit {option}",
+                    self.name()
+                )));
+            }
+            if !(1..=known).contains(&(step as usize)) {
+                return Err(SessionError::Argument(format!(
+                    "{}: device {device} has {known} steps; there is no step {step}",
+                    self.name()
+                )));
             }
         }
         Ok(())

@@ -26,7 +26,7 @@ pub struct ReplayRequest {
         feature = "command",
         arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true)
     )]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::size"))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[cfg_attr(test, ts(as = "Option<u64>"))]
     #[serde(deserialize_with = "values::in_json_size::deserialize")]
     pub capacity: Option<u64>,
@@ -41,7 +41,7 @@ pub struct ReplayRequest {
     pub gpu: Option<&'static Gpu>,
     /// Device memory that the allocator cannot use: CUDA contexts, other processes [default: 0]
     #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", value_parser = values::size))]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::size"))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[cfg_attr(test, ts(as = "Option<u64>"))]
     #[serde(deserialize_with = "values::in_json_size::deserialize")]
     pub overhead: Option<u64>,
@@ -59,7 +59,6 @@ pub struct ReplayRequest {
     pub sweep: Option<Sweep>,
     /// Find the smallest device on which the run fits
     #[cfg_attr(feature = "command", arg(long, conflicts_with_all = ["capacity", "gpu"]))]
-    #[cfg_attr(test, ts(as = "Option<bool>"))]
     pub find_capacity: bool,
     /// Only this device
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
@@ -78,6 +77,10 @@ impl ReplayRequest {
     /// The device, unless the recording decides.
     fn capacity(&self, advice: &Advice) -> Result<Option<Capacity>> {
         let refused = |why: String| Err(SessionError::Argument(why));
+        if self.sweep.is_some() && self.find_capacity {
+            let [sweep, find] = ["sweep", "find-capacity"].map(|name| advice.option(name));
+            return refused(format!("{find} searches for the device size under one setting; omit {sweep}"));
+        }
         let Advice { capacity, overhead, .. } = advice;
         let total = match (self.capacity, self.gpu) {
             (Some(_), Some(_)) => {
@@ -88,7 +91,8 @@ impl ReplayRequest {
         let taken = self.overhead.unwrap_or(0);
         match total {
             Some(_) if self.find_capacity => {
-                refused(format!("the smallest device is searched for; do not give {capacity}"))
+                let find = advice.option("find-capacity");
+                refused(format!("{find} searches for the device size; do not give {capacity}"))
             }
             Some(0) => refused("the device size must be more than 0 bytes".to_owned()),
             Some(total) if taken >= total => {
@@ -108,7 +112,7 @@ impl ReplayRequest {
         let release = self.torch.unwrap_or_else(|| trace.shown_release());
         let parse = |name: &str, conf: &str| {
             Setting::parse(conf, release)
-                .map_err(|e| SessionError::Argument(format!("{}{name}: {e}", advice.option_prefix)))
+                .map_err(|e| SessionError::Argument(format!("{}: {e}", advice.option(name))))
         };
         let setting = self.conf.as_deref().map(|conf| parse("conf", conf)).transpose()?;
         let recorded = trace.settings.as_ref().and_then(|s| s.conf_text.as_deref()).unwrap_or("");

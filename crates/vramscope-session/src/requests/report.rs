@@ -22,7 +22,7 @@ pub struct ReportRequest {
     /// Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the
     /// allocations and frees of these events, both ends included
     #[cfg_attr(feature = "command", arg(long, value_name = "EVENT"))]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::at"))]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[cfg_attr(test, ts(as = "Option<u64>"))]
     #[serde(alias = "event", deserialize_with = "values::in_json_at::deserialize")]
     pub at: Option<At>,

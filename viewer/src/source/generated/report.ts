@@ -79,7 +79,7 @@ export type Holder = {
   stack: Array<ReportFrame>;
   /** For memory live before recording whose allocation was not recorded: the stack that freed it. */
   freed_at?: Array<ReportFrame>;
-  /** Number of outer frames left out of `stack` or `freed_at`, see [`MOST_FRAMES`]. */
+  /** Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost. */
   frames_left_out?: number;
 };
 
@@ -87,7 +87,7 @@ export type Holder = {
  * The bytes of a category.
  */
 export type CategoryBytes = {
-  /** Name of a [`Category`](vramscope_trace::Category). */
+  /** The name of the category. */
   category: string;
   bytes: number;
   count: number;
@@ -97,7 +97,7 @@ export type CategoryBytes = {
  * The evidence for a category.
  */
 export type CategoryReason = {
-  /** Name of a [`Category`](vramscope_trace::Category). */
+  /** The name of the category. */
   category: string;
   bytes: number;
   count: number;
@@ -152,7 +152,7 @@ export type Oom = {
   frames_left_out?: number;
   /** Holders of `allocated_bytes`, by line. */
   holders: Array<Holder>;
-  /** Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each hole counts once. */
+  /** Free memory in holes between blocks; each hole counts once. */
   pinned_bytes: number;
   /** The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both. */
   pinned: Array<Pin>;
@@ -522,7 +522,7 @@ export type ReplayOom = {
   frames_left_out?: number;
   /** Holders of `allocated_bytes`, by line. */
   holders: Array<Holder>;
-  /** Free memory in holes that blocks keep from joining, each hole once. Free memory in holes between blocks; each hole counts once. */
+  /** Free memory in holes between blocks; each hole counts once. */
   pinned_bytes: number;
   /** The lines of the blocks next to these holes, most bytes first. A hole between blocks of two lines counts for both. */
   pinned: Array<Pin>;

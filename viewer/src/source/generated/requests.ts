@@ -34,7 +34,7 @@ export type ReplayRequest = {
   /** Compare values of one setting: `KEY=A..B` doubles integers and adds 0.1 to fractions, `KEY=A,B,C` lists values */
   sweep?: string | null;
   /** Find the smallest device on which the run fits */
-  find_capacity?: boolean | null;
+  find_capacity: boolean;
   /** Only this device */
   device?: number | null;
 };

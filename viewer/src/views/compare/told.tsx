@@ -19,33 +19,43 @@ const CATEGORY_COLUMNS: Column<Held>[] = [
 
 /** The explanation of the difference at the peaks, or at those of a step, as in `vramscope diff`. */
 export function WhatChanged({ a, b }: { a: Side; b: Side }) {
-  const at = ({ file, device }: Side) => ({ file, device });
-  const [step, setStep] = useState<number | null>(null);
+  const scope = `${a.scope} ${b.scope}`;
+  const [chosen, choose] = useState<{ scope: string; step: number } | null>(null);
+  // A step belongs to the two recordings for which it was chosen.
+  const step = chosen?.scope === scope ? chosen.step : null;
   const steps = Math.min(...[a, b].map(({ recording }) => recording.steps?.from.length ?? 0));
+  return (
+    <section class="what-changed" aria-label="What changed">
+      <h3>What changed</h3>
+      {steps > 0 && (
+        <label>
+          At the peaks of step{' '}
+          <input
+            type="number"
+            min={1}
+            max={steps}
+            placeholder="all"
+            value={step ?? ''}
+            onChange={({ currentTarget: { value, valueAsNumber, validity } }) =>
+              choose(value === '' || !validity.valid ? null : { scope, step: valueAsNumber })
+            }
+          />
+        </label>
+      )}
+      <Changes a={a} b={b} step={step} />
+    </section>
+  );
+}
+
+function Changes({ a, b, step }: { a: Side; b: Side; step: number | null }) {
+  const at = ({ file, device }: Side) => ({ file, device });
   const { value, pending, error } = useAnswer(a.scope, `${b.scope} ${step}`, (unwanted) =>
     source.comparison(at(a), at(b), { at_step: step }, unwanted),
   );
   if (!value || pending) return <Waiting error={error} what="Comparing the recordings." />;
   const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');
   return (
-    <section class="what-changed" aria-label="What changed">
-      <h3>What changed</h3>
-      {steps > 0 && (
-        <label>
-          Compare at{' '}
-          <select
-            value={step ?? ''}
-            onChange={({ currentTarget }) => setStep(currentTarget.value === '' ? null : Number(currentTarget.value))}
-          >
-            <option value="">the peaks of the recordings</option>
-            {Array.from({ length: steps }, (_, n) => (
-              <option key={n} value={n + 1}>
-                the peak of step {n + 1}
-              </option>
-            ))}
-          </select>
-        </label>
-      )}
+    <>
       <p>{value.verdict}</p>
       <ol>
         {told.map((c, i) => (
@@ -70,7 +80,7 @@ export function WhatChanged({ a, b }: { a: Side; b: Side }) {
           rowKey={(r) => r.name}
         />
       )}
-    </section>
+    </>
   );
 }
 

@@ -11,5 +11,6 @@ pub(super) const ADVICE: Advice = Advice {
     overhead: "`overhead` of `replay`",
     release: "`torch` of `replay`",
     device: "`device`",
+    no_oom: "`no_oom`",
     ..Advice::LIBRARY
 };

@@ -12,10 +12,10 @@ use vramscope::report::write_json_line;
 /// Limit on the JSON of one answer in bytes: an assistant must be able to read it at once.
 pub(super) const LARGEST: usize = 48 << 10;
 
-/// Upper bound of the `rows` argument.
+/// Upper bound of the argument `top`.
 pub(super) const MOST_ROWS: usize = 200;
 
-/// Default of the `rows` argument.
+/// Default of the argument `top`.
 pub(super) const ROWS: usize = 10;
 
 /// Upper bound of the `frames` argument.

@@ -47,6 +47,7 @@ pub(super) struct Desk {
 /// How to get rows and frames that were left out.
 const MORE: &str = "Ask again with more `top` (at most 200) or `frames` (at most 100).";
 const MORE_OF_LISTS: &str = "Ask again with more `top` (at most 200) or `frames` (at most 100), or with one `device`; `holders` and `leaks` can list all rows with `first`.";
+const MORE_FRAMES: &str = "Ask again with more `frames` (at most 100), or with one `device`.";
 const MORE_FROM: &str = "Ask again with more `top` (at most 200) or `frames` (at most 100), or with `first`, the index of the first row.";
 
 impl Desk {
@@ -84,12 +85,23 @@ impl Desk {
     fn summary(&self, (asked, request): (One, ReportRequest), work: &Work) -> anyhow::Result<Bounded> {
         let limits = Limits::new(request.top, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
-        let report = open.session.report(&request, work.cancel()).map_err(open.about())?;
+        let mut report = open.session.report(&request, work.cancel()).map_err(open.about())?;
         let mut left_out = LeftOut::default();
         let mut findings = Vec::new();
-        if let ReportAnswer::State(answers) = &report {
+        if let ReportAnswer::Interval(answers) = &report {
             for device in &answers.devices {
-                left_out.rows("devices.holders_at_peak", device.holders.len().saturating_sub(limits.rows()));
+                left_out.rows("devices.groups", device.totals.groups.len().saturating_sub(limits.rows()));
+            }
+        }
+        if let ReportAnswer::State(answers) = &mut report {
+            if request.device.is_none() {
+                let used = open.session.used_devices(None).map_err(open.about())?;
+                let used: Vec<i64> = used.iter().map(|&at| open.session.trace().devices[at].device).collect();
+                answers.devices.retain(|device| used.contains(&device.device));
+            }
+            let holders = if answers.at.is_some() { "devices.at.holders" } else { "devices.holders_at_peak" };
+            for device in &answers.devices {
+                left_out.rows(holders, device.holders.len().saturating_sub(limits.rows()));
                 left_out.rows("devices.churn", device.churn.len().saturating_sub(limits.rows()));
                 for oom in &device.ooms {
                     left_out.rows("devices.ooms.holders", oom.holders.len().saturating_sub(limits.rows()));
@@ -210,7 +222,7 @@ impl Desk {
         let baseline = baseline.as_ref().map(|open| &open.session);
         let answers = open.session.check(&request, baseline).map_err(open.about())?;
         let answer = CheckAnswer { recording: &open.handle, answer: CheckJson::new(&answers) };
-        bounded(&answer, limits, LeftOut::default(), MORE)
+        bounded(&answer, limits, LeftOut::default(), MORE_FRAMES)
     }
 }
 
@@ -401,11 +413,7 @@ mod tests {
                 json!({"recording": "r1", "event": 2061}),
                 "events are numbered from 0 and there are 2061",
             ),
-            (
-                Tool::Diff,
-                json!({"a": "r1", "b": "r2", "device": 3}),
-                "r1 and r2: nothing was recorded on device 3",
-            ),
+            (Tool::Diff, json!({"a": "r1", "b": "r2", "device": 3}), "has no device 3; it has 0"),
             (Tool::Diff, json!({"a": "r1", "b": "r1", "at_step": 4}), "no steps were found on device 0"),
             (Tool::Replay, json!({"recording": "r1", "capacity": "24X"}), "capacity: a size is a number"),
             (
@@ -427,7 +435,11 @@ mod tests {
                 "`overhead` of `replay` is part of a device",
             ),
             (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "capacity": 1}), "give one device size"),
-            (Tool::Replay, json!({"recording": "r1", "gpu": "t4", "find_capacity": true}), "is searched for"),
+            (
+                Tool::Replay,
+                json!({"recording": "r1", "gpu": "t4", "find_capacity": true}),
+                "find_capacity searches for",
+            ),
             (Tool::Replay, json!({"recording": "r1", "gpu": "nothing"}), "gpu: unknown GPU; use one of "),
             (
                 Tool::Replay,
@@ -435,7 +447,7 @@ mod tests {
                 "conf: `nothing:1` has an unrecognized key",
             ),
             (Tool::Replay, json!({"recording": "r1", "torch": "new"}), "torch: a release is two numbers"),
-            (Tool::Check, json!({"recording": "r1"}), "nothing to check: give a limit"),
+            (Tool::Check, json!({"recording": "r1"}), "nothing to check: give max_peak, max_reserved"),
             (
                 Tool::Check,
                 json!({"recording": "r1", "max_category": ["x=1"]}),

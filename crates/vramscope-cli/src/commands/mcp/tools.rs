@@ -76,7 +76,8 @@ impl Tool {
                  and returns the same handle while the file is unchanged."
             }
             Self::Summary => {
-                "The whole report on a recording: call it first. For each device: the peaks of requested, allocated, active and reserved \
+                "The whole report on a recording: call it first, without further arguments. With `at`, it is about the state after one event, or \
+                 about the allocations and frees of a range of events, as 10..99. For each device: the peaks of requested, allocated, active and reserved \
                  bytes; the holders at the peak of allocated bytes, by stack; their categories (`categories_at_peak`: parameter, gradient, \
                  activation ..., with `category_reasons`); every out-of-memory failure, with the reasons why no free memory could serve \
                  the request; suspected leaks; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \
@@ -96,13 +97,13 @@ impl Tool {
             }
             Self::Diff => {
                 "Compares two open recordings of the same program, for example before and after a change. `what_changed` ranks the causes \
-                 of the difference (a larger batch, checkpointing, another optimizer, a leak ...) with evidence. The answer also has the \
+                 of the difference (a larger batch, checkpointing, another optimizer, a leak ...) with evidence; with `at_step`, at the peaks of that step. The answer also has the \
                  holders at the peaks by category, line and stack, and the events. In each pair, `a` is the first recording and `b` the second."
             }
             Self::Replay => {
                 "Replays the recorded requests through an exact model of PyTorch's allocator: would the program have fit with \
                  other settings (`conf`), on a device of another size (`capacity`, `gpu`), and what is the smallest device that fits it \
-                 (`find_capacity`)? Without `conf` it compares settings that often help in `what_if`, best first. `exact` \
+                 (`find_capacity`)? `sweep` compares values of one setting, as max_split_size_mb=32..512. Without `conf` it compares settings that often help in `what_if`, best first. `exact` \
                  and `approximate_because` describe the accuracy; `reproduces_recording` is true if the recorded settings give exactly \
                  the recorded events. Recordings of millions of events can take seconds to minutes."
             }
@@ -162,11 +163,7 @@ impl Tool {
             }),
             Self::Summary => json!({
                 "recording": text, "file": text, "format": text, "findings": sentences,
-                "devices": rows(&[
-                    "device", "events", "peak_event", "peak_time_us", "peak_requested_bytes", "peak_allocated_bytes",
-                    "peak_active_bytes", "peak_reserved_bytes", "holders_at_peak", "ooms", "best_setting", "leaks",
-                    "fragmentation", "regions", "churn", "quality",
-                ]),
+                "devices": rows(&["device", "quality"]),
             }),
             Self::Holders => json!({
                 "recording": text, "device": count, "event": perhaps, "by": text, "bytes": bytes, "groups": bytes,

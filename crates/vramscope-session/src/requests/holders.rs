@@ -2,8 +2,9 @@
 
 use regex::Regex;
 use serde::Deserialize;
-use vramscope_analysis::{By, Cancel, Holder, Moment, Options, holders_at};
+use vramscope_analysis::{By, Cancel, Holder, Moment, holders_at};
 
+use super::report::ReportRequest;
 use crate::error::Result;
 use crate::session::Session;
 use crate::values;
@@ -59,8 +60,9 @@ impl Session {
             None => holders_at(&history, self.frames(), moment, by),
             // The summary applies filters.
             Some(filter) => {
-                let options = Options { at: moment.event(), by: Some(by), filter: Some(filter.clone()) };
-                self.summary(position, &options, cancel)?.holders
+                let report =
+                    ReportRequest { by: Some(by), filter: Some(filter.clone()), ..ReportRequest::default() };
+                self.summary(position, &report.options(moment.event()), cancel)?.holders
             }
         };
         Ok(GroupsAnswer { device: self.number(position), event: moment.event(), by, holders })

@@ -47,6 +47,13 @@ pub struct ReportRequest {
     pub top: Option<usize>,
 }
 
+impl ReportRequest {
+    /// The options of the analysis, for the state after `at` or at the peak.
+    pub(crate) fn options(&self, at: Option<usize>) -> Options {
+        Options { at, by: self.by, filter: self.filter.clone() }
+    }
+}
+
 /// The report's answer.
 #[derive(Debug)]
 pub enum ReportAnswer<'s> {
@@ -113,7 +120,7 @@ impl Session {
         request: &ReportRequest,
         cancel: &Cancel,
     ) -> Result<Answers<'_>> {
-        let options = Options { at, by: request.by, filter: request.filter.clone() };
+        let options = request.options(at);
         let summary = |&position: &usize| self.summary(position, &options, cancel);
         Ok(Answers {
             file: self.name(),

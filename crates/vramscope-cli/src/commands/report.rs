@@ -58,23 +58,19 @@ fn of_recording(args: &ReportArgs, session: &Session) -> anyhow::Result<()> {
 /// Reports a log of samples.
 fn of_samples(
     args: &ReportArgs,
-    name: &str,
+    file: &str,
     log: &SampleLog,
     compression: Compression,
 ) -> anyhow::Result<()> {
-    let ReportRequest { device, at, by, filter, top } = &args.request;
-    let asked = [
-        (by.is_some(), "--by"),
-        (at.is_some(), "--at"),
-        (filter.is_some(), "--filter"),
-        (args.full_stacks, "--full-stacks"),
-    ];
-    if let Some((_, option)) = asked.iter().find(|(is_asked, _)| *is_asked) {
-        bail!("{name}: {option} needs allocations, which a log of samples does not have; give a recording");
+    let (device, top) = (args.request.device, args.request.top);
+    let full_stacks = args.full_stacks.then_some("full-stacks");
+    if let Some(name) = args.request.needs_allocations().or(full_stacks) {
+        let option = ADVICE.option(name);
+        bail!("{file}: {option} needs allocations, which a log of samples does not have; give a recording");
     }
     let is_asked_for = |series: &&Series| device.is_none_or(|device| series.device == Some(device));
     let answers = SampleAnswers {
-        file: name,
+        file,
         log,
         compression,
         devices: log.series.iter().filter(is_asked_for).map(|s| SamplesSummary::of(log, s)).collect(),
@@ -83,13 +79,13 @@ fn of_samples(
         let known: BTreeSet<String> =
             log.series.iter().filter_map(|s| s.device).map(|device| device.to_string()).collect();
         if known.is_empty() {
-            bail!("{name}: the log does not contain device numbers; omit --device");
+            bail!("{file}: the log does not contain device numbers; omit --device");
         }
         let known: Vec<String> = known.into_iter().collect();
-        bail!("{name}: has no samples of device {device}; it has {}", known.join(", "));
+        bail!("{file}: has no samples of device {device}; it has {}", known.join(", "));
     }
     if args.json {
-        return super::print_json(&SamplesJson::new(&answers, *top));
+        return super::print_json(&SamplesJson::new(&answers, top));
     }
     super::print_text(&samples_report(&answers, text_options(args)))
 }

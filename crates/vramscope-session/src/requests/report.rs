@@ -48,6 +48,14 @@ pub struct ReportRequest {
 }
 
 impl ReportRequest {
+    /// The first given argument that needs allocations, which a log of samples does not have.
+    #[must_use]
+    pub fn needs_allocations(&self) -> Option<&'static str> {
+        let Self { device: _, at, by, filter, top: _ } = self;
+        let given = [(by.is_some(), "by"), (at.is_some(), "at"), (filter.is_some(), "filter")];
+        given.into_iter().find_map(|(is_given, name)| is_given.then_some(name))
+    }
+
     /// The options of the analysis, for the state after `at` or at the peak.
     pub(crate) fn options(&self, at: Option<usize>) -> Options {
         Options { at, by: self.by, filter: self.filter.clone() }

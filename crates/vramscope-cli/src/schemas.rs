@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 "#;
 
 /// The types of pairs, one value for each of two recordings: the name in schemas, the name in Python, the docstring.
-const PAIRS: [(&str, &str, &str); 9] = [
+const PAIRS: [(&str, &str, &str); 8] = [
     ("Both_uint", "Numbers", NUMBERS),
     ("Both_uint64", "Numbers", NUMBERS),
     ("Both_Nullable_uint", "OptionalNumbers", OPTIONAL_NUMBERS),
@@ -85,7 +85,6 @@ const PAIRS: [(&str, &str, &str); 9] = [
         "An event of each of two recordings; None if a recording lacks it.",
     ),
     ("Both_string", "Files", "The files of two recordings."),
-    ("Both_Nullable_string", "OptionalTexts", "One text for each of two recordings; None if there is none."),
     ("Both_Array_of_int64", "Only", "The devices that only one of two recordings used."),
     (
         "Both_Array_of_DifferenceLeak",
@@ -251,9 +250,7 @@ fn description(schema: &Object) -> Option<String> {
 const WIDTH: usize = 120;
 
 fn docstring(indent: &str, docs: &str) -> String {
-    let words: Vec<&str> = docs.split_whitespace().collect();
-    let line = words.join(" ");
-    let line = if line.ends_with(['.', '"']) { line } else { line + "." };
+    let line = if docs.ends_with(['.', '"']) { docs.to_owned() } else { format!("{docs}.") };
     let line = line.replace('\\', "\\\\");
     if indent.len() + line.len() + 6 <= WIDTH {
         return format!("{indent}\"\"\"{line}\"\"\"\n");

@@ -68,7 +68,7 @@ impl Loaded {
         if let Some(answers) = self.answers[position].get() {
             return Ok(Arc::clone(answers));
         }
-        let device = self.session.trace().devices[position].device;
+        let device = self.session.number(position);
         let request = ReportRequest { device: Some(device), ..ReportRequest::default() };
         let report = json(&self.session.report(&request, cancel)?.json(None))?;
         let answers = Arc::new(DeviceAnswers::of(&report)?);

@@ -275,7 +275,7 @@ impl Recording {
                 .transpose()
                 .map_err(|e| PyValueError::new_err(format!("sweep: {e}")))?,
             find_capacity,
-            device: Some(self.0.session.trace().devices[position].device),
+            device: Some(self.0.session.number(position)),
         };
         let replayed = self.json(py, move |open, cancel| {
             Ok(json(&ReplayJson::new(&open.session.replay(&request, cancel, &|| ())?))?)

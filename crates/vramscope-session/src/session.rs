@@ -76,7 +76,10 @@ impl Session {
     }
 
     /// The index of the device at a position.
-    pub(crate) fn number(&self, position: usize) -> i64 {
+    ///
+    /// # Panics
+    /// If the recording has no device at this position.
+    pub fn number(&self, position: usize) -> i64 {
         self.trace().devices[position].device
     }
 
@@ -159,7 +162,9 @@ impl Session {
         }
         let history = History::replayed_unless(self.trace(), position, cancel);
         let history = Arc::new(history.ok_or(SessionError::Cancelled)?);
-        Ok(place
-            .map_or_else(|| Arc::clone(&history), |place| Arc::clone(place.get_or_init(|| history.clone()))))
+        Ok(match place {
+            Some(place) => Arc::clone(place.get_or_init(|| history)),
+            None => history,
+        })
     }
 }

@@ -219,16 +219,12 @@ fn raw<'de, D: Deserializer<'de>>(json: D) -> Result<String, D::Error> {
     json.deserialize_any(NumberOrText)
 }
 
-/// Defines modules for `deserialize_with`: each parses a value with a function of this module.
+/// Defines functions for `deserialize_with`: each parses a value with another function of this module.
 macro_rules! in_json {
-    ($($module:ident: $value:ty = $parse:expr;)*) => {$(
-        pub(crate) mod $module {
-            use super::*;
-
-            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(json: D) -> Result<Option<$value>, D::Error> {
-                let raw = Option::<Raw>::deserialize(json)?;
-                raw.map(|Raw(text)| ($parse)(&*text)).transpose().map_err(de::Error::custom)
-            }
+    ($($name:ident: $value:ty = $parse:expr;)*) => {$(
+        pub(crate) fn $name<'de, D: Deserializer<'de>>(json: D) -> Result<Option<$value>, D::Error> {
+            let raw = Option::<Raw>::deserialize(json)?;
+            raw.map(|Raw(text)| ($parse)(&*text)).transpose().map_err(de::Error::custom)
         }
     )*};
 }

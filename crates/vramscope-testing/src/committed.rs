@@ -1,5 +1,7 @@
 //! Files that tests generate and that are committed, for programs in another language.
 
+use ts_rs::{Config, TS};
+
 use crate::book::root;
 
 /// Compares a committed file, whose path is relative to the repository's root, with its current contents. As with snapshots,
@@ -22,8 +24,14 @@ pub fn committed(path: &str, now: &str) {
     }
 }
 
+/// The TypeScript declaration of a type, with its documentation. Every number is a `number`.
+pub fn declared<T: TS + ?Sized>() -> String {
+    let config = Config::default().with_large_int("number");
+    typescript(T::docs().as_deref(), &T::decl(&config))
+}
+
 /// Formats a TypeScript declaration of the generating library, with one member per line.
-pub fn typescript(docs: Option<&str>, declaration: &str) -> String {
+fn typescript(docs: Option<&str>, declaration: &str) -> String {
     let mut out = String::from("\n");
     out += docs.unwrap_or_default();
     out += "export ";

@@ -18,7 +18,7 @@ use vramscope_testing::book::{read, root};
 /// A module by its names below the crate; empty for the crate's root.
 type Module = Vec<String>;
 
-/// The folder of the shared library of the phantom GPUs, which `build.rs` compiles as a crate of its own.
+/// The folder of the phantom's shared library. `build.rs` compiles it as a separate crate.
 const LIBRARY: &str = "vramscope-phantom/library";
 
 /// Dependencies between the children of a folder.

@@ -1,7 +1,6 @@
 //! Generates the TypeScript types and tables with which the page reads answers.
 
-use ts_rs::{Config, TS};
-use vramscope_testing::{committed, typescript};
+use vramscope_testing::{committed, declared};
 use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
@@ -29,11 +28,6 @@ import type { DiffRequest, ReplayRequest, ReportRequest } from './requests';
 
 /** Stands for \"no such thing\" in columns of numbers. */
 ";
-
-fn declared<T: TS + ?Sized>() -> String {
-    let config = Config::default().with_large_int("number");
-    typescript(T::docs().as_deref(), &T::decl(&config))
-}
 
 fn table<'n>(docs: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|n| format!("  '{n}',\n")).collect();

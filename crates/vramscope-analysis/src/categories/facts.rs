@@ -275,9 +275,4 @@ impl PassFree {
             Self::AfterForward => Ahead::NoBackward,
         }
     }
-
-    /// Whether it was retained beyond the next backward pass, or until the recording ended.
-    pub(super) fn is_long(self) -> bool {
-        matches!(self, Self::AfterBackward(_) | Self::AfterForward | Self::Never | Self::Open(..))
-    }
 }

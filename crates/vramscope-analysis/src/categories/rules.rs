@@ -337,7 +337,7 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
             let is_kept = match f.allocated {
                 Setup { freed, turn: Turn::First, .. } => matches!(freed, StepFree::Later | StepFree::Never),
                 Between { freed, turn: Turn::First, .. } => {
-                    freed.is_long() && !matches!(freed, PassFree::Open(..))
+                    f.retained() == Retained::Long && !matches!(freed, PassFree::Open(..))
                 }
                 _ => false,
             };
@@ -405,7 +405,9 @@ pub static CATEGORY_RULES: &[CategoryRule] = &[
 /// Returns the turn of an allocation that the program's own code retained, one for each gradient.
 fn for_each_gradient(f: &AllocationFacts) -> Option<Turn> {
     match f.allocated {
-        Between { freed, stack: BetweenStack::OneForEachGradient, turn } if freed.is_long() => Some(turn),
+        Between { stack: BetweenStack::OneForEachGradient, turn, .. } => {
+            (f.retained() == Retained::Long).then_some(turn)
+        }
         _ => None,
     }
 }

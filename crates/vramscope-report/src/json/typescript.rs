@@ -1,7 +1,6 @@
 //! The TypeScript types of reports and replays for the page of `vramscope view`.
 
-use ts_rs::{Config, TS};
-use vramscope_testing::{committed, typescript};
+use vramscope_testing::{committed, declared};
 
 use super::fragmentation::{FragmentationJson, FragmentationsJson, FreeBlockJson, UnusableJson, WhyJson};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
@@ -20,11 +19,6 @@ use super::steps::{StepJson, StepsJson};
 const HEAD: &str = "// Written by the tests of crates/vramscope-report from the structs in src/json: `INSTA_UPDATE=always cargo test -p
 // vramscope-report`. docs/json.md describes the keys.
 ";
-
-fn declared<T: TS>() -> String {
-    let config = Config::default().with_large_int("number");
-    typescript(T::docs().as_deref(), &T::decl(&config))
-}
 
 #[test]
 fn the_page_reads_what_is_written() {

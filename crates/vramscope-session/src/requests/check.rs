@@ -21,7 +21,7 @@ pub struct CheckRequest {
         arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true)
     )]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
-    #[serde(deserialize_with = "values::in_json_size::deserialize")]
+    #[serde(deserialize_with = "values::in_json_size")]
     pub max_peak: Option<u64>,
     /// Limit on the peak of reserved bytes of each device
     #[cfg_attr(
@@ -29,7 +29,7 @@ pub struct CheckRequest {
         arg(long, value_name = "SIZE", value_parser = values::size, allow_hyphen_values = true)
     )]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
-    #[serde(deserialize_with = "values::in_json_size::deserialize")]
+    #[serde(deserialize_with = "values::in_json_size")]
     pub max_reserved: Option<u64>,
     /// Limits on the peaks of categories, each as activation=20GiB
     #[cfg_attr(
@@ -56,7 +56,7 @@ pub struct CheckRequest {
         )
     )]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
-    #[serde(deserialize_with = "values::in_json_growth::deserialize")]
+    #[serde(deserialize_with = "values::in_json_growth")]
     pub max_growth: Option<Growth>,
     /// Fail if a line is suspected of a leak
     #[cfg_attr(feature = "command", arg(long))]

@@ -1,5 +1,8 @@
 //! The comparison of two recordings.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde::Deserialize;
 use vramscope_analysis::{
     AllocationCategories, Both, Cancel, ComparedHistory, ComparedPart, Devices, Difference, History, Steps,
@@ -34,15 +37,6 @@ impl DiffRequest {
     pub fn at(&self) -> Option<String> {
         self.at_step.map(|step| format!("At the peak of step {step}"))
     }
-
-    /// The part of a device's recording that is compared; `None` for the whole recording.
-    fn part(&self, history: &History) -> Option<ComparedPart> {
-        steps(history).steps.get((self.at_step? as usize).checked_sub(1)?).map(ComparedPart::from)
-    }
-}
-
-fn steps(history: &History) -> Steps {
-    Steps::of(history, &AllocationCategories::of(history))
 }
 
 impl Session {
@@ -71,15 +65,17 @@ impl Session {
                 "nothing was recorded{device}; there is nothing to compare"
             )));
         }
-        if request.at_step.is_some() {
-            self.check_step(&used.a, request, cancel)?;
-            other.check_step(&used.b, request, cancel)?;
-        }
+        let parts =
+            Both { a: self.parts(&used.a, request, cancel)?, b: other.parts(&used.b, request, cancel)? };
         let of = Both {
             a: Devices { trace: self.trace(), frames: self.frames(), positions: &used.a },
             b: Devices { trace: other.trace(), frames: other.frames(), positions: &used.b },
         };
-        let (devices, only) = diff_devices(of, &|history| request.part(history));
+        let part = |history: &History| {
+            let parts = if Arc::ptr_eq(history.trace(), self.trace()) { &parts.a } else { &parts.b };
+            parts.get(&history.position()).copied()
+        };
+        let (devices, only) = diff_devices(of, &part);
         Ok(DiffAnswers {
             recordings: sessions.map(|session| session.compared()),
             devices,
@@ -90,27 +86,35 @@ impl Session {
         })
     }
 
-    /// Checks that each device has the requested step.
-    fn check_step(&self, positions: &[usize], request: &DiffRequest, cancel: &Cancel) -> Result<()> {
-        let Some(step) = request.at_step else { return Ok(()) };
-        for &position in positions {
+    /// The requested step of each device, by its position; empty for the whole recordings.
+    ///
+    /// # Errors
+    /// A device has no such step, or the request was cancelled.
+    fn parts(
+        &self,
+        positions: &[usize],
+        request: &DiffRequest,
+        cancel: &Cancel,
+    ) -> Result<BTreeMap<usize, ComparedPart>> {
+        let Some(step) = request.at_step else { return Ok(BTreeMap::new()) };
+        let refused = |why: String| SessionError::Argument(format!("{}: {why}", self.name()));
+        let part = |&position: &usize| {
             let history = self.history(position, cancel)?;
-            let (device, known) = (self.number(position), steps(&history).steps.len());
-            if known == 0 {
-                let option = self.advice().option("at-step");
-                return Err(SessionError::Argument(format!(
-                    "{}: no steps were found on device {device}; omit {option}",
-                    self.name()
-                )));
+            let steps = Steps::of(&history, &AllocationCategories::of(&history)).steps;
+            let device = self.number(position);
+            let chosen = (step as usize).checked_sub(1).and_then(|index| steps.get(index));
+            match (chosen, steps.len()) {
+                (Some(chosen), _) => Ok((position, ComparedPart::from(chosen))),
+                (None, 0) => {
+                    let option = self.advice().option("at-step");
+                    Err(refused(format!("no steps were found on device {device}; omit {option}")))
+                }
+                (None, known) => {
+                    Err(refused(format!("device {device} has {known} steps; there is no step {step}")))
+                }
             }
-            if !(1..=known).contains(&(step as usize)) {
-                return Err(SessionError::Argument(format!(
-                    "{}: device {device} has {known} steps; there is no step {step}",
-                    self.name()
-                )));
-            }
-        }
-        Ok(())
+        };
+        positions.iter().map(part).collect()
     }
 }
 
@@ -123,15 +127,15 @@ pub fn difference(
     request: &DiffRequest,
     cancel: &Cancel,
 ) -> Result<Difference> {
-    for (session, position) in [devices.a, devices.b] {
-        session.check_step(&[position], request, cancel)?;
-    }
+    let moment = |(session, position): (&Session, usize)| {
+        let part = session.parts(&[position], request, cancel)?.remove(&position);
+        Ok::<_, SessionError>(part.map(|part| part.at))
+    };
+    let at = Both { a: moment(devices.a)?, b: moment(devices.b)? };
     let [a, b] = [devices.a, devices.b].map(|(session, position)| session.history(position, cancel));
-    let histories = Both { a: a?, b: b? };
-    let at = histories.map(|history| request.part(history).map(|part| part.at));
-    let frames = Both { a: devices.a.0.frames(), b: devices.b.0.frames() };
+    let (a, b) = (a?, b?);
     Ok(Difference::of(Both {
-        a: ComparedHistory { history: &histories.a, frames: frames.a, at: at.a },
-        b: ComparedHistory { history: &histories.b, frames: frames.b, at: at.b },
+        a: ComparedHistory { history: &a, frames: devices.a.0.frames(), at: at.a },
+        b: ComparedHistory { history: &b, frames: devices.b.0.frames(), at: at.b },
     }))
 }

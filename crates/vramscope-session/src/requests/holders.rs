@@ -21,11 +21,11 @@ pub struct HoldersRequest {
     pub at: Option<usize>,
     /// The key to group live allocations by; default: "line", the line of user code
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::by"))]
-    #[serde(deserialize_with = "values::in_json_by::deserialize")]
+    #[serde(deserialize_with = "values::in_json_by")]
     pub by: Option<By>,
     /// Keep only stacks with a frame that matches this regular expression, as `file:line function`
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
-    #[serde(deserialize_with = "values::in_json_filter::deserialize")]
+    #[serde(deserialize_with = "values::in_json_filter")]
     pub filter: Option<Regex>,
     /// Limit on the rows
     #[serde(alias = "rows")]

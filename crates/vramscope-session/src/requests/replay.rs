@@ -28,7 +28,7 @@ pub struct ReplayRequest {
     )]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[cfg_attr(test, ts(as = "Option<u64>"))]
-    #[serde(deserialize_with = "values::in_json_size::deserialize")]
+    #[serde(deserialize_with = "values::in_json_size")]
     pub capacity: Option<u64>,
     /// Total memory of the device, by GPU name, as a100-40gb
     #[cfg_attr(
@@ -37,25 +37,25 @@ pub struct ReplayRequest {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[cfg_attr(test, ts(as = "Option<String>"))]
-    #[serde(deserialize_with = "values::in_json_gpu::deserialize")]
+    #[serde(deserialize_with = "values::in_json_gpu")]
     pub gpu: Option<&'static Gpu>,
     /// Device memory that the allocator cannot use: CUDA contexts, other processes [default: 0]
     #[cfg_attr(feature = "command", arg(long, value_name = "SIZE", value_parser = values::size))]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[cfg_attr(test, ts(as = "Option<u64>"))]
-    #[serde(deserialize_with = "values::in_json_size::deserialize")]
+    #[serde(deserialize_with = "values::in_json_size")]
     pub overhead: Option<u64>,
     /// The PyTorch release that made the recording [default: inferred from the recording]
     #[cfg_attr(feature = "command", arg(long, value_name = "VERSION"))]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[cfg_attr(test, ts(as = "Option<String>"))]
-    #[serde(deserialize_with = "values::in_json_release::deserialize")]
+    #[serde(deserialize_with = "values::in_json_release")]
     pub torch: Option<TorchRelease>,
     /// Compare values of one setting: `KEY=A..B` doubles integers and adds 0.1 to fractions, `KEY=A,B,C` lists values
     #[cfg_attr(feature = "command", arg(long, value_name = "KEY=VALUES", conflicts_with = "find_capacity"))]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[cfg_attr(test, ts(as = "Option<String>"))]
-    #[serde(deserialize_with = "values::in_json_sweep::deserialize")]
+    #[serde(deserialize_with = "values::in_json_sweep")]
     pub sweep: Option<Sweep>,
     /// Find the smallest device on which the run fits
     #[cfg_attr(feature = "command", arg(long, conflicts_with_all = ["capacity", "gpu"]))]

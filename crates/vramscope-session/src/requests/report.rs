@@ -24,19 +24,19 @@ pub struct ReportRequest {
     #[cfg_attr(feature = "command", arg(long, value_name = "EVENT"))]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[cfg_attr(test, ts(as = "Option<u64>"))]
-    #[serde(alias = "event", deserialize_with = "values::in_json_at::deserialize")]
+    #[serde(alias = "event", deserialize_with = "values::in_json_at")]
     pub at: Option<At>,
     /// Group live allocations by this key, instead of showing the tree of calls
     #[cfg_attr(feature = "command", arg(long, value_parser = values::command::by()))]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::by"))]
     #[cfg_attr(test, ts(as = "Option<String>"))]
-    #[serde(deserialize_with = "values::in_json_by::deserialize")]
+    #[serde(deserialize_with = "values::in_json_by")]
     pub by: Option<By>,
     /// Keep only stacks with a frame that matches; a frame is matched as `file:line function`
     #[cfg_attr(feature = "command", arg(long, value_name = "REGEX"))]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[cfg_attr(test, ts(as = "Option<String>"))]
-    #[serde(deserialize_with = "values::in_json_filter::deserialize")]
+    #[serde(deserialize_with = "values::in_json_filter")]
     pub filter: Option<Regex>,
     /// Limit on the rows of each list
     #[cfg_attr(
@@ -106,19 +106,18 @@ impl Session {
     /// There is no such device or event, or the request was cancelled.
     pub fn report(&self, request: &ReportRequest, cancel: &Cancel) -> Result<ReportAnswer<'_>> {
         let positions = self.devices(request.device)?;
-        match request.at {
+        let at = match request.at {
             Some(At::Events(first, last)) => {
                 self.check_event(&positions, Some(last))?;
                 let by = request.by.unwrap_or(By::Line);
                 let options = IntervalOptions { first, last, by, filter: request.filter.clone() };
-                self.interval(&positions, &options, cancel).map(ReportAnswer::Interval)
+                return self.interval(&positions, &options, cancel).map(ReportAnswer::Interval);
             }
-            Some(At::Event(event)) => {
-                self.check_event(&positions, Some(event))?;
-                self.state(&positions, Some(event), request, cancel).map(ReportAnswer::State)
-            }
-            None => self.state(&positions, None, request, cancel).map(ReportAnswer::State),
-        }
+            Some(At::Event(event)) => Some(event),
+            None => None,
+        };
+        self.check_event(&positions, at)?;
+        self.state(&positions, at, request, cancel).map(ReportAnswer::State)
     }
 
     fn state(

@@ -23,7 +23,7 @@ pub struct StateRequest {
     pub at: usize,
     /// The key to group live allocations by; default: "line", the line of user code
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::by"))]
-    #[serde(default, deserialize_with = "values::in_json_by::deserialize")]
+    #[serde(default, deserialize_with = "values::in_json_by")]
     pub by: Option<By>,
     /// Limit on the rows of each list
     #[serde(default, alias = "rows")]

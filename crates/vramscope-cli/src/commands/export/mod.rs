@@ -45,7 +45,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let devices = session.devices(args.device).map_err(about(&name))?;
     session.check_event(&devices, args.at).map_err(about(&name))?;
     let options = Options { at: args.at, table: args.what.first().copied().flatten().unwrap_or_default() };
-    let numbers = devices.iter().map(|&d| trace.devices[d].device).collect();
+    let numbers = devices.iter().map(|&d| session.number(d)).collect();
     let source = Source { trace, frames: session.frames(), devices };
 
     let mut out = output.map_or_else(|| Ok(Output::stdout()), |path| Output::file(path, &[file]))?;

@@ -96,7 +96,7 @@ impl Desk {
         if let ReportAnswer::State(answers) = &mut report {
             if request.device.is_none() {
                 let used = open.session.used_devices(None).map_err(open.about())?;
-                let used: Vec<i64> = used.iter().map(|&at| open.session.trace().devices[at].device).collect();
+                let used: Vec<i64> = used.iter().map(|&at| open.session.number(at)).collect();
                 answers.devices.retain(|device| used.contains(&device.device));
             }
             let holders = if answers.at.is_some() { "devices.at.holders" } else { "devices.holders_at_peak" };
@@ -186,7 +186,7 @@ impl Desk {
         let open = self.recordings.get(&asked.recording)?;
         // One device, because a replay can take minutes.
         let position = open.session.device(request.device).map_err(open.about())?;
-        request.device = Some(open.session.trace().devices[position].device);
+        request.device = Some(open.session.number(position));
         let answers = open.session.replay(&request, work.cancel(), &|| work.step()).map_err(open.about())?;
         let findings = answers.devices.iter().flat_map(|replayed| {
             let size = findings::device_size(replayed, &ADVICE);

@@ -1,0 +1,182 @@
+//! The driver's functions that take and return memory.
+
+use std::ffi::c_void;
+
+use crate::record::Kind;
+use crate::wrap::{caller_as_argument, wrapped};
+
+/// Reads a value that a successful call wrote.
+fn read<T: Copy>(place: *const T) -> Option<T> {
+    // SAFETY: the call succeeded, so the place is valid and has the value; a null place was not written.
+    unsafe { place.as_ref() }.copied()
+}
+
+/// The start of `CUmemAllocationProp`: what the memory is and where.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct AllocationProperties {
+    kind: i32,
+    handle_types: i32,
+    /// `CU_MEM_LOCATION_TYPE_DEVICE` is 1.
+    location_type: i32,
+    location: i32,
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR`, and the start of `CUDA_ARRAY3D_DESCRIPTOR` but for the depth.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ArrayDescriptor {
+    width: usize,
+    height: usize,
+    format: i32,
+    channels: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Array3dDescriptor {
+    width: usize,
+    height: usize,
+    depth: usize,
+    format: i32,
+    channels: u32,
+    flags: u32,
+}
+
+/// Bytes of an array's elements. The driver may pad it.
+fn array_bytes(sides: [usize; 3], format: i32, channels: u32) -> u64 {
+    // `CUarray_format`: the sizes of the formats without compression.
+    let element = match format {
+        0x01 | 0x08 => 1,
+        0x02 | 0x09 | 0x10 => 2,
+        0x03 | 0x0a | 0x20 => 4,
+        _ => 0,
+    };
+    let elements = sides.iter().map(|&side| side.max(1) as u64).fold(1, u64::saturating_mul);
+    elements.saturating_mul(element).saturating_mul(channels.into())
+}
+
+wrapped! {
+    cuMemAlloc_v2 / "cuMemAlloc" [2] (address: *mut u64, size: usize) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Malloc, address, size as u64);
+        }
+        status
+    }
+    cuMemAllocPitch_v2 / "cuMemAllocPitch" [5]
+        (address: *mut u64, pitch: *mut usize, width: usize, height: usize, element: u32) |real, call| {
+        let status = real();
+        if status == 0 && let (Some(address), Some(pitch)) = (read(address), read(pitch)) {
+            call.record(Kind::Malloc, address, pitch.saturating_mul(height) as u64);
+        }
+        status
+    }
+    cuMemAllocManaged / "cuMemAllocManaged" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Managed, address, size as u64);
+        }
+        status
+    }
+    // A free is recorded before it happens: afterwards, another thread may get the same address.
+    cuMemFree_v2 / "cuMemFree" [1] (address: u64) |real, call| {
+        call.record(Kind::Free, address, 0);
+        real()
+    }
+    cuMemAllocAsync / "cuMemAllocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::MallocAsync, address, size as u64);
+        }
+        status
+    }
+    cuMemAllocFromPoolAsync / "cuMemAllocFromPoolAsync" [4]
+        (address: *mut u64, size: usize, pool: *mut c_void, stream: *mut c_void) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::MallocAsync, address, size as u64);
+        }
+        status
+    }
+    cuMemFreeAsync / "cuMemFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
+        call.record(Kind::FreeAsync, address, 0);
+        real()
+    }
+    cuMemCreate / "cuMemCreate" [4]
+        (handle: *mut u64, size: usize, properties: *const AllocationProperties, flags: u64) |real, call| {
+        let status = real();
+        if status == 0 && let (Some(handle), Some(properties)) = (read(handle), read(properties)) {
+            let device = (properties.location_type == 1).then(|| properties.location as u64);
+            call.record_with(Kind::Create, handle, size as u64, device, 0);
+        }
+        status
+    }
+    cuMemRelease / "cuMemRelease" [1] (handle: u64) |real, call| {
+        call.record(Kind::Release, handle, 0);
+        real()
+    }
+    cuMemMap / "cuMemMap" [5] (address: u64, size: usize, offset: usize, handle: u64, flags: u64) |real, call| {
+        let status = real();
+        if status == 0 {
+            call.record_with(Kind::Map, address, size as u64, None, handle);
+        }
+        status
+    }
+    cuMemUnmap / "cuMemUnmap" [2] (address: u64, size: usize) |real, call| {
+        call.record(Kind::Unmap, address, size as u64);
+        real()
+    }
+    cuMemHostAlloc / "cuMemHostAlloc" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Host, address, size as u64);
+        }
+        status
+    }
+    cuMemAllocHost_v2 / "cuMemAllocHost" [2] (address: *mut u64, size: usize) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Host, address, size as u64);
+        }
+        status
+    }
+    cuMemFreeHost / "cuMemFreeHost" [1] (address: u64) |real, call| {
+        call.record(Kind::HostFree, address, 0);
+        real()
+    }
+    cuMemHostRegister_v2 / "cuMemHostRegister" [3] (address: u64, size: usize, flags: u32) |real, call| {
+        let status = real();
+        if status == 0 {
+            call.record(Kind::Register, address, size as u64);
+        }
+        status
+    }
+    cuMemHostUnregister / "cuMemHostUnregister" [1] (address: u64) |real, call| {
+        call.record(Kind::Unregister, address, 0);
+        real()
+    }
+    cuArrayCreate_v2 / "cuArrayCreate" [2] (array: *mut u64, descriptor: *const ArrayDescriptor) |real, call| {
+        let status = real();
+        if status == 0 && let (Some(array), Some(d)) = (read(array), read(descriptor)) {
+            call.record(Kind::Array, array, array_bytes([d.width, d.height, 1], d.format, d.channels));
+        }
+        status
+    }
+    cuArray3DCreate_v2 / "cuArray3DCreate" [2] (array: *mut u64, descriptor: *const Array3dDescriptor) |real, call| {
+        let status = real();
+        if status == 0 && let (Some(array), Some(d)) = (read(array), read(descriptor)) {
+            call.record(Kind::Array, array, array_bytes([d.width, d.height, d.depth], d.format, d.channels));
+        }
+        status
+    }
+    cuArrayDestroy / "cuArrayDestroy" [1] (array: u64) |real, call| {
+        call.record(Kind::ArrayFree, array, 0);
+        real()
+    }
+    cuIpcCloseMemHandle / "cuIpcCloseMemHandle" [1] (address: u64) |real, call| {
+        call.record(Kind::IpcClose, address, 0);
+        real()
+    }
+}

@@ -1,0 +1,121 @@
+//! Lookups of functions by name. A program that looks up a function of the driver gets ours, and ours calls what was found.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::next::{look_up, real_dlsym};
+use crate::wrap::{Wrapped, caller_as_argument, wrapped};
+use crate::{driver, runtime};
+
+/// All functions that this library stands before.
+fn all() -> impl Iterator<Item = &'static Wrapped> {
+    [driver::ROWS, runtime::ROWS, ROWS].into_iter().flatten().copied()
+}
+
+/// A function's name without the suffixes of its revision and of per-thread default streams.
+fn plain(name: &str) -> &str {
+    let name = name.strip_suffix("_ptds").or_else(|| name.strip_suffix("_ptsz")).unwrap_or(name);
+    match name.as_bytes() {
+        [.., b'_', b'v', b'1'..=b'9'] => &name[..name.len() - 3],
+        _ => name,
+    }
+}
+
+/// The function that a program gets for the real one.
+fn ours(name: *const c_char, real: usize) -> usize {
+    if name.is_null() || real == 0 {
+        return real;
+    }
+    // SAFETY: the program passes a zero-terminated text to its lookup.
+    let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() else { return real };
+    all().find(|row| row.name == plain(name)).map_or(real, |row| row.before(real))
+}
+
+/// Replaces what a lookup found.
+fn replace(name: *const c_char, function: *mut usize) {
+    // SAFETY: the lookup succeeded, so the place is valid or null.
+    if let Some(function) = unsafe { function.as_mut() } {
+        *function = ours(name, *function);
+    }
+}
+
+wrapped! {
+    // The first revision has no `status`. Passing one more argument does no harm.
+    cuGetProcAddress_v2 / "cuGetProcAddress" [5]
+        (name: *const c_char, function: *mut usize, version: c_int, flags: u64, status: *mut c_int) |real, call| {
+        drop(call);
+        let result = real();
+        if result == 0 {
+            replace(name, function);
+        }
+        result
+    }
+    cudaGetDriverEntryPoint / "cudaGetDriverEntryPoint" [4]
+        (name: *const c_char, function: *mut usize, flags: u64, status: *mut c_int) |real, call| {
+        drop(call);
+        let result = real();
+        if result == 0 {
+            replace(name, function);
+        }
+        result
+    }
+    cudaGetDriverEntryPointByVersion / "cudaGetDriverEntryPointByVersion" [5]
+        (name: *const c_char, function: *mut usize, version: u32, flags: u64, status: *mut c_int) |real, call| {
+        drop(call);
+        let result = real();
+        if result == 0 {
+            replace(name, function);
+        }
+        result
+    }
+}
+
+/// What `dlsym` returns for a function that this library stands before; 0 to let the real one answer.
+extern "C" fn found_by_dlsym(library: *mut c_void, name: *const c_char) -> usize {
+    // SAFETY: the program passes a zero-terminated text. Two bytes exist in every text but the empty one, which ends at the first.
+    let is_cuda = !name.is_null() && unsafe { name.read() == b'c' as c_char && name.add(1).read() == b'u' as c_char };
+    // `RTLD_NEXT` depends on who asks: only the real function can answer.
+    if !is_cuda || library == crate::sys::RTLD_NEXT {
+        return 0;
+    }
+    let real = look_up(library, name) as usize;
+    let ours = ours(name, real);
+    if ours == real { 0 } else { ours }
+}
+
+/// `dlsym`. The real one finds out from the return address who asks, so it must be reached by a jump.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+#[unsafe(export_name = "dlsym")]
+extern "C" fn dlsym() {
+    std::arch::naked_asm!(
+        "push rdi", "push rsi", "sub rsp, 8",
+        "call {found}",
+        "test rax, rax", "jne 2f",
+        "call {real}",
+        "add rsp, 8", "pop rsi", "pop rdi",
+        "jmp rax",
+        "2:", "add rsp, 24", "ret",
+        found = sym found_by_dlsym, real = sym real_dlsym_for_jump,
+    )
+}
+
+/// `dlsym`. The real one finds out from the return address who asks, so it must be reached by a jump.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+#[unsafe(export_name = "dlsym")]
+extern "C" fn dlsym() {
+    std::arch::naked_asm!(
+        "stp x0, x1, [sp, #-32]!", "str x30, [sp, #16]",
+        "bl {found}",
+        "cbnz x0, 2f",
+        "bl {real}",
+        "mov x16, x0", "ldr x30, [sp, #16]", "ldp x0, x1, [sp], #32",
+        "br x16",
+        "2:", "ldr x30, [sp, #16]", "add sp, sp, #32", "ret",
+        found = sym found_by_dlsym, real = sym real_dlsym_for_jump,
+    )
+}
+
+extern "C" fn real_dlsym_for_jump() -> usize {
+    real_dlsym()
+}

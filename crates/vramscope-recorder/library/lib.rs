@@ -1,0 +1,36 @@
+//! The recorder's part in the recorded process: a shared library that sees each allocation, and writes it to a ring.
+//!
+//! A program preloads it (`LD_PRELOAD`). Its functions have the names of functions of PyTorch, of CUDA's runtime and of the driver, so that
+//! the program calls them instead. Each calls the function that it stands for, and writes a record of what that did.
+//!
+//! ```text
+//!   torch.rs       PyTorch's reports of allocations and frees         program
+//!   runtime.rs     CUDA's runtime, where it is a shared library         |   calls
+//!   driver.rs      the driver; `entry_points.rs` gives its functions    v
+//!                  to programs that look them up by name              these functions  --->  the real ones
+//!        |                                                              |   records
+//!        v                                                              v
+//!   stack.rs, python.rs    the stack of the calling thread            ring.rs: a mapped file  --->  the reader, another process
+//! ```
+//!
+//! Rules for everything that runs in a call:
+//! - It takes no lock and allocates no memory. The first event of a process is the exception: it creates the ring.
+//! - It never waits for Python's global lock. A stack has Python frames if the calling thread holds that lock.
+//! - It never fails a call: what cannot be recorded is counted.
+//! - A call made while a record is written, as from a signal handler, is passed on and not recorded.
+#![allow(unsafe_code, reason = "C functions, called with the caller's pointers")]
+
+mod driver;
+mod entry_points;
+mod next;
+mod process;
+mod python;
+#[path = "../src/record.rs"]
+mod record;
+#[path = "../src/ring.rs"]
+mod ring;
+mod runtime;
+mod stack;
+mod sys;
+mod torch;
+mod wrap;

@@ -1,0 +1,100 @@
+//! CUDA's runtime, where a program uses it as a shared library. The runtime asks the driver for the same memory, and `wrap.rs` records the
+//! outer call only: its caller is the library that wanted the memory.
+//!
+//! A program that contains the runtime reaches the driver, and `driver.rs` sees its calls.
+
+use std::ffi::c_void;
+
+use crate::record::Kind;
+use crate::wrap::{caller_as_argument, wrapped};
+
+/// Reads a value that a successful call wrote.
+fn read<T: Copy>(place: *const T) -> Option<T> {
+    // SAFETY: the call succeeded, so the place is valid and has the value; a null place was not written.
+    unsafe { place.as_ref() }.copied()
+}
+
+wrapped! {
+    cudaMalloc / "cudaMalloc" [2] (address: *mut u64, size: usize) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Malloc, address, size as u64);
+        }
+        status
+    }
+    cudaMallocPitch / "cudaMallocPitch" [4]
+        (address: *mut u64, pitch: *mut usize, width: usize, height: usize) |real, call| {
+        let status = real();
+        if status == 0 && let (Some(address), Some(pitch)) = (read(address), read(pitch)) {
+            call.record(Kind::Malloc, address, pitch.saturating_mul(height) as u64);
+        }
+        status
+    }
+    cudaMallocManaged / "cudaMallocManaged" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Managed, address, size as u64);
+        }
+        status
+    }
+    cudaFree / "cudaFree" [1] (address: u64) |real, call| {
+        call.record(Kind::Free, address, 0);
+        real()
+    }
+    cudaMallocAsync / "cudaMallocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::MallocAsync, address, size as u64);
+        }
+        status
+    }
+    cudaMallocFromPoolAsync / "cudaMallocFromPoolAsync" [4]
+        (address: *mut u64, size: usize, pool: *mut c_void, stream: *mut c_void) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::MallocAsync, address, size as u64);
+        }
+        status
+    }
+    cudaFreeAsync / "cudaFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
+        call.record(Kind::FreeAsync, address, 0);
+        real()
+    }
+    cudaHostAlloc / "cudaHostAlloc" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Host, address, size as u64);
+        }
+        status
+    }
+    cudaMallocHost / "cudaMallocHost" [2] (address: *mut u64, size: usize) |real, call| {
+        let status = real();
+        if status == 0 && let Some(address) = read(address) {
+            call.record(Kind::Host, address, size as u64);
+        }
+        status
+    }
+    cudaFreeHost / "cudaFreeHost" [1] (address: u64) |real, call| {
+        call.record(Kind::HostFree, address, 0);
+        real()
+    }
+    cudaHostRegister / "cudaHostRegister" [3] (address: u64, size: usize, flags: u32) |real, call| {
+        let status = real();
+        if status == 0 {
+            call.record(Kind::Register, address, size as u64);
+        }
+        status
+    }
+    cudaHostUnregister / "cudaHostUnregister" [1] (address: u64) |real, call| {
+        call.record(Kind::Unregister, address, 0);
+        real()
+    }
+    cudaFreeArray / "cudaFreeArray" [1] (array: u64) |real, call| {
+        call.record(Kind::ArrayFree, array, 0);
+        real()
+    }
+    cudaIpcCloseMemHandle / "cudaIpcCloseMemHandle" [1] (address: u64) |real, call| {
+        call.record(Kind::IpcClose, address, 0);
+        real()
+    }
+}

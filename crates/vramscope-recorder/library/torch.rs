@@ -1,0 +1,73 @@
+//! PyTorch's caching allocator. It reports each allocation and each free to these functions, whether a profiler runs or not
+//! (`c10/core/Allocator.cpp`, since PyTorch 1.6).
+
+use std::ffi::c_void;
+
+use crate::next::Next;
+use crate::process::{Inside, thread_id, time_us};
+use crate::record::{TORCH, TORCH_OOM, memory};
+use crate::stack;
+
+/// `c10::Device`, by value: its type and its number, one byte each. The rest of the register is not defined.
+type Device = u64;
+
+/// `c10::DeviceType::CUDA`. Other types are the CPU, and devices of other makers.
+const CUDA: u64 = 1;
+
+/// The number of a CUDA device; `None` for any other device.
+fn cuda(device: Device) -> Option<u64> {
+    (device & 0xff == CUDA).then_some(device >> 8 & 0xff)
+}
+
+static MEMORY: Next = Next::new(c"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+/// Since PyTorch 2.7, the first argument is unsigned.
+static OOM: Next = Next::new(c"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+
+/// `c10::reportMemoryUsageToProfiler(void* ptr, int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device)`.
+#[unsafe(export_name = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")]
+pub(crate) extern "C" fn report_memory(
+    address: *mut c_void,
+    size: i64,
+    allocated: usize,
+    reserved: usize,
+    device: Device,
+) {
+    if let Some(device) = cuda(device)
+        && let Some(inside) = Inside::enter()
+    {
+        let mut body = [0; memory::FIELDS];
+        body[memory::TIME] = time_us();
+        body[memory::DEVICE] = device;
+        body[memory::ADDRESS] = address as u64;
+        body[memory::SIZE] = size as u64;
+        body[memory::ALLOCATED] = allocated as u64;
+        body[memory::RESERVED] = reserved as u64;
+        body[memory::STACK] = stack::capture(&inside);
+        body[memory::THREAD] = thread_id();
+        inside.write(TORCH, &body);
+    }
+    let next = MEMORY.address();
+    if next != 0 {
+        // SAFETY: the function of this name has this signature.
+        let next: extern "C" fn(*mut c_void, i64, usize, usize, Device) = unsafe { std::mem::transmute(next) };
+        next(address, size, allocated, reserved, device);
+    }
+}
+
+/// `c10::reportOutOfMemoryToProfiler(int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device)`.
+#[unsafe(export_name = "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE")]
+pub(crate) extern "C" fn report_out_of_memory(size: i64, allocated: usize, reserved: usize, device: Device) {
+    if let Some(device) = cuda(device)
+        && let Some(inside) = Inside::enter()
+    {
+        let stack = stack::capture(&inside);
+        let body = [time_us(), device, stack, size as u64, allocated as u64, reserved as u64];
+        inside.write(TORCH_OOM, &body);
+    }
+    let next = OOM.address();
+    if next != 0 {
+        // SAFETY: the function of this name has this signature.
+        let next: extern "C" fn(i64, usize, usize, Device) = unsafe { std::mem::transmute(next) };
+        next(size, allocated, reserved, device);
+    }
+}

@@ -1,0 +1,211 @@
+//! Functions that stand before functions of the driver and of the runtime.
+//!
+//! A program reaches a function in several ways: by linking, by `dlsym`, and through the driver's own lookup. Each way may lead to another
+//! revision of it, such as the one for per-thread default streams. So each function of ours exists several times: each copy calls the one
+//! real function that it was made for.
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::next::{self, Next};
+use crate::process::{Inside, thread_id, time_us};
+use crate::record::{CALL, Kind, call};
+use crate::stack;
+
+/// Number of copies of each function.
+pub(crate) const COPIES: usize = 4;
+
+/// A function that this library stands before.
+#[derive(Debug)]
+pub(crate) struct Wrapped {
+    /// Its name, without suffixes for revisions and for per-thread streams.
+    pub(crate) name: &'static str,
+    /// The name under which programs link it.
+    pub(crate) linked_name: &'static CStr,
+    /// The real function of each copy; 0 if the copy is free.
+    pub(crate) real: &'static [AtomicUsize; COPIES],
+    /// The copies, whose arguments are those of the real function.
+    pub(crate) copies: [extern "C" fn(); COPIES],
+}
+
+impl Wrapped {
+    /// The function of ours that stands before `real`. Returns `real` itself if all copies are taken.
+    pub(crate) fn before(&self, real: usize) -> usize {
+        if real == 0 || self.copies.iter().any(|&copy| copy as usize == real) {
+            return real;
+        }
+        for (place, &copy) in self.real.iter().zip(&self.copies) {
+            match place.compare_exchange(0, real, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return copy as usize,
+                Err(taken) if taken == real => return copy as usize,
+                Err(_) => {}
+            }
+        }
+        real
+    }
+
+    /// The real function of a copy. A program that links the function calls the first copy without a lookup.
+    pub(crate) fn real(&self, copy: usize) -> usize {
+        let known = self.real[copy].load(Ordering::Acquire);
+        if known != 0 {
+            return known;
+        }
+        let found = next::find(self.linked_name);
+        self.real[copy].store(found, Ordering::Release);
+        found
+    }
+}
+
+/// A status that the driver and the runtime share: `CUDA_ERROR_NOT_FOUND`, `cudaErrorSymbolNotFound`. Returned where the program calls a
+/// function that no loaded library has, which cannot happen.
+pub(crate) const NOT_FOUND: c_int = 500;
+
+thread_local! {
+    /// Whether this thread is inside a call that is recorded. What the runtime asks of the driver is the same memory again.
+    static IN_CALL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call of the program's, while it runs.
+pub(crate) struct Call {
+    is_outermost: bool,
+    caller: usize,
+}
+
+impl Call {
+    pub(crate) fn begin(caller: usize) -> Self {
+        let is_outermost = IN_CALL.try_with(|inside| !inside.replace(true)).unwrap_or(false);
+        Self { is_outermost, caller }
+    }
+
+    /// Records what the call did.
+    pub(crate) fn record(&self, kind: Kind, address: u64, size: u64) {
+        self.record_with(kind, address, size, None, 0);
+    }
+
+    /// Like [`record`](Self::record), with a device and a handle of physical memory.
+    pub(crate) fn record_with(&self, kind: Kind, address: u64, size: u64, device: Option<u64>, handle: u64) {
+        if !self.is_outermost {
+            return;
+        }
+        let Some(inside) = Inside::enter() else { return };
+        let mut body = [0; call::FIELDS];
+        body[call::TIME] = time_us();
+        body[call::DEVICE] = device.unwrap_or_else(current_device);
+        body[call::KIND] = kind as u64;
+        body[call::ADDRESS] = address;
+        body[call::SIZE] = size;
+        body[call::HANDLE] = handle;
+        body[call::CALLER] = self.caller as u64;
+        body[call::STACK] = stack::capture(&inside);
+        body[call::THREAD] = thread_id();
+        inside.write(CALL, &body);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if self.is_outermost {
+            IN_CALL.try_with(|inside| inside.set(false)).ok();
+        }
+    }
+}
+
+/// The number of the calling thread's device.
+fn current_device() -> u64 {
+    static CURRENT: Next = Next::new(c"cuCtxGetDevice");
+    let current = CURRENT.address();
+    let mut device: c_int = -1;
+    if current != 0 {
+        // SAFETY: the function of this name has this signature.
+        let current: extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(current) };
+        if current(&raw mut device) != 0 {
+            return call::UNKNOWN_DEVICE;
+        }
+    }
+    u64::try_from(device).unwrap_or(call::UNKNOWN_DEVICE)
+}
+
+/// Defines functions that stand before others. For each: the name that programs link, the number of arguments in brackets, the arguments,
+/// and what runs. `real` calls the real function and returns its status, `call` records.
+///
+/// Each function is called through a few instructions that pass the caller's return address as one more argument, so there are at most five
+/// arguments, all of them integers or pointers.
+macro_rules! wrapped {
+    ($(
+        $(#[$doc:meta])*
+        $link:ident / $name:literal [$count:tt] ($($argument:ident: $type:ty),*) |$real:ident, $call:ident| $body:block
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[allow(non_snake_case, reason = "the function's own name")]
+            mod $link {
+                #[allow(unused_imports, reason = "each function uses some")]
+                use super::*;
+                use std::ffi::{CStr, c_int};
+                use std::sync::atomic::AtomicUsize;
+                use $crate::wrap::{COPIES, Call, NOT_FOUND, Wrapped};
+
+                static REAL: [AtomicUsize; COPIES] = [const { AtomicUsize::new(0) }; COPIES];
+
+                pub(super) static ROW: Wrapped = Wrapped {
+                    name: $name,
+                    linked_name: match CStr::from_bytes_with_nul(concat!(stringify!($link), "\0").as_bytes()) {
+                        Ok(name) => name,
+                        Err(_) => c"",
+                    },
+                    real: &REAL,
+                    copies: [copy::<0>, copy::<1>, copy::<2>, copy::<3>],
+                };
+
+                extern "C" fn body<const COPY: usize>($($argument: $type,)* caller: usize) -> c_int {
+                    let address = ROW.real(COPY);
+                    if address == 0 {
+                        return NOT_FOUND;
+                    }
+                    // SAFETY: the real function of this name has these arguments.
+                    let function: extern "C" fn($($type),*) -> c_int = unsafe { std::mem::transmute(address) };
+                    let $real = || function($($argument),*);
+                    #[allow(unused_variables, reason = "some functions record nothing")]
+                    let $call = Call::begin(caller);
+                    $body
+                }
+
+                /// Passes the caller's return address as one more argument.
+                #[unsafe(naked)]
+                extern "C" fn copy<const COPY: usize>() {
+                    std::arch::naked_asm!(caller_as_argument!($count), function = sym body::<COPY>)
+                }
+
+                #[unsafe(naked)]
+                #[unsafe(export_name = stringify!($link))]
+                extern "C" fn linked() {
+                    std::arch::naked_asm!(caller_as_argument!($count), function = sym body::<0>)
+                }
+            }
+        )*
+
+        /// All functions of this file.
+        pub(crate) static ROWS: &[&$crate::wrap::Wrapped] = &[$(&$link::ROW),*];
+    };
+}
+pub(crate) use wrapped;
+
+/// The instructions that put the return address into the register of the next argument, and go on in `function`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! caller_as_argument {
+    (1) => { "mov rsi, [rsp]\n jmp {function}" };
+    (2) => { "mov rdx, [rsp]\n jmp {function}" };
+    (3) => { "mov rcx, [rsp]\n jmp {function}" };
+    (4) => { "mov r8, [rsp]\n jmp {function}" };
+    (5) => { "mov r9, [rsp]\n jmp {function}" };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! caller_as_argument {
+    (1) => { "mov x1, x30\n b {function}" };
+    (2) => { "mov x2, x30\n b {function}" };
+    (3) => { "mov x3, x30\n b {function}" };
+    (4) => { "mov x4, x30\n b {function}" };
+    (5) => { "mov x5, x30\n b {function}" };
+}
+pub(crate) use caller_as_argument;

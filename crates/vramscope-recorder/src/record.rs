@@ -1,0 +1,127 @@
+//! The records in a ring. The body of each is a list of words; numbers of fields below are indices in it.
+//!
+//! This file is part of two crates, like `ring.rs`.
+
+/// A stack: its id, then its sites, innermost first.
+pub(crate) const STACK: u8 = 1;
+/// A position in Python code: the site, the line, the sizes of the name and the file name in bytes, and both texts.
+pub(crate) const SITE: u8 = 2;
+/// A report of PyTorch's allocator, with the fields of [`memory`].
+pub(crate) const TORCH: u8 = 3;
+/// A request that PyTorch's allocator could not serve: time, device, stack, size, allocated and reserved bytes.
+pub(crate) const TORCH_OOM: u8 = 4;
+/// A call of the driver or the runtime, with the fields of [`call`].
+pub(crate) const CALL: u8 = 5;
+/// A loaded object: its first address, its end, and its path.
+pub(crate) const OBJECT: u8 = 6;
+/// A function that allocates and that the library does not follow: its name.
+pub(crate) const UNFOLLOWED: u8 = 7;
+
+/// Marks a site as a position in Python code. Native sites are return addresses, which never have this bit.
+pub(crate) const PYTHON: u64 = 1 << 63;
+
+/// Fields of [`TORCH`].
+pub(crate) mod memory {
+    /// Microseconds since the Unix epoch.
+    pub(crate) const TIME: usize = 0;
+    /// The device's number.
+    pub(crate) const DEVICE: usize = 1;
+    /// Address of the block.
+    pub(crate) const ADDRESS: usize = 2;
+    /// Bytes of the block: positive for an allocation, negative for a free (two's complement).
+    pub(crate) const SIZE: usize = 3;
+    /// Bytes of all allocated blocks after this event.
+    pub(crate) const ALLOCATED: usize = 4;
+    /// Bytes of all segments after this event.
+    pub(crate) const RESERVED: usize = 5;
+    /// Id of the stack; 0 for none.
+    pub(crate) const STACK: usize = 6;
+    /// The operating system's id of the thread.
+    pub(crate) const THREAD: usize = 7;
+    /// Number of fields.
+    pub(crate) const FIELDS: usize = 8;
+}
+
+/// Fields of [`CALL`].
+pub(crate) mod call {
+    /// Microseconds since the Unix epoch.
+    pub(crate) const TIME: usize = 0;
+    /// The device's number; [`UNKNOWN_DEVICE`] if the call does not say it.
+    pub(crate) const DEVICE: usize = 1;
+    /// What happened: a number of [`Kind`](super::Kind).
+    pub(crate) const KIND: usize = 2;
+    /// Address, or a handle of physical memory.
+    pub(crate) const ADDRESS: usize = 3;
+    /// Size in bytes, if the call says it; otherwise 0.
+    pub(crate) const SIZE: usize = 4;
+    /// For [`Kind::Map`](super::Kind::Map): the handle of the physical memory.
+    pub(crate) const HANDLE: usize = 5;
+    /// Return address in the code that called.
+    pub(crate) const CALLER: usize = 6;
+    /// Id of the stack; 0 for none.
+    pub(crate) const STACK: usize = 7;
+    /// The operating system's id of the thread.
+    pub(crate) const THREAD: usize = 8;
+    /// Number of fields.
+    pub(crate) const FIELDS: usize = 9;
+
+    /// The call does not say its device.
+    pub(crate) const UNKNOWN_DEVICE: u64 = u64::MAX;
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a call of the driver or the runtime did.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Kind { $($(#[$doc])* $name,)* }
+
+        impl Kind {
+            #[allow(dead_code, reason = "the library only writes records")]
+            pub(crate) fn of(number: u64) -> Option<Self> {
+                [$(Self::$name),*].into_iter().find(|&kind| kind as u64 == number)
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Device memory: `cudaMalloc`, `cuMemAlloc`, pitched memory.
+    Malloc,
+    /// Free of device or managed memory: `cudaFree`, `cuMemFree`.
+    Free,
+    /// Device memory in a stream's order: `cudaMallocAsync`, `cuMemAllocAsync`, from any pool.
+    MallocAsync,
+    /// Free in a stream's order.
+    FreeAsync,
+    /// Managed memory.
+    Managed,
+    /// Pinned host memory.
+    Host,
+    /// Free of pinned host memory.
+    HostFree,
+    /// Host memory that became pinned: `cudaHostRegister`.
+    Register,
+    /// Host memory that is not pinned any more.
+    Unregister,
+    /// Physical device memory: `cuMemCreate`.
+    Create,
+    /// Physical memory that its handle does not hold any more: `cuMemRelease`.
+    Release,
+    /// Physical memory mapped at an address: `cuMemMap`.
+    Map,
+    /// Addresses unmapped: `cuMemUnmap`.
+    Unmap,
+    /// An array, of unknown size: the size is as many bytes as its elements have.
+    Array,
+    /// Free of an array.
+    ArrayFree,
+    /// Memory of another process: `cudaIpcOpenMemHandle`. It is no memory of this process.
+    IpcOpen,
+    /// End of [`Kind::IpcOpen`].
+    IpcClose,
+    /// Everything on the device was freed: `cudaDeviceReset`.
+    Reset,
+    /// A context was created. The size is how far the free bytes of the device fell meanwhile.
+    Context,
+}

@@ -51,6 +51,16 @@ fn snapshot_file(file: PathBuf) -> Result<PathBuf, String> {
     Ok(file)
 }
 
+/// Whether the name of a recording is that of a log, which is written while the program runs.
+pub(crate) fn names_log(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "vramscope")
+}
+
+/// Checks that the name of an output file fits a snapshot or a log.
+fn snapshot_or_log(file: PathBuf) -> Result<PathBuf, String> {
+    if names_log(&file) { Ok(file) } else { snapshot_file(file) }
+}
+
 /// The profile of a GPU, for phantom GPUs.
 fn phantom_gpu(name: &str) -> Result<&'static Gpu, String> {
     values::gpu(name).map_err(|known| format!("{}; for other GPUs, also give --memory", in_lines(&known)))
@@ -66,21 +76,26 @@ pub(crate) fn rank_pattern(text: &str) -> Result<Regex, String> {
     Ok(pattern)
 }
 
-/// Run a program and record the GPU memory that its PyTorch allocates, with categories
+/// Run a program and record the GPU memory that it allocates
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope run -- python train.py
   vramscope run --record run.pickle -- python train.py
   vramscope run --every 60 -- torchrun --nproc-per-node 8 train.py
+  vramscope run --record run.vramscope -- python train.py
 
-The Python that runs the program needs the package: pip install vramscope. The exit code is that of the program.")]
+A pickle is PyTorch's history with categories. The Python that runs the program needs the package: pip install vramscope.
+
+A log (.vramscope) is written while the program runs, and nothing is lost if it is killed. It has the allocations of PyTorch and of every other library, from any program on Linux with glibc. It has no categories, streams or requested sizes.
+
+The exit code is that of the program.")]
 pub(crate) struct RunArgs {
-    /// File for the recording; each rank writes a separate file, as run-rank3.pickle
+    /// File for the recording, a pickle or a log (.vramscope); each rank writes a separate file, as run-rank3.pickle
     #[arg(
         long,
         value_name = "OUT",
         default_value = "vramscope.pickle",
-        value_parser = PathBufValueParser::new().try_map(snapshot_file)
+        value_parser = PathBufValueParser::new().try_map(snapshot_or_log)
     )]
     pub(crate) record: PathBuf,
     /// Number of events to keep; the newest are kept [default: 500000]

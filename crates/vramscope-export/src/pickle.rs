@@ -20,6 +20,7 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
     let is_kept = |device: i64| device < 0 || source.devices().any(|d| d.device == device);
     let annotations = whole.annotations.as_ref();
     let part = Trace {
+        process: None,
         devices: source.devices().cloned().collect(),
         host: None,
         annotations: annotations.map(|a| a.iter().filter(|a| is_kept(a.device)).copied().collect()),

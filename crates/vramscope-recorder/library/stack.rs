@@ -62,7 +62,8 @@ impl<const SIZE: usize> Written<SIZE> {
         place.store(hash, Ordering::Relaxed);
     }
 
-    fn clear(&self) {
+    /// Forgets all hashes.
+    pub(crate) fn clear(&self) {
         self.0.iter().for_each(|place| place.store(0, Ordering::Relaxed));
     }
 }

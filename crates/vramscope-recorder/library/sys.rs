@@ -24,29 +24,21 @@ pub(crate) struct Time {
     pub(crate) nanoseconds: i64,
 }
 
-/// `struct dl_phdr_info`.
+/// `Dl_info`.
 #[repr(C)]
-pub(crate) struct ObjectInfo {
-    /// Difference between addresses in memory and in the object's file.
-    pub(crate) base: usize,
-    pub(crate) name: *const c_char,
-    pub(crate) headers: *const ProgramHeader,
-    pub(crate) header_count: u16,
-    /// Number of objects that were loaded since the program began.
-    pub(crate) loaded: u64,
+#[derive(Debug)]
+pub(crate) struct AddressInfo {
+    pub(crate) object_name: *const c_char,
+    object_base: *const c_void,
+    symbol_name: *const c_char,
+    symbol_address: *const c_void,
 }
 
-/// `Elf64_Phdr`.
-#[repr(C)]
-pub(crate) struct ProgramHeader {
-    pub(crate) kind: u32,
-    pub(crate) flags: u32,
-    pub(crate) offset: u64,
-    pub(crate) address: u64,
-    pub(crate) physical_address: u64,
-    pub(crate) file_size: u64,
-    pub(crate) memory_size: u64,
-    pub(crate) alignment: u64,
+impl Default for AddressInfo {
+    fn default() -> Self {
+        let (text, address) = (std::ptr::null(), std::ptr::null());
+        Self { object_name: text, object_base: address, symbol_name: text, symbol_address: address }
+    }
 }
 
 unsafe extern "C" {
@@ -67,8 +59,5 @@ unsafe extern "C" {
     ) -> c_int;
     pub(crate) fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void;
     pub(crate) fn dlvsym(library: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
-    pub(crate) fn dl_iterate_phdr(
-        callback: extern "C" fn(*const ObjectInfo, usize, *mut c_void) -> c_int,
-        data: *mut c_void,
-    ) -> c_int;
+    pub(crate) fn dladdr(address: *const c_void, info: *mut AddressInfo) -> c_int;
 }

@@ -5,13 +5,14 @@
 //! real function that it was made for.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::next::{self, Next};
 use crate::process::{Inside, thread_id, time_us};
-use crate::record::{CALL, Kind, call};
-use crate::stack;
+use crate::record::{CALL, Kind, OBJECT, call};
+use crate::stack::{self, Written, mixed};
+use crate::sys;
 
 /// Number of copies of each function.
 pub(crate) const COPIES: usize = 4;
@@ -99,9 +100,48 @@ impl Call {
         body[call::CALLER] = self.caller as u64;
         body[call::STACK] = stack::capture(&inside);
         body[call::THREAD] = thread_id();
+        name_object(&inside, self.caller);
         inside.write(CALL, &body);
     }
 }
+
+/// Call sites whose object is in the ring.
+static CALLERS: Written<1024> = Written::new();
+
+/// Forgets them: the ring of a forked process is empty.
+pub(crate) fn forget() {
+    CALLERS.clear();
+}
+
+/// Writes the path of the object that has a call site, once.
+fn name_object(inside: &Inside, caller: usize) {
+    let hash = mixed(0, caller as u64);
+    if CALLERS.has(hash) {
+        return;
+    }
+    let mut info = sys::AddressInfo::default();
+    // SAFETY: any address may be looked up; the result is written in place.
+    let found = unsafe { sys::dladdr(caller as *const c_void, &raw mut info) };
+    let mut path: &[u8] = b"";
+    if found != 0 && !info.object_name.is_null() {
+        // SAFETY: the loader keeps the name, which is zero-terminated, as long as the object is loaded. Its code called, so it is.
+        path = unsafe { CStr::from_ptr(info.object_name) }.to_bytes();
+    }
+    let path = &path[..path.len().min(MOST_PATH)];
+    let mut body = [0_u64; 2 + MOST_PATH / 8];
+    (body[0], body[1]) = (caller as u64, path.len() as u64);
+    for (word, bytes) in body[2..].iter_mut().zip(path.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_le_bytes(padded);
+    }
+    if inside.write(OBJECT, &body[..2 + path.len().div_ceil(8)]) {
+        CALLERS.add(hash);
+    }
+}
+
+/// Longest path of an object, in bytes. Longer ones are cut.
+const MOST_PATH: usize = 4096;
 
 impl Drop for Call {
     fn drop(&mut self) {

@@ -12,10 +12,8 @@ pub(crate) const TORCH: u8 = 3;
 pub(crate) const TORCH_OOM: u8 = 4;
 /// A call of the driver or the runtime, with the fields of [`call`].
 pub(crate) const CALL: u8 = 5;
-/// A loaded object: its first address, its end, and its path.
+/// The object that has a call site: the return address, the size of its path in bytes, and the path.
 pub(crate) const OBJECT: u8 = 6;
-/// A function that allocates and that the library does not follow: its name.
-pub(crate) const UNFOLLOWED: u8 = 7;
 
 /// Marks a site as a position in Python code. Native sites are return addresses, which never have this bit.
 pub(crate) const PYTHON: u64 = 1 << 63;
@@ -120,8 +118,4 @@ kinds! {
     IpcOpen,
     /// End of [`Kind::IpcOpen`].
     IpcClose,
-    /// Everything on the device was freed: `cudaDeviceReset`.
-    Reset,
-    /// A context was created. The size is how far the free bytes of the device fell meanwhile.
-    Context,
 }

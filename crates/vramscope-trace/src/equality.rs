@@ -3,6 +3,7 @@
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::events::{Event, Tags};
+use crate::process::{DriverEvent, ProcessMemory};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
 use crate::stacks::{Frame, FxNode};
 use crate::trace::{DeviceTrace, Trace};
@@ -19,7 +20,19 @@ impl PartialEq for Trace {
             };
             a.len() == b.len() && a.iter().zip(b).all(same)
         };
+        let calls = |a: &ProcessMemory, b: &ProcessMemory| {
+            let same = |(a, b): (&DriverEvent, &DriverEvent)| {
+                ids.string(a.library) == Some(b.library)
+                    && ids.stack_or_none(a.stack, b.stack)
+                    && *a == DriverEvent { library: a.library, stack: a.stack, ..*b }
+            };
+            a.events.len() == b.events.len() && a.events.iter().zip(&b.events).all(same)
+        };
         self.settings == other.settings
+            && match (&self.process, &other.process) {
+                (Some(a), Some(b)) => calls(a, b),
+                (a, b) => a.is_none() && b.is_none(),
+            }
             && devices(&self.devices, &other.devices)
             && devices(self.host.as_slice(), other.host.as_slice())
             && match (&self.annotations, &other.annotations) {

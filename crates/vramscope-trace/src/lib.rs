@@ -32,6 +32,7 @@
 //! - `end_state`: segments and blocks at the time of the snapshot.
 //! - `settings`: PyTorch's settings. Each has a row in `table.rs`, from which snapshots, logs, `PYTORCH_CUDA_ALLOC_CONF`, the page and
 //!   `docs/settings.md` follow. `release` has PyTorch's releases.
+//! - `process`: memory of the process beside PyTorch's allocator, where the recorder saw it.
 //! - `purpose`: the category of an allocation, as the Python package writes it into `user_metadata`.
 //! - `notices`: contents of a file that are not in the trace; each is reported once.
 //! - `samples`: logs of samples in bounded memory. If there are too many samples, two neighbors become one, with the lowest and the
@@ -52,6 +53,7 @@ mod events;
 pub mod formats;
 mod ids;
 mod notices;
+mod process;
 mod purpose;
 mod release;
 pub mod samples;
@@ -66,6 +68,7 @@ pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::{Notices, RecordKind, ValueKind};
+pub use process::{DriverEvent, DriverMemory, ProcessMemory};
 pub use purpose::{Category, Phase, Purpose};
 pub use release::TorchRelease;
 pub use settings::{

@@ -105,6 +105,8 @@ impl fmt::Display for RecordKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {
+    /// A kind of memory that the driver gives out.
+    DriverMemory,
     /// The kind of a segment.
     KindOfSegment,
     /// An allocator setting.
@@ -118,6 +120,7 @@ pub enum ValueKind {
 impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::DriverMemory => "kind of driver memory",
             Self::KindOfSegment => "kind of segment",
             Self::Setting => "setting",
             Self::StageOfRegion => "stage of a region",

@@ -12,6 +12,7 @@
 //! - [`gpus`]: a table of GPUs and their memory; [`units`]: formatting and parsing of sizes
 //! - `viewer` (feature `viewer`): the page of `vramscope view` and its local server
 //! - `phantom` (feature `phantom`): phantom GPUs, on which programs run without hardware
+//! - `recorder` (feature `recorder`): records any program while it runs
 //! - `fleet` (feature `fleet`): the recordings of all ranks of a job as one
 //! - `export` (feature `export`): recordings in other tools' formats; with the feature `arrow` also as Arrow arrays in memory
 //!
@@ -43,6 +44,8 @@ pub use vramscope_export as export;
 pub use vramscope_fleet as fleet;
 #[cfg(feature = "phantom")]
 pub use vramscope_phantom as phantom;
+#[cfg(feature = "recorder")]
+pub use vramscope_recorder as recorder;
 pub use vramscope_profiler as profiler;
 pub use vramscope_report as report;
 pub use vramscope_session as session;

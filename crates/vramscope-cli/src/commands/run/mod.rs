@@ -15,9 +15,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use vramscope::phantom::with_first;
+use vramscope::recorder::Recorder;
 use vramscope_files::PrivateFolder;
 
-use crate::args::RunArgs;
+use crate::args::{RunArgs, names_log};
+use crate::say::say;
 
 /// Hooks into the imports of a program; Python imports it as `vramscope_imports`.
 pub(crate) const IMPORTS: (&str, &str) = ("vramscope_imports.py", include_str!("imports.py"));
@@ -41,6 +43,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     if out.is_dir() {
         bail!("{}: is a directory; name a file in {}", args.record.display(), folder.display());
     }
+    if names_log(&out) {
+        return record_log(args, &out);
+    }
     let temporary = |e: io::Error| {
         let folder = env::temp_dir();
         anyhow!("{}: {e}; set TMPDIR to a folder that only you can write to", folder.display())
@@ -56,6 +61,33 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let status = watch(Command::new(program).args(arguments).envs(environment))
         .with_context(|| program.to_string_lossy().into_owned())?;
     Ok(exit_code(status))
+}
+
+/// Runs a program and writes the logs of its processes while they run.
+fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
+    for (option, is_given) in [("--max-entries", args.max_entries.is_some()), ("--every", args.every.is_some())] {
+        if is_given {
+            bail!("{option} is for pickles: a log has all events, and is written while the program runs");
+        }
+    }
+    let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
+    let recorder = Recorder::start(out)?;
+    let status = watch(Command::new(program).args(arguments).envs(recorder.environment()))
+        .with_context(|| program.to_string_lossy().into_owned());
+    let logs = recorder.finish();
+    if logs.is_empty() && status.is_ok() {
+        say("nothing was recorded: no process allocated GPU memory, or none loaded the recorder (a static or a setuid program)");
+    }
+    for log in logs {
+        let path = log.path.display();
+        if let Some(error) = log.error {
+            say(&format!("{path}: {error}; the recording is incomplete"));
+        }
+        if log.dropped > 0 {
+            say(&format!("{path}: {} events are missing, because they could not be written in time", log.dropped));
+        }
+    }
+    Ok(exit_code(status?))
 }
 
 /// Writes the recorder into `folder`, and returns the environment variables for Python programs.

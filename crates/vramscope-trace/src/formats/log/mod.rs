@@ -26,7 +26,7 @@
 //!
 //! Version 1 has no runs and no chunk numbers: a chunk is its size, the CRC-32 of the payload, and the payload. Actions, kinds, states
 //! and stages are one byte, the index in a list (`names.rs`). In versions 1 and 2, settings have a fixed order and no keys
-//! (`settings.rs`).
+//! (`settings.rs`). Versions 1 to 3 have no records of the process and its driver.
 //!
 //! A site is a code address. Its symbols may be found long after its first use, so a record may replace them, and the reader resolves
 //! stacks at the end.
@@ -38,7 +38,7 @@ mod reader;
 mod settings;
 mod writer;
 
-pub use writer::{LogBlock, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
+pub use writer::{LogBlock, LogDriverEvent, LogEvent, LogFrame, LogSegment, LogSite, LogStack, LogWriter};
 
 use super::{Contents, FormatReader, Window};
 use crate::error::ReadError;
@@ -61,7 +61,7 @@ impl FormatReader for Log {
 const MAGIC: [u8; 8] = *b"\x93vramscp";
 
 /// The version that is written. The reader also supports all earlier versions.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Size of a chunk's header in bytes: size, checksum, run and number.
 const CHUNK_HEADER: usize = 20;
@@ -87,6 +87,8 @@ const BLOCK: u8 = 8;
 const EVENT: u8 = 9;
 const ANNOTATION: u8 = 10;
 const END: u8 = 11;
+const PROCESS: u8 = 12;
+const DRIVER: u8 = 13;
 
 // A Boolean is one byte, an index of this list.
 const BOOLS: [bool; 2] = [false, true];

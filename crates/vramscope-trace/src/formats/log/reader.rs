@@ -6,8 +6,8 @@ use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
-    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, DEVICE, END, EVENT, MAGIC, SEGMENT, SETTINGS, SITE,
-    STACK, STRING, SYMBOLS, VERSION, settings,
+    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, DEVICE, DRIVER, END, EVENT, MAGIC, PROCESS, SEGMENT,
+    SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
@@ -17,6 +17,7 @@ use crate::formats::window::Window;
 use crate::formats::{Contents, DEVICES, Format};
 use crate::ids::{FrameId, StackId, StringId, TagsId};
 use crate::notices::{Notices, ValueKind};
+use crate::process::{DriverEvent, DriverMemory};
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::strings::bounds;
@@ -212,6 +213,7 @@ impl Reader {
             + self.stack_sites.len() * size_of::<u32>()
             + self.stack_ends.len() * (size_of::<usize>() + size_of::<StackId>())
             + self.annotations.len() * 2 * size_of::<Annotation>()
+            + self.trace.process.as_ref().map_or(0, |process| process.events.len()) * size_of::<DriverEvent>()
     }
 
     fn chunk(&mut self, mut f: Fields<'_>) -> Result<()> {
@@ -248,6 +250,8 @@ impl Reader {
                 [BLOCK] => self.block(&mut f)?,
                 [EVENT] => self.event(&mut f)?,
                 [ANNOTATION] => self.annotation(&mut f)?,
+                [PROCESS] => drop(self.trace.process.get_or_insert_default()),
+                [DRIVER] => self.driver_event(&mut f)?,
                 [END] => self.closed = true,
                 [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
             }
@@ -392,6 +396,20 @@ impl Reader {
         Ok(())
     }
 
+    fn driver_event(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let device = device(f)?;
+        let find = |name: &str| DriverMemory::ALL.into_iter().find(|memory| memory.name() == name);
+        let memory = self.named(f, ValueKind::DriverMemory, find)?;
+        let is_free = f.choice(&BOOLS, "Boolean")?;
+        let (address, size, time_us) = (f.address()?, f.uint()?, self.time(f)?);
+        let (library, stack) = (self.string(f)?, self.stack(f)?);
+        self.count()?;
+        let event = memory
+            .map(|memory| DriverEvent { device, memory, is_free, address, size, time_us, library, stack });
+        self.trace.process.get_or_insert_default().events.extend(event);
+        Ok(())
+    }
+
     /// Reads an action. For an unknown action, also returns its name.
     fn action(&mut self, f: &mut Fields<'_>) -> Result<(Action, Option<StringId>)> {
         if self.version == 1 {
@@ -492,6 +510,9 @@ impl Reader {
             } else {
                 self.trace.devices.push(device);
             }
+        }
+        for event in self.trace.process.iter_mut().flat_map(|process| &mut process.events) {
+            event.stack = event.stack.map(|number| stacks[number.index()]);
         }
         if self.trace.settings.as_ref().is_some_and(AllocatorSettings::with_host_memory) {
             self.trace.host.get_or_insert(DeviceTrace { device: -1, ..DeviceTrace::default() });

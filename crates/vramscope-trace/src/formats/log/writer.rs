@@ -8,12 +8,13 @@ use std::time::SystemTime;
 use hashbrown::HashMap;
 
 use super::{
-    ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, DEEPEST, DEVICE, END, EVENT, LONGEST_STRING, MAGIC, SEGMENT,
-    SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
+    ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, DEEPEST, DEVICE, DRIVER, END, EVENT, LONGEST_STRING, MAGIC,
+    PROCESS, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
+use crate::process::DriverMemory;
 use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
 /// Size in bytes at which a chunk is closed. A reader holds one chunk at a time.
@@ -142,6 +143,27 @@ pub struct LogBlock {
     /// State of the block. Inactive blocks may be omitted: the gaps between other blocks are inactive.
     pub state: BlockState,
     /// Stack of the allocation.
+    pub stack: Option<LogStack>,
+}
+
+/// Memory taken from the driver or given back, as in [`DriverEvent`](crate::DriverEvent).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogDriverEvent<'a> {
+    /// The device's number; -1 for the host, and where it is unknown.
+    pub device: i64,
+    /// The kind of memory.
+    pub memory: DriverMemory,
+    /// Whether it was given back.
+    pub is_free: bool,
+    /// Address or handle.
+    pub address: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// File name of the library that called.
+    pub library: &'a str,
+    /// Stack of the call.
     pub stack: Option<LogStack>,
 }
 
@@ -321,6 +343,25 @@ impl<W: Write> LogWriter<W> {
         self.uint(name);
         self.int(device);
         self.time(time_us);
+    }
+
+    /// Marks the recording as one of a whole process; see [`ProcessMemory`](crate::ProcessMemory).
+    pub fn process(&mut self) {
+        self.begin(PROCESS);
+    }
+
+    /// Adds memory taken from the driver or given back.
+    pub fn driver_event(&mut self, e: &LogDriverEvent<'_>) {
+        let [memory, library] = [e.memory.name(), e.library].map(|text| self.string(text));
+        self.begin(DRIVER);
+        self.int(e.device);
+        self.uint(memory);
+        self.bool(e.is_free);
+        self.address(e.address);
+        self.uint(e.size);
+        self.time(e.time_us);
+        self.uint(library);
+        self.number(e.stack.map(|s| u64::from(s.0)));
     }
 
     /// The underlying writer.

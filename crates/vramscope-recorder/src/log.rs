@@ -1,0 +1,262 @@
+//! Turns the records of one process into its log.
+
+use std::io;
+use std::path::Path;
+
+use hashbrown::HashMap;
+use vramscope_allocator::ExclusiveFile;
+use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
+use vramscope_trace::{Action, DriverMemory, SegmentKind};
+
+use crate::record::Kind;
+use crate::records::{Call, Record, TorchEvent};
+
+/// The library with PyTorch's caching allocator. What it takes from the driver becomes a segment.
+const CACHING_ALLOCATOR: &str = "libc10_cuda.so";
+
+/// The log of one process.
+#[derive(Debug)]
+pub(crate) struct ProcessLog {
+    log: LogWriter<ExclusiveFile>,
+    sites: HashMap<u64, LogSite>,
+    stacks: HashMap<u64, LogStack>,
+    /// The file name of the library at each call site.
+    libraries: HashMap<u64, String>,
+    /// What the process holds, by address or handle.
+    held: HashMap<(Place, u64), Held>,
+    /// The handle of the physical memory at each mapped address.
+    mapped: HashMap<u64, u64>,
+    /// Number of events so far.
+    pub(crate) events: u64,
+    /// Number of records that could not be understood.
+    pub(crate) invalid: u64,
+}
+
+/// The kinds of addresses and handles, which are different numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    Device,
+    Host,
+    Handle,
+    Array,
+}
+
+/// Memory that the process holds.
+#[derive(Debug, Clone)]
+struct Held {
+    device: i64,
+    size: u64,
+    /// Part of PyTorch's caching allocator.
+    is_segment: bool,
+    memory: DriverMemory,
+    library: String,
+    /// For physical memory: how often it is mapped, and whether its handle was released.
+    mappings: u32,
+    is_released: bool,
+}
+
+impl ProcessLog {
+    /// Begins the log of a process.
+    ///
+    /// # Errors
+    /// The file cannot be written, or another recording writes to it.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
+        log.process();
+        Ok(Self {
+            log,
+            sites: HashMap::new(),
+            stacks: HashMap::new(),
+            libraries: HashMap::new(),
+            held: HashMap::new(),
+            mapped: HashMap::new(),
+            events: 0,
+            invalid: 0,
+        })
+    }
+
+    /// Writes what was added.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.log.flush()
+    }
+
+    /// Number of bytes that wait for a flush.
+    pub(crate) fn pending(&self) -> usize {
+        self.log.pending()
+    }
+
+    /// Closes the log.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.log.finish().map(drop)
+    }
+
+    /// Adds a record, by its kind and body.
+    pub(crate) fn add(&mut self, kind: u8, body: &[u64]) {
+        match Record::of(kind, body) {
+            Some(Record::Site { site, line, name, path }) => {
+                let frame = LogFrame { name: &name, filename: &path, line };
+                self.sites.entry(site).or_insert_with(|| self.log.site(frame));
+            }
+            Some(Record::Stack(id, sites)) => self.stack(id, sites),
+            Some(Record::Object { caller, path }) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                self.libraries.insert(caller, if name.is_empty() { "?".to_owned() } else { name.to_owned() });
+            }
+            Some(Record::Torch(event)) => self.torch(event),
+            Some(Record::TorchOom { time_us, device, stack, size }) => {
+                // The driver's free bytes are the event's address; they are unknown here.
+                self.event(Action::Oom, device, 0, size, time_us, stack);
+            }
+            Some(Record::Call(call)) => self.call(call),
+            None => self.invalid += 1,
+        }
+    }
+
+    fn stack(&mut self, id: u64, sites: &[u64]) {
+        if self.stacks.contains_key(&id) {
+            return;
+        }
+        let unknown = LogFrame { name: "??", filename: "??", line: 0 };
+        let sites: Vec<LogSite> = sites
+            .iter()
+            .map(|&site| *self.sites.entry(site).or_insert_with(|| self.log.site(unknown)))
+            .collect();
+        self.stacks.insert(id, self.log.stack(&sites));
+    }
+
+    fn torch(&mut self, event: TorchEvent) {
+        let action = if event.size < 0 { Action::Free } else { Action::Alloc };
+        let size = event.size.unsigned_abs();
+        self.event(action, event.device, event.address, size, event.time_us, event.stack);
+    }
+
+    fn event(&mut self, action: Action, device: i64, address: u64, size: u64, time_us: i64, stack: u64) {
+        self.events += 1;
+        self.log.event(&LogEvent {
+            device,
+            action,
+            address,
+            size,
+            block_size: size.max(1),
+            time_us,
+            stack: self.stacks.get(&stack).copied(),
+            stream: 0,
+            pool: None,
+            user_metadata: None,
+            kind: SegmentKind::Unknown,
+            unknown_action: None,
+        });
+    }
+
+    fn call(&mut self, call: Call) {
+        match call.kind {
+            Kind::Malloc => self.take(call, Place::Device, DriverMemory::Device),
+            Kind::MallocAsync => self.take(call, Place::Device, DriverMemory::Async),
+            Kind::Managed => self.take(call, Place::Device, DriverMemory::Managed),
+            Kind::Free | Kind::FreeAsync => self.give_back(call, Place::Device),
+            Kind::Host => self.take(call, Place::Host, DriverMemory::Pinned),
+            Kind::Register => self.take(call, Place::Host, DriverMemory::Registered),
+            Kind::HostFree | Kind::Unregister => self.give_back(call, Place::Host),
+            Kind::Array => self.take(call, Place::Array, DriverMemory::Array),
+            Kind::ArrayFree => self.give_back(call, Place::Array),
+            Kind::Create => self.take(call, Place::Handle, DriverMemory::Physical),
+            Kind::Release => self.release(call),
+            Kind::Map => self.map(call),
+            Kind::Unmap => self.unmap(call),
+            // Memory of another process, which counts there.
+            Kind::IpcOpen | Kind::IpcClose => {}
+        }
+    }
+
+    fn library(&self, caller: u64) -> String {
+        self.libraries.get(&caller).cloned().unwrap_or_else(|| "?".to_owned())
+    }
+
+    fn take(&mut self, call: Call, place: Place, memory: DriverMemory) {
+        let library = self.library(call.caller);
+        let is_segment = library.starts_with(CACHING_ALLOCATOR) && !memory.is_host();
+        let device = if memory.is_host() { -1 } else { call.device.unwrap_or(0) };
+        let size = call.size;
+        let held = Held { device, size, is_segment, memory, library, mappings: 0, is_released: false };
+        self.taken(call, place, &held);
+        self.held.insert((place, call.address), held);
+    }
+
+    /// Writes that memory was taken.
+    fn taken(&mut self, call: Call, place: Place, held: &Held) {
+        match (held.is_segment, place) {
+            // An expandable segment grows when its memory is mapped.
+            (true, Place::Handle) => {}
+            (true, _) => {
+                let Held { device, size, .. } = *held;
+                self.event(Action::SegmentAlloc, device, call.address, size, call.time_us, call.stack);
+            }
+            (false, _) => self.driver_event(call, held, false),
+        }
+    }
+
+    fn give_back(&mut self, call: Call, place: Place) {
+        // Null is freed without effect, and memory from before the recording is unknown.
+        let Some(held) = self.held.remove(&(place, call.address)) else { return };
+        match held.is_segment {
+            true => {
+                let Held { device, size, .. } = held;
+                self.event(Action::SegmentFree, device, call.address, size, call.time_us, call.stack);
+            }
+            false => self.driver_event(call, &held, true),
+        }
+    }
+
+    fn release(&mut self, call: Call) {
+        if let Some(held) = self.held.get_mut(&(Place::Handle, call.address)) {
+            held.is_released = true;
+        }
+        self.drop_unused(call, call.address);
+    }
+
+    fn map(&mut self, call: Call) {
+        let Some(held) = self.held.get_mut(&(Place::Handle, call.handle)) else { return };
+        held.mappings += 1;
+        let (device, is_segment) = (held.device, held.is_segment);
+        self.mapped.insert(call.address, call.handle);
+        if is_segment {
+            self.event(Action::SegmentMap, device, call.address, call.size, call.time_us, call.stack);
+        }
+    }
+
+    fn unmap(&mut self, call: Call) {
+        let Some(handle) = self.mapped.remove(&call.address) else { return };
+        let Some(held) = self.held.get_mut(&(Place::Handle, handle)) else { return };
+        held.mappings = held.mappings.saturating_sub(1);
+        let (device, is_segment) = (held.device, held.is_segment);
+        if is_segment {
+            self.event(Action::SegmentUnmap, device, call.address, call.size, call.time_us, call.stack);
+        }
+        self.drop_unused(call, handle);
+    }
+
+    /// Physical memory is given back once its handle is released and nothing maps it.
+    fn drop_unused(&mut self, call: Call, handle: u64) {
+        let key = (Place::Handle, handle);
+        if self.held.get(&key).is_some_and(|held| held.is_released && held.mappings == 0)
+            && let Some(held) = self.held.remove(&key)
+            && !held.is_segment
+        {
+            self.driver_event(Call { address: handle, ..call }, &held, true);
+        }
+    }
+
+    fn driver_event(&mut self, call: Call, held: &Held, is_free: bool) {
+        self.events += 1;
+        self.log.driver_event(&LogDriverEvent {
+            device: held.device,
+            memory: held.memory,
+            is_free,
+            address: call.address,
+            size: held.size,
+            time_us: call.time_us,
+            library: &held.library,
+            stack: self.stacks.get(&call.stack).copied(),
+        });
+    }
+}

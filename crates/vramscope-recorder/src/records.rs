@@ -1,0 +1,103 @@
+//! The records of a ring as plain data.
+
+use crate::record::{CALL, Kind, OBJECT, SITE, STACK, TORCH, TORCH_OOM, call, memory};
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// A stack: its id and its sites, innermost first.
+    Stack(u64, &'a [u64]),
+    /// A position in Python code.
+    Site { site: u64, line: u32, name: String, path: String },
+    /// An allocation or a free of PyTorch.
+    Torch(TorchEvent),
+    /// A request that PyTorch's allocator could not serve.
+    TorchOom { time_us: i64, device: i64, stack: u64, size: u64 },
+    /// A call of the driver or the runtime.
+    Call(Call),
+    /// The object that has a call site.
+    Object { caller: u64, path: String },
+}
+
+/// An allocation or a free of PyTorch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TorchEvent {
+    pub(crate) time_us: i64,
+    pub(crate) device: i64,
+    pub(crate) address: u64,
+    /// Bytes of the block; negative for a free.
+    pub(crate) size: i64,
+    pub(crate) stack: u64,
+}
+
+/// A call of the driver or the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Call {
+    pub(crate) time_us: i64,
+    /// `None` if the call does not say its device.
+    pub(crate) device: Option<i64>,
+    pub(crate) kind: Kind,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) handle: u64,
+    pub(crate) caller: u64,
+    pub(crate) stack: u64,
+}
+
+impl<'a> Record<'a> {
+    /// The record of this kind and body. `None` for a record that the library does not write.
+    pub(crate) fn of(kind: u8, body: &'a [u64]) -> Option<Self> {
+        Some(match kind {
+            STACK => {
+                let (&id, sites) = body.split_first()?;
+                Self::Stack(id, sites)
+            }
+            SITE => {
+                let (&[site, line, name, path], texts) = body.split_first_chunk()?;
+                let name_words = usize::try_from(name).ok()?.div_ceil(8);
+                let (of_name, of_path) = texts.split_at_checked(name_words)?;
+                let line = u32::try_from(line).unwrap_or(0);
+                Self::Site { site, line, name: text(of_name, name)?, path: text(of_path, path)? }
+            }
+            TORCH => {
+                let body: &[u64; memory::FIELDS] = body.try_into().ok()?;
+                Self::Torch(TorchEvent {
+                    time_us: body[memory::TIME] as i64,
+                    device: i64::try_from(body[memory::DEVICE]).ok()?,
+                    address: body[memory::ADDRESS],
+                    size: body[memory::SIZE] as i64,
+                    stack: body[memory::STACK],
+                })
+            }
+            TORCH_OOM => {
+                let &[time, device, stack, size, _allocated, _reserved] = body else { return None };
+                Self::TorchOom { time_us: time as i64, device: i64::try_from(device).ok()?, stack, size }
+            }
+            CALL => {
+                let body: &[u64; call::FIELDS] = body.try_into().ok()?;
+                Self::Call(Call {
+                    time_us: body[call::TIME] as i64,
+                    device: i64::try_from(body[call::DEVICE]).ok(),
+                    kind: Kind::of(body[call::KIND])?,
+                    address: body[call::ADDRESS],
+                    size: body[call::SIZE],
+                    handle: body[call::HANDLE],
+                    caller: body[call::CALLER],
+                    stack: body[call::STACK],
+                })
+            }
+            OBJECT => {
+                let (&[caller, size], words) = body.split_first_chunk()?;
+                Self::Object { caller, path: text(words, size)? }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The text of this size in bytes at the start of these words.
+fn text(words: &[u64], size: u64) -> Option<String> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let bytes = bytes.get(..usize::try_from(size).ok()?)?;
+    Some(String::from_utf8_lossy(bytes).into_owned())
+}

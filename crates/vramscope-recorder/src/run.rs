@@ -1,0 +1,291 @@
+//! A run whose processes are recorded.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashMap;
+use rustix::process::{Pid, test_kill_process};
+use vramscope_basics::lock;
+use vramscope_files::PrivateFolder;
+
+use crate::log::ProcessLog;
+use crate::mapped::MappedRing;
+use crate::ring::{AT_DROPPED, AT_LOOKS, AT_PROCESS};
+
+/// The library of recorded processes; empty on systems without one.
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libvramscope_recorder.so"));
+
+/// The library's name in the run's folder, and the folder of the rings in it.
+const LIBRARY_NAME: &str = "libvramscope_recorder.so";
+const RINGS: &str = "rings";
+
+/// How often the rings are read. A full ring stops its process until then.
+const LOOK: Duration = Duration::from_millis(5);
+/// How often the log is written. A machine that fails loses as much; a killed process loses nothing.
+const WRITE: Duration = Duration::from_millis(250);
+/// How often the recorder looks whether processes have ended.
+const LIVENESS: Duration = Duration::from_secs(1);
+/// Maximum bytes that wait for a slow disk. Beyond it, the rings fill, and their processes wait.
+const MOST_UNWRITTEN: usize = 64 << 20;
+
+/// Why a run cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecorderError {
+    /// The system is not supported: the library needs glibc's loader.
+    #[error("the recorder needs Linux with glibc, on x86-64 or aarch64")]
+    NoLibrary,
+    /// The folder cannot be written.
+    #[error("cannot create a folder in {}: {why}; set TMPDIR to a folder that only you can write to", folder.display())]
+    Folder {
+        /// The parent folder.
+        folder: PathBuf,
+        /// The system's error.
+        why: io::Error,
+    },
+    /// The folder's path contains a space or a colon, which separate the entries of LD_PRELOAD.
+    #[error("{}: LD_PRELOAD accepts no space or colon in a path; set TMPDIR to a folder without them", .0.display())]
+    FolderName(PathBuf),
+}
+
+/// Records all processes of a run while they run. Each process has a log of its own.
+#[derive(Debug)]
+pub struct Recorder {
+    folder: PrivateFolder,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    out: PathBuf,
+    rings: PathBuf,
+    is_over: AtomicBool,
+    recorded: Mutex<Vec<Recorded>>,
+}
+
+/// The log of one process.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Recorded {
+    /// Path of the log.
+    pub path: PathBuf,
+    /// Id of the process.
+    pub process: u32,
+    /// Number of events in the log.
+    pub events: u64,
+    /// Number of events that were dropped, because the recorder did not read them for a second.
+    pub dropped: u64,
+    /// The error that ended the log early, or that made it incomplete.
+    pub error: Option<io::Error>,
+}
+
+impl Recorder {
+    /// Begins to record. The first process that uses a GPU writes its log to `out`; the names of other logs end with the rank or the id
+    /// of their process.
+    ///
+    /// # Errors
+    /// The system is not supported, or the folder for temporary files cannot be used.
+    pub fn start(out: &Path) -> Result<Self, RecorderError> {
+        if LIBRARY.is_empty() {
+            return Err(RecorderError::NoLibrary);
+        }
+        let parent = std::env::temp_dir();
+        let failed = |why| RecorderError::Folder { folder: parent.clone(), why };
+        let folder = PrivateFolder::new_in(&parent, "vramscope-recorder-").map_err(failed)?;
+        if folder.path().to_string_lossy().contains([' ', ':']) {
+            return Err(RecorderError::FolderName(folder.path().to_owned()));
+        }
+        folder.dir().write_new(LIBRARY_NAME.as_ref(), LIBRARY).map_err(failed)?;
+        folder.dir().new_subdir(RINGS.as_ref(), 0o700).map_err(failed)?;
+        let rings = folder.path().join(RINGS);
+        let shared = Arc::new(Shared {
+            out: out.to_owned(),
+            rings,
+            is_over: AtomicBool::new(false),
+            recorded: Mutex::default(),
+        });
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("vramscope-recorder".to_owned())
+            .spawn(move || of_thread.run())
+            .map_err(failed)?;
+        Ok(Self { folder, shared, thread })
+    }
+
+    /// Environment variables with which processes are recorded.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut preload = self.folder.path().join(LIBRARY_NAME).into_os_string();
+        if let Some(rest) = std::env::var_os("LD_PRELOAD").filter(|rest| !rest.is_empty()) {
+            preload.push(":");
+            preload.push(rest);
+        }
+        vec![("LD_PRELOAD", preload), ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into())]
+    }
+
+    /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
+    pub fn finish(self) -> Vec<Recorded> {
+        self.shared.is_over.store(true, Ordering::Release);
+        // The thread ends soon, and has no panics of its own.
+        self.thread.join().ok();
+        std::mem::take(&mut *lock(&self.shared.recorded))
+    }
+}
+
+impl Shared {
+    /// Body of the thread that reads the rings and writes the logs.
+    fn run(&self) {
+        let mut processes: HashMap<OsString, Option<Process>> = HashMap::new();
+        let (mut written, mut checked) = (Instant::now(), Instant::now());
+        loop {
+            let is_over = self.is_over.load(Ordering::Acquire);
+            self.find(&mut processes);
+            let mut is_busy = false;
+            for process in processes.values_mut().flatten() {
+                is_busy |= process.read(false);
+            }
+            let writes = is_over || written.elapsed() >= WRITE;
+            let checks = is_over || checked.elapsed() >= LIVENESS;
+            for (name, place) in &mut processes {
+                let Some(process) = place else { continue };
+                if writes || process.log.pending() > MOST_UNWRITTEN / 2 {
+                    process.write();
+                }
+                if checks && (is_over || !process.is_running()) {
+                    process.read(true);
+                    if let Some(process) = place.take() {
+                        lock(&self.recorded).push(process.finish());
+                        fs::remove_file(self.rings.join(name)).ok();
+                    }
+                }
+            }
+            if is_over {
+                return;
+            }
+            if writes {
+                written = Instant::now();
+            }
+            if checks {
+                checked = Instant::now();
+            }
+            if !is_busy {
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+
+    /// Opens the rings of new processes.
+    fn find(&self, processes: &mut HashMap<OsString, Option<Process>>) {
+        let Ok(entries) = fs::read_dir(&self.rings) else { return };
+        for name in entries.flatten().map(|entry| entry.file_name()) {
+            if processes.contains_key(&name) {
+                continue;
+            }
+            match self.open(&name, processes.is_empty()) {
+                Ok(Some(process)) => drop(processes.insert(name, Some(process))),
+                // Its writer has not finished its header.
+                Ok(None) => {}
+                Err((path, error)) => {
+                    let process = process_of(&name);
+                    let failed = Recorded { path, process, events: 0, dropped: 0, error: Some(error) };
+                    lock(&self.recorded).push(failed);
+                    processes.insert(name, None);
+                }
+            }
+        }
+    }
+
+    fn open(&self, name: &OsStr, is_first: bool) -> Result<Option<Process>, (PathBuf, io::Error)> {
+        let at = self.rings.join(name);
+        let ring = fs::OpenOptions::new().read(true).write(true).open(&at).and_then(|f| MappedRing::open(&f));
+        let Some(ring) = ring.map_err(|e| (at.clone(), e))? else { return Ok(None) };
+        let Some(id) = ring.ring().map(|ring| ring.header(AT_PROCESS).load(Ordering::Relaxed) as u32) else {
+            return Ok(None);
+        };
+        let path = self.path_of(id, is_first);
+        let log = ProcessLog::create(&path).map_err(|e| (path.clone(), e))?;
+        Ok(Some(Process { id, path, ring, log, body: Vec::new(), error: None }))
+    }
+
+    /// Where the log of a process goes.
+    fn path_of(&self, process: u32, is_first: bool) -> PathBuf {
+        let suffix = match rank(process) {
+            Some(rank) => format!("-rank{rank}"),
+            None if is_first => return self.out.clone(),
+            None => format!("-pid{process}"),
+        };
+        let mut name = self.out.file_stem().unwrap_or_default().to_owned();
+        name.push(suffix);
+        if let Some(extension) = self.out.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        self.out.with_file_name(name)
+    }
+}
+
+/// The process id at the start of a ring's name.
+fn process_of(name: &OsStr) -> u32 {
+    name.to_str().and_then(|name| name.split('-').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// The rank of a process among several, as `torchrun` sets it.
+fn rank(process: u32) -> Option<u64> {
+    let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
+    let number = |name: &[u8]| {
+        let value = environment.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))?;
+        std::str::from_utf8(value).ok()?.parse::<u64>().ok()
+    };
+    (number(b"WORLD_SIZE")? > 1).then(|| number(b"RANK")).flatten()
+}
+
+/// One recorded process.
+#[derive(Debug)]
+struct Process {
+    id: u32,
+    path: PathBuf,
+    ring: MappedRing,
+    log: ProcessLog,
+    /// Body of the record that is read.
+    body: Vec<u64>,
+    error: Option<io::Error>,
+}
+
+impl Process {
+    /// Moves records from the ring to the log. Returns whether there were any.
+    fn read(&mut self, is_over: bool) -> bool {
+        let Some(ring) = self.ring.ring() else { return false };
+        ring.header(AT_LOOKS).fetch_add(1, Ordering::Relaxed);
+        let mut any = false;
+        while self.log.pending() < MOST_UNWRITTEN
+            && let Some(kind) = ring.read(&mut self.body, is_over)
+        {
+            self.log.add(kind, &self.body);
+            any = true;
+        }
+        any
+    }
+
+    fn write(&mut self) {
+        self.error = self.log.flush().err();
+    }
+
+    fn is_running(&self) -> bool {
+        let pid = i32::try_from(self.id).ok().and_then(Pid::from_raw);
+        pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+    }
+
+    fn finish(self) -> Recorded {
+        let Self { id, path, ring, log, error, .. } = self;
+        let dropped = ring.ring().map_or(0, |ring| ring.header(AT_DROPPED).load(Ordering::Relaxed));
+        let events = log.events;
+        let error = log.finish().err().or(error);
+        Recorded { path, process: id, events, dropped, error }
+    }
+}

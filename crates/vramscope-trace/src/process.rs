@@ -1,0 +1,85 @@
+//! Memory of a whole process, beside PyTorch's caching allocator. Only `vramscope-recorder` records it.
+
+use crate::ids::{StackId, StringId};
+
+/// What the recorder saw of a process at the driver and the runtime.
+///
+/// Where a trace has it, the events of its devices come from the same recorder: allocations have the size of their block, because PyTorch
+/// does not report the requested size, and all streams are 0, because it does not report those either.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct ProcessMemory {
+    /// Memory that was taken and given back, oldest first. Segments of PyTorch's caching allocator are not included: they are events of
+    /// their device.
+    pub events: Vec<DriverEvent>,
+}
+
+/// Memory taken from the driver, or given back to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriverEvent {
+    /// The device's number; -1 for memory of the host, and where the call does not say it.
+    pub device: i64,
+    /// The kind of memory.
+    pub memory: DriverMemory,
+    /// Whether it was given back.
+    pub is_free: bool,
+    /// Its address, or a handle of memory without an address.
+    pub address: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// File name of the library or program that called, such as `libnccl.so.2`.
+    pub library: StringId,
+    /// Stack of the call.
+    pub stack: Option<StackId>,
+}
+
+/// A kind of memory that the driver gives out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DriverMemory {
+    /// Device memory, allocated at once: `cudaMalloc`, `cuMemAlloc`.
+    Device,
+    /// Device memory in the order of a stream: `cudaMallocAsync`. The driver's pool may keep more.
+    Async,
+    /// Physical device memory without an address: `cuMemCreate`.
+    Physical,
+    /// Managed memory, which the driver moves between host and device.
+    Managed,
+    /// An array. Its size is that of its elements; the driver may pad it.
+    Array,
+    /// Pinned host memory: `cudaHostAlloc`.
+    Pinned,
+    /// Host memory of the program that was pinned: `cudaHostRegister`.
+    Registered,
+}
+
+impl DriverMemory {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::Device,
+        Self::Async,
+        Self::Physical,
+        Self::Managed,
+        Self::Array,
+        Self::Pinned,
+        Self::Registered,
+    ];
+
+    /// The kind's name in a log and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Async => "async",
+            Self::Physical => "physical",
+            Self::Managed => "managed",
+            Self::Array => "array",
+            Self::Pinned => "pinned",
+            Self::Registered => "registered",
+        }
+    }
+
+    /// Whether the memory is the host's. Managed memory counts as the device's.
+    pub fn is_host(self) -> bool {
+        matches!(self, Self::Pinned | Self::Registered)
+    }
+}

@@ -26,6 +26,8 @@ pub(crate) struct Wrapped {
     pub(crate) linked_name: &'static CStr,
     /// The real function of each copy; 0 if the copy is free.
     pub(crate) real: &'static [AtomicUsize; COPIES],
+    /// The function that programs link. Its real function is that of the first copy.
+    pub(crate) linked: extern "C" fn(),
     /// The copies, whose arguments are those of the real function.
     pub(crate) copies: [extern "C" fn(); COPIES],
 }
@@ -33,7 +35,9 @@ pub(crate) struct Wrapped {
 impl Wrapped {
     /// The function of ours that stands before `real`. Returns `real` itself if all copies are taken.
     pub(crate) fn before(&self, real: usize) -> usize {
-        if real == 0 || self.copies.iter().any(|&copy| copy as usize == real) {
+        // A library that looks up its own function may find ours.
+        let is_ours = real == self.linked as usize || self.copies.iter().any(|&copy| copy as usize == real);
+        if real == 0 || is_ours {
             return real;
         }
         for (place, &copy) in self.real.iter().zip(&self.copies) {
@@ -195,6 +199,7 @@ macro_rules! wrapped {
                         Err(_) => c"",
                     },
                     real: &REAL,
+                    linked,
                     copies: [copy::<0>, copy::<1>, copy::<2>, copy::<3>],
                 };
 

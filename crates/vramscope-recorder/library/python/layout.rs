@@ -18,7 +18,7 @@ pub(crate) struct Layout {
     previous: usize,
     instruction: usize,
     owner: usize,
-    /// In `PyCodeObject`: the first instruction, and `co_filename`, `co_qualname`, `co_linetable` and `co_firstlineno`.
+    /// In `PyCodeObject`: the first instruction, and `co_filename`, `co_name`, `co_linetable` and `co_firstlineno`.
     first_instruction: usize,
     path: usize,
     name: usize,
@@ -43,7 +43,7 @@ static LAYOUTS: [Layout; 3] = [
         owner: 69,
         first_instruction: 184,
         path: 112,
-        name: 128,
+        name: 120,
         line_table: 136,
         first_line: 72,
         ascii: 48,
@@ -58,7 +58,7 @@ static LAYOUTS: [Layout; 3] = [
         owner: 70,
         first_instruction: 192,
         path: 112,
-        name: 128,
+        name: 120,
         line_table: 136,
         first_line: 68,
         ascii: 40,
@@ -73,7 +73,7 @@ static LAYOUTS: [Layout; 3] = [
         owner: 70,
         first_instruction: 200,
         path: 112,
-        name: 128,
+        name: 120,
         line_table: 136,
         first_line: 68,
         ascii: 40,
@@ -165,7 +165,7 @@ impl Code<'_> {
         mixed(mixed(self.object as u64 ^ name.rotate_left(16), line_table), place)
     }
 
-    /// Copies the function's qualified name in UTF-8, and returns its size in bytes.
+    /// Copies the function's name in UTF-8, and returns its size in bytes.
     pub(crate) fn copy_name(self, out: &mut [u8]) -> usize {
         self.copy_text(self.layout.name, out)
     }

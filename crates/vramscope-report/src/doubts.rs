@@ -53,6 +53,9 @@ pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
             advice.replay
         ));
     }
+    if q.seen_from_outside {
+        notes.push(SEEN_FROM_OUTSIDE.to_owned());
+    }
     if q.settings_assumed {
         notes.push(SETTINGS_ASSUMED.to_owned());
     }
@@ -124,6 +127,7 @@ fn in_words(doubt: ReplayLimitation, overflowed: bool, advice: &Advice) -> Strin
         ReplayLimitation::GuessedLimit => {
             "The recording ran out of memory at a limit on reserved bytes. The limit is inferred from the reserved bytes at that event; it may be somewhat higher.".to_owned()
         }
+        ReplayLimitation::SeenFromOutside => SEEN_FROM_OUTSIDE.to_owned(),
         ReplayLimitation::RoundedRequests => {
             "For a failed request only the rounded size is recorded, and these settings round differently.".to_owned()
         }
@@ -218,6 +222,9 @@ fn skipped(action: Action) -> String {
     }
     .to_owned()
 }
+
+/// The recording was made from outside of the allocator.
+const SEEN_FROM_OUTSIDE: &str = "The recorder sees blocks, not requests: requested bytes, streams and pools are unknown.";
 
 /// The file has no settings.
 const SETTINGS_ASSUMED: &str = "The file names no allocator settings; PyTorch's defaults were assumed.";

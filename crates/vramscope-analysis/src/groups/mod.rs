@@ -5,6 +5,7 @@
 //! - `grouping`: the group of each allocation of an interval, with a table of all stacks.
 //! - `interval_totals`: bytes allocated, freed, temporary and retained in an interval, by group.
 //! - `call_tree`: live memory as a tree of the user's calls.
+//! - `libraries`: memory beside PyTorch's allocator, by library.
 //! - `layers`: live memory as a tree of the model's modules.
 
 mod amount;
@@ -13,6 +14,7 @@ mod grouping;
 mod holders;
 mod interval_totals;
 mod layers;
+mod libraries;
 
 pub use amount::Amount;
 pub(crate) use call_tree::call_tree;
@@ -29,3 +31,4 @@ pub use interval_totals::{
 };
 pub use layers::Layer;
 pub(crate) use layers::layers;
+pub use libraries::{LibraryUse, libraries};

@@ -106,6 +106,9 @@ pub struct Quality {
     pub size_mismatches: usize,
     /// The file names no allocator settings; PyTorch's defaults were assumed.
     pub settings_assumed: bool,
+    /// Requests were seen from outside of the allocator: their sizes are those of blocks, so requested bytes are unknown, and all streams
+    /// are 0.
+    pub seen_from_outside: bool,
     /// The oldest events were probably dropped by the ring buffer (`max_entries`).
     pub probably_overflowed: bool,
     /// Whether a [`Replay`](crate::Replay) under the allocator's rules gives all recorded addresses, all segment events and the
@@ -184,6 +187,7 @@ impl History {
                 segment_contradictions: reserved.contradictions,
                 settings_assumed: trace.settings.is_none() && !device.events.is_empty(),
                 skipped,
+                seen_from_outside: trace.process.is_some(),
                 ..Quality::default()
             },
             subjects: Vec::with_capacity(device.events.len()),
@@ -466,6 +470,10 @@ impl History {
     /// `c10/cuda/CUDACachingAllocator.cpp`, PyTorch 2.11). In the small pool and in expandable segments, every remainder of at
     /// least 512 bytes is split off, so the block has the rounded size.
     fn follow_sizes(&mut self) {
+        if self.quality.seen_from_outside {
+            self.allocations.iter_mut().for_each(|a| a.size = a.requested);
+            return;
+        }
         let policy = &self.policy;
         let leaves_rest = |rounded: u64| policy.always_splits(rounded);
 

@@ -48,6 +48,8 @@ pub enum Recorder {
     Torch,
     /// A `vramscope-allocator` pool in a Rust program.
     Pool,
+    /// `vramscope run` with a log, which sees PyTorch's allocator from outside.
+    Process,
 }
 
 impl Recorder {
@@ -55,6 +57,9 @@ impl Recorder {
     /// stacks have frames in Rust files, but none of Python or PyTorch.
     pub fn of(recording: &Recording) -> Self {
         let trace = &recording.trace;
+        if trace.process.is_some() {
+            return Self::Process;
+        }
         let is_cupys = Policy::recorded(trace).allocator == Allocator::Cupy;
         let is_rust = || {
             let ends =

@@ -49,6 +49,9 @@ pub enum ReplayLimitation {
     GuessedLimit,
     /// Only the rounded sizes of failed requests are recorded, and other settings round differently.
     RoundedRequests,
+    /// The recording was made from outside of the allocator. Requests have the sizes of their blocks and no streams: other settings may
+    /// round them differently, and blocks of several streams are treated as those of one.
+    SeenFromOutside,
 }
 
 impl Replay<'_> {
@@ -80,6 +83,7 @@ impl Replay<'_> {
             some(quality.end_state_disagreements, ReplayLimitation::EndStateDisagreements),
             some(if follows { 0 } else { self.program.assumed }, ReplayLimitation::AssumedReleases),
             (has_limit && !device.has_limits()).then_some(ReplayLimitation::UnknownLimit),
+            quality.seen_from_outside.then_some(ReplayLimitation::SeenFromOutside),
             (fails && rounds && !is_recorded).then_some(ReplayLimitation::RoundedRequests),
         ]
         .into_iter()

@@ -18,7 +18,9 @@ use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::findings::{
     Fragmentation, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
 };
-use crate::groups::{By, CallTree, Holder, Layer, by_category, by_step, call_tree, churn, group, layers};
+use crate::groups::{
+    By, CallTree, Holder, Layer, LibraryUse, by_category, by_step, call_tree, churn, group, layers, libraries,
+};
 use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality};
 use crate::regions::Region;
 use crate::replay::BestSetting;
@@ -69,6 +71,8 @@ pub struct Summary {
     pub reasons: Vec<ReasonGroup>,
     /// The bytes of each module, if the recording has modules.
     pub layers: Vec<Layer>,
+    /// Memory of the device beside PyTorch's allocator at that moment, by library; `None` if the recording does not have it.
+    pub libraries: Option<Vec<LibraryUse>>,
     /// The steps of training or serving, if the program repeats itself.
     pub steps: Steps,
     /// Bytes that the filter excludes from `holders` and `tree`.
@@ -197,6 +201,7 @@ impl Summary {
             categories: by_category(&categories, layout.allocated(), By::Category),
             reasons: categories.reasons(layout.allocated()),
             layers: layers(&categories, layout.allocated().filter(takes)),
+            libraries: libraries(trace, device.device, time_of(device, moment)),
             steps,
             filtered_out,
             preexisting: start.counters().allocated,
@@ -227,6 +232,11 @@ fn join<A, B: Send>(history: &History, a: impl FnOnce() -> A, b: impl FnOnce() -
     }
     let (b, a) = at_once(b, a);
     (a, b)
+}
+
+/// The time of a moment, in microseconds since the Unix epoch.
+fn time_of(device: &DeviceTrace, moment: Moment) -> Option<i64> {
+    device.events.time(moment.event()?)
 }
 
 fn time_span(device: &DeviceTrace) -> Option<(i64, i64)> {

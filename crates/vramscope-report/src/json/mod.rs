@@ -7,6 +7,7 @@ mod fragmentation;
 mod holders;
 mod info;
 mod leaks;
+mod libraries;
 mod oom;
 mod quality;
 mod regions;

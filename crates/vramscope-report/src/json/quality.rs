@@ -19,6 +19,8 @@ pub(super) struct QualityJson {
     end_state_disagreements: usize,
     end_state_disagreement_bytes: u64,
     settings_assumed: bool,
+    /// Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator.
+    seen_from_outside: bool,
     probably_overflowed: bool,
     /// Whether the allocator's rules reproduce every address, every segment event and the layout at the end.
     reproduced: Option<bool>,
@@ -42,6 +44,7 @@ impl QualityJson {
             end_state_disagreements: q.end_state_disagreements,
             end_state_disagreement_bytes: q.end_state_disagreement_bytes,
             settings_assumed: q.settings_assumed,
+            seen_from_outside: q.seen_from_outside,
             probably_overflowed: q.probably_overflowed,
             reproduced: q.reproduced,
             skipped_actions: q.skipped.iter().map(Action::name).collect(),

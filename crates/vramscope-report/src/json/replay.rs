@@ -314,6 +314,7 @@ fn doubt(doubt: &ReplayLimitation) -> String {
         ReplayLimitation::Misplaced(n) => format!("misplaced_blocks:{n}"),
         ReplayLimitation::EndStateDisagreements(n) => format!("end_state_disagreements:{n}"),
         ReplayLimitation::GuessedLimit => "guessed_limit".to_owned(),
+        ReplayLimitation::SeenFromOutside => "seen_from_outside".to_owned(),
         ReplayLimitation::RoundedRequests => "rounded_requests".to_owned(),
         ReplayLimitation::LostEvents(n) => format!("lost_events:{n}"),
         ReplayLimitation::SegmentContradictions(n) => format!("segment_contradictions:{n}"),

@@ -6,6 +6,7 @@ use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, 
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
+use super::libraries::LibraryJson;
 use super::oom::OomJson;
 use super::quality::QualityJson;
 use super::regions::{RegionJson, region};
@@ -63,6 +64,10 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     steps: Option<StepsJson>,
+    /// Device memory of the process beside PyTorch's allocator, at the event of the holders. Only in logs of `vramscope run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    libraries: Option<Vec<LibraryJson>>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
     /// Bytes of holders that `--filter` left out.
@@ -205,6 +210,7 @@ impl Builder<'_> {
             at,
             category_reasons: s.reasons.iter().map(ReasonJson::of).collect(),
             steps: StepsJson::of(&s.steps),
+            libraries: s.libraries.as_deref().map(|uses| self.libraries(uses)),
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,

@@ -21,12 +21,15 @@ impl Page<'_> {
         ));
         let end = s.end;
         let has_end = end.segments > 0;
-        for (name, here, peak, end) in [
+        let rows = [
             ("requested", s.counters.requested, s.peaks.requested, end.requested),
             ("allocated", s.counters.allocated, s.peaks.allocated, end.allocated),
             ("active", s.counters.active, s.peaks.active, end.active),
             ("reserved", s.counters.reserved, s.peaks.reserved, end.reserved),
-        ] {
+        ];
+        // Seen from outside, requests have the sizes of their blocks.
+        let unknown = usize::from(s.quality.seen_from_outside);
+        for (name, here, peak, end) in rows.into_iter().skip(unknown) {
             let end = if has_end { bytes(end) } else { "-".to_owned() };
             self.line(format!(
                 "{name:<12}{:>16}{:>14}  {:<16}{end:>14}",
@@ -39,6 +42,7 @@ impl Page<'_> {
             Some(oom) => {
                 format!("the driver had {} free at the out-of-memory failure", bytes(oom.device_free))
             }
+            None if s.libraries.is_some() => return,
             None => "not in a snapshot".to_owned(),
         };
         self.line(format!("{:<12}{DIM}    {used}{DIM:#}", "device used"));

@@ -16,9 +16,12 @@ impl Page<'_> {
         self.heading("Fragmentation");
         for (when, f) in moments {
             let Some(f) = f else { continue };
+            let rounding = match s.quality.seen_from_outside {
+                true => String::new(),
+                false => format!("{} lost to rounding inside blocks; ", bytes(f.internal)),
+            };
             let text = format!(
-                "{when}: {} lost to rounding inside blocks; {} reserved and free, {} of it in whole segments, which the allocator can release when needed. {}",
-                bytes(f.internal),
+                "{when}: {rounding}{} reserved and free, {} of it in whole segments, which the allocator can release when needed. {}",
                 bytes(f.external),
                 bytes(f.whole_segments),
                 usable_words(f)

@@ -12,6 +12,7 @@ mod fragmentation;
 mod holders;
 mod info;
 mod leaks;
+mod libraries;
 mod lines;
 mod oom;
 mod page;

@@ -53,6 +53,7 @@ impl Page<'_> {
         self.verdict(s);
         self.chart(s);
         self.bytes_table(answers, s);
+        self.libraries(s);
         self.holders(answers, s);
         self.leaks(s);
         self.fragmentation(s);

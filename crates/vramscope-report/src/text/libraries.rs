@@ -1,0 +1,55 @@
+//! The section about memory beside PyTorch's allocator, by the library that took it.
+
+use vramscope_analysis::{HolderKey, LibraryUse, Summary};
+use vramscope_trace::DriverMemory;
+
+use super::page::{DIM, Page};
+use crate::shown::Shown;
+use vramscope_basics::units::{bytes, counted};
+
+/// What a kind of memory is called in a sentence.
+fn kind(memory: DriverMemory) -> &'static str {
+    match memory {
+        DriverMemory::Device => "cudaMalloc",
+        DriverMemory::Async => "cudaMallocAsync",
+        DriverMemory::Physical => "cuMemCreate",
+        DriverMemory::Managed => "managed",
+        DriverMemory::Array => "array",
+        DriverMemory::Pinned => "pinned",
+        DriverMemory::Registered => "registered",
+    }
+}
+
+impl Page<'_> {
+    /// Device memory of each library, beside PyTorch's reserved bytes, and host memory that the process pinned.
+    pub(super) fn libraries(&mut self, s: &Summary) {
+        let Some(uses) = &s.libraries else { return };
+        let (host, uses): (Vec<&LibraryUse>, Vec<&LibraryUse>) = uses.iter().partition(|u| u.memory.is_host());
+        let others: u64 = uses.iter().map(|u| u.bytes).fold(0, u64::saturating_add);
+        let reserved = s.counters.reserved;
+        self.heading(&format!(
+            "Device memory of the process at this moment: {}",
+            bytes(reserved.saturating_add(others))
+        ));
+        self.line(format!("  {:>11}  PyTorch's allocator (reserved)", bytes(reserved)));
+        self.library_rows(&uses);
+        self.words(2, "Contexts and kernels are not included: the driver takes them without a call.");
+        if !host.is_empty() {
+            self.heading("Pinned host memory of the process at this moment");
+            self.library_rows(&host);
+        }
+    }
+
+    /// Rows of libraries: bytes, library, and the stack of its largest allocation.
+    fn library_rows(&mut self, uses: &[&LibraryUse]) {
+        for u in uses {
+            let library = Shown::of(self.names.trace.strings.get(u.library));
+            let mut notes = vec![kind(u.memory).to_owned(), counted(u.count, "allocation")];
+            if u.peak > u.bytes {
+                notes.push(format!("at most {}", bytes(u.peak)));
+            }
+            let line = u.stack.map(|stack| format!(", {}", self.names.key(&HolderKey::Stack(stack)))).unwrap_or_default();
+            self.line(format!("  {:>11}  {library}{line}  {DIM}{}{DIM:#}", bytes(u.bytes), notes.join(", ")));
+        }
+    }
+}

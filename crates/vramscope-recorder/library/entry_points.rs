@@ -1,6 +1,6 @@
 //! Lookups of functions by name. A program that looks up a function of the driver gets ours, and ours calls what was found.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 use crate::next::{look_up, real_dlsym};
 use crate::wrap::{Wrapped, caller_as_argument, wrapped};

@@ -3,6 +3,7 @@
 //! A stack is a list of sites: positions in Python code. Its id is a hash of its sites. The ring gets the sites of a stack once, and later
 //! only its id; likewise the names of a site.
 
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::process::Inside;
@@ -14,7 +15,8 @@ pub(crate) const MOST_SITES: usize = 512;
 
 /// A stack while it is captured: its id, then its sites, as in the record.
 pub(crate) struct Captured {
-    words: [u64; MOST_SITES + 1],
+    /// The first `length` words have values.
+    words: [MaybeUninit<u64>; MOST_SITES + 1],
     length: usize,
 }
 
@@ -25,9 +27,15 @@ impl Captured {
         if self.length >= self.words.len() {
             return false;
         }
-        self.words[self.length] = site;
+        self.words[self.length].write(site);
         self.length += 1;
         true
+    }
+
+    /// The id, and the sites.
+    fn words(&self) -> &[u64] {
+        // SAFETY: these words have values, and a word with a value has the layout of a word.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.length) }
     }
 }
 
@@ -80,15 +88,17 @@ pub(crate) fn mixed(hash: u64, word: u64) -> u64 {
 
 /// Captures the stack of this thread, and returns its id; 0 if it has no frames.
 pub(crate) fn capture(inside: &Inside) -> u64 {
-    let mut stack = Captured { words: [0; MOST_SITES + 1], length: 1 };
+    let mut stack = Captured { words: [const { MaybeUninit::uninit() }; MOST_SITES + 1], length: 0 };
+    // The place of the id.
+    stack.push(0);
     python::capture(inside, &mut stack);
     if stack.length == 1 {
         return 0;
     }
-    let id = stack.words[1..stack.length].iter().fold(stack.length as u64, |hash, &site| mixed(hash, site)).max(1);
+    let id = stack.words()[1..].iter().fold(stack.length as u64, |hash, &site| mixed(hash, site)).max(1);
     if !STACKS.has(id) {
-        stack.words[0] = id;
-        if inside.write(STACK, &stack.words[..stack.length]) {
+        stack.words[0].write(id);
+        if inside.write(STACK, stack.words()) {
             STACKS.add(id);
         }
     }

@@ -120,9 +120,14 @@ pub(crate) fn forget() {
 /// Writes the path of the object that has a call site, once.
 fn name_object(inside: &Inside, caller: usize) {
     let hash = mixed(0, caller as u64);
-    if CALLERS.has(hash) {
-        return;
+    if !CALLERS.has(hash) {
+        write_object(inside, caller, hash);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn write_object(inside: &Inside, caller: usize, hash: u64) {
     let mut info = sys::AddressInfo::default();
     // SAFETY: any address may be looked up; the result is written in place.
     let found = unsafe { sys::dladdr(caller as *const c_void, &raw mut info) };

@@ -9,4 +9,4 @@ mod records;
 mod ring;
 mod run;
 
-pub use run::{Recorded, Recorder, RecorderError};
+pub use run::{Recorded, RecordError, RecorderRun};

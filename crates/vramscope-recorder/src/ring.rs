@@ -129,3 +129,107 @@ impl<'a> Ring<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Vec<AtomicU64> {
+        (0..HEADER + 4 * LONGEST).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    #[test]
+    fn records_come_out_as_they_went_in_around_the_end() {
+        let words = words();
+        let ring = Ring::new(&words).unwrap();
+        let mut body = Vec::new();
+        for n in 0..5000_u64 {
+            let written: Vec<u64> = (0..n % 100).map(|i| n * 1000 + i).collect();
+            assert!(ring.try_write((n % 200) as u8, &written));
+            assert_eq!(ring.read(&mut body, false), Some((n % 200) as u8));
+            assert_eq!(body, written);
+            assert_eq!(ring.read(&mut body, false), None);
+        }
+    }
+
+    #[test]
+    fn a_full_ring_takes_a_record_once_there_is_room() {
+        let words = words();
+        let ring = Ring::new(&words).unwrap();
+        let record = [7; 99];
+        let written = (0..).take_while(|_| ring.try_write(1, &record)).count();
+        assert_eq!(written, 4 * LONGEST / 100);
+        let mut body = Vec::new();
+        assert_eq!(ring.read(&mut body, false), Some(1));
+        assert!(ring.try_write(2, &record));
+        assert!(!ring.try_write(2, &record));
+        let kinds: Vec<u8> = std::iter::from_fn(|| ring.read(&mut body, false)).collect();
+        assert_eq!(kinds.len(), written);
+        assert_eq!(kinds.last(), Some(&2));
+    }
+
+    /// A process may be killed while it writes a record.
+    #[test]
+    fn an_incomplete_record_is_waited_for_and_skipped_after_its_writer_ended() {
+        let words = words();
+        let ring = Ring::new(&words).unwrap();
+        let mut body = Vec::new();
+        ring.header(AT_HEAD).store(3, Ordering::Relaxed);
+        ring.at(0).store(3 | RESERVED, Ordering::Relaxed);
+        assert!(ring.try_write(5, &[42]));
+        assert_eq!(ring.read(&mut body, false), None);
+        assert_eq!(ring.read(&mut body, true), Some(5));
+        assert_eq!(body, [42]);
+        // Its place was taken, and not even its header was written: what follows cannot be found.
+        ring.header(AT_HEAD).store(20, Ordering::Relaxed);
+        assert_eq!(ring.read(&mut body, true), None);
+    }
+
+    /// Whatever another process writes to the file, reading ends.
+    #[test]
+    fn nonsense_ends_the_reading() {
+        let (words, mut body) = (words(), Vec::new());
+        let ring = Ring::new(&words).unwrap();
+        for (head, tail, first) in [
+            (u64::MAX, 0, WRITTEN | RESERVED | 1),
+            (0, 5, 0),
+            (10, 0, WRITTEN | RESERVED),
+            (10, 0, WRITTEN | RESERVED | 11),
+            (5000, 0, WRITTEN | RESERVED | 4000),
+            (u64::MAX, u64::MAX - 1, WRITTEN | RESERVED | u64::from(u32::MAX)),
+        ] {
+            ring.header(AT_HEAD).store(head, Ordering::Relaxed);
+            ring.header(AT_TAIL).store(tail, Ordering::Relaxed);
+            ring.at(tail).store(first, Ordering::Relaxed);
+            assert_eq!(ring.read(&mut body, true), None, "{head} {tail} {first:#x}");
+        }
+        assert!(Ring::new(&words[..HEADER]).is_none());
+    }
+
+    #[test]
+    fn threads_write_at_once() {
+        let words = words();
+        let ring = Ring::new(&words).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                scope.spawn(move || {
+                    for n in 0..20_000 {
+                        while !ring.try_write(thread as u8, &[thread, n, n ^ thread]) {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            let (mut next, mut body) = ([0; 4], Vec::new());
+            while next != [20_000; 4] {
+                let Some(kind) = ring.read(&mut body, false) else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                let thread = usize::from(kind);
+                assert_eq!(body, [thread as u64, next[thread], next[thread] ^ thread as u64]);
+                next[thread] += 1;
+            }
+        });
+    }
+}

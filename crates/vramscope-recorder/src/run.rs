@@ -37,7 +37,7 @@ const MOST_UNWRITTEN: usize = 64 << 20;
 /// Why a run cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RecorderError {
+pub enum RecordError {
     /// The system is not supported: the library needs glibc's loader.
     #[error("the recorder needs Linux with glibc, on x86-64 or aarch64")]
     NoLibrary,
@@ -56,7 +56,7 @@ pub enum RecorderError {
 
 /// Records all processes of a run while they run. Each process has a log of its own.
 #[derive(Debug)]
-pub struct Recorder {
+pub struct RecorderRun {
     folder: PrivateFolder,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -86,21 +86,21 @@ pub struct Recorded {
     pub error: Option<io::Error>,
 }
 
-impl Recorder {
+impl RecorderRun {
     /// Begins to record. The first process that uses a GPU writes its log to `out`; the names of other logs end with the rank or the id
     /// of their process.
     ///
     /// # Errors
     /// The system is not supported, or the folder for temporary files cannot be used.
-    pub fn start(out: &Path) -> Result<Self, RecorderError> {
+    pub fn start(out: &Path) -> Result<Self, RecordError> {
         if LIBRARY.is_empty() {
-            return Err(RecorderError::NoLibrary);
+            return Err(RecordError::NoLibrary);
         }
         let parent = std::env::temp_dir();
-        let failed = |why| RecorderError::Folder { folder: parent.clone(), why };
+        let failed = |why| RecordError::Folder { folder: parent.clone(), why };
         let folder = PrivateFolder::new_in(&parent, "vramscope-recorder-").map_err(failed)?;
         if folder.path().to_string_lossy().contains([' ', ':']) {
-            return Err(RecorderError::FolderName(folder.path().to_owned()));
+            return Err(RecordError::FolderName(folder.path().to_owned()));
         }
         folder.dir().write_new(LIBRARY_NAME.as_ref(), LIBRARY).map_err(failed)?;
         folder.dir().new_subdir(RINGS.as_ref(), 0o700).map_err(failed)?;

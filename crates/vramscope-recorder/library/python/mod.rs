@@ -75,6 +75,8 @@ impl Python {
     }
 
     /// Writes the names of a site.
+    #[cold]
+    #[inline(never)]
     fn write_site(&self, inside: &Inside, site: u64, code: Code<'_>, position: i32) -> bool {
         let mut texts = [0_u8; 2 * TEXT];
         let name = code.copy_name(&mut texts[..TEXT]);

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use vramscope::phantom::with_first;
-use vramscope::recorder::Recorder;
+use vramscope::recorder::RecorderRun;
 use vramscope_files::PrivateFolder;
 
 use crate::args::{RunArgs, names_log};
@@ -71,7 +71,7 @@ fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
         }
     }
     let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
-    let recorder = Recorder::start(out)?;
+    let recorder = RecorderRun::start(out)?;
     let status = watch(Command::new(program).args(arguments).envs(recorder.environment()))
         .with_context(|| program.to_string_lossy().into_owned());
     let logs = recorder.finish();

@@ -1,0 +1,395 @@
+//! C programs that allocate on phantom GPUs, and what their logs have.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+use vramscope_recorder::{Recorded, RecorderRun};
+use vramscope_testing::phantom_run;
+use vramscope_trace::{Action, Trace, formats};
+
+/// Declarations that the programs share.
+const DECLARATIONS: &str = r#"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+typedef unsigned long long u64;
+int cudaMalloc(void **, size_t), cudaFree(void *), cudaMallocManaged(void **, size_t, unsigned);
+int cudaHostAlloc(void **, size_t, unsigned), cudaFreeHost(void *);
+int cudaHostRegister(void *, size_t, unsigned), cudaHostUnregister(void *);
+int cudaMallocAsync(void **, size_t, void *), cudaFreeAsync(void *, void *);
+int cudaGetDriverEntryPointByVersion(const char *, void **, unsigned, u64, int *);
+struct properties { int kind, handles, type, device; char rest[64]; };
+static void check(int status, const char *what) { if (status) { printf("%s: %d\n", what, status); exit(1); } }
+"#;
+
+/// Stands for the runtime when a program is linked. On a phantom GPU, the phantom's functions come first.
+const RUNTIME: &str = "
+int cudaMalloc(void **a, size_t b) { return 1; }
+int cudaFree(void *a) { return 1; }
+int cudaMallocManaged(void **a, size_t b, unsigned c) { return 1; }
+int cudaHostAlloc(void **a, size_t b, unsigned c) { return 1; }
+int cudaFreeHost(void *a) { return 1; }
+int cudaHostRegister(void *a, size_t b, unsigned c) { return 1; }
+int cudaHostUnregister(void *a) { return 1; }
+int cudaMallocAsync(void **a, size_t b, void *c) { return 1; }
+int cudaFreeAsync(void *a, void *b) { return 1; }
+int cudaGetDriverEntryPointByVersion(const char *a, void **b, unsigned c, u64 d, int *e) { return 1; }";
+
+/// Compiles a C program, linked to libraries with these names and sources.
+fn compile(folder: &Path, program: &str, libraries: &[(&str, &str)]) {
+    let cc = |arguments: &[String]| {
+        let status = Command::new("cc").current_dir(folder).args(arguments).status().unwrap();
+        assert!(status.success(), "cc {arguments:?}");
+    };
+    let mut link = Vec::new();
+    for (name, source) in libraries.iter().chain(&[("runtime", RUNTIME)]) {
+        std::fs::write(folder.join(format!("{name}.c")), format!("{DECLARATIONS}{source}")).unwrap();
+        let out = format!("lib{name}.so");
+        let soname = format!("-Wl,-soname,{out}");
+        cc(&["-shared", "-fPIC", "-w", &soname, "-o", &out, &format!("{name}.c")].map(str::to_owned));
+        link.push(format!("-l{name}"));
+    }
+    std::fs::write(folder.join("program.c"), format!("{DECLARATIONS}{program}")).unwrap();
+    let arguments = ["-w", "-o", "program", "program.c", "-L.", "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed"];
+    let more = ["-Wl,--allow-shlib-undefined", "-lpthread", "-ldl"];
+    cc(&[arguments.map(str::to_owned).to_vec(), link, more.map(str::to_owned).to_vec()].concat());
+}
+
+/// Runs a program on a phantom GPU and records it. `None` if this system has no phantom GPUs.
+fn record(program: &str, libraries: &[(&str, &str)]) -> Option<(tempfile::TempDir, ExitStatus, Vec<Recorded>)> {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), program, libraries);
+    let phantom = phantom_run(1)?;
+    let recorder = RecorderRun::start(&folder.path().join("run.vramscope")).unwrap();
+    let mut command = Command::new(folder.path().join("program"));
+    command.envs(phantom.environment());
+    for (name, mut value) in recorder.environment() {
+        if name == "LD_PRELOAD" {
+            let (_, preload) = phantom.environment().into_iter().find(|(name, _)| *name == "LD_PRELOAD").unwrap();
+            value.push(":");
+            value.push(preload);
+        }
+        command.env(name, value);
+    }
+    let status = command.status().unwrap();
+    let mut logs = recorder.finish();
+    logs.sort_by_key(|log| log.process);
+    for log in &logs {
+        assert!(log.error.is_none() && log.dropped == 0, "{log:?}");
+    }
+    Some((folder, status, logs))
+}
+
+fn read(log: &Recorded) -> std::sync::Arc<Trace> {
+    let file = std::fs::File::open(&log.path).unwrap();
+    formats::read(file, &mut |_| {}).unwrap().trace
+}
+
+/// The memory of the process beside PyTorch's allocator, a line for each event.
+fn driver_events(trace: &Trace) -> Vec<String> {
+    let events = &trace.process.as_ref().unwrap().events;
+    let line = |e: &vramscope_trace::DriverEvent| {
+        let what = if e.is_free { "free" } else { "take" };
+        format!("{what} {} {} by {}", e.memory.name(), e.size, trace.strings.get(e.library))
+    };
+    events.iter().map(line).collect()
+}
+
+#[test]
+fn each_kind_of_memory_of_the_runtime_is_seen() {
+    let program = r#"
+int main() {
+    void *a, *b, *c, *d, *e;
+    static char page[8192];
+    check(cudaMalloc(&a, 1000), "malloc");
+    check(cudaMallocManaged(&b, 2000, 1), "managed");
+    check(cudaHostAlloc(&c, 3000, 0), "host");
+    check(cudaMallocAsync(&d, 4000, 0), "async");
+    check(cudaHostRegister(page, 5000, 0), "register");
+    check(cudaHostUnregister(page), "unregister");
+    check(cudaFreeAsync(d, 0), "free async");
+    check(cudaFreeHost(c), "free host");
+    check(cudaFree(b), "free managed");
+    check(cudaFree(a), "free");
+    check(cudaFree(0), "free of null");
+}"#;
+    let Some((_folder, status, logs)) = record(program, &[]) else { return };
+    assert!(status.success());
+    assert_eq!(
+        driver_events(&read(&logs[0])),
+        [
+            "take device 1000 by program",
+            "take managed 2000 by program",
+            "take pinned 3000 by program",
+            "take async 4000 by program",
+            "take registered 5000 by program",
+            "free registered 5000 by program",
+            "free async 4000 by program",
+            "free pinned 3000 by program",
+            "free managed 2000 by program",
+            "free device 1000 by program",
+        ]
+    );
+}
+
+/// A program that contains the runtime finds the driver by `dlopen`, and its functions by name.
+#[test]
+fn functions_of_the_driver_are_seen_however_they_are_looked_up() {
+    let program = r#"
+typedef int (*lookup1)(const char *, void **, int, u64);
+typedef int (*lookup2)(const char *, void **, int, u64, int *);
+int main() {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *found = 0;
+    int (*init)(unsigned) = dlsym(driver, "cuInit"), (*retain)(void **, int) = dlsym(driver, "cuDevicePrimaryCtxRetain");
+    int (*set)(void *) = dlsym(driver, "cuCtxSetCurrent");
+    void *context = 0;
+    check(init(0), "init"), check(retain(&context, 0), "retain"), check(set(context), "set");
+    int (*by_dlsym)(u64 *, size_t) = dlsym(driver, "cuMemAlloc_v2"), (*freed)(u64) = dlsym(driver, "cuMemFree_v2");
+    u64 a, b, c, d;
+    check(by_dlsym(&a, 100), "dlsym");
+    lookup1 first = dlsym(driver, "cuGetProcAddress");
+    check(first("cuMemAlloc", &found, 11030, 0), "cuGetProcAddress");
+    check(((int (*)(u64 *, size_t))found)(&b, 200), "first");
+    lookup2 second = dlsym(driver, "cuGetProcAddress_v2");
+    int status;
+    check(second("cuMemAlloc", &found, 13000, 0, &status), "cuGetProcAddress_v2");
+    check(((int (*)(u64 *, size_t))found)(&c, 300), "second");
+    check(cudaGetDriverEntryPointByVersion("cuMemAllocAsync", &found, 12000, 2, &status), "by version");
+    check(((int (*)(u64 *, size_t, void *))found)(&d, 400, 0), "async");
+    check(freed(a) + freed(b) + freed(c), "free");
+    if (dlsym(driver, "cuMemFrobnicate")) printf("a function that the driver lacks was found\n");
+}"#;
+    let Some((_folder, status, logs)) = record(program, &[]) else { return };
+    assert!(status.success());
+    let take = |size: u64, memory: &str| format!("take {memory} {size} by program");
+    let free = |size: u64| format!("free device {size} by program");
+    assert_eq!(
+        driver_events(&read(&logs[0])),
+        [
+            take(100, "device"),
+            take(200, "device"),
+            take(300, "device"),
+            take(400, "async"),
+            free(100),
+            free(200),
+            free(300),
+        ]
+    );
+}
+
+const VIRTUAL_MEMORY: &str = r#"
+void grow(u64 *address, u64 *handle) {
+    void *create, *reserve, *map;
+    int status;
+    cudaGetDriverEntryPointByVersion("cuMemCreate", &create, 12000, 0, &status);
+    cudaGetDriverEntryPointByVersion("cuMemAddressReserve", &reserve, 12000, 0, &status);
+    cudaGetDriverEntryPointByVersion("cuMemMap", &map, 12000, 0, &status);
+    struct properties properties = { 1, 0, 1, 0 };
+    check(((int (*)(u64 *, size_t, u64, u64, u64))reserve)(address, 64 << 20, 0, 0, 0), "reserve");
+    check(((int (*)(u64 *, size_t, struct properties *, u64))create)(handle, 2 << 20, &properties, 0), "create");
+    check(((int (*)(u64, size_t, size_t, u64, u64))map)(*address, 2 << 20, 0, *handle, 0), "map");
+}
+void shrink(u64 address, u64 handle, int release_first) {
+    void *unmap, *release;
+    int status;
+    cudaGetDriverEntryPointByVersion("cuMemUnmap", &unmap, 12000, 0, &status);
+    cudaGetDriverEntryPointByVersion("cuMemRelease", &release, 12000, 0, &status);
+    if (release_first) check(((int (*)(u64))release)(handle), "release");
+    check(((int (*)(u64, size_t))unmap)(address, 2 << 20), "unmap");
+    if (!release_first) check(((int (*)(u64))release)(handle), "release");
+}"#;
+
+/// Physical memory is held until its handle is released and nothing maps it.
+#[test]
+fn physical_memory_is_followed() {
+    let program = r#"
+void grow(u64 *, u64 *), shrink(u64, u64, int);
+int main() {
+    u64 address, handle;
+    check(cudaFree(0), "context");
+    for (int release_first = 0; release_first < 2; release_first++) {
+        grow(&address, &handle);
+        shrink(address, handle, release_first);
+    }
+}"#;
+    let Some((_folder, status, logs)) = record(program, &[("communicator", VIRTUAL_MEMORY)]) else { return };
+    assert!(status.success());
+    let (take, free) = ("take physical 2097152 by libcommunicator.so", "free physical 2097152 by libcommunicator.so");
+    assert_eq!(driver_events(&read(&logs[0])), [take, free, take, free]);
+}
+
+/// Stands for PyTorch: `libc10.so` has the functions, `libc10_cuda.so` the allocator that calls them.
+const C10: &str = r#"
+static long calls;
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *p, long n, size_t a, size_t r, u64 d) { calls++; }
+void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(long n, size_t a, size_t r, u64 d) { calls++; }
+long calls_so_far(void) { return calls; }"#;
+
+const C10_CUDA: &str = r#"
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *, long, size_t, size_t, u64);
+void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(long, size_t, size_t, u64);
+// c10::Device: a type, 1 for CUDA, and a number. The other bytes of the register are not defined.
+void report(void *at, long size, int type) {
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(at, size, 0, 0, 0xabcdef0000000000ull | type);
+}
+void fail(long size) { _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(size, 0, 0, 1); }
+void *segment(size_t size) { void *at; check(cudaMalloc(&at, size), "segment"); return at; }
+void drop_segment(void *at) { check(cudaFree(at), "segment"); }"#;
+
+const TORCH: &[(&str, &str)] = &[("c10", C10), ("c10_cuda", C10_CUDA)];
+
+const TORCH_DECLARATIONS: &str = r#"
+void report(void *, long, int), fail(long), *segment(size_t), drop_segment(void *);
+long calls_so_far(void);
+"#;
+
+#[test]
+fn pytorchs_reports_and_segments_are_seen_and_passed_on() {
+    let program = r#"
+int main() {
+    char *at = segment(2 << 20);
+    report(at, 512, 1);
+    report(at + 512, 1024, 1);
+    report((void *)0x1000, 77, 0);
+    report(at, -512, 1);
+    fail(1 << 30);
+    report(at + 512, -1024, 1);
+    drop_segment(at);
+    if (calls_so_far() != 6) { printf("%ld calls were passed on\n", calls_so_far()); return 1; }
+}"#;
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    assert!(status.success());
+    let trace = read(&logs[0]);
+    let events: Vec<(Action, u64)> = trace.devices[0].events.iter().map(|e| (e.action, e.size)).collect();
+    assert_eq!(
+        events,
+        [
+            (Action::SegmentAlloc, 2 << 20),
+            (Action::Alloc, 512),
+            (Action::Alloc, 1024),
+            (Action::Free, 512),
+            (Action::Oom, 1 << 30),
+            (Action::Free, 1024),
+            (Action::SegmentFree, 2 << 20),
+        ]
+    );
+    assert!(driver_events(&trace).is_empty());
+    assert!(trace.devices[0].segments.is_empty());
+}
+
+#[test]
+fn nothing_is_lost_when_a_program_is_killed() {
+    let program = r#"
+int main() {
+    char *at = segment(2 << 20);
+    for (int i = 0; i < 3000; i++) report(at + 512 * i, 512, 1);
+    raise(SIGKILL);
+}"#;
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    assert!(!status.success());
+    assert_eq!(read(&logs[0]).devices[0].events.len(), 3001);
+}
+
+/// A log of more bytes than the ring has.
+#[test]
+fn a_long_run_passes_through_the_ring() {
+    let program = r#"
+int main() {
+    char *at = segment(2 << 20);
+    for (int i = 0; i < 500000; i++) report(at, 512, 1), report(at, -512, 1);
+}"#;
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    assert!(status.success());
+    let events = &read(&logs[0]).devices[0].events;
+    assert_eq!(events.len(), 1_000_001);
+    assert!((1..events.len()).all(|i| (events.get(i).action == Action::Alloc) == (i % 2 == 1)));
+}
+
+#[test]
+fn a_forked_process_has_a_log_of_its_own() {
+    let program = r#"
+int main() {
+    char *at = segment(2 << 20);
+    report(at, 512, 1);
+    if (fork() == 0) {
+        report(at, 1024, 1);
+        _exit(0);
+    }
+    int status;
+    wait(&status);
+    report(at, -512, 1);
+    return status;
+}"#;
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    assert!(status.success());
+    let sizes = |log: &Recorded| read(log).devices[0].events.iter().map(|e| e.size).collect::<Vec<_>>();
+    assert_eq!(logs.iter().map(sizes).collect::<Vec<_>>(), [vec![2 << 20, 512, 512], vec![1024]]);
+    let name = |log: &Recorded| log.path.file_name().unwrap().to_string_lossy().into_owned();
+    assert_eq!(name(&logs[0]), "run.vramscope");
+    assert_eq!(name(&logs[1]), format!("run-pid{}.vramscope", logs[1].process));
+}
+
+/// The events of each thread are in its order, and none is missing or there twice.
+#[test]
+fn sixteen_threads_record_at_once() {
+    let program = r#"
+static char *at;
+static void *work(void *number) {
+    char *mine = at + 512 * (1 + (long)number);
+    for (long i = 0; i < 2000; i++) report(mine, 512, 1), report(mine, -512, 1);
+    return 0;
+}
+int main() {
+    at = segment(2 << 20);
+    pthread_t threads[16];
+    for (long i = 0; i < 16; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    for (long i = 0; i < 16; i++) pthread_join(threads[i], 0);
+}"#;
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    assert!(status.success());
+    let events = &read(&logs[0]).devices[0].events;
+    assert_eq!(events.len(), 1 + 16 * 4000);
+    let mut live = std::collections::BTreeSet::new();
+    for e in events.iter().skip(1) {
+        let changed = if e.action == Action::Alloc { live.insert(e.address) } else { live.remove(&e.address) };
+        assert!(changed, "{:#x} was allocated or freed twice", e.address);
+    }
+    assert!(live.is_empty());
+}
+
+/// A signal handler may allocate while the interrupted thread records: the call is passed on.
+#[test]
+fn a_signal_handler_that_allocates_does_no_harm() {
+    let program = r#"
+static char *at;
+static void handler(int number) { report(at, 512, 1), report(at, -512, 1); }
+int main() {
+    at = segment(2 << 20);
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
+    sigaction(SIGUSR1, &action, 0);
+    pid_t self = getpid(), child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 2000; i++) kill(self, SIGUSR1), usleep(20);
+        _exit(0);
+    }
+    int status, running = 1;
+    for (long i = 0; running; i++) {
+        report(at + 1024, 512, 1), report(at + 1024, -512, 1);
+        if (i % 1000 == 0) running = waitpid(child, &status, WNOHANG) == 0;
+    }
+}"#;
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    assert!(status.success());
+    // What interrupted a record is not recorded, and everything else is whole.
+    let trace = read(&logs[0]);
+    let own = trace.devices[0].events.iter().filter(|e| e.address % 4096 == 1024);
+    let own: Vec<Action> = own.map(|e| e.action).collect();
+    assert!(own.len().is_multiple_of(2) && own.chunks(2).all(|pair| pair == [Action::Alloc, Action::Free]));
+}

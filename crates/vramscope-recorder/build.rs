@@ -26,7 +26,16 @@ fn is_supported() -> bool {
 fn compile(out: &Path) -> Result<(), Box<dyn Error>> {
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args(["--edition", "2024", "--crate-type", "cdylib", "--crate-name", "vramscope_recorder"]);
-    rustc.args(["-C", "panic=abort", "-C", "force-unwind-tables=yes", "-C", "strip=symbols", "-C", "opt-level=3"]);
+    rustc.args([
+        "-C",
+        "panic=abort",
+        "-C",
+        "force-unwind-tables=yes",
+        "-C",
+        "strip=symbols",
+        "-C",
+        "opt-level=3",
+    ]);
     rustc.args(["--target".to_owned(), std::env::var("TARGET")?]);
     if let Some(linker) = std::env::var_os("RUSTC_LINKER") {
         let mut option = OsString::from("linker=");

@@ -55,9 +55,9 @@ pub use findings::{
 };
 pub use groups::{
     AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey,
-    IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, LibraryUse, NoProperties, Node, NodeKind,
-    compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes, interval_groups,
-    libraries, stack_key,
+    IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, LibraryUse, NoProperties,
+    Node, NodeKind, compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes,
+    interval_groups, libraries, stack_key,
 };
 pub use history::{
     Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,

@@ -72,7 +72,8 @@ wrapped! {
 /// What `dlsym` returns for a function that this library stands before; 0 to let the real one answer.
 extern "C" fn found_by_dlsym(library: *mut c_void, name: *const c_char) -> usize {
     // SAFETY: the program passes a zero-terminated text. Two bytes exist in every text but the empty one, which ends at the first.
-    let is_cuda = !name.is_null() && unsafe { name.read() == b'c' as c_char && name.add(1).read() == b'u' as c_char };
+    let is_cuda =
+        !name.is_null() && unsafe { name.read() == b'c' as c_char && name.add(1).read() == b'u' as c_char };
     // `RTLD_NEXT` depends on who asks: only the real function can answer.
     if !is_cuda || library == crate::sys::RTLD_NEXT {
         return 0;

@@ -20,6 +20,7 @@
 //! - A call made while a record is written, as from a signal handler, is passed on and not recorded.
 #![allow(unsafe_code, reason = "C functions, called with the caller's pointers")]
 
+mod captured;
 mod driver;
 mod entry_points;
 mod next;
@@ -34,3 +35,4 @@ mod stack;
 mod sys;
 mod torch;
 mod wrap;
+mod written;

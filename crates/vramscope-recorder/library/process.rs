@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use crate::ring::{AT_DROPPED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_VERSION, HEADER, MAGIC, Ring, VERSION};
 use crate::sys;
-use crate::{stack, wrap};
 
 /// The folder of the run's rings.
 const FOLDER: &str = "VRAMSCOPE_RECORDER";
@@ -158,18 +157,18 @@ fn map() -> Option<*mut AtomicU64> {
     Some(words)
 }
 
-/// What forgets the contents of the parent's ring.
-const FORGET: [fn(); 2] = [stack::forget, wrap::forget];
-
 /// Runs in the child of a fork. The parent's ring is the parent's alone.
 extern "C" fn forked() {
-    // Whatever the ring has, the child's does not.
-    FORGET.iter().for_each(|forget| forget());
     FORKS.fetch_add(1, Ordering::Relaxed);
     WORDS.store(std::ptr::null_mut(), Ordering::Release);
     STATE.store(UNKNOWN, Ordering::Release);
     // The forking thread may be inside the library if a signal handler forks.
     BUSY.set(false);
+}
+
+/// Number of forks between the first process and this one.
+pub(crate) fn forks() -> u32 {
+    FORKS.load(Ordering::Relaxed)
 }
 
 /// The system's id of the calling thread.

@@ -49,7 +49,8 @@ pub(crate) extern "C" fn report_memory(
     let next = MEMORY.address();
     if next != 0 {
         // SAFETY: the function of this name has this signature.
-        let next: extern "C" fn(*mut c_void, i64, usize, usize, Device) = unsafe { std::mem::transmute(next) };
+        let next: extern "C" fn(*mut c_void, i64, usize, usize, Device) =
+            unsafe { std::mem::transmute(next) };
         next(address, size, allocated, reserved, device);
     }
 }

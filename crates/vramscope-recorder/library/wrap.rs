@@ -8,11 +8,13 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::captured::mixed;
 use crate::next::{self, Next};
 use crate::process::{Inside, thread_id, time_us};
 use crate::record::{CALL, Kind, OBJECT, call};
-use crate::stack::{self, Written, mixed};
+use crate::stack;
 use crate::sys;
+use crate::written::Written;
 
 /// Number of copies of each function.
 pub(crate) const COPIES: usize = 4;
@@ -111,11 +113,6 @@ impl Call {
 
 /// Call sites whose object is in the ring.
 static CALLERS: Written<1024> = Written::new();
-
-/// Forgets them: the ring of a forked process is empty.
-pub(crate) fn forget() {
-    CALLERS.clear();
-}
 
 /// Writes the path of the object that has a call site, once.
 fn name_object(inside: &Inside, caller: usize) {
@@ -244,18 +241,38 @@ pub(crate) use wrapped;
 /// The instructions that put the return address into the register of the next argument, and go on in `function`.
 #[cfg(target_arch = "x86_64")]
 macro_rules! caller_as_argument {
-    (1) => { "mov rsi, [rsp]\n jmp {function}" };
-    (2) => { "mov rdx, [rsp]\n jmp {function}" };
-    (3) => { "mov rcx, [rsp]\n jmp {function}" };
-    (4) => { "mov r8, [rsp]\n jmp {function}" };
-    (5) => { "mov r9, [rsp]\n jmp {function}" };
+    (1) => {
+        "mov rsi, [rsp]\n jmp {function}"
+    };
+    (2) => {
+        "mov rdx, [rsp]\n jmp {function}"
+    };
+    (3) => {
+        "mov rcx, [rsp]\n jmp {function}"
+    };
+    (4) => {
+        "mov r8, [rsp]\n jmp {function}"
+    };
+    (5) => {
+        "mov r9, [rsp]\n jmp {function}"
+    };
 }
 #[cfg(target_arch = "aarch64")]
 macro_rules! caller_as_argument {
-    (1) => { "mov x1, x30\n b {function}" };
-    (2) => { "mov x2, x30\n b {function}" };
-    (3) => { "mov x3, x30\n b {function}" };
-    (4) => { "mov x4, x30\n b {function}" };
-    (5) => { "mov x5, x30\n b {function}" };
+    (1) => {
+        "mov x1, x30\n b {function}"
+    };
+    (2) => {
+        "mov x2, x30\n b {function}"
+    };
+    (3) => {
+        "mov x3, x30\n b {function}"
+    };
+    (4) => {
+        "mov x4, x30\n b {function}"
+    };
+    (5) => {
+        "mov x5, x30\n b {function}"
+    };
 }
 pub(crate) use caller_as_argument;

@@ -9,4 +9,4 @@ mod records;
 mod ring;
 mod run;
 
-pub use run::{Recorded, RecordError, RecorderRun};
+pub use run::{RecordError, Recorded, RecorderRun};

@@ -239,7 +239,8 @@ fn process_of(name: &OsStr) -> u32 {
 fn rank(process: u32) -> Option<u64> {
     let environment = fs::read(format!("/proc/{process}/environ")).ok()?;
     let number = |name: &[u8]| {
-        let value = environment.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))?;
+        let value =
+            environment.split(|&b| b == 0).find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))?;
         std::str::from_utf8(value).ok()?.parse::<u64>().ok()
     };
     (number(b"WORLD_SIZE")? > 1).then(|| number(b"RANK")).flatten()

@@ -63,7 +63,10 @@ fn compile(folder: &Path, program: &str, libraries: &[(&str, &str)]) {
 }
 
 /// Runs a program on a phantom GPU and records it. `None` if this system has no phantom GPUs.
-fn record(program: &str, libraries: &[(&str, &str)]) -> Option<(tempfile::TempDir, ExitStatus, Vec<Recorded>)> {
+fn record(
+    program: &str,
+    libraries: &[(&str, &str)],
+) -> Option<(tempfile::TempDir, ExitStatus, Vec<Recorded>)> {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), program, libraries);
     let phantom = phantom_run(1)?;
@@ -72,7 +75,8 @@ fn record(program: &str, libraries: &[(&str, &str)]) -> Option<(tempfile::TempDi
     command.envs(phantom.environment());
     for (name, mut value) in recorder.environment() {
         if name == "LD_PRELOAD" {
-            let (_, preload) = phantom.environment().into_iter().find(|(name, _)| *name == "LD_PRELOAD").unwrap();
+            let (_, preload) =
+                phantom.environment().into_iter().find(|(name, _)| *name == "LD_PRELOAD").unwrap();
             value.push(":");
             value.push(preload);
         }
@@ -221,7 +225,8 @@ int main() {
 }"#;
     let Some((_folder, status, logs)) = record(program, &[("communicator", VIRTUAL_MEMORY)]) else { return };
     assert!(status.success());
-    let (take, free) = ("take physical 2097152 by libcommunicator.so", "free physical 2097152 by libcommunicator.so");
+    let (take, free) =
+        ("take physical 2097152 by libcommunicator.so", "free physical 2097152 by libcommunicator.so");
     assert_eq!(driver_events(&read(&logs[0])), [take, free, take, free]);
 }
 
@@ -264,7 +269,9 @@ int main() {
     drop_segment(at);
     if (calls_so_far() != 6) { printf("%ld calls were passed on\n", calls_so_far()); return 1; }
 }"#;
-    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else {
+        return;
+    };
     assert!(status.success());
     let trace = read(&logs[0]);
     let events: Vec<(Action, u64)> = trace.devices[0].events.iter().map(|e| (e.action, e.size)).collect();
@@ -292,7 +299,9 @@ int main() {
     for (int i = 0; i < 3000; i++) report(at + 512 * i, 512, 1);
     raise(SIGKILL);
 }"#;
-    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else {
+        return;
+    };
     assert!(!status.success());
     assert_eq!(read(&logs[0]).devices[0].events.len(), 3001);
 }
@@ -305,7 +314,9 @@ int main() {
     char *at = segment(2 << 20);
     for (int i = 0; i < 500000; i++) report(at, 512, 1), report(at, -512, 1);
 }"#;
-    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else {
+        return;
+    };
     assert!(status.success());
     let events = &read(&logs[0]).devices[0].events;
     assert_eq!(events.len(), 1_000_001);
@@ -327,7 +338,9 @@ int main() {
     report(at, -512, 1);
     return status;
 }"#;
-    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else {
+        return;
+    };
     assert!(status.success());
     let sizes = |log: &Recorded| read(log).devices[0].events.iter().map(|e| e.size).collect::<Vec<_>>();
     assert_eq!(logs.iter().map(sizes).collect::<Vec<_>>(), [vec![2 << 20, 512, 512], vec![1024]]);
@@ -352,13 +365,16 @@ int main() {
     for (long i = 0; i < 16; i++) pthread_create(&threads[i], 0, work, (void *)i);
     for (long i = 0; i < 16; i++) pthread_join(threads[i], 0);
 }"#;
-    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else {
+        return;
+    };
     assert!(status.success());
     let events = &read(&logs[0]).devices[0].events;
     assert_eq!(events.len(), 1 + 16 * 4000);
     let mut live = std::collections::BTreeSet::new();
     for e in events.iter().skip(1) {
-        let changed = if e.action == Action::Alloc { live.insert(e.address) } else { live.remove(&e.address) };
+        let changed =
+            if e.action == Action::Alloc { live.insert(e.address) } else { live.remove(&e.address) };
         assert!(changed, "{:#x} was allocated or freed twice", e.address);
     }
     assert!(live.is_empty());
@@ -385,7 +401,9 @@ int main() {
         if (i % 1000 == 0) running = waitpid(child, &status, WNOHANG) == 0;
     }
 }"#;
-    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else { return };
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else {
+        return;
+    };
     assert!(status.success());
     // What interrupted a record is not recorded, and everything else is whole.
     let trace = read(&logs[0]);

@@ -224,7 +224,8 @@ fn skipped(action: Action) -> String {
 }
 
 /// The recording was made from outside of the allocator.
-const SEEN_FROM_OUTSIDE: &str = "The recorder sees blocks, not requests: requested bytes, streams and pools are unknown.";
+const SEEN_FROM_OUTSIDE: &str =
+    "The recorder sees blocks, not requests: requested bytes, streams and pools are unknown.";
 
 /// The file has no settings.
 const SETTINGS_ASSUMED: &str = "The file names no allocator settings; PyTorch's defaults were assumed.";

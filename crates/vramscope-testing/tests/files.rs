@@ -29,7 +29,7 @@ const REFUSED: [(&str, &str); 14] = [
 ];
 
 /// The allowed uses, with reasons.
-const ALLOWED: [(&str, &str, &str); 11] = [
+const ALLOWED: [(&str, &str, &str); 13] = [
     (
         "vramscope-cli/src/commands/dataset.rs",
         "fs::create_dir_all",
@@ -46,6 +46,8 @@ const ALLOWED: [(&str, &str, &str); 11] = [
         "DirBuilder::new",
         "depends only on std; in a private folder",
     ),
+    ("vramscope-recorder/library/process.rs", "OpenOptions::new", "depends only on std; in a private folder"),
+    ("vramscope-recorder/src/run.rs", "OpenOptions::new", "opens an existing ring in a private folder"),
     ("vramscope-phantom/src/run.rs", "fs::symlink", "in a private folder"),
     ("vramscope-profiler/src/live/folder.rs", "DirBuilder::new", "owner and mode are checked afterwards"),
     ("vramscope-profiler/src/live/socket.rs", "fs::set_permissions", "a socket in a private folder"),

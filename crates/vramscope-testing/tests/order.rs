@@ -1,6 +1,6 @@
 //! Modules import in one direction: each is above the modules that it uses in the list `.ci/order`, and no folder has a cycle.
 //!
-//! A module is a file. The shared library of the phantom GPUs counts as a crate. Paths with `crate::`, `super::` or `self::`, in imports and
+//! A module is a file. A shared library that `build.rs` compiles counts as a crate. Paths with `crate::`, `super::` or `self::`, in imports and
 //! in code, are followed through re-exports to the defining file. A dependency between two files counts at the folder that contains both,
 //! between the folder's children. A folder's own file and its children are one unit. Tests do not count, and neither do re-exports, because
 //! they only refer to items.
@@ -18,8 +18,8 @@ use vramscope_testing::book::{read, root};
 /// A module by its names below the crate; empty for the crate's root.
 type Module = Vec<String>;
 
-/// The folder of the phantom's shared library. `build.rs` compiles it as a separate crate.
-const LIBRARY: &str = "vramscope-phantom/library";
+/// Folders of shared libraries. The `build.rs` beside each compiles it as a separate crate.
+const LIBRARIES: [&str; 2] = ["vramscope-phantom/library", "vramscope-recorder/library"];
 
 /// Dependencies between the children of a folder.
 type Folder = BTreeMap<String, BTreeSet<String>>;
@@ -302,7 +302,9 @@ fn crates() -> BTreeMap<String, Crate> {
             found.insert(name, read);
         }
     }
-    found.insert(LIBRARY.to_owned(), Crate::read(&root().join("crates").join(LIBRARY)));
+    for library in LIBRARIES {
+        found.insert(library.to_owned(), Crate::read(&root().join("crates").join(library)));
+    }
     found
 }
 

@@ -3,8 +3,8 @@
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::events::{Event, Tags};
-use crate::process::{DriverEvent, ProcessMemory};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
+use crate::process::{DriverEvent, ProcessMemory};
 use crate::stacks::{Frame, FxNode};
 use crate::trace::{DeviceTrace, Trace};
 

@@ -44,9 +44,9 @@ pub use vramscope_export as export;
 pub use vramscope_fleet as fleet;
 #[cfg(feature = "phantom")]
 pub use vramscope_phantom as phantom;
+pub use vramscope_profiler as profiler;
 #[cfg(feature = "recorder")]
 pub use vramscope_recorder as recorder;
-pub use vramscope_profiler as profiler;
 pub use vramscope_report as report;
 pub use vramscope_session as session;
 pub use vramscope_trace as trace;

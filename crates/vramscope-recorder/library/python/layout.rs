@@ -3,8 +3,8 @@
 
 use std::ffi::{c_ulong, c_void};
 
+use crate::captured::mixed;
 use crate::next::look_up;
-use crate::stack::mixed;
 
 /// Offsets in bytes.
 #[derive(Debug)]
@@ -104,7 +104,8 @@ impl Layout {
     pub(crate) fn of(version: c_ulong) -> Option<&'static Self> {
         let (major, minor) = (version >> 24, version >> 16 & 0xff);
         // Only builds without the lock have this function. Their objects are larger.
-        let is_free_threaded = !look_up(std::ptr::null_mut(), c"_Py_MergeZeroLocalRefcount".as_ptr()).is_null();
+        let is_free_threaded =
+            !look_up(std::ptr::null_mut(), c"_Py_MergeZeroLocalRefcount".as_ptr()).is_null();
         if major != 3 || is_free_threaded {
             return None;
         }
@@ -185,7 +186,8 @@ impl Code<'_> {
             if state & STATE_COMPACT == 0 {
                 return 0;
             }
-            let text = string.add(if state & STATE_ASCII == 0 { self.layout.compact } else { self.layout.ascii });
+            let text =
+                string.add(if state & STATE_ASCII == 0 { self.layout.compact } else { self.layout.ascii });
             let mut used = 0;
             for i in 0..length {
                 let character = match (state & STATE_KIND) >> 2 {

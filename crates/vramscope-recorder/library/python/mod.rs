@@ -11,10 +11,11 @@ mod layout;
 use std::ffi::{CStr, c_int, c_ulong, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
+use crate::captured::Captured;
 use crate::next;
 use crate::process::Inside;
 use crate::record::{PYTHON, SITE};
-use crate::stack::{Captured, SITES};
+use crate::written::Written;
 use layout::{Code, Layout};
 
 /// A structure of the interpreter.
@@ -96,6 +97,9 @@ impl Python {
         inside.write(SITE, &body[..4 + words])
     }
 }
+
+/// Sites whose names the ring has.
+static SITES: Written<{ 1 << 16 }> = Written::new();
 
 /// Maximum size of a name or a path, in bytes. Longer ones are cut.
 const TEXT: usize = 2048;

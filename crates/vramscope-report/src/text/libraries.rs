@@ -24,7 +24,8 @@ impl Page<'_> {
     /// Device memory of each library, beside PyTorch's reserved bytes, and host memory that the process pinned.
     pub(super) fn libraries(&mut self, s: &Summary) {
         let Some(uses) = &s.libraries else { return };
-        let (host, uses): (Vec<&LibraryUse>, Vec<&LibraryUse>) = uses.iter().partition(|u| u.memory.is_host());
+        let (host, uses): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
+            uses.iter().partition(|u| u.memory.is_host());
         let others: u64 = uses.iter().map(|u| u.bytes).fold(0, u64::saturating_add);
         let reserved = s.counters.reserved;
         self.heading(&format!(
@@ -48,7 +49,10 @@ impl Page<'_> {
             if u.peak > u.bytes {
                 notes.push(format!("at most {}", bytes(u.peak)));
             }
-            let line = u.stack.map(|stack| format!(", {}", self.names.key(&HolderKey::Stack(stack)))).unwrap_or_default();
+            let line = u
+                .stack
+                .map(|stack| format!(", {}", self.names.key(&HolderKey::Stack(stack))))
+                .unwrap_or_default();
             self.line(format!("  {:>11}  {library}{line}  {DIM}{}{DIM:#}", bytes(u.bytes), notes.join(", ")));
         }
     }

@@ -65,7 +65,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
 
 /// Runs a program and writes the logs of its processes while they run.
 fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
-    for (option, is_given) in [("--max-entries", args.max_entries.is_some()), ("--every", args.every.is_some())] {
+    for (option, is_given) in
+        [("--max-entries", args.max_entries.is_some()), ("--every", args.every.is_some())]
+    {
         if is_given {
             bail!("{option} is for pickles: a log has all events, and is written while the program runs");
         }
@@ -76,7 +78,9 @@ fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
         .with_context(|| program.to_string_lossy().into_owned());
     let logs = recorder.finish();
     if logs.is_empty() && status.is_ok() {
-        say("nothing was recorded: no process allocated GPU memory, or none loaded the recorder (a static or a setuid program)");
+        say(
+            "nothing was recorded: no process allocated GPU memory, or none loaded the recorder (a static or a setuid program)",
+        );
     }
     for log in logs {
         let path = log.path.display();
@@ -84,7 +88,10 @@ fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
             say(&format!("{path}: {error}; the recording is incomplete"));
         }
         if log.dropped > 0 {
-            say(&format!("{path}: {} events are missing, because they could not be written in time", log.dropped));
+            say(&format!(
+                "{path}: {} events are missing, because they could not be written in time",
+                log.dropped
+            ));
         }
     }
     Ok(exit_code(status?))

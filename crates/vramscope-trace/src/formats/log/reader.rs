@@ -404,8 +404,16 @@ impl Reader {
         let (address, size, time_us) = (f.address()?, f.uint()?, self.time(f)?);
         let (library, stack) = (self.string(f)?, self.stack(f)?);
         self.count()?;
-        let event = memory
-            .map(|memory| DriverEvent { device, memory, is_free, address, size, time_us, library, stack });
+        let event = memory.map(|memory| DriverEvent {
+            device,
+            memory,
+            is_free,
+            address,
+            size,
+            time_us,
+            library,
+            stack,
+        });
         self.trace.process.get_or_insert_default().events.extend(event);
         Ok(())
     }

@@ -104,9 +104,20 @@ pub(crate) struct RunArgs {
     /// Also write the recording at this interval, so that a killed program leaves its last one
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
+    /// Frames of the stacks in a log; `all` adds native frames to those of Python [default: python]
+    #[arg(long, value_name = "FRAMES")]
+    pub(crate) stacks: Option<StacksArg>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// The frames of the stacks in a log.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(crate) enum StacksArg {
+    None,
+    Python,
+    All,
 }
 
 /// Watch a process and log samples of its pool, the GPU and the host at an interval

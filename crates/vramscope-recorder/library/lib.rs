@@ -10,11 +10,12 @@
 //!                  to programs that look them up by name              these functions  --->  the real ones
 //!        |                                                              |   records
 //!        v                                                              v
-//!   stack.rs, python.rs    the stack of the calling thread            ring.rs: a mapped file  --->  the reader, another process
+//!   stack.rs, python/, native/    the calling thread's stack           ring.rs: a mapped file  --->  the reader, another process
 //! ```
 //!
 //! Rules for everything that runs in a call:
-//! - It takes no lock and allocates no memory. The first event of a process is the exception: it creates the ring.
+//! - It takes no lock and allocates no memory. The exceptions are the first event of a process, which creates the ring, the first native
+//!   stack of a thread, which asks for the thread's bounds, and the first one through an object, which asks the loader for it.
 //! - It never waits for Python's global lock. A stack has Python frames if the calling thread holds that lock.
 //! - It never fails a call: what cannot be recorded is counted.
 //! - A call made while a record is written, as from a signal handler, is passed on and not recorded.
@@ -23,6 +24,8 @@
 mod captured;
 mod driver;
 mod entry_points;
+#[cfg(target_arch = "x86_64")]
+mod native;
 mod next;
 mod process;
 mod python;

@@ -1,9 +1,13 @@
 //! The stack of the calling thread.
 //!
-//! A stack is a list of sites: positions in Python code. Its id is a hash of its sites. The ring gets the sites of a stack once, and later
+//! A stack is a list of sites: positions in Python code, then return addresses of native code. Its id is a hash of its sites. The ring gets the sites of a stack once, and later
 //! only its id; likewise the names of a site.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use crate::captured::{Captured, mixed};
+#[cfg(target_arch = "x86_64")]
+use crate::native;
 use crate::process::Inside;
 use crate::python;
 use crate::record::STACK;
@@ -11,10 +15,49 @@ use crate::written::Written;
 
 static STACKS: Written<{ 1 << 16 }> = Written::new();
 
+/// Which frames stacks have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Stacks {
+    None = 1,
+    Python,
+    /// Python frames, then native ones.
+    All,
+}
+
+/// The environment variable that says which frames stacks have: `none`, `python` or `all`.
+const STACKS_OPTION: &str = "VRAMSCOPE_RECORDER_STACKS";
+
+fn stacks() -> Stacks {
+    static ASKED: AtomicU8 = AtomicU8::new(0);
+    match ASKED.load(Ordering::Relaxed) {
+        1 => Stacks::None,
+        2 => Stacks::Python,
+        3 => Stacks::All,
+        _ => {
+            let asked = match std::env::var(STACKS_OPTION).as_deref() {
+                Ok("none") => Stacks::None,
+                Ok("all") => Stacks::All,
+                _ => Stacks::Python,
+            };
+            ASKED.store(asked as u8, Ordering::Relaxed);
+            asked
+        }
+    }
+}
+
 /// Captures the stack of this thread, and returns its id; 0 if it has no frames.
 pub(crate) fn capture(inside: &Inside) -> u64 {
     let mut stack = Captured::new();
-    python::capture(inside, &mut stack);
+    match stacks() {
+        Stacks::None => return 0,
+        Stacks::Python => python::capture(inside, &mut stack),
+        Stacks::All => {
+            python::capture(inside, &mut stack);
+            #[cfg(target_arch = "x86_64")]
+            native::capture(inside, &mut stack);
+        }
+    }
     let sites = stack.sites();
     if sites.is_empty() {
         return 0;

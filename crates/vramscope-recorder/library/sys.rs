@@ -41,7 +41,47 @@ impl Default for AddressInfo {
     }
 }
 
+/// `struct dl_phdr_info`.
+#[repr(C)]
+pub(crate) struct ObjectInfo {
+    /// Difference between addresses in memory and in the object's file.
+    pub(crate) base: usize,
+    pub(crate) name: *const c_char,
+    pub(crate) headers: *const ProgramHeader,
+    pub(crate) header_count: u16,
+}
+
+/// `Elf64_Phdr`.
+#[repr(C)]
+pub(crate) struct ProgramHeader {
+    pub(crate) kind: u32,
+    pub(crate) flags: u32,
+    pub(crate) offset: u64,
+    pub(crate) address: usize,
+    pub(crate) physical_address: u64,
+    pub(crate) file_size: u64,
+    pub(crate) memory_size: usize,
+    pub(crate) alignment: u64,
+}
+
+/// `pthread_attr_t`, of glibc.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub(crate) struct ThreadAttributes(pub(crate) [u8; 64]);
+
 unsafe extern "C" {
+    pub(crate) fn dl_iterate_phdr(
+        visit: extern "C" fn(*const ObjectInfo, usize, *mut c_void) -> c_int,
+        data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn pthread_self() -> usize;
+    pub(crate) fn pthread_getattr_np(thread: usize, attributes: *mut ThreadAttributes) -> c_int;
+    pub(crate) fn pthread_attr_getstack(
+        attributes: *const ThreadAttributes,
+        start: *mut *mut c_void,
+        size: *mut usize,
+    ) -> c_int;
+    pub(crate) fn pthread_attr_destroy(attributes: *mut ThreadAttributes) -> c_int;
     pub(crate) fn mmap(
         address: *mut c_void,
         length: usize,

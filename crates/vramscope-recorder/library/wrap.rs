@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::captured::mixed;
 use crate::next::{self, Next};
 use crate::process::{Inside, thread_id, time_us};
-use crate::record::{CALL, Kind, OBJECT, call};
+use crate::record::{CALL, Kind, OBJECT, call, text_words};
 use crate::stack;
 use crate::sys;
 use crate::written::Written;
@@ -133,15 +133,10 @@ fn write_object(inside: &Inside, caller: usize, hash: u64) {
         // SAFETY: the loader keeps the name, which is zero-terminated, as long as the object is loaded. Its code called, so it is.
         path = unsafe { CStr::from_ptr(info.object_name) }.to_bytes();
     }
-    let path = &path[..path.len().min(MOST_PATH)];
     let mut body = [0_u64; 2 + MOST_PATH / 8];
-    (body[0], body[1]) = (caller as u64, path.len() as u64);
-    for (word, bytes) in body[2..].iter_mut().zip(path.chunks(8)) {
-        let mut padded = [0; 8];
-        padded[..bytes.len()].copy_from_slice(bytes);
-        *word = u64::from_le_bytes(padded);
-    }
-    if inside.write(OBJECT, &body[..2 + path.len().div_ceil(8)]) {
+    let (bytes, words) = text_words(path, &mut body[2..]);
+    (body[0], body[1]) = (caller as u64, bytes as u64);
+    if inside.write(OBJECT, &body[..2 + words]) {
         CALLERS.add(hash);
     }
 }

@@ -1,4 +1,11 @@
 #![doc = include_str!("../README.md")]
+//!
+//! # Modules
+//! - `run`: the folder of a run, the environment of its processes, and the thread that reads their rings.
+//! - `mapped`, `ring`, `record`, `records`: a ring in memory, its format, and its records as plain data. `ring` and `record` are also part
+//!   of the library in `library/`, which writes them.
+//! - `symbols`: the names of native frames, from the files of the loaded objects.
+//! - `log`: one process's records as its log. Follows which library holds which memory.
 
 mod log;
 mod mapped;
@@ -8,5 +15,6 @@ mod records;
 #[allow(dead_code, reason = "what only the library does")]
 mod ring;
 mod run;
+mod symbols;
 
-pub use run::{RecordError, Recorded, RecorderRun};
+pub use run::{RecordError, Recorded, RecordedStacks, RecorderOptions, RecorderRun};

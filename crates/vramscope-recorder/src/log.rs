@@ -1,15 +1,16 @@
 //! Turns the records of one process into its log.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hashbrown::HashMap;
 use vramscope_allocator::ExclusiveFile;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope_trace::{Action, DriverMemory, SegmentKind};
 
-use crate::record::Kind;
+use crate::record::{Kind, PYTHON};
 use crate::records::{Call, Record, TorchEvent};
+use crate::symbols::{NativeFrame, Symbols};
 
 /// The library with PyTorch's caching allocator. What it takes from the driver becomes a segment.
 const CACHING_ALLOCATOR: &str = "libc10_cuda.so";
@@ -20,6 +21,11 @@ pub(crate) struct ProcessLog {
     log: LogWriter<ExclusiveFile>,
     sites: HashMap<u64, LogSite>,
     stacks: HashMap<u64, LogStack>,
+    /// The program's file, whose name in memory may be relative.
+    program: PathBuf,
+    symbols: Symbols,
+    /// Return addresses whose names are not in the log yet.
+    unnamed: Vec<(LogSite, u64)>,
     /// The file name of the library at each call site.
     libraries: HashMap<u64, String>,
     /// What the process holds, by address or handle.
@@ -60,13 +66,16 @@ impl ProcessLog {
     ///
     /// # Errors
     /// The file cannot be written, or another recording writes to it.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, program: PathBuf) -> io::Result<Self> {
         let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
         log.process();
         Ok(Self {
             log,
             sites: HashMap::new(),
             stacks: HashMap::new(),
+            program,
+            symbols: Symbols::default(),
+            unnamed: Vec::new(),
             libraries: HashMap::new(),
             held: HashMap::new(),
             mapped: HashMap::new(),
@@ -85,8 +94,14 @@ impl ProcessLog {
         self.log.pending()
     }
 
-    /// Closes the log.
-    pub(crate) fn finish(self) -> io::Result<()> {
+    /// Adds the names of native frames, and closes the log.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        for (site, address) in std::mem::take(&mut self.unnamed) {
+            let frames = self.symbols.frames(address);
+            if !frames.is_empty() {
+                self.log.symbols(site, &frames.iter().map(log_frame).collect::<Vec<_>>());
+            }
+        }
         self.log.finish().map(drop)
     }
 
@@ -99,8 +114,14 @@ impl ProcessLog {
             }
             Some(Record::Stack(id, sites)) => self.stack(id, sites),
             Some(Record::Object { caller, path }) => {
-                let name = path.rsplit('/').next().unwrap_or_default();
-                self.libraries.insert(caller, if name.is_empty() { "?".to_owned() } else { name.to_owned() });
+                let path = if path.contains('/') { Path::new(&path) } else { &self.program };
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                self.libraries
+                    .insert(caller, if name.is_empty() { "?".to_owned() } else { name.into_owned() });
+            }
+            Some(Record::Module { start, end, base, path }) => {
+                let path = if path.contains('/') { PathBuf::from(path) } else { self.program.clone() };
+                self.symbols.add(start, end, base, &path);
             }
             Some(Record::Torch(event)) => self.torch(event),
             Some(Record::TorchOom { time_us, device, stack, size }) => {
@@ -116,10 +137,19 @@ impl ProcessLog {
         if self.stacks.contains_key(&id) {
             return;
         }
-        let unknown = LogFrame { name: "??", filename: "??", line: 0 };
         let sites: Vec<LogSite> = sites
             .iter()
-            .map(|&site| *self.sites.entry(site).or_insert_with(|| self.log.site(unknown)))
+            .filter(|&&site| site & PYTHON != 0 || !self.symbols.is_recorders(site))
+            .map(|&site| {
+                *self.sites.entry(site).or_insert_with(|| {
+                    if site & PYTHON != 0 {
+                        return self.log.site(LogFrame { name: "??", filename: "??", line: 0 });
+                    }
+                    let number = self.log.site(log_frame(&self.symbols.place(site)));
+                    self.unnamed.push((number, site));
+                    number
+                })
+            })
             .collect();
         self.stacks.insert(id, self.log.stack(&sites));
     }
@@ -259,4 +289,8 @@ impl ProcessLog {
             stack: self.stacks.get(&call.stack).copied(),
         });
     }
+}
+
+fn log_frame(frame: &NativeFrame) -> LogFrame<'_> {
+    LogFrame { name: &frame.name, filename: &frame.file, line: frame.line }
 }

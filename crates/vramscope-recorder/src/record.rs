@@ -15,6 +15,21 @@ pub(crate) const CALL: u8 = 5;
 /// The object that has a call site: the return address, the size of its path in bytes, and the path.
 pub(crate) const OBJECT: u8 = 6;
 
+/// A loaded object with native frames: its first address, its end, the difference between its addresses in memory and in its file, the size
+/// of its path in bytes, and the path.
+pub(crate) const MODULE: u8 = 7;
+
+/// Copies a text into words, as far as it fits. Returns its size in bytes and in words.
+pub(crate) fn text_words(text: &[u8], words: &mut [u64]) -> (usize, usize) {
+    let text = &text[..text.len().min(8 * words.len())];
+    for (word, bytes) in words.iter_mut().zip(text.chunks(8)) {
+        let mut padded = [0; 8];
+        padded[..bytes.len()].copy_from_slice(bytes);
+        *word = u64::from_le_bytes(padded);
+    }
+    (text.len(), text.len().div_ceil(8))
+}
+
 /// Marks a site as a position in Python code. Native sites are return addresses, which never have this bit.
 pub(crate) const PYTHON: u64 = 1 << 63;
 

@@ -1,6 +1,6 @@
 //! The records of a ring as plain data.
 
-use crate::record::{CALL, Kind, OBJECT, SITE, STACK, TORCH, TORCH_OOM, call, memory};
+use crate::record::{CALL, Kind, MODULE, OBJECT, SITE, STACK, TORCH, TORCH_OOM, call, memory};
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub(crate) enum Record<'a> {
     Call(Call),
     /// The object that has a call site.
     Object { caller: u64, path: String },
+    /// A loaded object with native frames. `base` is the difference between its addresses in memory and in its file.
+    Module { start: u64, end: u64, base: u64, path: String },
 }
 
 /// An allocation or a free of PyTorch.
@@ -89,6 +91,10 @@ impl<'a> Record<'a> {
             OBJECT => {
                 let (&[caller, size], words) = body.split_first_chunk()?;
                 Self::Object { caller, path: text(words, size)? }
+            }
+            MODULE => {
+                let (&[start, end, base, size], words) = body.split_first_chunk()?;
+                Self::Module { start, end, base, path: text(words, size)? }
             }
             _ => return None,
         })

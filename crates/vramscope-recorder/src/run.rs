@@ -17,12 +17,12 @@ use vramscope_files::PrivateFolder;
 use crate::log::ProcessLog;
 use crate::mapped::MappedRing;
 use crate::ring::{AT_DROPPED, AT_LOOKS, AT_PROCESS};
+use crate::symbols::LIBRARY_NAME;
 
 /// The library of recorded processes; empty on systems without one.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libvramscope_recorder.so"));
 
-/// The library's name in the run's folder, and the folder of the rings in it.
-const LIBRARY_NAME: &str = "libvramscope_recorder.so";
+/// The folder of the rings in the run's folder.
 const RINGS: &str = "rings";
 
 /// How often the rings are read. A full ring stops its process until then.
@@ -54,10 +54,31 @@ pub enum RecordError {
     FolderName(PathBuf),
 }
 
+/// Which frames the stacks of a log have.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum RecordedStacks {
+    /// No stacks.
+    None,
+    /// Python frames, of CPython 3.11, 3.12 and 3.13.
+    #[default]
+    Python,
+    /// Python frames, then native frames (on x86-64).
+    All,
+}
+
+/// Options of a [`RecorderRun`].
+#[derive(Debug, Default, Clone, Copy)]
+#[non_exhaustive]
+pub struct RecorderOptions {
+    /// Which frames stacks have.
+    pub stacks: RecordedStacks,
+}
+
 /// Records all processes of a run while they run. Each process has a log of its own.
 #[derive(Debug)]
 pub struct RecorderRun {
     folder: PrivateFolder,
+    options: RecorderOptions,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
@@ -92,7 +113,7 @@ impl RecorderRun {
     ///
     /// # Errors
     /// The system is not supported, or the folder for temporary files cannot be used.
-    pub fn start(out: &Path) -> Result<Self, RecordError> {
+    pub fn start(out: &Path, options: RecorderOptions) -> Result<Self, RecordError> {
         if LIBRARY.is_empty() {
             return Err(RecordError::NoLibrary);
         }
@@ -116,7 +137,7 @@ impl RecorderRun {
             .name("vramscope-recorder".to_owned())
             .spawn(move || of_thread.run())
             .map_err(failed)?;
-        Ok(Self { folder, shared, thread })
+        Ok(Self { folder, options, shared, thread })
     }
 
     /// Environment variables with which processes are recorded.
@@ -126,7 +147,16 @@ impl RecorderRun {
             preload.push(":");
             preload.push(rest);
         }
-        vec![("LD_PRELOAD", preload), ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into())]
+        let stacks = match self.options.stacks {
+            RecordedStacks::None => "none",
+            RecordedStacks::Python => "python",
+            RecordedStacks::All => "all",
+        };
+        vec![
+            ("LD_PRELOAD", preload),
+            ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into()),
+            ("VRAMSCOPE_RECORDER_STACKS", stacks.into()),
+        ]
     }
 
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
@@ -183,16 +213,20 @@ impl Shared {
     /// Opens the rings of new processes.
     fn find(&self, processes: &mut HashMap<OsString, Option<Process>>) {
         let Ok(entries) = fs::read_dir(&self.rings) else { return };
-        for name in entries.flatten().map(|entry| entry.file_name()) {
-            if processes.contains_key(&name) {
-                continue;
-            }
+        let mut new: Vec<OsString> = entries
+            .flatten()
+            .map(|entry| entry.file_name())
+            .filter(|name| !processes.contains_key(name))
+            .collect();
+        // A process comes before those that it forked, even if all of them are new.
+        new.sort_by_key(|name| parts_of(name));
+        for name in new {
             match self.open(&name, processes.is_empty()) {
                 Ok(Some(process)) => drop(processes.insert(name, Some(process))),
                 // Its writer has not finished its header.
                 Ok(None) => {}
                 Err((path, error)) => {
-                    let process = process_of(&name);
+                    let (_, process) = parts_of(&name);
                     let failed = Recorded { path, process, events: 0, dropped: 0, error: Some(error) };
                     lock(&self.recorded).push(failed);
                     processes.insert(name, None);
@@ -209,7 +243,8 @@ impl Shared {
             return Ok(None);
         };
         let path = self.path_of(id, is_first);
-        let log = ProcessLog::create(&path).map_err(|e| (path.clone(), e))?;
+        let program = fs::read_link(format!("/proc/{id}/exe")).unwrap_or_default();
+        let log = ProcessLog::create(&path, program).map_err(|e| (path.clone(), e))?;
         Ok(Some(Process { id, path, ring, log, body: Vec::new(), error: None }))
     }
 
@@ -230,9 +265,11 @@ impl Shared {
     }
 }
 
-/// The process id at the start of a ring's name.
-fn process_of(name: &OsStr) -> u32 {
-    name.to_str().and_then(|name| name.split('-').next()?.parse().ok()).unwrap_or(0)
+/// The parts of a ring's name, `PROCESS-FORKS`: the number of forks before the process, and its id.
+fn parts_of(name: &OsStr) -> (u32, u32) {
+    let parts = name.to_str().and_then(|name| name.split_once('-'));
+    let number = |text: &str| text.parse().unwrap_or(0);
+    parts.map_or((0, 0), |(process, forks)| (number(forks), number(process)))
 }
 
 /// The rank of a process among several, as `torchrun` sets it.

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
-use vramscope_recorder::{Recorded, RecorderRun};
+use vramscope_recorder::{Recorded, RecordedStacks, RecorderOptions, RecorderRun};
 use vramscope_testing::phantom_run;
 use vramscope_trace::{Action, Trace, formats};
 
@@ -62,15 +62,19 @@ fn compile(folder: &Path, program: &str, libraries: &[(&str, &str)]) {
     cc(&[arguments.map(str::to_owned).to_vec(), link, more.map(str::to_owned).to_vec()].concat());
 }
 
+/// The folder of a run, the program's status, and the logs of its processes.
+type Run = (tempfile::TempDir, ExitStatus, Vec<Recorded>);
+
 /// Runs a program on a phantom GPU and records it. `None` if this system has no phantom GPUs.
-fn record(
-    program: &str,
-    libraries: &[(&str, &str)],
-) -> Option<(tempfile::TempDir, ExitStatus, Vec<Recorded>)> {
+fn record(program: &str, libraries: &[(&str, &str)]) -> Option<Run> {
+    record_with(RecorderOptions::default(), program, libraries)
+}
+
+fn record_with(options: RecorderOptions, program: &str, libraries: &[(&str, &str)]) -> Option<Run> {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), program, libraries);
     let phantom = phantom_run(1)?;
-    let recorder = RecorderRun::start(&folder.path().join("run.vramscope")).unwrap();
+    let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
     let mut command = Command::new(folder.path().join("program"));
     command.envs(phantom.environment());
     for (name, mut value) in recorder.environment() {
@@ -410,4 +414,59 @@ int main() {
     let own = trace.devices[0].events.iter().filter(|e| e.address % 4096 == 1024);
     let own: Vec<Action> = own.map(|e| e.action).collect();
     assert!(own.len().is_multiple_of(2) && own.chunks(2).all(|pair| pair == [Action::Alloc, Action::Free]));
+}
+
+/// Frames with frame pointers and without, in a library and in the program, and a realigned stack.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn native_stacks_reach_the_program() {
+    let library = r#"
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *, long, size_t, size_t, u64);
+__attribute__((noinline, optimize("O2", "omit-frame-pointer"))) void without_pointer(void *at) {
+    volatile char space[300];
+    space[0] = 1;
+    _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(at, 512, 0, 0, 1);
+    space[1] = 1;
+}
+__attribute__((noinline, optimize("O2"))) void realigned(void *at, int size) {
+    volatile char aligned[64] __attribute__((aligned(64)));
+    volatile char variable[size];
+    aligned[0] = variable[0] = 1;
+    without_pointer(at);
+    aligned[1] = 1;
+}
+__attribute__((noinline, optimize("O0", "no-omit-frame-pointer"))) void with_pointer(void *at) { realigned(at, 100); }"#;
+    let program = r#"
+void with_pointer(void *);
+__attribute__((noinline)) void twice(int depth, char *at) {
+    if (depth) twice(depth - 1, at); else with_pointer(at);
+    __asm__ volatile("");
+}
+int main() {
+    for (int i = 0; i < 3; i++) twice(5, (char *)0x1000 + 512 * i);
+}"#;
+    let mut options = RecorderOptions::default();
+    options.stacks = RecordedStacks::All;
+    let libraries = [("c10", C10), ("c10_cuda", library)];
+    let Some((_folder, status, logs)) = record_with(options, program, &libraries) else { return };
+    assert!(status.success());
+    let trace = read(&logs[0]);
+    let events = &trace.devices[0].events;
+    assert_eq!(events.len(), 3);
+    for e in events.iter() {
+        let frames = trace.stacks.get(e.stack.unwrap());
+        let names: Vec<&str> = frames.iter().map(|&f| trace.strings.get(trace.frames.get(f).name)).collect();
+        let start = ["without_pointer", "realigned", "with_pointer"];
+        let expected = [&start[..], &["twice"; 6], &["main"]].concat();
+        assert_eq!(names.get(..expected.len()), Some(&expected[..]), "{names:#?}");
+    }
+}
+
+#[test]
+fn stacks_can_be_left_out() {
+    let mut options = RecorderOptions::default();
+    options.stacks = RecordedStacks::None;
+    let program = format!("{TORCH_DECLARATIONS} int main() {{ report(segment(2 << 20), 512, 1); }}");
+    let Some((_folder, _, logs)) = record_with(options, &program, TORCH) else { return };
+    assert!(read(&logs[0]).devices[0].events.iter().all(|e| e.stack.is_none()));
 }

@@ -15,10 +15,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use vramscope::phantom::with_first;
-use vramscope::recorder::RecorderRun;
+use vramscope::recorder::{RecordedStacks, RecorderOptions, RecorderRun};
 use vramscope_files::PrivateFolder;
 
-use crate::args::{RunArgs, names_log};
+use crate::args::{RunArgs, StacksArg, names_log};
 use crate::say::say;
 
 /// Hooks into the imports of a program; Python imports it as `vramscope_imports`.
@@ -45,6 +45,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     }
     if names_log(&out) {
         return record_log(args, &out);
+    }
+    if args.stacks.is_some() {
+        bail!("--stacks is for logs: name one, as --record run.vramscope");
     }
     let temporary = |e: io::Error| {
         let folder = env::temp_dir();
@@ -73,7 +76,13 @@ fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
         }
     }
     let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
-    let recorder = RecorderRun::start(out)?;
+    let mut options = RecorderOptions::default();
+    options.stacks = match args.stacks {
+        Some(StacksArg::None) => RecordedStacks::None,
+        Some(StacksArg::Python) | None => RecordedStacks::Python,
+        Some(StacksArg::All) => RecordedStacks::All,
+    };
+    let recorder = RecorderRun::start(out, options)?;
     let status = watch(Command::new(program).args(arguments).envs(recorder.environment()))
         .with_context(|| program.to_string_lossy().into_owned());
     let logs = recorder.finish();

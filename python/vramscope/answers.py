@@ -136,6 +136,10 @@ class Device(TypedDict):
     """The evidence for the categories of the holders."""
     steps: NotRequired[Steps | None]
     """The steps of training or serving, if the program repeats itself."""
+    libraries: NotRequired[list[Library] | None]
+    """Device memory of the process beside PyTorch's allocator, at the event of the holders. Only in logs of `vramscope
+    run`.
+    """
     pools: list[Holder]
     streams: list[Holder]
     filtered_out_bytes: int
@@ -512,6 +516,22 @@ class Leak(TypedDict):
     """
 
 
+class Library(TypedDict):
+    """What one library holds of one kind of memory, beside PyTorch's allocator."""
+
+    library: str
+    """File name of the library or program that called."""
+    memory: str
+    """`device`, `async`, `physical`, `managed`, `array`, `pinned` or `registered`."""
+    bytes: int
+    """Bytes at the event of the holders."""
+    count: int
+    peak_bytes: int
+    end_bytes: int
+    stack: list[Frame]
+    """Stack of the largest allocation, innermost frame first."""
+
+
 class LineDifference(TypedDict):
     """A line's bytes in two recordings; `only_in` names the recording if only one has the line."""
 
@@ -693,6 +713,8 @@ class Quality(TypedDict):
     end_state_disagreements: int
     end_state_disagreement_bytes: int
     settings_assumed: bool
+    seen_from_outside: bool
+    """Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator."""
     probably_overflowed: bool
     reproduced: bool | None
     """Whether the allocator's rules reproduce every address, every segment event and the layout at the end."""

@@ -31,6 +31,8 @@ export type ReportDevice = {
   category_reasons: Array<CategoryReason>;
   /** The steps of training or serving, if the program repeats itself. */
   steps?: Steps;
+  /** Device memory of the process beside PyTorch's allocator, at the event of the holders. Only in logs of `vramscope run`. */
+  libraries?: Array<ReportLibrary>;
   pools: Array<Holder>;
   streams: Array<Holder>;
   /** Bytes of holders that `--filter` left out. */
@@ -375,6 +377,8 @@ export type Quality = {
   end_state_disagreements: number;
   end_state_disagreement_bytes: number;
   settings_assumed: boolean;
+  /** Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator. */
+  seen_from_outside: boolean;
   probably_overflowed: boolean;
   /** Whether the allocator's rules reproduce every address, every segment event and the layout at the end. */
   reproduced: boolean | null;

@@ -1,7 +1,7 @@
 //! A caching GPU memory pool with instrumentation: on a GPU, on the host, or without any device memory.
 //!
-//! A [`MemoryPool`] behaves exactly like CuPy's or PyTorch's pool, as its [`Policy`] specifies. A policy is plain data. There are four ways
-//! to observe a pool:
+//! A [`MemoryPool`] behaves exactly like CuPy's or PyTorch's pool, as its [`Policy`] specifies. A policy is plain data. A pool can be
+//! observed in four ways:
 //!
 //! - [`Statistics`] and [`PeakScope`]: bytes of the five kinds, with nested peaks
 //! - [`hooks::MemoryHook`]: callbacks around every request, of a thread or of a pool
@@ -38,12 +38,13 @@
 //!   device/     history/  --> Trace, or a log on disk     stacks/
 //! ```
 //! - `pool`: `memory_summary` prints PyTorch's table.
-//! - `hooks`: `registry` knows the registered hooks. `line_profile` and `function` count, and look up symbols only for a report.
-//! - `history`: a ring of events for each device, recorded under the same locks as the changes. `snapshot` makes a trace. `stream` writes
-//!   a log on its own thread: first events with addresses, later symbols. `exclusive_file` locks the log: a second writer is refused, and
-//!   a removed or replaced file is an error.
-//! - `stacks`: `unwind` walks the stack with cached unwind rules, about 13 ns for each frame. `objects` copies the unwind tables of
-//!   loaded objects. `symbols` looks up each address once, late. `table_memory` counts the host memory of both.
+//! - `hooks`: `registry` holds the registered hooks. `line_profile` and `function` count bytes, and resolve symbols only for a report.
+//! - `history`: a ring of events for each device, recorded under the same locks as the changes. `snapshot` makes a trace. `stream` writes a
+//!   log on separate threads: events with addresses first, symbols later. `exclusive_file` locks the log: a second writer is refused, and a
+//!   removed or replaced log is an error.
+//! - `stacks`: `unwind` walks the stack with cached unwind rules, about 13 ns for each frame. `objects` copies the unwind tables of loaded
+//!   objects. `symbols` resolves each address once, when a report or a snapshot needs it. `table_memory` counts the host memory of the
+//!   unwind tables and the debug information.
 //! - `device`: host memory, and a GPU through the driver, which is found at run time. `process` detects a fork.
 //!
 //! # Locks

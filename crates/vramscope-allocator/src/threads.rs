@@ -58,7 +58,7 @@ fn take() -> u64 {
     numbers.next - 1
 }
 
-/// Returns the number of the calling thread's default stream (`_get_stream_identifier`, CuPy). No other living thread has it, but a thread
+/// Returns the number of the calling thread's default stream (`_get_stream_identifier`, CuPy). It is unique among living threads. A thread
 /// that starts after this one ended may reuse it.
 pub(crate) fn own_stream() -> u64 {
     // A thread that is ending gets a number that is never reused.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::device::Process;
 
-/// How often the file is opened again if another file took its name before it was locked.
+/// Number of attempts to open and lock the file. Another file may take its name in between.
 const TRIES: usize = 10;
 
 /// A file for one recording or log at a time. The file is locked while it is open, and the system unlocks it even if the program is killed.

@@ -85,7 +85,7 @@ impl HistoryOptions {
 /// How much history is recorded (`enabled` of `_record_memory_history`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enabled {
-    /// `state`: the stacks of live blocks, and only the newest event.
+    /// `state`: the stacks of live blocks; of the events, only the newest.
     State,
     /// `all`: stacks, and the history of all events.
     All,

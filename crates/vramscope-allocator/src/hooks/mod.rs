@@ -43,17 +43,17 @@ pub use registry::{HookGuard, register};
 /// # Errors and panics in callbacks
 /// A preprocess callback of `malloc` or `alloc` may refuse the request. Then later hooks do not run, nothing is allocated, and the request
 /// fails with [`AllocError::Hook`](crate::AllocError::Hook). After a refusal in `malloc_preprocess` no postprocess callback runs; after a
-/// refusal in `alloc_preprocess`, `malloc_postprocess` runs. A panic in a postprocess callback passes through `malloc`, and the memory
-/// returns to the pool (with free callbacks). A free cannot be refused: a panic in a free callback reaches the caller after the block was
-/// freed and every other hook ran.
+/// refusal in `alloc_preprocess`, `malloc_postprocess` runs. A panic in a postprocess callback passes through `malloc`. The memory returns
+/// to the pool, and free callbacks run. A free cannot be refused: a panic in a free callback reaches the caller after the block was freed
+/// and every other hook ran.
 ///
 /// # Differences from CuPy
-/// - A free runs the hooks of the thread that frees *and* the hooks that saw the allocation, on whichever thread they are registered, once
-///   each. CuPy's hooks miss frees on other threads.
+/// - A free runs the freeing thread's hooks *and* the hooks that ran at the allocation, even if they are registered for another thread.
+///   Each runs once. CuPy's hooks miss frees on other threads.
 /// - A `pmem_id` is never reused. CuPy's is an address, and Python reuses addresses.
 /// - `device_id` is the id of the event's device. In CuPy 14, `alloc_*` and `malloc_*` have the same id for all devices.
-/// - A request of zero bytes has a `pmem_id` like any other, where CuPy has error 0. As in CuPy, it has no address, takes nothing from the
-///   device and is never freed.
+/// - A request of zero bytes has a `pmem_id` like any other request. As in CuPy, it has no address, takes no memory from the device and is
+///   never freed.
 /// - A callback may register and remove hooks; the change takes effect with the next event. Allocations made inside a callback run no
 ///   hooks, and neither do their frees, so a hook may allocate. The free of any other allocation always runs hooks, so a hook must not hold
 ///   a lock while it drops one.

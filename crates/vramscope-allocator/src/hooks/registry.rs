@@ -1,4 +1,4 @@
-//! The hooks of an event: those of the thread, and those of the pool.
+//! The hooks of an event: the thread's hooks and the pool's hooks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -221,7 +221,7 @@ pub(crate) struct AllocationHooks {
     device_id: i32,
 }
 
-/// While it is alive, allocations of this thread are made inside a callback and run no hooks.
+/// Marks this thread as inside a callback until it is dropped: its allocations run no hooks.
 struct InCallback {
     before: bool,
 }
@@ -314,7 +314,7 @@ impl AllocationHooks {
         refused
     }
 
-    /// Returns another thread's hooks at its allocation, without the hooks that run here anyway.
+    /// Returns the hooks that another thread had at the allocation, except those that this thread runs too.
     #[cold]
     fn elsewhere(&self, at: ThreadEpoch) -> Self {
         let threads = lock(&THREADS);
@@ -327,7 +327,7 @@ impl AllocationHooks {
         Self { thread: Some(Rc::new(ThreadHooks { at, hooks })), pool: None, device_id: self.device_id }
     }
 
-    /// Identifies the thread's hooks, to be kept until the allocation is freed.
+    /// Identifies the thread's hooks; the allocation stores this value until it is freed.
     #[inline]
     pub(crate) fn at_malloc(&self) -> HooksAtMalloc {
         self.thread.as_ref().map_or(HooksAtMalloc::Nobody, |set| HooksAtMalloc::Thread(set.at))

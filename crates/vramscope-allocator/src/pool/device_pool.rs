@@ -61,7 +61,7 @@ impl DevicePool {
         }
     }
 
-    /// A request with hooks. `malloc_postprocess` runs however the request ends.
+    /// Serves a request with hooks. `malloc_postprocess` runs even if the request fails or panics.
     #[inline(never)]
     fn malloc_observed(
         &self,

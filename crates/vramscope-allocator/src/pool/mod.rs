@@ -44,8 +44,8 @@ use vramscope_basics::lock;
 /// ```
 ///
 /// A freed block is cached and serves a later request on the same stream. A handle is cheap to clone, and every method may be called from
-/// any thread. The pool's [`DevicePool`] methods are those of its first device. When the last handle is dropped, the cache is released to
-/// the device; allocations stay valid.
+/// any thread. The [`DevicePool`] methods of a pool act on its first device. When the last handle is dropped, the cache is released to the
+/// device; allocations stay valid.
 ///
 /// # After a fork
 ///
@@ -235,8 +235,8 @@ impl MemoryPool {
     /// completed when no device writes to it any more, or when the pool is dropped.
     ///
     /// # Errors
-    /// There is no such device, or the file to stream to cannot be written; then nothing has changed. Or the previous file cannot be
-    /// completed; then the new recording has started anyway.
+    /// There is no such device, or the file to stream to cannot be written: nothing changes. The previous file cannot be completed: the new
+    /// recording has started.
     pub fn record_memory_history(&self, options: &HistoryOptions) -> Result<(), HistoryError> {
         if !self.inner.devices[0].engine.observer().process.is_this() {
             return Err(HistoryError::Forked);

@@ -34,9 +34,9 @@ impl Symbols {
     }
 }
 
-/// Returns the frames of one site without those of the profiler. Call it for the sites of a stack, innermost first, with the same `inside`:
-/// initially true, and false after the first frame outside the profiler. Standard library frames between the profiler's frames are left out
-/// too.
+/// Returns the frames of one site without frames of the profiler. Call it for the sites of a stack, innermost first, with the same
+/// `inside`: initially true, and false after the first frame outside the profiler. Standard library frames between the profiler's frames
+/// are left out too.
 pub(crate) fn outside<'f>(frames: &'f [SourceFrame], inside: &mut bool) -> &'f [SourceFrame] {
     let skipped = frames.iter().take_while(|f| *inside && (f.is_own() || f.is_std())).count();
     *inside = *inside && skipped == frames.len();
@@ -61,7 +61,7 @@ fn resolve(address: u64) -> Vec<SourceFrame> {
     frames
 }
 
-/// The crates with frames between a program's request and its device.
+/// The crates whose frames are between a program's request and the device.
 const OWN_CRATES: [&str; 4] =
     ["vramscope_allocator", "vramscope_basics", "vramscope_engine", "vramscope_profiler"];
 

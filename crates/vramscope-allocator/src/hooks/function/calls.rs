@@ -1,4 +1,4 @@
-//! Memory counts per call, on which the profile is built.
+//! Memory counts per call: the data of the profile.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -235,7 +235,7 @@ impl Calls {
         }
     }
 
-    /// Counts a freed block. Does nothing if its free was already counted, or its allocation was not.
+    /// Counts a freed block. Does nothing if its free was already counted or its allocation was never counted.
     pub(super) fn freed(&mut self, pmem_id: u64) {
         let Some(block) = self.blocks.remove(&pmem_id) else { return };
         let mut of_open_call = false;

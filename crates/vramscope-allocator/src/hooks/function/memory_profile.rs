@@ -22,8 +22,8 @@ use vramscope_basics::lock;
 /// Neither contains running calls.
 ///
 /// The hook sees frees while it is registered or added anywhere, and afterwards while a counted block is live. So the live bytes of a
-/// summary are always current. Until then, each allocation on threads that made calls costs a hook call; dropping the profile ends that
-/// cost too.
+/// summary are always current. In the meantime, each allocation on threads that made calls costs a hook call. Dropping the profile ends
+/// that cost.
 ///
 /// # Differences from Chainer
 /// - A failed request is not counted, and a repeated request is counted once.
@@ -32,7 +32,7 @@ use vramscope_basics::lock;
 /// - Calls that end by a panic are recorded, and later calls have the right depth.
 /// - Records also have the phase, the thread, peak, live and freed bytes, and how the call ended.
 /// - It can be added to several functions, and several profiles may be active at once.
-/// - A report without calls is the header alone, in every unit.
+/// - A report without calls contains only the header, in every unit.
 pub struct CupyMemoryProfileHook {
     name: String,
     device_id: Option<i32>,

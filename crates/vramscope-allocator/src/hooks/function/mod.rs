@@ -54,7 +54,7 @@ pub use scopes::{Function, Scope, backward, forward, scope};
 /// order.
 ///
 /// # Panics in callbacks
-/// A postprocess callback runs however the call ends, also after a panic, unless the same hook's preprocess callback panicked. If a
+/// A postprocess callback runs after every call, even if the call panics. The exception is a hook whose preprocess callback panicked. If a
 /// postprocess callback panics, the other hooks still run. The panic then reaches the caller, unless the thread is already panicking.
 ///
 /// # Differences from Chainer

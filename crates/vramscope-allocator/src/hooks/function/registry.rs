@@ -1,4 +1,4 @@
-//! The hooks of a call: those of the thread, and those of the function.
+//! The hooks of a call: the thread's hooks and the function's hooks.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -103,7 +103,7 @@ pub(super) fn hooks_for_call(own: &[Arc<Registration>]) -> Hooks {
 
 // ---- calling them ----
 
-/// While it is alive, functions that this thread calls run no hooks.
+/// Marks this thread as inside a callback until it is dropped: functions that it calls run no hooks.
 struct InCallback {
     before: bool,
 }

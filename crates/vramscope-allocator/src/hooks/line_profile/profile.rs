@@ -8,7 +8,7 @@ use crate::stacks::{Site, StackKey, StackStore};
 /// Counts of a stack, or of everything called from a frame.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Successful requests, including those of zero bytes.
+    /// Successful requests, including requests of zero bytes.
     pub(super) requests: u64,
     pub(super) used: u64,
     pub(super) acquired: u64,
@@ -188,8 +188,8 @@ impl Profile {
         }
     }
 
-    /// Returns the sum of the lanes that `wanted` accepts, and whether its peaks are exact. They are exact for one lane and for all lanes,
-    /// but not for several of the lanes.
+    /// Returns the sum of the lanes that `wanted` accepts, and whether its peaks are exact. They are exact for a single lane and for all
+    /// lanes together, but only upper bounds for any other set of lanes.
     pub(super) fn tree(&self, wanted: impl Fn(Lane) -> bool) -> (Tree, bool) {
         let chosen: Vec<&Tree> =
             self.lanes.iter().filter(|(lane, _)| wanted(*lane)).map(|(_, t)| t).collect();

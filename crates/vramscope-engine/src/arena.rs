@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The blocks of a segment form a list in address order without gaps. Two neighbors are never both free. The leftmost block keeps its
-//! key when blocks are split or merged, so a segment always knows its first block.
+//! key when blocks are split or merged, so the key of a segment's first block never changes.
 
 mod block;
 mod blocks;
@@ -271,7 +271,7 @@ impl<O: Observer> Arena<O> {
     /// Records that `stream` also uses the block (`record_stream`).
     ///
     /// # Errors
-    /// [`DeviceError::Unsupported`] if the device does not know the stream and so cannot wait for it.
+    /// [`DeviceError::Unsupported`] if the stream is unknown to the device, which then cannot wait for it.
     pub fn record_stream(&self, block: BlockKey, stream: u64) -> Result<(), DeviceError> {
         if self.key.stream == stream {
             return Ok(());

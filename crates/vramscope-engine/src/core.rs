@@ -385,7 +385,7 @@ impl<O: Observer> Core<O> {
         accounts.next_age()
     }
 
-    /// Counts and records memory that the device gave or took back.
+    /// Counts and records memory that was taken from the device or released to it.
     fn account(&self, accounts: &mut DeviceAccounts, arena: u32, what: DeviceEvent<O::Stack>) {
         let (class, size, max_split) = (what.class, what.size, self.policy.max_split_size);
         if matches!(what.action, Action::SegmentAlloc | Action::SegmentMap) {

@@ -50,13 +50,13 @@ pub trait Device: Send + Sync {
     /// If the device does not know the stream.
     fn record_event(&self, stream: u64) -> Result<EventId, DeviceError>;
 
-    /// Whether the work before the event is complete (`cudaEventQuery`). After it has returned true, the event no longer exists.
+    /// Whether the work before the event is complete (`cudaEventQuery`). Returning true destroys the event.
     ///
     /// # Errors
     /// If the work itself failed.
     fn event_done(&self, event: EventId) -> Result<bool, DeviceError>;
 
-    /// Waits for the work before the event (`cudaEventSynchronize`). The event then no longer exists.
+    /// Waits for the work before the event (`cudaEventSynchronize`), and destroys the event.
     ///
     /// # Errors
     /// If the work itself failed.

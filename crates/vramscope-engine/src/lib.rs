@@ -18,18 +18,19 @@
 
 //!
 //! # Modules
-//! - `policy`: all differences between CuPy's allocator and PyTorch's releases, as plain data. The engine has no other switch. The
-//!   analysis reads recordings with the same policies.
-//! - `arena`: segments, and blocks in lists without gaps. `requests` allocates and frees; a cached block needs only `find` and `commit`.
-//!   `blocks` has the list of blocks, `segments` the memory from the device, `free_blocks` the order of search. `expandable` grows
-//!   segments page by page, and `unmapped` finds the place.
-//! - `growth`: one function has the order of all steps when no cached block fits: callbacks, garbage collection, limit, device, freeing
-//!   the cache, out of memory. An error or a panic frees the unfinished block (`HeldBlock`).
+//! - `policy`: all differences between CuPy's allocator and PyTorch's releases, as plain data. Nothing else selects an allocator's
+//!   behavior. The analysis reads recordings with the same policies.
+//! - `arena`: segments, and blocks in lists without gaps. `requests` allocates and frees; a cached block needs only `find` and
+//!   `commit`. `blocks` keeps the list of blocks, `segments` takes and releases device memory, and `free_blocks` has the search order.
+//!   `expandable` grows segments page by page, at the place that `unmapped` finds.
+//! - `growth`: one function with all steps, in order, for a request that no cached block can serve: callbacks, garbage collection,
+//!   limit, device, freeing the cache, out of memory. An error or a panic frees the unfinished block (`HeldBlock`).
 //! - `caching_allocator`: the engine driven step by step, for replay: frees in two steps, pools by name. `start` places the segments that
 //!   existed before the first step.
-//! - `statistics`: exact peaks of a device whose arenas share no lock. `summary`: the small and the large pool separately, on request.
+//! - `statistics`: exact peaks of a device whose arenas share no lock. `summary`: statistics of the small and the large pool, computed
+//!   on request.
 //! - `core`: state that arenas share, and the device's accounts. A call to the device and its event in the history happen under one lock.
-//! - `observer`: everything that an engine asks of the program around it. `Unobserved` costs nothing.
+//! - `observer`: the interface between an engine and the program around it. `Unobserved` costs nothing.
 
 mod address_space;
 mod arena;

@@ -16,7 +16,7 @@ pub(crate) struct Pending<W> {
     count: AtomicUsize,
     /// Items that wait under a number until the caller reports that their streams are done, as a replay does.
     numbered: Mutex<Numbered<W>>,
-    /// Whether the engine was dropped, so that new items must be waited for at once.
+    /// Whether the engine was dropped. New items are then waited for immediately.
     closed: AtomicBool,
 }
 

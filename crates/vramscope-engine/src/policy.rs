@@ -211,7 +211,7 @@ impl Policy {
         }
     }
 
-    /// The policy of a recording: its settings, PyTorch's defaults if it has none, and the release that it shows
+    /// The policy of a recording: its settings, PyTorch's defaults if it has none, and the release inferred from it
     /// ([`Trace::shown_release`]).
     pub fn recorded(trace: &Trace) -> Self {
         Self::recorded_by(trace, trace.shown_release())

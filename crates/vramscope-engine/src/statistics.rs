@@ -46,7 +46,7 @@ pub struct Statistics {
     /// Bytes taken from the device (`reserved_bytes`).
     pub reserved: Stat,
     /// Bytes in use on the device by all processes. The device is queried whenever a segment is taken or released and whenever this is
-    /// read. Changes between two queries are not seen.
+    /// read. Changes between two queries are not counted.
     pub device_used: Stat,
     /// Number of blocks allocated so far.
     pub num_allocations: u64,
@@ -193,7 +193,7 @@ impl Tally {
     }
 }
 
-/// A number of bytes, segments or blocks over time. It changes under one lock, so its peak is exact.
+/// A count of bytes, segments or blocks over time. It changes under one lock, so its peak is exact.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     current: u64,

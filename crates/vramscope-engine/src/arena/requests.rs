@@ -145,7 +145,7 @@ impl<O: Observer> LockedArena<'_, O> {
         stack
     }
 
-    /// Records that one of the streams that used a freed block is done. After the last one, the block is free.
+    /// Records that one of the streams that used a freed block is done. The block becomes free after the last stream.
     pub(super) fn stream_done(&mut self, key: BlockKey, stack: Option<O::Stack>) {
         let block = self.block_mut(key);
         block.events -= 1;

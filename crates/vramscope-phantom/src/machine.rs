@@ -74,8 +74,8 @@ pub struct GpuUse {
 pub struct Counts {
     /// Launches of kernels and of library operations. None computes anything.
     pub launches: u64,
-    /// Copies of at most 8 bytes from a GPU to the host that a kernel would have computed: for example by `.item()`, or the
-    /// number of elements that `nonzero` found. A program that branches on them may behave differently on a GPU.
+    /// Copies of at most 8 bytes of computed data from a GPU to the host: for example by `.item()`, or the number of
+    /// elements that `nonzero` found. A program that branches on these values may behave differently on a real GPU.
     pub values_read: u64,
     /// Larger copies of computed data from a GPU to the host.
     pub results_read: u64,
@@ -85,7 +85,7 @@ pub struct Counts {
     pub out_of_memory: u64,
     /// Processes that ended without freeing their device memory, mostly because they were killed.
     pub killed: u64,
-    /// Processes that ever made a context on any GPU.
+    /// Processes that created a context on any GPU.
     pub processes: u64,
 }
 
@@ -96,11 +96,11 @@ pub struct Unanswered {
     pub name: String,
     /// The number of calls.
     pub calls: u64,
-    /// True if the phantom knows the call but does not implement it; false if the call is unknown.
+    /// True if the call is known but not implemented; false if it is unknown.
     pub is_refused: bool,
 }
 
-/// A line of a Python program that read data from a GPU that a kernel would have computed.
+/// A line of a Python program that read computed data from a GPU. On a phantom GPU no kernel computes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadAt {
     /// The file, relative to the folder in which the program ran, and the line number.
@@ -128,7 +128,7 @@ pub struct MachineReport {
     pub counts: Counts,
     /// Calls that the phantom could not execute, in the order of their first call.
     pub unanswered: Vec<Unanswered>,
-    /// Lines that read data that a kernel would have computed, in the order of their first read.
+    /// Lines that read computed data, in the order of their first read.
     pub read_at: Vec<ReadAt>,
     /// Lines that queried a GPU's total or free memory (`cudaMemGetInfo`, NVML, PyTorch's `total_memory`), in the order of
     /// their first query. Queries by PyTorch's allocator are excluded. A program may size its work by the result.
@@ -139,7 +139,7 @@ pub struct MachineReport {
 }
 
 impl MachineReport {
-    /// The report from the words of a run's state file. `None` if they are not a state.
+    /// The report from the words of a run's state file. `None` if the words are not a valid state.
     pub(crate) fn of(words: &[AtomicU64]) -> Option<Self> {
         let state = State::new(words)?;
         let gpu = |device: usize| {

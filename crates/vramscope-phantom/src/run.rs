@@ -58,13 +58,13 @@ fn in_words(why: &io::Error) -> String {
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct PhantomOptions {
-    /// Seed for random values in place of the zeros that a program reads from a GPU.
+    /// Seed of random values. By default, a program reads zeros from a GPU.
     pub random_values: Option<u64>,
     /// The newest CUDA release that the driver supports, as `1000 * major + 10 * minor`. By default, the program's own release.
     pub cuda_version: Option<u32>,
-    /// Pretend the other ranks of every NCCL communicator: they repeat the messages of the one real rank.
+    /// Simulate the other ranks of every NCCL communicator: they repeat the messages of the one real rank.
     pub pretend_ranks: bool,
-    /// Discard the contents of copies to a GPU of more than 64 KiB. They read as zeros, and take no host memory.
+    /// Discard the contents of copies of more than 64 KiB to a GPU. They read as zeros and take no host memory.
     pub no_contents: bool,
 }
 
@@ -78,8 +78,8 @@ impl PhantomRun {
     /// Creates a machine with these GPUs.
     ///
     /// # Errors
-    /// Fails if the system has no phantom library, if the folder for the machine's files cannot be created, and unless there
-    /// are 1 to 16 GPUs.
+    /// Fails if the system has no phantom library, if the folder for the machine's files cannot be created, or if
+    /// `gpus` does not have 1 to 16 entries.
     pub fn new(gpus: &[PhantomGpu], options: PhantomOptions) -> Result<Self, PhantomError> {
         if DRIVER.is_empty() {
             return Err(PhantomError::NoLibrary);
@@ -136,7 +136,8 @@ impl PhantomRun {
         self.folder.path()
     }
 
-    /// Environment variables with which a program finds these GPUs. Path lists keep this process's own entries at the end.
+    /// Environment variables that make a program use these GPUs. In path lists, the entries of this process follow at
+    /// the end.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         vec![
             ("VRAMSCOPE_PHANTOM_STATE", self.state().into()),

@@ -1,5 +1,6 @@
-//! The state that all processes on phantom GPUs share: the GPUs, the memory held by each process, and the calls to report. It
-//! is a file of 64-bit words, so that it survives the death of a process, and so that the command reads it with ordinary reads.
+//! The state that all processes on phantom GPUs share: the GPUs, the memory held by each process, and the calls to
+//! report. It is a file of 64-bit words. It survives the end of a process, and the command reads it with ordinary
+//! reads.
 //!
 //! The phantom library compiles this file too: it is the only format that both sides share.
 
@@ -60,8 +61,7 @@ impl Purpose {
 pub(crate) enum Counter {
     /// Launches of kernels and of library operations, which compute nothing.
     Launches,
-    /// Copies of at most [`VALUE_BYTES`] from a device to the host that a kernel would have computed. A program may branch on
-    /// them.
+    /// Copies of at most [`VALUE_BYTES`] of computed data from a device to the host. A program may branch on them.
     ValuesRead,
     /// Larger copies of computed data.
     ResultsRead,
@@ -71,7 +71,7 @@ pub(crate) enum Counter {
     OutOfMemory,
     /// Processes that ended without freeing their memory, mostly because they were killed.
     Killed,
-    /// Processes that made a context on any device.
+    /// Processes that created a context on any device.
     Processes,
 }
 
@@ -123,7 +123,7 @@ pub(crate) enum Noticed {
     Unknown,
     /// A call that the function table refuses.
     Refused,
-    /// A line of a Python program that read data that a kernel would have computed.
+    /// A line of a Python program that read computed data.
     Read,
     /// A line or library that queried a device's total or free memory.
     AskedMemory,
@@ -136,12 +136,12 @@ pub(crate) enum Noticed {
 pub(crate) struct State<'a>(&'a [AtomicU64]);
 
 impl<'a> State<'a> {
-    /// The state in `words`. `None` if they are not a state.
+    /// The state in `words`. `None` if the words are not a valid state.
     pub(crate) fn new(words: &'a [AtomicU64]) -> Option<Self> {
         (words.len() == WORDS && words[HEADER].load(Ordering::Relaxed) == MAGIC).then_some(Self(words))
     }
 
-    /// Initializes a state without devices in `words`, which must be [`WORDS`] zeros.
+    /// Initializes a state without devices in `words`. There must be [`WORDS`] of them, all zero.
     pub(crate) fn begin(words: &'a [AtomicU64], cuda_version: u64, random_values: Option<u64>) -> Self {
         let state = Self(words);
         state.0[HEADER + 2].store(cuda_version, Ordering::Relaxed);
@@ -245,7 +245,7 @@ impl<'a> State<'a> {
         &self.0[PROCESS + place * PROCESS_WORDS + 2 + device * Purpose::ALL.len() + purpose as usize]
     }
 
-    /// Records an occurrence of a name. True the first time.
+    /// Records an occurrence of a name. Returns whether it is the first.
     pub(crate) fn notice(&self, what: Noticed, name: &str) -> bool {
         let wanted = text_words(name);
         for place in 0..CALLS {

@@ -5,8 +5,8 @@ use std::{fs, io};
 
 use crate::Dir;
 
-/// A temporary folder with an unpredictable name and mode 700, whatever the umask is. Dropping this value removes the folder with its
-/// contents.
+/// A temporary folder with an unpredictable name and mode 700, independent of the umask. Dropping this value removes the folder with
+/// its contents.
 #[derive(Debug)]
 pub struct PrivateFolder {
     path: PathBuf,

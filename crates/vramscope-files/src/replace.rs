@@ -16,7 +16,7 @@ const SUFFIX: &str = ".part";
 /// The destination of output to a path.
 #[derive(Debug)]
 pub enum Target {
-    /// A regular file, which need not exist yet.
+    /// A regular file, which may not exist yet.
     Replacement(Replacement),
     /// A pipe, a device or a file without a name, such as `/dev/stdout`. It is written to in place.
     Special(File),

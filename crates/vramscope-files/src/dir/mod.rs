@@ -100,8 +100,8 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((folder.unwrap_or(Path::new(".")), name))
 }
 
-/// Whether `path` leads to something other than the regular file `name` in `dir`: a pipe, a device, or a file without a name, to which
-/// `/dev/stdout` may lead.
+/// Whether `path` leads to a special file instead of the regular file `name` in `dir`: a pipe, a device, or a file without a name, such
+/// as the target of `/dev/stdout`.
 pub(crate) fn is_special(path: &Path, dir: &Dir, name: &OsStr) -> bool {
     let there = identity(path);
     there.is_some() && dir.identity(name) != there

@@ -183,7 +183,7 @@ impl Dir {
     }
 }
 
-/// Resolves the links in `path`. Returns the folder and the last name, for which a file need not exist.
+/// Resolves the links in `path`. Returns the folder and the last name. A file with this name may not exist.
 pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     parent(&path)

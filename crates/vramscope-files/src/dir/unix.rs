@@ -277,7 +277,7 @@ impl Dir {
     }
 }
 
-/// Resolves the links in `path`. Returns the folder and the last name, for which a file need not exist.
+/// Resolves the links in `path`. Returns the folder and the last name. A file with this name may not exist.
 ///
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`] if the last name is a link owned by another user who is not root.

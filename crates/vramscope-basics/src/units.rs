@@ -95,7 +95,7 @@ impl fmt::Display for SizeError {
 
 impl std::error::Error for SizeError {}
 
-/// Maximum number of decimals that [`parse_bytes`] reads. Further decimals are below one byte.
+/// Maximum number of decimals that [`parse_bytes`] reads. Further decimals would be less than one byte.
 const MOST_DECIMALS: usize = 18;
 
 /// Parses a size such as `24GiB`, `1.5 MiB`, `512MB`, `24G` or `1048576` to bytes.

@@ -80,7 +80,7 @@ impl Gpu {
     /// - H100 534 MiB (528): torchcomms' pull request 777
     ///
     /// The low end is 2 KiB a thread, or less if a [message](CONTEXT_MESSAGES) of the same compute capability shows less. The high end
-    /// adds the largest excess over 2 KiB a thread that any message shows. So each message lies in the range of its GPU. GPUs without a
+    /// adds the largest excess over 2 KiB a thread in any message. So every message is within the range of its GPU. GPUs without a
     /// message are estimated from the messages of other GPUs.
     ///
     /// Before CUDA 12, kernels were not loaded at first use by default: a context held all kernels of the program's libraries. For

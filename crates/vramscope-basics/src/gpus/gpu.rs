@@ -11,8 +11,8 @@ pub struct Gpu {
     /// The driver's name, such as `NVIDIA H100 80GB HBM3`. GPUs that differ only in memory size may share it.
     pub full: &'static str,
     /// Total memory in bytes that programs see (`cudaDeviceProp::totalGlobalMem`, PyTorch's "total capacity"). It is below the
-    /// advertised size: the driver reserves a part, ECC takes another, and drivers differ by 0.1 GiB. Of several printed figures, this
-    /// is a low one.
+    /// advertised size: the driver reserves a part, ECC takes another, and drivers differ by 0.1 GiB. If several figures were printed,
+    /// a low one is listed.
     pub total_bytes: u64,
     /// Whether a program printed [`total_bytes`](Self::total_bytes) on such a device. Otherwise the total is derived from the
     /// advertised size.

@@ -1,4 +1,4 @@
-//! Equality of traces, independent of the numbers of their ids.
+//! Equality of traces by content, independent of their ids.
 
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};

@@ -42,7 +42,7 @@ pub enum ReadError {
         /// What the opcode could do.
         why: &'static str,
     },
-    /// The pickle is invalid, or exceeds a limit that no snapshot comes near.
+    /// The pickle is invalid, or exceeds a limit far above any snapshot.
     #[error("byte {offset}: {what}; the file is damaged or not a memory snapshot")]
     Damaged {
         /// Byte offset.
@@ -109,7 +109,7 @@ pub enum ReadError {
         /// What is wrong, with the byte offset of the record.
         what: String,
     },
-    /// The data is valid, but is not even similar to a snapshot.
+    /// The data is valid, but does not resemble a snapshot.
     #[error(
         "holds {what}, not a memory snapshot; record one with `torch.cuda.memory._record_memory_history()` and write it with `torch.cuda.memory._dump_snapshot(\"snapshot.pickle\")`"
     )]

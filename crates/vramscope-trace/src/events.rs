@@ -38,7 +38,7 @@ pub enum Action {
     UserDefined,
     /// `free`: requested and completed at once. Only other tools write it.
     Free,
-    /// An action that this version does not know. Its name is in [`Tags::unknown_action`].
+    /// An action unknown to this version. Its name is in [`Tags::unknown_action`].
     Unknown,
 }
 
@@ -103,7 +103,7 @@ pub struct Tags {
     pub category: Option<StringId>,
     /// The forward pass that anomaly mode recorded for the event.
     pub forward_frames: Option<StringListId>,
-    /// Name of an action that this version does not know.
+    /// Name of an action unknown to this version.
     pub unknown_action: Option<StringId>,
 }
 

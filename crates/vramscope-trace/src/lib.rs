@@ -1,7 +1,7 @@
 //! The history of a device's memory as plain data.
 //!
 //! A [`Trace`] is one recording. For each device it has [`Events`] in columns and the end state ([`Segment`]s and [`Block`]s). All
-//! devices share interned strings, frames and stacks, the allocator's settings and the annotated regions. A trace only has recorded
+//! devices share interned strings, frames and stacks, the allocator's settings and the annotated regions. A trace has only recorded
 //! facts; `vramscope-analysis` draws conclusions from them.
 //!
 //! [`samples`] has logs of programs that were only sampled periodically.
@@ -26,7 +26,7 @@
 
 //!
 //! # Modules
-//! - `trace`: [`Trace`] and [`DeviceTrace`]. `equality` compares two traces by content, whatever numbers their ids have.
+//! - `trace`: [`Trace`] and [`DeviceTrace`]. `equality` compares two traces by content, independent of their ids.
 //! - `events`: columns of 33 bytes for each event. Values that runs of events share (stream, pool, texts) are one interned [`Tags`].
 //! - `stacks`, `strings`, `ids`: each frame, stack and string is stored once. Only the table of an id can make the id.
 //! - `end_state`: segments and blocks at the time of the snapshot.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A PyTorch release, as far as its allocator's rules depend on it.
+/// A PyTorch release, by the part of its version on which the allocator's rules depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TorchRelease {
     /// 2 in 2.11.
@@ -18,7 +18,7 @@ impl TorchRelease {
         Self { major, minor }
     }
 
-    /// The first release known to write `max_round_threshold` and pinned host memory. Its search order differs from that of 2.11.
+    /// The first release known to write `max_round_threshold` and pinned host memory. Its search order differs from the order of 2.11.
     pub const WITH_HOST_MEMORY: Self = Self::new(2, 15);
     /// The first release known to write `graph_capture_record_stream_reuse`, and to give every event a compile context and user
     /// metadata.
@@ -26,7 +26,7 @@ impl TorchRelease {
     /// The first release that prefers the oldest segment (#183591). Known from recordings: 2.11 searches by address, 2.15 by age.
     const BY_AGE: Self = Self::new(2, 13);
 
-    /// A release with the other search order, as far as releases were compared.
+    /// A release with the other search order.
     #[must_use]
     pub fn of_other_order(self) -> Self {
         if self.prefers_oldest_segment() { Self::WITH_CONTEXTS } else { Self::WITH_HOST_MEMORY }

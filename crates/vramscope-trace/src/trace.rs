@@ -11,7 +11,7 @@ use crate::strings::{StringListTable, StringTable};
 
 /// A recording: the history of each device, and the tables that its ids refer to.
 ///
-/// Two traces are equal if their contents are equal. The numbers of their ids may differ.
+/// Two traces are equal if their contents are equal. Their ids may differ.
 #[derive(Debug, Default, Clone)]
 pub struct Trace {
     /// All strings of the recording.

@@ -10,8 +10,8 @@
 //! The number of buffers is fixed, so the reader waits if the decoder is slower. Each buffer has free space in front. The decoder
 //! copies the unused bytes of the previous chunk there, and continues with contiguous bytes.
 //!
-//! A read in progress cannot be canceled, so this is only for files on disk, whose reads end. Streams that may block forever, such as a
-//! pipe, are [read on demand](super::window::WhenNeeded).
+//! A read in progress cannot be canceled, so this is only for files on disk. Streams that may block forever, such as pipes, are [read
+//! on demand](super::window::WhenNeeded).
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender};

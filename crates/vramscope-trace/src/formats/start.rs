@@ -9,7 +9,7 @@ pub(super) struct FirstObject {
     pub(super) in_list: bool,
     /// The keys seen so far.
     pub(super) keys: Vec<String>,
-    /// Whether there are no further keys: the object has ended, or is not an object.
+    /// Whether all keys were read: the object has ended, or the text is not an object.
     pub(super) is_whole: bool,
 }
 

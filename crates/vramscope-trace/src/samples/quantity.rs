@@ -89,7 +89,7 @@ impl Values {
         self.both(other, u64::min)
     }
 
-    /// The values of `self`, or those of `other` where `self` has none.
+    /// The values of `self`, with missing values taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.both(other, |mine, _| mine)

@@ -13,7 +13,7 @@ pub struct Series {
     pub looks: Vec<Look>,
     /// Number of samples.
     pub samples: u64,
-    /// Number of samples skipped because an earlier one took too long.
+    /// Number of samples skipped because an earlier sample took too long.
     pub missed: u64,
     /// Size of the device in bytes.
     pub device_total: Option<u64>,

@@ -23,7 +23,7 @@ impl TorchSettings {
     /// lenient, because PyTorch once accepted the text of a recording: unknown keys go to [`other`](Self::other).
     ///
     /// # Errors
-    /// The first item that does not have this form, or has a value of the wrong type.
+    /// The first item that has another form, or a value of the wrong type.
     pub fn parse(text: &str) -> Result<Self, ConfError> {
         let mut settings = Self::default();
         for item in split_outside_brackets(text) {

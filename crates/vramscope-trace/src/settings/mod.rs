@@ -22,7 +22,7 @@ pub struct AllocatorSettings {
 }
 
 impl AllocatorSettings {
-    /// The settings in effect: the dictionary's, and those of the text that the dictionary lacks.
+    /// The settings in effect: the dictionary's settings, plus settings of the text that the dictionary lacks.
     pub fn in_force(&self) -> TorchSettings {
         self.recorded.clone().or(&self.conf)
     }

@@ -93,7 +93,7 @@ settings! {
     pinned_use_background_threads: Truth = TorchSetting::elsewhere().conf("pinned_use_background_threads");
 }
 
-/// Other keys that PyTorch knows (2.11; the last five mid 2026). Nothing here depends on their values, so they are kept as written.
+/// Other keys that PyTorch accepts (2.11; the last five mid 2026). Nothing here depends on their values, so they are kept as written.
 pub(super) const KEPT_AS_WRITTEN: [&str; 6] = [
     "pinned_reserve_segment_size_mb",
     "use_async_allocator",

@@ -17,7 +17,7 @@ impl Assembler {
     /// Fails if the records of the first `read` bytes take more memory than a file of this size may take, or than the reader's caller
     /// allows. `waiting` is the memory, in bytes, of values that no record uses yet.
     ///
-    /// A reader calls this after each chunk of the file, because many small dictionaries may each be harmless.
+    /// A reader calls this after each chunk of the file, because many small dictionaries may add up.
     pub(in crate::formats) fn check_memory(&self, waiting: usize, read: u64) -> Result<(), ReadError> {
         let memory = (self.memory() + waiting) as u64;
         if memory > self.most_memory {

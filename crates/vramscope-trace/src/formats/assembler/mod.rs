@@ -1,8 +1,8 @@
 //! Builds a trace from the values of a file.
 //!
-//! A format's reader (pickle, JSON) passes each dictionary and list to the assembler as it closes, innermost first. The assembler knows
-//! the schema of a snapshot and keeps only the known parts. An event goes into the columns at once; only its event index remains as a
-//! [`Value`]. So no reader builds a tree, and a value with a thousand references costs a thousand numbers.
+//! A format's reader (pickle, JSON) passes each dictionary and list to the assembler as it closes, innermost first. The assembler
+//! implements the schema of a snapshot and keeps only known parts. An event goes into the columns at once; only its event index remains
+//! as a [`Value`]. So no reader builds a tree, and a value with a thousand references costs a thousand numbers.
 
 mod budget;
 mod finish;

@@ -439,7 +439,7 @@ impl Reader {
         Ok(self.named(f, ValueKind::KindOfSegment, names::kind)?.unwrap_or(SegmentKind::Unknown))
     }
 
-    /// A block with an unknown state counts as allocated, because a recorder need not write free blocks.
+    /// Reads the state of a block. An unknown state counts as allocated, because recorders may omit free blocks.
     fn state(&mut self, f: &mut Fields<'_>) -> Result<BlockState> {
         if self.version == 1 {
             return f.choice(&version1::STATES, "state of a block");
@@ -485,7 +485,7 @@ impl Reader {
         Ok(self.time_us)
     }
 
-    /// Analyses number events and blocks with 32 bits.
+    /// Counts an event or a block. Fails beyond 32 bits, because analyses use 32-bit indices.
     fn count(&mut self) -> Result<()> {
         self.records = self.records.checked_add(1).ok_or(TableFull("event"))?;
         Ok(())

@@ -195,8 +195,8 @@ impl<W: Write> LogWriter<W> {
         Ok(this)
     }
 
-    /// Adds a code address with its description without symbols. The caller should keep the result: an address added twice is in the
-    /// file twice.
+    /// Adds a code address, with a description to use until its symbols are added. The caller should keep the result: an address added
+    /// twice is in the file twice.
     pub fn site(&mut self, fallback: LogFrame<'_>) -> LogSite {
         let frame = self.frame(fallback);
         self.begin(SITE);
@@ -205,8 +205,8 @@ impl<W: Write> LogWriter<W> {
         LogSite(self.sites - 1)
     }
 
-    /// Sets the frames of `site`, innermost frame first; several frames if calls were inlined. Replaces earlier frames of the site. May
-    /// be called at any time, also after the site was used.
+    /// Sets the frames of `site`, innermost frame first; several frames if calls were inlined. Replaces earlier frames of the site, and
+    /// may be called after the site was used.
     pub fn symbols(&mut self, site: LogSite, frames: &[LogFrame<'_>]) {
         let frames: Vec<[u64; 3]> = frames.iter().take(DEEPEST).map(|&f| self.frame(f)).collect();
         self.begin(SYMBOLS);

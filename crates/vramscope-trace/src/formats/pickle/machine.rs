@@ -449,7 +449,7 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    /// Number of references before an `APPENDS`, and their size in bytes including it, all of which is then at hand. `None` if
+    /// Number of references before an `APPENDS`, and their size in bytes including it. All these bytes are then available. `None` if
     /// something else follows, or if the first reference is not a frame.
     fn references(&mut self) -> Result<Option<(usize, usize)>> {
         let (mut references, mut i) = (0, 0);

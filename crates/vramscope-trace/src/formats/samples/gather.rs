@@ -182,7 +182,7 @@ impl Gather {
     }
 }
 
-/// Whether the log's device use comes from the driver. gpumemprof and stormlog report the use of the process's pool under that name.
+/// Whether the log's device use comes from the driver. gpumemprof and stormlog write the use of the process's pool under that name.
 fn knows_the_driver(collector: Option<&str>) -> bool {
     collector.is_none_or(|collector| collector.starts_with("vramscope"))
 }

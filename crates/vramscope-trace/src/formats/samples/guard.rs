@@ -4,18 +4,18 @@ use std::io::{self, Read};
 
 use super::LONGEST_ROW;
 
-/// A stream that fails at a text or record without an end.
+/// A stream that returns an error when a text or a record is too long.
 pub(super) struct Guard<R> {
     stream: R,
     ends: Ends,
     in_quotes: bool,
     /// Whether the previous byte was a backslash inside a JSON string.
     escaped: bool,
-    /// Number of bytes since the last end.
+    /// Number of bytes since the last delimiter.
     run: usize,
 }
 
-/// The kind of end that must recur.
+/// The delimiter that must recur within the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ends {
     /// The end of a JSON string.

@@ -29,7 +29,7 @@ use crate::source::Reading;
 pub struct HiddenMemory {
     /// Number of used samples: those with reserved bytes, device used bytes and the device's size.
     pub samples: usize,
-    /// Lowest hidden memory in bytes, which was present all the time.
+    /// Lowest hidden memory in bytes: the part that was always present.
     pub constant_bytes: u64,
     /// Highest hidden memory in bytes.
     pub highest_bytes: u64,
@@ -74,7 +74,7 @@ pub struct HiddenFinding {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "classification")]
 pub enum HiddenKind {
-    /// Present all the time: contexts, libraries' workspaces, other processes.
+    /// Always present: contexts, libraries' workspaces, other processes.
     Constant,
     /// Rises steadily (`persistent_drift`): something outside the pool leaks, or other processes grow.
     #[serde(rename = "persistent_drift")]

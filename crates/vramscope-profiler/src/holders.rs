@@ -68,7 +68,7 @@ impl LiveStacks {
         holders
     }
 
-    /// Like [`holders`](Self::holders), without symbols: by return addresses, of which optimized code may have several per line.
+    /// Like [`holders`](Self::holders), without symbols: grouped by return address. Optimized code may have several addresses per line.
     pub(crate) fn held(&self, top: usize) -> Vec<(Option<CapturedStack>, StackTotal)> {
         if top == 0 {
             // Return without taking the lock, which would delay the program's allocations.

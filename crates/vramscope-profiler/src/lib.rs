@@ -1,4 +1,5 @@
-//! GPU memory of functions and code blocks, with monitoring, leak detection and alerts: gpumemprof's profiler, over any source of numbers.
+//! Measures the GPU memory of functions and code blocks, with monitoring, leak detection and alerts. Equivalent to gpumemprof's profiler,
+//! over any source of numbers.
 //!
 //! ```
 //! use vramscope_allocator::{MemoryPool, Policy};
@@ -12,11 +13,11 @@
 //! ```
 //!
 //! - [`MemorySource`]: a source of numbers
-//! - [`GpuMemoryProfiler`]: functions and code blocks, monitoring, the summary; [`PoolProfiler`]: the same for a pool, with all numbers
-//!   known
+//! - [`GpuMemoryProfiler`]: functions and code blocks, monitoring, the summary; [`PoolProfiler`]: the same for a pool, with no missing
+//!   numbers
 //! - [`Monitor`]: samples a source at intervals
 //! - [`MemoryTracker`]: an event log, alerts, a watchdog
-//! - [`FlightRecorder`]: diagnostic bundles of runs that are out of memory
+//! - [`FlightRecorder`]: diagnostic bundles of runs that ran out of memory
 //! - [`HiddenMemory`]: device memory that no pool reserved, classified
 //! - [`SavedResults`]: results as JSON, in gpumemprof's format
 //! - [`LeakDetector`]: blocks that accumulate across calls
@@ -40,27 +41,28 @@
 //!                     v
 //!                 tracker/, flight_recorder/
 //! ```
-//! - `source`: a source answers `read` (current values), a `Watch` (peaks since it began), a `Ticker` (both, at intervals) and `observe`
-//!   (every allocation). It returns only what it knows, and no caller fills in the rest. `pool` knows all values exactly; `cuda`, `nvml`
-//!   and `process` know current values. `combined` merges two sources. `device` parses PyTorch's names of devices.
+//! - `source`: a source provides `read` (current values), a `Watch` (peaks since it began), a `Ticker` (both, at intervals) and `observe`
+//!   (every allocation). It returns `None` for unknown values, and callers never estimate them. `pool` provides all values exactly; `cuda`,
+//!   `nvml` and `process` provide current values. `combined` merges two sources. `device` parses PyTorch's names of devices.
 //! - `snapshot`: a reading with gpumemprof's names. Only `json` has the JSON keys of results.
-//! - `profiler`: `scope` is a call from start to end, however it ends; `future` is one that only runs while it is polled. `global` and
-//!   `attribute` serve `#[profile]`. `of_pool` returns the exact numbers of a pool. `source_reader` computes peaks from readings if the
-//!   source has none, and the result says so. `threads` counts for the open calls of a thread, without a lock. `peak_stacks` captures the
-//!   stack of an allocation that is the peak of an open call. `summary` adds up results, so that results can be dropped.
+//! - `profiler`: `scope` is a call from start to end, including errors and panics; `future` is a call that runs only while it is polled.
+//!   `global` and `attribute` serve `#[profile]`. `of_pool` returns the exact numbers of a pool. `source_reader` computes peaks from
+//!   readings if the source has none, and marks them as not exact. `threads` counts for the open calls of a thread, without a lock.
+//!   `peak_stacks` captures the stack of an allocation that reaches the peak of an open call. `summary` adds up results, so that old
+//!   results can be dropped.
 //! - `monitor`: the thread and clock of everything that runs at intervals. Ticks keep their schedule, and skipped ticks are counted.
-//! - `leaks`: the analysis' rule for leaks, with calls instead of windows. Blocks are counted by return addresses and merged by line when
-//!   suspects are requested. `course` keeps the counts after each call, coarser for older calls.
+//! - `leaks`: the rule for leaks in recordings, with calls instead of windows. Blocks are counted by return addresses and merged by line
+//!   when suspects are requested. `course` keeps the counts after each call, coarser for older calls.
 //! - `tracker`: `sample_judge` makes events from samples, `thresholds` raises one alert for each crossing, `events` writes rows of the
 //!   log, `log` writes the file. `phases` has the phases of the program, `timeline` groups samples by interval.
 //! - `flight_recorder`: bundles after an out of memory. `contents` is complete before anything is written; `folder` lists bundles and
 //!   selects those to remove; `capture` writes bundles for errors outside the pool.
 //! - `live`: a `LiveServer` has one thread, which polls the listener, its clients and a pair of sockets that ends it. Nothing blocks: the
-//!   server sends as far as the client reads, reads no question before, and drops a client that does not read for 5 s. `socket` restricts
-//!   a socket to its user before it listens. `protocol` has the lines of `docs/live.md` and their bounds. `names` looks up stacks on a
-//!   separate thread.
+//!   server sends as much as the client accepts, reads the next request only after that, and drops a client that does not read for 5 s.
+//!   `socket` restricts a socket to its user before it listens. `protocol` has the lines of `docs/live.md` and their bounds. `names` looks
+//!   up stacks on a separate thread.
 //! - `prometheus`: `metrics` has the table of names and writes OpenMetrics. `server` serves one path on its own thread, over
-//!   `vramscope-http`. Each source is read on its own thread, so a source that hangs delays no other.
+//!   `vramscope-http`. Each source is read on its own thread, so a source that hangs does not delay the others.
 
 mod flight_recorder;
 mod hidden;

@@ -106,7 +106,7 @@ impl Monitor {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Whether this process started it, rather than a process that this one was forked from.
+    /// Whether this process started it. False in a forked child.
     pub(crate) fn is_of_this_process(&self) -> bool {
         self.process == std::process::id()
     }

@@ -8,7 +8,7 @@ use vramscope_allocator::SourceFrame;
 
 use crate::source::Reading;
 
-/// The memory use at one moment, in bytes: gpumemprof's `MemorySnapshot`. A number that the source does not know is `None`.
+/// The memory use at one moment, in bytes: gpumemprof's `MemorySnapshot`. Unknown numbers are `None`.
 ///
 /// Serde reads and writes it in the format of gpumemprof's `to_dict()`, with `timestamp` in seconds and `stack_trace` in the format of
 /// Python's tracebacks. The keys `requested_memory`, `device_used_memory` and, if there is a stack, `stack_frames` are additional.
@@ -27,7 +27,7 @@ pub struct MemorySnapshot {
     pub max_memory_reserved: Option<u64>,
     /// Allocated bytes, plus bytes of freed blocks that wait for another stream.
     pub active_memory: Option<u64>,
-    /// Cached bytes: reserved but not active. In the snapshot of a peak, at the moment of peak allocated bytes, which a pool knows.
+    /// Cached bytes: reserved but not active. In the snapshot of a peak: at the moment of peak allocated bytes, if the source is a pool.
     pub inactive_memory: Option<u64>,
     /// Bytes that callers requested, over all active blocks.
     pub requested_memory: Option<u64>,
@@ -41,7 +41,7 @@ pub struct MemorySnapshot {
     /// The reason for the snapshot.
     pub operation: Operation,
     /// The stack that called the profiler, innermost frame first, if stacks are collected. In the snapshot of a peak, the stack of the
-    /// allocation that reached it; `None` if the source does not know it, or if allocated bytes never exceeded their value at the start.
+    /// allocation that reached it; `None` if it is unknown, or if allocated bytes never exceeded their value at the start.
     pub stack_trace: Option<Arc<[SourceFrame]>>,
 }
 
@@ -60,7 +60,7 @@ pub enum Operation {
     Monitor,
     /// The program requested it.
     Now,
-    /// The text of another writer, read from JSON; empty if there was none.
+    /// Text from JSON that another program wrote; empty if there was none.
     Other(Arc<str>),
 }
 

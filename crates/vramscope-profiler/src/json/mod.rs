@@ -33,7 +33,7 @@ use crate::snapshot::MemorySnapshot;
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SavedResults {
-    /// The summary of all calls. `None` if gpumemprof had profiled nothing, and wrote a message instead.
+    /// The summary of all calls. `None` if gpumemprof profiled nothing and wrote a message instead.
     #[serde(with = "summary::or_message")]
     pub summary: Option<ProfileSummary>,
     /// The result of each call.

@@ -47,7 +47,7 @@ impl Course {
         }
     }
 
-    /// Whether no call ever ended with a block.
+    /// Whether there was no block after any call.
     pub(super) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -67,7 +67,7 @@ impl Course {
     }
 }
 
-/// The lowest number of blocks at each call or later, starting at the first call from which there always was a block.
+/// For each call, the lowest number of blocks after this or any later call. Starts at the first call after which there always was a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Floor {
     /// One value per `calls_per_point` calls.
@@ -79,7 +79,7 @@ pub(super) struct Floor {
 
 impl Floor {
     /// Returns the floor of the sum of several courses that all end at the same call, followed by `now` blocks. `None` if there is no block
-    /// now, or no block that outlived a call.
+    /// now, or no block was live at the end of a call.
     pub(super) fn of<'c>(courses: impl Iterator<Item = &'c Course>, now: u64) -> Option<Self> {
         let mut changes: BTreeMap<u64, i64> = BTreeMap::new();
         let mut calls = 0;

@@ -16,7 +16,7 @@
 //!
 //! At run time, blocks are counted by captured stack, that is by return addresses. Optimizing compilers unroll loops and inline functions,
 //! so one line may have several return addresses. When suspects are requested, the stacks are resolved, and stacks with the same lines are
-//! added up. Blocks that still do not grow are added up once more by their innermost line, because several callers may call it in turn.
+//! added up. Blocks that do not grow by stack are added up again by their innermost line, because several callers may reach it in turn.
 
 mod course;
 
@@ -74,7 +74,8 @@ pub struct CallLeakSuspect {
     pub function_name: Arc<str>,
     /// The line: the innermost frame, as `file:line function`.
     pub line: String,
-    /// The stack, innermost frame first, each as `file:line function`. If several stacks end in the line, the stack with the most bytes.
+    /// The stack, innermost frame first, each as `file:line function`. If several stacks end in the line, this is the stack with the most
+    /// bytes.
     pub stack: Vec<String>,
     /// Number of ended calls.
     pub calls: u64,
@@ -94,8 +95,8 @@ pub struct CallLeakSuspect {
 }
 
 impl fmt::Display for CallLeakSuspect {
-    /// Formats the line and the evidence: `step: 3 blocks of 9.00 MiB retained by train.rs:92 train, 3.00 MiB per call; retained blocks
-    /// after every call: 1 2 3`. If the line is unknown, explains how to build the program.
+    /// Formats the line and the evidence, for example `step: 3 blocks of 9.00 MiB retained by train.rs:92 train, 3.00 MiB per call;
+    /// retained blocks after every call: 1 2 3`. If the line is unknown, explains how to build the program.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { function_name, line, kept_blocks, kept_bytes, floor, .. } = self;
         let (kept, a_call) = (bytes(*kept_bytes), bytes(self.bytes_per_call as u64));
@@ -109,7 +110,7 @@ impl fmt::Display for CallLeakSuspect {
 
 /// The observer and the counts of a detector.
 struct LeakObserver {
-    /// Distinguishes this detector's calls from those of other detectors on the same thread.
+    /// Distinguishes this detector's calls from other detectors' calls on the same thread.
     id: u64,
     /// The process of the detector: in a forked process, its lock may never be released.
     process: Process,

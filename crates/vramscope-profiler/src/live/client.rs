@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Connection {
     lines: Lines,
     hello: Hello,
-    /// Whether a response timed out and is still to be received.
+    /// Whether a response timed out and may still arrive.
     due: bool,
-    /// A late response, whose peaks were not returned yet.
+    /// A late response whose peaks were not returned yet.
     late: Option<Look>,
 }
 
@@ -166,8 +166,8 @@ fn trouble(name: &str, error: &io::Error) -> SourceError {
 
 /// The source of another program that [serves](super::LiveServer) it.
 ///
-/// Each ticker has its own connection, and so its own peaks. They are exact if those of the served source are. If the program has ended,
-/// the error is [`SourceError::Gone`].
+/// Each ticker has its own connection, and so its own peaks. They are exact if the peaks of the served source are exact. If the program has
+/// ended, the error is [`SourceError::Gone`].
 pub struct RemoteSource {
     path: PathBuf,
     hello: Hello,

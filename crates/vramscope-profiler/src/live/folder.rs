@@ -26,7 +26,7 @@ pub fn directory() -> Result<PathBuf, LiveError> {
     }
 }
 
-/// Returns the sockets of this user's programs, including sockets of ended programs. Finds programs with and without `XDG_RUNTIME_DIR` in
+/// Returns the sockets of this user's programs, including sockets of ended programs. Covers programs with and without `XDG_RUNTIME_DIR` in
 /// their environment. Skips folders of other users.
 ///
 /// # Errors
@@ -68,7 +68,7 @@ fn own_name(taken: &Path) -> Result<PathBuf, LiveError> {
     made.map(|name| parent.join(name)).map_err(failed)
 }
 
-/// Returns this user's folders beside `taken` that programs created because the name was taken, sorted by name.
+/// Returns the folders beside `taken` that this user's programs created because the name was taken, sorted by name.
 fn own_names(taken: &Path) -> Vec<PathBuf> {
     let (Some(parent), Some(name)) = (taken.parent(), taken.file_name()) else { return Vec::new() };
     let prefix = format!("{}-", name.to_string_lossy());

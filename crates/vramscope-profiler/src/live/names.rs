@@ -12,7 +12,7 @@ use super::protocol::{Holder, MOST_ANSWERED};
 use crate::holders::{LiveStacks, in_words};
 use vramscope_basics::lock;
 
-/// How long a response waits for the symbols of its stacks.
+/// Maximum time that a response waits for the symbols of its stacks.
 const PROMPT: Duration = Duration::from_millis(100);
 
 /// Maximum bytes of all stack texts in one response.

@@ -28,11 +28,11 @@ const MOST_CONNECTIONS: usize = 16;
 /// When all connections are in use, a new connection replaces one without a request for this long. A connection that never sent a request
 /// is replaced first.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a client may take to read a response.
+/// Time limit for a client to read a response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long to wait before accepting the next connection after the system refused one.
+/// Delay before the next connection is accepted after the system refused one.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long dropping the server waits for its thread to end.
+/// Maximum time that dropping the server waits for its thread to end.
 const FAREWELL: Duration = Duration::from_millis(100);
 /// Maximum number of sockets of one process in the user's folder.
 const MOST_SOCKETS: u32 = 1000;
@@ -44,8 +44,8 @@ const MOST_TITLE: usize = 200;
 pub struct LiveOptions {
     /// The path of the socket. `None` is `PID.sock` in [`directory`](super::directory), or `PID-2.sock` and so on if that exists.
     pub path: Option<PathBuf>,
-    /// Reports the stacks of live blocks: those that the source [knows](MemorySource::live_holders), or, if it reports allocations, those
-    /// counted from now on. A malloc then takes about a microsecond longer.
+    /// Reports the stacks of live blocks. They come from the [source](MemorySource::live_holders), or, if the source only reports
+    /// allocations, are counted from now on. A malloc then takes about a microsecond longer.
     pub collect_holders: bool,
     /// The program's title; `None` is the name of its file.
     pub title: Option<String>,
@@ -53,13 +53,13 @@ pub struct LiveOptions {
 
 /// Serves a source on a local socket until it is dropped.
 ///
-/// One thread responds to all connections, and another resolves the symbols of stacks. The program waits for neither, except for the locks
-/// that reading its source takes.
+/// One thread responds to all connections, and another resolves the symbols of stacks. The program waits for neither thread. It may wait
+/// for a lock while its source is read.
 #[must_use = "the server ends when this is dropped"]
 pub struct LiveServer {
     path: PathBuf,
-    /// The device and inode of the socket, and the id of the process that created it. In a process forked from that one, this is a copy and
-    /// not the server.
+    /// The device and inode of the socket, and the id of the process that created it. In a forked child, this value is a copy and not the
+    /// server.
     made: (u64, u64, u32),
     /// Shut down to stop the thread.
     running: UnixStream,

@@ -1,4 +1,4 @@
-//! Functions that the attribute `#[profile]` calls. Do not use them directly: their names may change in any release.
+//! Functions for the expansion of `#[profile]`. Do not use them directly: their names may change in any release.
 
 use std::fmt::Display;
 use std::future::Future;

@@ -70,8 +70,8 @@ use vramscope_basics::lock;
 ///   the device's peak for each call, which loses the outer call's peak.
 /// - A call that fails or panics has its true peak and its error.
 /// - The function's return value is passed to the caller.
-/// - Bytes allocated and freed are the sums of all allocations and of all frees. Numbers that the source does not know are `None`.
-/// - The device is not synchronized, and the garbage collector is not searched for tensors: counts come from the pool.
+/// - Bytes allocated and freed are the sums of all allocations and of all frees. Unknown numbers are `None`.
+/// - The device is not synchronized. Counts come from the pool, not from a search of the garbage collector for tensors.
 /// - `cpu_memory` is the resident memory of this process; in gpumemprof it is the memory of the whole machine.
 /// - The number of results and of snapshots is limited, and the oldest are dropped first. The summary still counts all calls.
 ///
@@ -88,13 +88,13 @@ pub struct GpuMemoryProfiler {
 /// Options of a profiler: gpumemprof's arguments, and limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProfilerOptions {
-    /// Counts allocated and freed blocks, and each call's thread use (gpumemprof's `track_tensors`, which asks the garbage collector). A
-    /// malloc or a free takes about 40 ns longer.
+    /// Counts allocated and freed blocks, and each call's thread use (gpumemprof's `track_tensors`, which searches the garbage collector).
+    /// A malloc or a free takes about 40 ns longer.
     pub track_allocations: bool,
     /// Reads this process's host memory too.
     pub track_cpu_memory: bool,
-    /// Records stacks: in the snapshots before and after a call, the call's stack; in its peak, the stack of the allocation that reached
-    /// it. Symbols are resolved when a call begins or ends, which may take seconds the first time.
+    /// Records stacks. The snapshots before and after a call have the call's stack; the snapshot of its peak has the stack of the
+    /// allocation that reached it. Symbols are resolved when a call begins or ends, which may take seconds the first time.
     pub collect_stack_traces: bool,
     /// Detects leaks across calls of the same name; see [`GpuMemoryProfiler::leaks`]. A malloc inside a call takes about a microsecond
     /// longer.
@@ -139,7 +139,7 @@ pub enum ProfilerError {
 
 /// The state that a profiler shares with its monitor's thread.
 struct ProfilerShared {
-    /// Distinguishes this profiler's calls from those of other profilers on the same thread.
+    /// Distinguishes this profiler's calls from other profilers' calls on the same thread.
     id: u64,
     /// The process of the profiler: in a forked process, its locks may never be released.
     process: Process,
@@ -155,7 +155,7 @@ struct ProfilerState {
     snapshots: VecDeque<MemorySnapshot>,
     totals: Totals,
     baseline: MemorySnapshot,
-    /// The peaks since the baseline. Shared, so that they can be read without a lock, because that may run code of the source.
+    /// The peaks since the baseline. Shared, so that they can be read without a lock: reading may run code of the source.
     peak: Arc<Peak>,
 }
 
@@ -272,7 +272,7 @@ impl GpuMemoryProfiler {
     }
 
     /// Returns a function that calls `f` and profiles every call (gpumemprof's decorator). Several threads may call it at the same time if
-    /// they may call `f` so, and it may call itself. Pass several arguments as a tuple, and none as `()`.
+    /// `f` allows this, and it may call itself. Pass several arguments as a tuple, and none as `()`.
     ///
     /// ```
     /// # use vramscope_allocator::{MemoryPool, Policy};
@@ -290,7 +290,7 @@ impl GpuMemoryProfiler {
     /// ```
     ///
     /// A borrow in an argument lasts as long as the returned function. The attribute `#[profile]` of the crate `vramscope` profiles a
-    /// function with any arguments. Call a closure that changes its captures through [`profile_function`](Self::profile_function).
+    /// function with any arguments. For a closure that changes its captures, use [`profile_function`](Self::profile_function).
     pub fn wrap<'p, A, R, F: Fn(A) -> R>(&'p self, name: &str, f: F) -> impl Fn(A) -> R + use<'p, A, R, F> {
         let name: Arc<str> = name.into();
         move |argument| self.profile_judged(Arc::clone(&name), || f(argument), |_| None).0

@@ -1,4 +1,4 @@
-//! [`PoolProfiler`]: a profiler of a pool, whose numbers are all known.
+//! [`PoolProfiler`]: a profiler of a pool, without missing numbers.
 
 use std::borrow::Borrow;
 use std::fmt::{self, Display};
@@ -16,8 +16,8 @@ use super::{
 use crate::snapshot::{MemorySnapshot, Operation};
 use crate::source::{DeviceSpec, PoolSource, SelectError};
 
-/// A [`GpuMemoryProfiler`] of one device of a pool. It derefs to one and has the same methods. A pool knows all of its numbers, so its
-/// results return them without an `Option`: see [`OfPool`].
+/// A [`GpuMemoryProfiler`] of one device of a pool. It derefs to one and has the same methods. A pool provides all numbers, so its results
+/// return them without an `Option`: see [`OfPool`].
 ///
 /// ```
 /// use vramscope_allocator::{MemoryPool, Policy};
@@ -43,7 +43,8 @@ pub struct PoolProfiler {
 }
 
 /// A result, snapshot or summary of a [`PoolProfiler`], with a method for each field of `T`. In `T` a number is an `Option`, because other
-/// sources may not know it. A pool knows all numbers, so the methods return plain numbers. [`as_inner`](Self::as_inner) returns the `T`.
+/// sources may not provide it. A pool provides all numbers, so the methods return plain numbers. [`as_inner`](Self::as_inner) returns the
+/// `T`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct OfPool<T>(T);
@@ -186,7 +187,7 @@ impl<T: Display> Display for OfPool<T> {
 }
 
 /// Unwraps a number of a pool. It is always present: [`PoolSource`] reads the pool's counters, never fails, and fills every number that
-/// [`OfPool`] returns. The type is shared with sources that may not know it, so this is the only place that checks it.
+/// [`OfPool`] returns. Other sources, which share the type, may not provide the number. This is the only place that checks it.
 fn known<N>(number: Option<N>) -> N {
     let Some(number) = number else { unreachable!("a pool knows all of its numbers") };
     number

@@ -29,7 +29,7 @@ impl PeakStacks {
         Arc::new(Self { recorder, open: RwLock::default() })
     }
 
-    /// Captures stacks for a peak from now on; `None` if the source does not know which block reaches it.
+    /// Captures stacks for a peak from now on; `None` if the source does not report the block that reaches it.
     pub(super) fn watch(&self, peak: &Peak) -> Option<Arc<PeakStack>> {
         let stack = Arc::new(PeakStack { highest: peak.highest_block()?, captured: Mutex::default() });
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);

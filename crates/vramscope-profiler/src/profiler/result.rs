@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::threads::ThreadUse;
 use crate::snapshot::MemorySnapshot;
 
-/// The memory use of one call of a function, or of one code block: gpumemprof's `ProfileResult`. Memory is in bytes. A number that the
-/// source does not know is `None`.
+/// The memory use of one call of a function, or of one code block: gpumemprof's `ProfileResult`. Memory is in bytes. Unknown numbers are
+/// `None`.
 ///
 /// Serde reads and writes it in the format of gpumemprof's `to_dict()`, with `allocations_created` and `allocations_freed` under the keys
 /// `tensors_created` and `tensors_deleted`. The keys `peak_is_exact`, `thread`, `depth`, `outcome` and `error` are additional.
@@ -30,8 +30,8 @@ pub struct ProfileResult {
     pub memory_allocated: Option<u64>,
     /// Bytes freed on the device during the call.
     pub memory_freed: Option<u64>,
-    /// Number of blocks allocated on the device during the call, if allocations are tracked (gpumemprof's `tensors_created`, which asks the
-    /// garbage collector).
+    /// Number of blocks allocated on the device during the call, if allocations are tracked (gpumemprof's `tensors_created`, which searches
+    /// the garbage collector).
     pub allocations_created: Option<u64>,
     /// Number of blocks freed on the device during the call (gpumemprof's `tensors_deleted`).
     pub allocations_freed: Option<u64>,

@@ -18,7 +18,7 @@ use crate::source::{Counts, Reading};
 /// Profiles the code until it is dropped or [finished](Self::finish) (gpumemprof's `ProfileContext`). The result records a panic that
 /// passes through. A leaked context (`mem::forget`) stays open, and later calls on its thread count as nested in it.
 ///
-/// In a process that was forked while it is open, dropping it does nothing, and records nothing.
+/// If the process is forked while it is open, dropping it in the child does nothing.
 #[must_use = "the block ends when the guard is dropped"]
 pub struct ProfileContext<'p> {
     profiler: &'p GpuMemoryProfiler,

@@ -26,8 +26,7 @@ impl SourceReader {
         Self { source, cpu, sampled: Mutex::default() }
     }
 
-    /// Returns the current memory use. If the source fails or panics, all numbers are unknown: a call must be able to end even during a
-    /// panic.
+    /// Returns the current memory use. If the source fails or panics, all numbers are unknown: a call must end even during a panic.
     pub(super) fn read(&self) -> Reading {
         let read = catch_unwind(AssertUnwindSafe(|| self.source.read()));
         read.ok().and_then(Result::ok).map_or_else(Reading::default, |now| self.seen(now, HOLDS))
@@ -43,7 +42,7 @@ impl SourceReader {
         now
     }
 
-    /// Measures peaks from now on: those of the source, or else the highest of all readings, from any caller.
+    /// Measures peaks from now on: the source's peaks, or else the highest of all readings by any caller.
     pub(super) fn watch(&self) -> Peak {
         match self.source.watch() {
             Some(watch) => Peak::Exact(watch),
@@ -97,7 +96,7 @@ impl Peak {
 }
 
 /// The resident memory of this process, without the memory for symbols. Reading it takes about a microsecond, as long as the rest of a
-/// profiled call, so the last value is reused for a while.
+/// profiled call. So the last value is reused for a short time.
 struct CpuMemory {
     process: ProcessMemory,
     start: Instant,
@@ -107,10 +106,10 @@ struct CpuMemory {
     resident: AtomicU64,
 }
 
-/// How long a reading is reused for calls.
+/// Time for which calls reuse a reading.
 const HOLDS: Duration = Duration::from_micros(100);
 
-/// How long a reading is reused for monitoring. A new reading takes longer than the rest of a sample.
+/// Time for which monitoring reuses a reading. A new reading takes longer than the rest of a sample.
 pub(super) const MONITOR_HOLDS: Duration = Duration::from_millis(100);
 
 /// Subtracts memory that the program would not use without the profiler.

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::result::ProfileResult;
 use crate::source::Counts;
 
-/// The summary of all calls, with the keys of gpumemprof's `get_summary()`. Memory is in bytes and time in seconds. A number that the
-/// source does not know is `None`.
+/// The summary of all calls, with the keys of gpumemprof's `get_summary()`. Memory is in bytes and time in seconds. Unknown numbers are
+/// `None`.
 ///
 /// # Differences from gpumemprof
 /// - Totals count while any call is open, so nested and concurrent calls do not count twice. A function's row adds up its calls, each with

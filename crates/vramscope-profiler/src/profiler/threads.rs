@@ -11,7 +11,7 @@ use crate::source::{AllocationObserver, BlockEvent};
 pub struct ThreadUse {
     /// Bytes that the thread allocated.
     pub allocated_bytes: u64,
-    /// Bytes that the thread freed, whichever thread allocated them.
+    /// Bytes that the thread freed, including bytes that other threads allocated.
     pub freed_bytes: u64,
     /// Number of blocks that the thread allocated.
     pub num_allocations: u64,
@@ -51,7 +51,7 @@ pub(super) fn open(profiler: u64, key: u64) -> usize {
     resume(profiler, key, ThreadUse::default())
 }
 
-/// Opens a call again whose thread use was `used` when it was closed, on this or another thread.
+/// Reopens a call, on this or another thread. `used` is its thread use when it was closed.
 pub(super) fn resume(profiler: u64, key: u64, used: ThreadUse) -> usize {
     with(|open| {
         let depth = open.iter().filter(|call| call.profiler == profiler).count();

@@ -27,7 +27,7 @@ struct Metric {
     value: Value,
 }
 
-/// Reads the value of a metric; `None` if the source does not know it.
+/// Reads the value of a metric; `None` if the source does not provide it.
 enum Value {
     /// A value that rises and falls.
     Gauge(fn(&Scraped) -> Option<u64>),

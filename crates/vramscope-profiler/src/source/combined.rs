@@ -7,7 +7,7 @@ use super::{
     Ticker, Watch,
 };
 
-/// A source, with a second source for the numbers that the first does not know, such as a pool with NVML's numbers of its process.
+/// A source, with a second source for the missing numbers of the first: for example a pool, with NVML's numbers of its process.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -26,14 +26,14 @@ use super::{
 /// ```
 ///
 /// Peaks, allocations and the cache come from the first source. If the second source fails, its numbers are unknown. If either source has
-/// ended, so has the combined source.
+/// ended, the combined source has ended.
 pub struct CombinedSource {
     first: Arc<dyn MemorySource>,
     other: Arc<dyn MemorySource>,
 }
 
 impl CombinedSource {
-    /// Combines the numbers of `first` with those of `other` that `first` does not know.
+    /// Combines two sources: numbers that `first` does not provide come from `other`.
     pub fn new(first: Arc<dyn MemorySource>, other: Arc<dyn MemorySource>) -> Arc<Self> {
         Arc::new(Self { first, other })
     }

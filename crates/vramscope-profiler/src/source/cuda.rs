@@ -6,7 +6,7 @@ use vramscope_allocator::{CudaDevice, Device as _};
 
 use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
-/// The bytes of a GPU used by all processes, as the driver counts them (`cudaMemGetInfo`).
+/// The bytes of a GPU that all processes use, as counted by the driver (`cudaMemGetInfo`).
 ///
 /// It creates the device's primary context, which takes some hundred MiB, unless the program already has one. `NvmlSource` needs no
 /// context.

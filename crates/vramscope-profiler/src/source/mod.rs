@@ -27,15 +27,15 @@ pub use process::{HostSource, ProcessMemory};
 
 /// A source of memory numbers, such as a pool, a GPU or a process.
 ///
-/// A source returns `None` for every number that it does not know, and the profiler never guesses it.
+/// A source returns `None` for every unknown number, and the profiler never estimates it.
 ///
-/// | source | knows |
+/// | source | provides |
 /// |---|---|
 /// | [`PoolSource`] | everything, exactly: peaks and counts come from the pool |
 /// | `CudaSource` | the bytes of a GPU used by all processes, from the driver |
 /// | `NvmlSource` | the same, and the bytes of this process on the GPU, without creating a context |
 /// | [`HostSource`] | the resident memory of a process |
-/// | [`CombinedSource`] | the numbers of one source, and those of another that the first does not know |
+/// | [`CombinedSource`] | the numbers of one source, with missing numbers from another |
 pub trait MemorySource: Send + Sync {
     /// Returns the name and the device of the source.
     fn info(&self) -> &SourceInfo;
@@ -74,8 +74,8 @@ pub trait MemorySource: Send + Sync {
         None
     }
 
-    /// Returns at most `top` stacks with the most live bytes, most bytes first; `None` if the source does not count them itself. A source
-    /// that reports allocations need not: [`LiveStacks`](crate::LiveStacks) counts for it.
+    /// Returns at most `top` stacks with the most live bytes, most bytes first; `None` if the source does not count them itself. For a
+    /// source that reports allocations, [`LiveStacks`](crate::LiveStacks) counts them.
     fn live_holders(&self, top: usize) -> Option<Vec<LiveHolder>> {
         let _ = top;
         None
@@ -109,7 +109,7 @@ impl SourceInfo {
     }
 }
 
-/// The memory use, in bytes. A number that the source does not know is `None`.
+/// The memory use, in bytes. Unknown numbers are `None`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
@@ -166,13 +166,13 @@ impl Reading {
         Some(self.reserved?.saturating_sub(self.active?))
     }
 
-    /// Returns the bytes used on the device that the pool did not reserve, such as contexts and workspaces of libraries. If the source does
-    /// not know the bytes of this process, other processes are included.
+    /// Returns the bytes used on the device that the pool did not reserve, such as contexts and workspaces of libraries. If the bytes of
+    /// this process are unknown, other processes are included.
     pub fn hidden(&self) -> Option<u64> {
         Some(self.process_used.or(self.device_used)?.saturating_sub(self.reserved?))
     }
 
-    /// Returns each number of this reading, or that of `other` if it is unknown here.
+    /// Returns this reading, with unknown numbers taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {
@@ -188,7 +188,7 @@ impl Reading {
         }
     }
 
-    /// Returns the higher of each pair of numbers; the counts are those of `other`.
+    /// Returns the higher of each pair of numbers, with the counts of `other`.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -221,13 +221,13 @@ pub trait Watch: Send + Sync {
     /// Returns the peaks so far, each at its own moment. Memory in use at the start counts.
     fn peaks(&self) -> Reading;
 
-    /// Returns the memory use at the moment of peak allocated bytes; `None` if the source does not know it.
+    /// Returns the memory use at the moment of peak allocated bytes; `None` if unknown.
     fn at_peak(&self) -> Option<Reading> {
         None
     }
 
     /// Returns the [id](BlockEvent::id) of the block whose allocation reached the peak of allocated bytes so far; 0 if allocated bytes
-    /// never exceeded their value at the start. The value changes as the peak rises. `None` if the source does not know it. An
+    /// never exceeded their value at the start. The value changes as the peak rises. `None` if the source does not provide it. An
     /// [observer](MemorySource::observe) that is called for this block runs on the thread that reaches the peak.
     fn highest_block(&self) -> Option<Arc<AtomicU64>> {
         None
@@ -254,7 +254,7 @@ pub struct Tick {
     pub high_is_exact: bool,
 }
 
-/// The ticker of a source that only knows current values: its peaks are the current values.
+/// The ticker of a source that provides only current values: its peaks are the current values.
 pub(crate) struct PolledTicker<S: ?Sized>(pub(crate) Arc<S>);
 
 impl<S: MemorySource + ?Sized> Ticker for PolledTicker<S> {

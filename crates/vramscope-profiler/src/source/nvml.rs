@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::{DeviceSpec, MemorySource, PolledTicker, Reading, SelectError, SourceError, SourceInfo, Ticker};
 
-/// One GPU through NVML: the bytes used by all processes, and those of one process.
+/// One GPU through NVML: the bytes used by all processes, and the bytes used by one process.
 ///
 /// NVML numbers devices by their position on the bus and ignores `CUDA_VISIBLE_DEVICES`. In a container it may not distinguish processes;
 /// the bytes of the process are then `None`.

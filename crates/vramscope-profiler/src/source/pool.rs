@@ -1,4 +1,4 @@
-//! [`PoolSource`]: a pool of `vramscope-allocator`, which knows every number exactly and reports every allocation.
+//! [`PoolSource`]: a pool of `vramscope-allocator`, which provides every number exactly and reports every allocation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

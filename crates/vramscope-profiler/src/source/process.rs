@@ -76,7 +76,7 @@ impl ProcessMemory {
 /// `ESRCH`: Linux's error for a process that has ended while its file is open.
 const NO_SUCH_PROCESS: i32 = 3;
 
-/// The resident host memory of a process. It knows `cpu` and nothing else.
+/// The resident host memory of a process. It provides only `cpu`.
 pub struct HostSource {
     process: ProcessMemory,
     of_this: bool,

@@ -65,8 +65,8 @@ pub fn arrow_summary_schema(columns: &[usize]) -> SchemaRef {
     schema(&summary::COLUMNS, columns)
 }
 
-/// The table of some devices in batches of about `rows` rows. It contains only `columns`, by their indices in [`Table::columns`]; values
-/// of other columns are not computed. It ends early if `emit` breaks.
+/// The table of some devices, in batches of about `rows` rows. It contains only `columns`, by their indices in [`Table::columns`];
+/// values of other columns are not computed. Ends early if `emit` breaks.
 ///
 /// # Errors
 /// An error of the Arrow library.
@@ -95,7 +95,7 @@ pub fn arrow_batches<'h>(
 
 /// The holders of the allocated bytes of some devices: one row per group of `by`, most bytes first.
 ///
-/// The state is the one after event `at`, or at each device's peak of allocated bytes if `at` is `None`. The bytes of a device sum to its
+/// The state is taken after event `at`, or at each device's peak of allocated bytes if `at` is `None`. The bytes of a device sum to its
 /// allocated bytes at that event.
 ///
 /// # Errors
@@ -217,7 +217,7 @@ enum Values {
 struct Texts {
     keys: Int32Builder,
     texts: StringBuilder,
-    /// The numbers of known values, whose texts are not built again.
+    /// The numbers of known values. Their texts are not built again.
     known: HashMap<Value<'static>, i32>,
     /// The numbers of known texts. Two values may have the same text, and a dictionary stores each text once.
     by_text: HashMap<String, i32>,

@@ -29,7 +29,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Resul
     Ok(count)
 }
 
-/// The error of the output, from which the command recognizes a closed pipe.
+/// The I/O error of the output. The command needs it to recognize a closed pipe.
 fn broken(e: csv::Error) -> io::Error {
     match e.into_kind() {
         csv::ErrorKind::Io(e) => e,

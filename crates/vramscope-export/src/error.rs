@@ -16,7 +16,7 @@ pub enum ExportError {
     /// No device has allocated bytes at the event, so a flame graph would be empty.
     #[error("no memory is allocated at this event, so there is nothing to draw; choose another event")]
     NothingAllocated,
-    /// A table in memory would have more text than the limit, which is above all known recordings.
+    /// A table in memory would have more text than the limit. All known recordings are below it.
     #[cfg(feature = "arrow")]
     #[error(
         "the table has more than {most} bytes of distinct texts, which is too much for a table in memory; export it as parquet or csv"

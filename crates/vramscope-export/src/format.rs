@@ -56,12 +56,12 @@ impl ExportFormat {
         Self::ALL.into_iter().find(|f| name.ends_with(f.extension()))
     }
 
-    /// Whether the format is binary, and thus not fit for a terminal.
+    /// Whether the format is binary, so that it should not be written to a terminal.
     pub fn is_binary(self) -> bool {
         matches!(self, Self::Pprof | Self::Parquet | Self::Pickle)
     }
 
-    /// Whether the format shows live allocations at one event, which can be chosen.
+    /// Whether the format shows the live allocations at one event, which the caller can choose.
     pub fn shows_a_moment(self) -> bool {
         matches!(self, Self::Pprof | Self::Folded | Self::Flamegraph)
     }

@@ -1,7 +1,7 @@
 //! Exports recordings to the formats of other tools. Each format has a module; the tables are in `tables/`.
 //!
 //! All formats are written as streams: an export needs little more memory than the analysis of one device. Names in a recording may be
-//! hostile; none can break the syntax of the output.
+//! hostile. They are escaped, so that they cannot break the syntax of the output.
 //!
 //! ```
 //! use vramscope_analysis::Frames;
@@ -22,9 +22,9 @@
 
 //!
 //! # Modules
-//! `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows of
-//! each table once; CSV and Parquet take them as a `Sink`. A profile is written as many small messages end to end, which protobuf defines
-//! to be one message. A Chrome trace has each stack once, in `stackFrames`.
+//! `labels` is the only place that turns frames and stacks into text; it also limits the text of one stack. `tables` defines the rows
+//! of each table once; CSV and Parquet take them as a `Sink`. A profile is written as a sequence of small messages, which protobuf
+//! defines as one message. A Chrome trace has each stack once, in `stackFrames`.
 
 #[cfg(feature = "arrow")]
 mod arrow;

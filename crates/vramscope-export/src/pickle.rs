@@ -9,7 +9,7 @@ use crate::source::Source;
 
 /// Writes the recording, and returns the number of events.
 ///
-/// If devices are left out, so are their segments and annotations, and pinned host memory.
+/// If devices are left out, their segments and annotations and the pinned host memory are left out too.
 pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportError> {
     let whole = source.trace;
     if source.devices.len() == whole.devices.len() {

@@ -11,7 +11,7 @@ const ROOM: usize = 32 << 20;
 /// Approximate bytes of an entry in addition to its text.
 const OVERHEAD: usize = 64;
 
-/// Texts by key. Above [`ROOM`] bytes, all entries are dropped at once and rebuilt on demand.
+/// Texts by key. If the cache exceeds [`ROOM`] bytes, all entries are dropped and rebuilt on demand.
 pub(crate) struct TextCache<K> {
     texts: HashMap<K, Rc<str>>,
     bytes: usize,

@@ -9,7 +9,7 @@ use crate::source::Source;
 /// The unit and the origin of the time axis.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Clock {
-    /// Microseconds since this time, which is in microseconds since the Unix epoch.
+    /// Microseconds since this origin. The origin is in microseconds since the Unix epoch.
     Recorded(i64),
     /// Event indices of a device, from 0.
     EventNumbers,
@@ -81,8 +81,8 @@ impl Clock {
     }
 }
 
-/// The position of each event of a device on the time axis. The start of the recording has the position of the first event, its end that
-/// of the last.
+/// The position of each event of a device on the time axis. The start of the recording has the position of the first event, and its end
+/// the position of the last event.
 pub(super) struct Times {
     recorded: Option<Vec<i64>>,
     last: usize,

@@ -1,7 +1,7 @@
 //! A heap profile for pprof (`profile.proto`, compressed by gzip).
 //!
-//! A sample has the four values of a Go heap profile: the number and bytes of blocks allocated over the whole recording (as churn in the
-//! report), and of blocks live at the event. Blocks that were live before recording count only in the latter.
+//! A sample has the four values of a Go heap profile: the number and bytes of blocks allocated over the whole recording (churn in the
+//! report), and the number and bytes of blocks live at the event. Blocks that were live before recording count only as live blocks.
 
 mod proto;
 
@@ -76,7 +76,7 @@ struct Writer<'r, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// Writes the fields of the whole profile. They must occur once: readers interpret a second `time_nanos` as a second profile.
+    /// Writes the fields of the whole profile. Each field must occur once: readers interpret a second `time_nanos` as a second profile.
     fn begin(&mut self, source: &Source<'_>) -> Result<(), ExportError> {
         let mut head = Profile::default();
         // The format requires that string 0 is empty.

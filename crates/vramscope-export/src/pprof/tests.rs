@@ -63,7 +63,7 @@ fn every_number_refers_to_what_there_is() {
     assert_eq!(label, [("bytes", "", 512), ("device", "", 1), ("stream", "0x11", 0)]);
 }
 
-/// pprof refuses a profile with a second time; every other single-value field must occur once as well.
+/// pprof refuses a profile with a second time; every other single-value field must also occur once.
 #[test]
 fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
     let (bytes, _) = plain(&testing::two_devices(), &Options::default());

@@ -10,7 +10,7 @@ use crate::fleet::Fleet;
 pub struct FleetAnswers<'f> {
     /// The searched paths, as they were given.
     pub paths: &'f [String],
-    /// How the ranks were found; completes "ranks by".
+    /// The source of the rank numbers; completes "ranks by".
     pub rule: &'f str,
     /// Notes about files that were left out and summaries that could not be cached, one line each.
     pub notes: &'f [String],
@@ -18,6 +18,6 @@ pub struct FleetAnswers<'f> {
     pub fleet: &'f Fleet,
     /// The verdict on each budget.
     pub verdicts: &'f [Verdict],
-    /// How the reader follows the advice.
+    /// The names of the actions that the output advises, such as the button or the command for a replay.
     pub advice: Advice,
 }

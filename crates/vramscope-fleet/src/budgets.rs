@@ -100,7 +100,7 @@ fn imbalance(fleet: &Fleet, limit: f64) -> Verdict {
     Verdict { budget: "max-imbalance", status, ranks: highest.into_iter().collect(), text }
 }
 
-/// Ranks that may exceed a budget although no recording shows it, as a clause.
+/// Ranks that may exceed a budget without a recording that shows it, as a clause.
 fn unknown(fleet: &Fleet) -> Option<String> {
     let unread: Vec<u64> = fleet.unread.iter().map(|rank| rank.rank).collect();
     let reasons = [

@@ -18,7 +18,7 @@ use crate::summary::{Course, Holders, Leak, Oom, PeakAt, Program, RankSummary, S
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Fleet"))]
 pub struct FleetJson<'f> {
     paths: &'f [String],
-    /// How the ranks were found; completes "ranks by".
+    /// The source of the rank numbers; completes "ranks by".
     ranks_by: &'f str,
     /// Files that were left out and summaries that could not be cached, one line each.
     notes: &'f [String],

@@ -10,12 +10,12 @@
 //! - `listing`: paths to files. `naming`: files to ranks, with one rule for all names. Ranks recorded beside the files (`bundle`) take
 //!   precedence over names. `**` in a pattern follows no links to folders.
 //! - `work`: several recordings at once, largest first. A recording is in memory only while it is summarized.
-//! - `summary`: a few kilobytes of plain data with a version; the whole answer follows from summaries. `summarize` has no rule of its
-//!   own: it uses the analysis. Summaries contain no sentences; answers make them with the functions of the report.
+//! - `summary`: a few kilobytes of plain data with a version; the whole output is computed from summaries. `summarize` defines no rules: it
+//!   uses the analysis. Summaries contain no sentences; the functions of the report make them for the output.
 //! - `cache`: summaries in the user's cache folder, by version of the recording. Nothing is written beside recordings, and files that
 //!   another user owns or can write to are not read.
-//! - `fleet`: a pure function of the rows. In `kinds`, ranks in the order of their peaks join the most similar kind, by its first rank.
-//!   Nothing depends on the order of files.
+//! - `fleet`: a pure function of the rows. `kinds` takes ranks in the order of their peaks and adds each to the kind whose first rank is
+//!   most similar. The result does not depend on the order of files.
 //! - `sentences`: the main findings as sentences, for text and page. `place`: on this machine, or in a store.
 
 mod answers;

@@ -179,7 +179,7 @@ impl Search {
     }
 }
 
-/// Whether a file has the name of a recording, and not of another file in a bundle.
+/// Whether a file has the name of a recording, and is not another file of a bundle.
 #[must_use]
 pub fn is_called_recording(name: &str) -> bool {
     let name = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();

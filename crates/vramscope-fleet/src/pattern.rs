@@ -1,7 +1,7 @@
 //! Finds the paths that match a shell pattern, as `runs/**/rank*.pickle`.
 //!
-//! `*`, `?` and `[...]` match within a name; `**` matches any number of folders. `**` does not follow links to folders, because they may
-//! lead back to their folder. Hidden files match only if the pattern contains the dot.
+//! `*`, `?` and `[...]` match within a name; `**` matches any number of folders. `**` does not follow links to folders, because a link may
+//! lead back to its own folder. Hidden files match only if the pattern contains the dot.
 
 use std::fs;
 use std::path::{Component, MAIN_SEPARATOR_STR, Path, PathBuf, is_separator};

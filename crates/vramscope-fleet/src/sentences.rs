@@ -1,4 +1,4 @@
-//! The most important sentences about a fleet: problems, and unusual ranks with the reasons. Text and page show the same ones.
+//! The main findings about a fleet as sentences: problems, and unusual ranks with the reasons. Text and page show the same sentences.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ const MOST_LEAKS: usize = 3;
 pub struct Sentence {
     /// The sentence.
     pub text: String,
-    /// Whether it states that all is well.
+    /// Whether it states that no rank has a problem.
     pub is_good: bool,
 }
 
@@ -200,7 +200,7 @@ fn unlike(fleet: &Fleet, kind: &Kind, room: usize) -> String {
     )
 }
 
-/// The program of a kind, if it differs from that of most ranks.
+/// The program of a kind, if it differs from the program of most ranks.
 fn program(fleet: &Fleet, kind: &Kind, room: usize) -> Option<String> {
     let programs = &fleet.mixed.programs;
     let of = programs.iter().find(|program| program.ranks.contains(&kind.example_rank))?;

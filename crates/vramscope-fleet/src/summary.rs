@@ -1,7 +1,7 @@
 //! The summary of one recording: a few kilobytes of plain data. A fleet is computed from summaries alone.
 //!
-//! A summary contains numbers, names and enums, and no sentences. Methods make the sentences when an answer is rendered, so a cached
-//! summary cannot put a sentence into an answer.
+//! A summary contains numbers, names and enums, and no sentences. Methods make the sentences when the output is rendered, so a cached
+//! summary cannot insert a sentence.
 //!
 //! Field names are the JSON keys. Sizes are in bytes, times in microseconds since the Unix epoch; events are numbered from 0.
 
@@ -112,7 +112,7 @@ pub struct Oom {
     pub line: Option<String>,
     /// Why it failed.
     pub main_cause: MainCause,
-    /// A change other than of settings that makes the run fit.
+    /// A change, other than a setting, that makes the run fit.
     pub remedy: Option<Remedy>,
     /// The best of the tried settings.
     pub best_setting: Option<BestSetting>,
@@ -150,7 +150,7 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Upper bound on the bytes of one group of the rest.
+    /// Upper bound on the bytes of any single group in the rest.
     pub fn most_of_rest(&self) -> u64 {
         let last = self.top.last().map_or(u64::MAX, |held| held.bytes);
         self.rest_bytes.min(last)
@@ -188,7 +188,7 @@ pub struct Leak {
     pub kept: u64,
     /// Bytes of these allocations.
     pub kept_bytes: u64,
-    /// Average bytes of these per step; `None` if no steps are known.
+    /// Average bytes of these allocations per step; `None` if no steps are known.
     pub bytes_a_step: Option<u64>,
 }
 
@@ -334,7 +334,7 @@ mod tests {
         summarize(&read(File::open(path).unwrap(), &mut |_| {}).unwrap()).unwrap()
     }
 
-    /// All sentences that answers make of a summary.
+    /// All sentences that outputs make from a summary.
     fn sentences(summary: &RankSummary) -> Vec<String> {
         let advice = Advice::default();
         let mut all = summary.doubts(&advice);

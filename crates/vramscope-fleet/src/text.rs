@@ -1,4 +1,4 @@
-//! The text of a fleet: which ranks differ and why comes first, then one section per topic.
+//! The text of a fleet: first the ranks that differ and the reasons, then one section per topic.
 
 use jiff::Timestamp;
 use vramscope_basics::units::{bytes, count, counted, duration};

@@ -43,7 +43,7 @@ pub struct WorkOptions {
     pub store: Option<&'static dyn Store>,
 }
 
-/// Interval of saving summaries, and thus the most work that is lost at an abort.
+/// Interval at which summaries are saved. An abort loses at most this much work.
 const SAVED_EVERY: Duration = Duration::from_secs(10);
 
 /// Interval of progress reports.
@@ -118,7 +118,7 @@ pub fn summaries(
 struct Caches {
     /// The cache folder, or the reason why there is none.
     home: Result<Home, String>,
-    /// By folder as the user gave it, or by URL up to the last `/`.
+    /// Caches by folder, as the user gave it, or by URL up to the last `/`.
     open: BTreeMap<PathBuf, Cache>,
     /// The first reason why a cache file is not used.
     refused: Option<String>,

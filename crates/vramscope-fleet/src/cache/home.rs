@@ -20,10 +20,10 @@ const BEING_WRITTEN: (&str, &str) = ("summaries-", ".part");
 /// Limit on the bytes read from a file. About 40,000 summaries fit.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Age from which a temporary file counts as left by a killed process.
+/// Age at which a temporary file is assumed to be from a killed process.
 const ABANDONED: Duration = Duration::from_hours(1);
 
-/// Age from which a file is removed.
+/// Age at which a file is removed.
 const OLD: Duration = Duration::from_hours(90 * 24);
 
 const OF_ANOTHER: &str = "belongs to another user";

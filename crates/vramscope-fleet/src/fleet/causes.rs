@@ -41,7 +41,7 @@ pub struct LeakOfFleet {
     pub bytes_a_step: Option<u64>,
 }
 
-/// Unusable memory at the peak of reserved bytes, over all ranks: the part that one more of the run's largest requests cannot use.
+/// Unusable memory at the peak of reserved bytes, over all ranks: free memory that could not serve one more of the run's largest requests.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnusedOfFleet {

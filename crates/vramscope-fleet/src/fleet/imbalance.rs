@@ -25,7 +25,7 @@ pub struct Imbalance {
 pub struct Imbalances {
     /// Over all ranks.
     pub all: Imbalance,
-    /// Between the means of the groups, by `tp`, `pp` and so on: a large value shows the source of the imbalance.
+    /// Imbalance between the means of the groups, by `tp`, `pp` and so on. A large value shows the source of the imbalance.
     pub between: BTreeMap<String, Imbalance>,
     /// Within each group.
     pub groups: Vec<GroupPeaks>,

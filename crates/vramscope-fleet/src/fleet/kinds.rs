@@ -45,9 +45,9 @@ pub struct Kind {
 pub struct Differs {
     /// A line or a category.
     pub name: String,
-    /// Its bytes on this rank; 0 also if it is part of this rank's rest.
+    /// Its bytes on this rank; 0 if it is part of this rank's rest.
     pub bytes: u64,
-    /// Its bytes on the other rank; 0 also if it is part of the other rank's rest.
+    /// Its bytes on the other rank; 0 if it is part of the other rank's rest.
     pub other_bytes: u64,
 }
 
@@ -71,7 +71,7 @@ struct Groups {
     each: BTreeMap<u32, u64>,
     /// Bytes of all other groups together.
     rest: u64,
-    /// Upper bound on the bytes of one of these.
+    /// Upper bound on the bytes of each of these groups.
     most_of_rest: u64,
 }
 
@@ -96,7 +96,8 @@ fn key(held: &Held) -> &str {
     held.place.as_deref().unwrap_or(&held.name)
 }
 
-/// Lower bound on the total difference between two lists of groups: a group in the rest of a list counts with the closest possible bytes.
+/// Lower bound on the total difference between two lists of groups: a group in the rest of a list counts with the closest value that is
+/// possible.
 fn distance(a: &Groups, b: &Groups) -> u128 {
     let (mut rest_a, mut rest_b) = (u128::from(a.rest), u128::from(b.rest));
     let mut sum = 0;

@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::ReadRank;
 use crate::summary::Program;
 
-/// Properties that differ between ranks. Each list has all values if there are several, and is empty if all ranks have the same.
+/// Properties that differ between ranks. Each list has all values, and is empty if all ranks have the same value.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mixed {
-    /// PyTorch releases, as far as the recordings show them.
+    /// PyTorch releases, inferred from the recordings.
     pub releases: Vec<Variety>,
     /// Allocator settings as in `PYTORCH_CUDA_ALLOC_CONF`: only those that differ between ranks.
     pub settings: Vec<Variety>,

@@ -1,7 +1,7 @@
 //! Infers the rank of each file from its bundle or its name, because recordings do not contain it.
 //!
-//! One rule applies to all files of a run. For names, it is the place of a number that differs. The functions are pure: names and
-//! modification times are inputs.
+//! One rule applies to all files of a run. For names, the rank is the number at the place that differs between files. The functions are
+//! pure: names and modification times are inputs.
 
 mod places;
 mod words;
@@ -26,7 +26,7 @@ pub struct Candidate {
     pub modified_ns: i64,
 }
 
-/// A rank, and its place in the job as far as names contain it.
+/// A rank, and its place in the job if the names contain it.
 #[derive(Debug, Default, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rank {
     /// Its number in the job, from 0.
@@ -42,7 +42,7 @@ pub struct Rank {
 pub struct Ranks {
     /// Ranks sorted by number, each once, with the index of its file.
     pub files: Vec<(Rank, usize)>,
-    /// How the number was found; completes "ranks by".
+    /// The source of the rank numbers; completes "ranks by".
     pub rule: String,
     /// Notes about files that were left out, one line each.
     pub notes: Vec<String>,
@@ -187,7 +187,7 @@ fn by_place(files: &[Candidate], hosts: &[Option<String>]) -> Option<Numbered> {
     Some(Numbered { numbers, rule: place.in_words(), is_local: place.is_local() })
 }
 
-/// If names contain only numbers of parallel groups that identify each file: uses the order of the groups.
+/// Uses the order of the parallel groups, if their numbers in the names identify each file.
 fn by_groups(groups: &[BTreeMap<String, u64>]) -> Option<Numbered> {
     // Slowest-changing dimension first, as in PyTorch's and Megatron's meshes.
     let key = |of: &BTreeMap<String, u64>| ["pp", "dp", "ep", "cp", "tp"].map(|name| of.get(name).copied());
@@ -207,7 +207,7 @@ fn by_groups(groups: &[BTreeMap<String, u64>]) -> Option<Numbered> {
     })
 }
 
-/// A single file is rank 0, whatever its name.
+/// A single file is rank 0, independent of its name.
 fn alone(files: &[Candidate]) -> Option<Numbered> {
     (files.len() == 1).then(|| Numbered {
         numbers: vec![Some(0)],
@@ -225,7 +225,7 @@ fn repeats_on_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> bool {
     is_once && on_hosts.windows(2).any(|two| two[0].0 == two[1].0)
 }
 
-/// Makes local numbers global, host after host; each host gets as many numbers as the largest.
+/// Makes local numbers global, host by host. Each host gets as many numbers as the host with the most ranks.
 fn over_hosts(numbers: &[Option<u64>], hosts: &[Option<String>]) -> Vec<Option<u64>> {
     let mut names: Vec<&String> = hosts.iter().flatten().collect();
     names.sort_by_cached_key(|name| words::natural(name));

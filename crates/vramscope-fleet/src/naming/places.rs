@@ -15,7 +15,7 @@ pub(super) struct NumberPlace {
     above: usize,
     /// The words between the previous number and this one, in lower case with `_` between them.
     before: String,
-    /// The number of earlier numbers in the same name that follow the same words.
+    /// How many earlier numbers in the same name follow the same words.
     nth: usize,
 }
 

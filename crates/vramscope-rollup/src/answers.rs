@@ -73,7 +73,7 @@ impl<'o> Answers<'o> {
         Ok(Self { schema, rows: 0, form })
     }
 
-    /// Writes rows; breaks if no more rows are needed.
+    /// Writes rows. Breaks if no more rows are needed.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<ControlFlow<()>, DataFusionError> {
         self.rows += batch.num_rows() as u64;
         match &mut self.form {

@@ -1,4 +1,4 @@
-//! A cluster of Apache Ballista: its scheduler and executors with vramscope's table. Ballista does the scheduling, shuffling and retrying.
+//! A cluster of Apache Ballista: its scheduler and executors with vramscope's table. Ballista schedules, shuffles and retries.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -11,11 +11,11 @@
 //! - `query`: a `Job` plans SQL. `provider`: a table; filters on rank, host and file select recordings. `scan`: the data source. `codec`:
 //!   plan and table as JSON for other machines. `cluster`: Ballista's scheduler, executor and client. `store`: S3, GS and HTTP as
 //!   streams.
-//! - In one process, recordings are files of DataFusion's scan, distributed over one thread for each core. On a cluster, each is a group
-//!   and a task of Ballista. It is not a plan node of our own: Ballista can distribute a file scan, but lets each task run a whole
-//!   foreign leaf.
-//! - A thread reads a recording only when its rows are requested, and waits while two batches are pending. So no recordings pile up
-//!   behind a join. Only the columns of the plan are computed.
+//! - In one process, recordings are files of DataFusion's scan, distributed over one thread for each core. On a cluster, each is a
+//!   group and a task of Ballista. A custom plan node would not work: Ballista distributes a file scan, but runs all of a custom leaf
+//!   in each task.
+//! - A thread reads a recording only when its rows are requested, and waits while two batches are pending. So recordings do not
+//!   accumulate in memory behind a join. Only the columns of the plan are computed.
 
 mod answers;
 mod cluster;

@@ -29,7 +29,7 @@ const TASKS_OF_SUMMARIES: usize = 64;
 pub(crate) enum Tasks {
     /// One task per recording; another machine of the cluster repeats a failed task.
     Each,
-    /// This number of tasks, each with a share of the recordings: for one process, which holds as many recordings in memory.
+    /// This number of tasks, each with a share of the recordings. For one process: it holds one recording per task in memory.
     AtOnce(usize),
 }
 

@@ -75,7 +75,7 @@ pub struct Job {
 pub struct Answered {
     /// The number of written rows.
     pub rows: u64,
-    /// Whether the format cut further rows.
+    /// Whether rows beyond the limit of the format were left out.
     pub is_cut: bool,
     /// Recordings that could not be read, with the reasons; their rows are missing.
     pub broken: BTreeMap<String, String>,

@@ -178,7 +178,7 @@ impl FileSource for RecordingsSource {
         write!(f, ", table={}", self.wanted.table.name())
     }
 
-    /// Always false: a part of a recording cannot be read alone.
+    /// Returns false: a part of a recording cannot be read alone.
     fn supports_repartitioning(&self) -> bool {
         false
     }

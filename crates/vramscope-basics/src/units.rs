@@ -134,7 +134,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, SizeError> {
     u64::try_from(bytes).map_err(|_| SizeError::TooLarge)
 }
 
-/// Bytes per unit.
+/// Returns the bytes per unit.
 fn scale(unit: &str) -> Option<u64> {
     let (letter, rest) = unit.split_at_checked(1).unwrap_or_default();
     let power = match letter.to_ascii_lowercase().as_str() {

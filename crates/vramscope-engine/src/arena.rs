@@ -177,22 +177,22 @@ impl<O: Observer> Arena<O> {
         &self.shared.core
     }
 
-    /// The pool and stream of this arena.
+    /// Returns the pool and stream of this arena.
     pub fn key(&self) -> ArenaKey {
         self.key
     }
 
-    /// The observer's number for this arena.
+    /// Returns the observer's number for this arena.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// The device's number.
+    /// Returns the device's number.
     pub fn device_id(&self) -> i32 {
         self.core().device_id()
     }
 
-    /// The observer of the engine.
+    /// Returns the observer of the engine.
     #[inline]
     pub fn observer(&self) -> &O {
         self.core().observer()
@@ -203,7 +203,7 @@ impl<O: Observer> Arena<O> {
         LockedArena { arena: self, state: lock(&self.state) }
     }
 
-    /// A new allocation id for an allocation of zero bytes, which has no block.
+    /// Returns a new allocation id for an allocation of zero bytes, which has no block.
     pub fn next_id(&self) -> u64 {
         self.lock().next_id()
     }
@@ -330,7 +330,7 @@ impl<O: Observer> LockedArena<'_, O> {
         self.state.free.iter().map(FreeBlocks::len).sum()
     }
 
-    /// Bytes that [`release_cached`](Self::release_cached) would release, over all classes.
+    /// Returns the bytes that [`release_cached`](Self::release_cached) would release, over all classes.
     pub(crate) fn releasable_bytes(&self) -> u64 {
         let free = self.state.free.iter().flat_map(FreeBlocks::iter);
         let bytes = free.map(|key| {
@@ -347,13 +347,13 @@ impl<O: Observer> LockedArena<'_, O> {
         bytes.sum()
     }
 
-    /// Bytes of free blocks in partially used segments (`inactive_split_bytes` in PyTorch).
+    /// Returns the bytes of free blocks in partially used segments (`inactive_split_bytes` in PyTorch).
     pub(crate) fn inactive_split_bytes(&self) -> u64 {
         let free = self.state.free.iter().flat_map(FreeBlocks::iter).map(|key| self.block(key));
         free.filter(|block| block.prev.is_some() || block.next.is_some()).map(|block| block.size).sum()
     }
 
-    /// Address of a block's first byte.
+    /// Returns the address of a block's first byte.
     pub(crate) fn address_of(&self, key: BlockKey) -> u64 {
         self.block(key).address
     }
@@ -378,8 +378,8 @@ impl<O: Observer> LockedArena<'_, O> {
         &self.state.segments[segment as usize]
     }
 
-    /// The arena's segments with their blocks. An expandable segment yields one entry for each run of mapped addresses. A held block
-    /// counts as free and is merged with its free neighbors.
+    /// Returns the arena's segments with their blocks. An expandable segment yields one entry for each run of mapped addresses. A held
+    /// block counts as free and is merged with its free neighbors.
     pub(crate) fn segments(&self) -> Vec<SegmentLayout<O::Stack>> {
         let mut found = Vec::new();
         for segment in &self.state.segments {
@@ -418,7 +418,7 @@ impl<O: Observer> LockedArena<'_, O> {
         })
     }
 
-    /// A block and all later blocks of its segment, with their keys.
+    /// Returns a block and all later blocks of its segment, with their keys.
     fn blocks_from(&self, first: Option<BlockKey>) -> impl Iterator<Item = (BlockKey, &Block<O::Stack>)> {
         std::iter::successors(first, |&k| self.block(k).next).map(|k| (k, self.block(k)))
     }

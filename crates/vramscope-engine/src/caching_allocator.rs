@@ -147,23 +147,23 @@ impl CachingAllocator {
         Ok(installed.collect())
     }
 
-    /// Bytes taken from the device.
+    /// Returns the bytes taken from the device.
     #[inline]
     pub fn reserved_bytes(&self) -> u64 {
         self.engine.reserved_bytes()
     }
 
-    /// Bytes allocated or waiting for another stream.
+    /// Returns the bytes allocated or waiting for another stream.
     pub fn active_bytes(&self) -> u64 {
         self.engine.active_bytes()
     }
 
-    /// Current and peak values of the five kinds of bytes, and counts.
+    /// Returns the current and peak values of the five kinds of bytes, and counts.
     pub fn statistics(&self) -> Statistics {
         self.engine.statistics()
     }
 
-    /// All segments with their blocks in address order, as in a snapshot without stacks. An expandable segment yields one entry for
+    /// Returns all segments with their blocks in address order, as in a snapshot without stacks. An expandable segment yields one entry for
     /// each run of mapped addresses.
     pub fn segments(&self) -> Vec<(Segment, Vec<Block>)> {
         let locked = self.engine.lock_all();
@@ -172,12 +172,12 @@ impl CachingAllocator {
 }
 
 impl LiveBlock {
-    /// Address of the block's first byte on the device.
+    /// Returns the address of the block's first byte on the device.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// Size of the block in bytes.
+    /// Returns the size of the block in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -196,7 +196,7 @@ impl LiveBlock {
 }
 
 impl Installed {
-    /// Size of the block in bytes.
+    /// Returns the size of the block in bytes.
     pub fn size(&self) -> u64 {
         match self {
             Self::Live(block) => block.size,
@@ -206,7 +206,7 @@ impl Installed {
 }
 
 impl PendingBlock {
-    /// Size of the block in bytes.
+    /// Returns the size of the block in bytes.
     pub fn size(&self) -> u64 {
         self.size
     }

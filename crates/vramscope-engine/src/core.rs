@@ -56,19 +56,19 @@ pub(crate) struct ClassMeters {
 }
 
 impl ClassMeters {
-    /// Bytes taken from the device.
+    /// Returns the bytes taken from the device.
     pub(crate) fn reserved(&self) -> &Meter {
         &self.reserved
     }
 
-    /// Number of segments, without expandable ones.
+    /// Returns the number of segments, without expandable ones.
     pub(crate) fn segments(&self) -> &Meter {
         &self.segments
     }
 }
 
 impl DeviceAccounts {
-    /// Bytes taken from the device.
+    /// Returns the bytes taken from the device.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.reserved.current()
     }
@@ -78,12 +78,12 @@ impl DeviceAccounts {
         self.limit
     }
 
-    /// Number of segments, without expandable ones.
+    /// Returns the number of segments, without expandable ones.
     pub(crate) fn segments(&self) -> &Meter {
         &self.segments
     }
 
-    /// Number of segments too large to be split (`max_split_size`), without expandable ones.
+    /// Returns the number of segments too large to be split (`max_split_size`), without expandable ones.
     pub(crate) fn oversize_segments(&self) -> &Meter {
         &self.oversize_segments
     }
@@ -103,12 +103,12 @@ impl DeviceAccounts {
         self.num_ooms += 1;
     }
 
-    /// The meters whose peaks a [`Ledger`](crate::statistics::Ledger) keeps: reserved bytes, and bytes in use on the device.
+    /// Returns the meters whose peaks a [`Ledger`](crate::statistics::Ledger) keeps: reserved bytes, and bytes in use on the device.
     pub(crate) fn ledger_meters(&mut self) -> (&mut Meter, &mut Meter) {
         (&mut self.reserved, &mut self.device_used)
     }
 
-    /// The statistics of a ledger together with the counts of these accounts.
+    /// Returns the statistics of a ledger together with the counts of these accounts.
     pub(crate) fn statistics(&self, ledger: &Ledger, tallies: &[&mut Tally]) -> Statistics {
         Statistics {
             segments_allocated: self.segments.allocated(),
@@ -127,7 +127,7 @@ impl DeviceAccounts {
         classes.chain([&mut self.segments, &mut self.oversize_segments]).for_each(Meter::reset_peak);
     }
 
-    /// The segment count meters that include a segment of `size` bytes.
+    /// Returns the segment count meters that include a segment of `size` bytes.
     fn meters_of(
         &mut self,
         class: Class,
@@ -213,7 +213,7 @@ impl<O: Observer> Core<O> {
         self.device.as_ref()
     }
 
-    /// The device's number.
+    /// Returns the device's number.
     #[inline]
     pub(crate) fn device_id(&self) -> i32 {
         self.device_id
@@ -278,7 +278,7 @@ impl<O: Observer> Core<O> {
         }
     }
 
-    /// Number of searches for a free block of this class, or 0 if ages are not counted.
+    /// Returns the number of searches for a free block of this class, or 0 if ages are not counted.
     #[inline]
     pub(crate) fn searches(&self, key: ArenaKey, class: Class) -> u64 {
         if self.collects_garbage() && key.is_default_pool() {
@@ -372,7 +372,7 @@ impl<O: Observer> Core<O> {
         Ok(())
     }
 
-    /// Bytes taken from the device.
+    /// Returns the bytes taken from the device.
     #[inline]
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.accounts().reserved_bytes()

@@ -21,13 +21,13 @@ pub trait Device: Send + Sync {
     /// If the device refuses. The pool then keeps the memory and continues to use it.
     fn free(&self, address: u64, size: u64) -> Result<(), DeviceError>;
 
-    /// The free bytes and the size of the device (`cudaMemGetInfo`).
+    /// Returns the free bytes and the size of the device (`cudaMemGetInfo`).
     ///
     /// # Errors
     /// If the device does not respond.
     fn memory_info(&self) -> Result<MemoryInfo, DeviceError>;
 
-    /// The interface to map memory into reserved addresses, or `None` if the device has none.
+    /// Returns the interface to map memory into reserved addresses, or `None` if the device has none.
     fn virtual_memory(&self) -> Option<&dyn VirtualMemory> {
         None
     }
@@ -104,7 +104,7 @@ pub struct MemoryInfo {
 }
 
 impl MemoryInfo {
-    /// Bytes in use, including other processes and the driver.
+    /// Returns the bytes in use, including other processes and the driver.
     pub fn used(self) -> u64 {
         self.total.saturating_sub(self.free)
     }

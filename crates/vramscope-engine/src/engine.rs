@@ -80,24 +80,24 @@ impl<O: Observer> Engine<O> {
         self.shared.core()
     }
 
-    /// The engine's rules.
+    /// Returns the engine's rules.
     #[inline]
     pub fn policy(&self) -> &Policy {
         self.core().policy()
     }
 
-    /// The device's number.
+    /// Returns the device's number.
     pub fn device_id(&self) -> i32 {
         self.core().device_id()
     }
 
-    /// The observer of this engine's events.
+    /// Returns the observer of this engine's events.
     #[inline]
     pub fn observer(&self) -> &O {
         self.core().observer()
     }
 
-    /// The free bytes and the size of the device (`mem_get_info`).
+    /// Returns the free bytes and the size of the device (`mem_get_info`).
     ///
     /// # Errors
     /// If the device does not respond.
@@ -123,7 +123,7 @@ impl<O: Observer> Engine<O> {
         self.core().accounts().limit()
     }
 
-    /// The memory of one pool on one stream. Created at the first call.
+    /// Returns the memory of one pool on one stream. The first call creates it.
     #[inline]
     pub fn arena(&self, key: ArenaKey) -> &Arc<Arena<O>> {
         self.arenas.get(key, || {
@@ -281,14 +281,14 @@ impl<O: Observer> Engine<O> {
         lock(&self.callbacks).push(callback);
     }
 
-    /// The callbacks. Callers must hold no lock when they call them.
+    /// Returns the callbacks. Callers must hold no lock when they call them.
     pub(crate) fn free_memory_callbacks(&self) -> Vec<FreeMemoryCallback> {
         lock(&self.callbacks).clone()
     }
 
     // ---- totals ----
 
-    /// Bytes taken from the device.
+    /// Returns the bytes taken from the device.
     #[inline]
     pub fn reserved_bytes(&self) -> u64 {
         self.core().reserved_bytes()
@@ -302,33 +302,34 @@ impl<O: Observer> Engine<O> {
         self.arenas.iter().map(|arena| arena.lock().tally().allocated()).sum()
     }
 
-    /// Bytes allocated or waiting for a stream.
+    /// Returns the bytes allocated or waiting for a stream.
     pub(crate) fn active_bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().tally().active()).sum()
     }
 
-    /// Number of free blocks, summed over the arenas one after the other.
+    /// Returns the number of free blocks, summed over the arenas one after the other.
     pub fn num_free_blocks(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().num_free_blocks() as u64).sum()
     }
 
-    /// Bytes that [`free_all_blocks`](Self::free_all_blocks) would release, summed over the arenas one after the other.
+    /// Returns the bytes that [`free_all_blocks`](Self::free_all_blocks) would release, summed over the arenas one after the other.
     pub fn releasable_bytes(&self) -> u64 {
         self.releasable().iter().map(|arena| arena.lock().releasable_bytes()).sum()
     }
 
-    /// Bytes of free blocks in partially used segments (`inactive_split_bytes` in PyTorch), summed over the arenas one after the other.
+    /// Returns the bytes of free blocks in partially used segments (`inactive_split_bytes` in PyTorch), summed over the arenas one
+    /// after the other.
     pub fn inactive_split_bytes(&self) -> u64 {
         self.arenas.iter().map(|arena| arena.lock().inactive_split_bytes()).sum()
     }
 
-    /// The five kinds of bytes, and counts.
+    /// Returns the five kinds of bytes, and counts.
     pub fn statistics(&self) -> Statistics {
         let LockedEngine { ledger, mut arenas, .. } = self.lock_all();
         Self::statistics_of(&ledger, &mut arenas, &self.core().refreshed_accounts())
     }
 
-    /// The statistics of an engine whose locks the caller holds.
+    /// Returns the statistics of an engine whose locks the caller holds.
     pub(crate) fn statistics_of(
         ledger: &Ledger,
         arenas: &mut [LockedArena<'_, O>],
@@ -338,7 +339,7 @@ impl<O: Observer> Engine<O> {
         Statistics { num_free_blocks, ..accounts.statistics(ledger, &tallies(arenas)) }
     }
 
-    /// The statistics and the peaks of a scope at the same point in time. Restarts the scope at that point.
+    /// Returns the statistics and the peaks of a scope at the same point in time. Restarts the scope at that point.
     pub fn restart_scope(&self, scope: ScopeKey) -> (Statistics, Peaks) {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
@@ -365,7 +366,7 @@ impl<O: Observer> Engine<O> {
         ledger.open(&mut tallies(&mut arenas), reserved, device_used)
     }
 
-    /// The peaks since a scope was opened or restarted.
+    /// Returns the peaks since a scope was opened or restarted.
     pub fn scope_peaks(&self, scope: ScopeKey) -> Peaks {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
@@ -373,13 +374,13 @@ impl<O: Observer> Engine<O> {
         ledger.scope(scope, &mut tallies(&mut arenas), reserved, device_used)
     }
 
-    /// The bytes of each kind at the peak of allocated bytes since a scope was opened or restarted.
+    /// Returns the bytes of each kind at the peak of allocated bytes since a scope was opened or restarted.
     pub fn at_peak(&self, scope: ScopeKey) -> AtPeak {
         lock(&self.ledger).at_peak(scope)
     }
 
-    /// The id of the allocation that reached the peak of allocated bytes in a scope; 0 if no allocation since the scope was opened or
-    /// restarted did. The value changes when the peak rises, and can be read without a lock.
+    /// Returns the id of the allocation that reached the peak of allocated bytes in a scope; 0 if no allocation since the scope was
+    /// opened or restarted did. The value changes when the peak rises, and can be read without a lock.
     pub fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
         lock(&self.ledger).highest(scope)
     }
@@ -403,13 +404,13 @@ impl<O: Observer> Drop for Engine<O> {
     }
 }
 
-/// The tallies of locked arenas, in the same order.
+/// Returns the tallies of locked arenas, in the same order.
 pub(crate) fn tallies<'t, O: Observer>(arenas: &'t mut [LockedArena<'_, O>]) -> Vec<&'t mut Tally> {
     arenas.iter_mut().map(LockedArena::tally).collect()
 }
 
 impl<O: Observer> LockedEngine<'_, O> {
-    /// All segments in address order (`snapshot` in PyTorch).
+    /// Returns all segments in address order (`snapshot` in PyTorch).
     pub fn segments(&self) -> Vec<SegmentLayout<O::Stack>> {
         let mut found: Vec<_> = self.arenas.iter().flat_map(LockedArena::segments).collect();
         found.sort_by_key(SegmentLayout::address);

@@ -36,7 +36,7 @@ pub struct BlockLayout<Stack> {
 }
 
 impl<Stack> SegmentLayout<Stack> {
-    /// Address of the first byte on the device.
+    /// Returns the address of the first byte on the device.
     pub fn address(&self) -> u64 {
         self.blocks.first().map_or(0, |block| block.address)
     }
@@ -46,7 +46,7 @@ impl<Stack> SegmentLayout<Stack> {
         self.blocks.iter().map(|block| block.size).sum()
     }
 
-    /// The segment and its blocks as part of a trace, without stacks.
+    /// Returns the segment and its blocks as part of a trace, without stacks.
     pub fn without_stacks(&self) -> (Segment, Vec<Block>) {
         let blocks: Vec<Block> = self.blocks.iter().map(BlockLayout::without_stack).collect();
         let sum = |bytes: &dyn Fn(&Block) -> u64| Some(blocks.iter().map(bytes).sum());

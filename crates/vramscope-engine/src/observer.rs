@@ -24,14 +24,14 @@ pub trait Observer: Send + Sync + Sized {
     /// arrive in the order in which the memory changed. The observer must not call the engine.
     fn record(&self, arena: u32, event: DeviceEvent<Self::Stack>);
 
-    /// The calling thread's stack, for memory released to the device.
+    /// Returns the calling thread's stack, for memory released to the device.
     fn capture_free(&self) -> Option<Self::Stack>;
 
     /// Whether the memory belongs to the calling process. This is false in a child process after a fork; the child releases nothing to
     /// the device.
     fn owns_memory(&self) -> bool;
 
-    /// The device's handle of a stream that uses a block, or `None` if only another thread can name that stream.
+    /// Returns the device's handle of a stream that uses a block, or `None` if only another thread can name that stream.
     fn device_stream(&self, stream: u64) -> Option<u64>;
 }
 

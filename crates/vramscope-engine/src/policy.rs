@@ -60,7 +60,7 @@ pub enum Allocator {
 }
 
 impl Allocator {
-    /// The release of PyTorch, or `None` for CuPy.
+    /// Returns the release of PyTorch, or `None` for CuPy.
     pub fn release(self) -> Option<TorchRelease> {
         match self {
             Self::Cupy => None,
@@ -139,7 +139,7 @@ pub enum Class {
 }
 
 impl SearchOrder {
-    /// The search order of a release of PyTorch.
+    /// Returns the search order of a release of PyTorch.
     fn of(release: TorchRelease) -> Self {
         if release.prefers_oldest_segment() { Self::SegmentAge } else { Self::Address }
     }
@@ -157,7 +157,7 @@ impl From<Class> for SegmentKind {
 /// Value of the `backend` setting for CuPy's rules, for which PyTorch has no name.
 const CUPY: &str = "cupy";
 
-/// A setting in bytes. Negative values and `i64::MAX` mean no limit.
+/// Returns a setting in bytes. Negative values and `i64::MAX` mean no limit.
 fn bytes(setting: Option<i64>) -> Option<u64> {
     setting.and_then(|n| u64::try_from(n).ok()).filter(|&n| n < i64::MAX as u64)
 }
@@ -211,7 +211,7 @@ impl Policy {
         }
     }
 
-    /// The policy of a recording: its settings, PyTorch's defaults if it has none, and the release inferred from it
+    /// Returns the policy of a recording: its settings, PyTorch's defaults if it has none, and the release inferred from it
     /// ([`Trace::shown_release`]).
     pub fn recorded(trace: &Trace) -> Self {
         Self::recorded_by(trace, trace.shown_release())
@@ -223,21 +223,21 @@ impl Policy {
         if settings.backend.as_deref() == Some(CUPY) { Self::cupy() } else { Self::torch(&settings, release) }
     }
 
-    /// The same settings with the search order of another release. CuPy's policy stays unchanged.
+    /// Returns the same settings with the search order of another release. CuPy's policy stays unchanged.
     #[must_use]
     pub fn in_order_of(&self, release: TorchRelease) -> Self {
         let Some(_) = self.release() else { return self.clone() };
         Self { allocator: Allocator::Torch(release), search_order: SearchOrder::of(release), ..self.clone() }
     }
 
-    /// The release of PyTorch, or `None` if the rules are not PyTorch's.
+    /// Returns the release of PyTorch, or `None` if the rules are not PyTorch's.
     pub fn release(&self) -> Option<TorchRelease> {
         self.allocator.release()
     }
 
-    /// The policy as settings of a snapshot, which count in whole MiB. They have the keys that the release writes, with PyTorch's
-    /// defaults for settings that do not concern a pool. [`Policy::torch`] turns them back into the same policy for the same release.
-    /// CuPy's policy is `backend:cupy`, because PyTorch has no name for it.
+    /// Returns the policy as settings of a snapshot, which count in whole MiB. They have the keys that the release writes, with
+    /// PyTorch's defaults for settings that do not concern a pool. [`Policy::torch`] turns them back into the same policy for the same
+    /// release. CuPy's policy is `backend:cupy`, because PyTorch has no name for it.
     pub fn settings(&self) -> AllocatorSettings {
         let large = match self.segments {
             SegmentSizes::Exact => None,
@@ -274,19 +274,19 @@ impl Policy {
         }
     }
 
-    /// Bytes of the block for a request of `size` bytes, before splitting (`_round_size`, `round_size`). At least [`BLOCK_UNIT`]:
-    /// requests of zero bytes never reach the engine.
+    /// Returns the bytes of the block for a request of `size` bytes, before splitting (`_round_size`, `round_size`). At least
+    /// [`BLOCK_UNIT`]: requests of zero bytes never reach the engine.
     #[inline]
     pub fn round_size(&self, size: u64) -> u64 {
         self.roundup_power2_divisions.round_size(size)
     }
 
-    /// The pool of blocks that serves a request of `rounded` bytes, as a snapshot names it.
+    /// Returns the pool of blocks that serves a request of `rounded` bytes, as a snapshot names it.
     pub fn kind(&self, rounded: u64) -> SegmentKind {
         self.class(rounded).into()
     }
 
-    /// The pool of blocks for which a segment of `size` bytes was taken.
+    /// Returns the pool of blocks for which a segment of `size` bytes was taken.
     pub fn kind_of_segment(&self, size: u64) -> SegmentKind {
         match self.segments {
             SegmentSizes::Classes { small, .. } if small == size => SegmentKind::Small,
@@ -305,13 +305,13 @@ impl Policy {
         self.should_split(self.class(rounded), rounded, remaining)
     }
 
-    /// The pool of blocks that serves a request of `rounded` bytes.
+    /// Returns the pool of blocks that serves a request of `rounded` bytes.
     #[inline]
     pub(crate) fn class(&self, rounded: u64) -> Class {
         if rounded <= self.small_request { Class::Small } else { Class::Large }
     }
 
-    /// Bytes to take from the device for a request of `rounded` bytes.
+    /// Returns the bytes to take from the device for a request of `rounded` bytes.
     pub fn segment_size(&self, rounded: u64) -> u64 {
         match self.segments {
             SegmentSizes::Exact => rounded,

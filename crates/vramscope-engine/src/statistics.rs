@@ -133,12 +133,12 @@ pub(crate) struct Freed {
 }
 
 impl Tally {
-    /// Bytes of allocated blocks.
+    /// Returns the bytes of allocated blocks.
     pub(crate) fn allocated(&self) -> u64 {
         self.current[1]
     }
 
-    /// Bytes of blocks allocated or waiting for another stream.
+    /// Returns the bytes of blocks allocated or waiting for another stream.
     pub(crate) fn active(&self) -> u64 {
         self.current[2]
     }
@@ -203,7 +203,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// The current value.
+    /// Returns the current value.
     pub(crate) fn current(&self) -> u64 {
         self.current
     }
@@ -235,7 +235,8 @@ impl Meter {
         self.freed
     }
 
-    /// The highest value since the start or the last [`reset_peak`](Self::reset_peak). For meters whose peaks no [`Ledger`] keeps.
+    /// Returns the highest value since the start or the last [`reset_peak`](Self::reset_peak). For meters whose peaks no [`Ledger`]
+    /// keeps.
     pub(crate) fn peak(&self) -> u64 {
         self.high
     }
@@ -314,17 +315,17 @@ impl Ledger {
         self.scopes.iter().any(Option::is_some)
     }
 
-    /// The bytes of each kind at the peak of a scope's allocated bytes.
+    /// Returns the bytes of each kind at the peak of a scope's allocated bytes.
     pub(crate) fn at_peak(&self, scope: ScopeKey) -> AtPeak {
         self.scopes.get(scope.0).and_then(Option::as_ref).map(|scope| scope.at_peak).unwrap_or_default()
     }
 
-    /// The id of the allocation that reached the peak of a scope's allocated bytes, or 0. It changes with the peak.
+    /// Returns the id of the allocation that reached the peak of a scope's allocated bytes, or 0. It changes with the peak.
     pub(crate) fn highest(&self, scope: ScopeKey) -> Arc<AtomicU64> {
         self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| Arc::clone(&s.highest)).unwrap_or_default()
     }
 
-    /// The start values of a scope, right after a [`fold`](Self::fold).
+    /// Returns the start values of a scope, right after a [`fold`](Self::fold).
     fn beginning(&self, reserved: u64) -> AtPeak {
         let [requested, allocated, active] = self.high;
         AtPeak { requested, allocated, active, reserved, allocation: None }
@@ -378,7 +379,7 @@ impl Ledger {
         ScopeKey(vacant)
     }
 
-    /// The peaks of a scope so far.
+    /// Returns the peaks of a scope so far.
     pub(crate) fn scope(
         &mut self,
         scope: ScopeKey,
@@ -412,7 +413,7 @@ impl Ledger {
         }
     }
 
-    /// The five kinds of bytes over all arenas.
+    /// Returns the five kinds of bytes over all arenas.
     pub(crate) fn statistics(
         &self,
         tallies: &[&mut Tally],

@@ -42,7 +42,7 @@ impl PartialStat {
         Self { current, peak, allocated: Some(current.saturating_add(freed)), freed: Some(freed) }
     }
 
-    /// The sum of the two pools.
+    /// Returns the sum of the two pools.
     fn plus(self, other: Self) -> Self {
         let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
         Self {
@@ -184,8 +184,8 @@ impl BlockTotals {
 }
 
 impl<O: Observer> Engine<O> {
-    /// The contents of PyTorch's `memory_summary`. Visits every block with every lock held, so its time grows with the number of
-    /// blocks.
+    /// Returns the contents of PyTorch's `memory_summary`. Visits every block with every lock held, so its time grows with the number
+    /// of blocks.
     pub fn summary(&self) -> Summary {
         let LockedEngine { ledger, mut arenas, .. } = self.lock_all();
         let accounts = self.core().refreshed_accounts();

@@ -32,7 +32,7 @@ impl<O: Observer> ArenaTable<O> {
         Self { first: Level::with_slots(2 * PROBES) }
     }
 
-    /// The arena of `key`. The first use creates it with `make`.
+    /// Returns the arena of `key`. The first use creates it with `make`.
     #[inline]
     pub(crate) fn get(&self, key: ArenaKey, make: impl Fn() -> Arc<Arena<O>>) -> &Arc<Arena<O>> {
         let hash = (key.hash() >> 8) as usize;
@@ -49,7 +49,7 @@ impl<O: Observer> ArenaTable<O> {
         }
     }
 
-    /// All arenas. Existing arenas keep their order; new ones may appear between them.
+    /// Returns all arenas. Existing arenas keep their order; new ones may appear between them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Arena<O>>> {
         std::iter::successors(Some(&self.first), |level| level.next.get().map(Box::as_ref))
             .flat_map(|level| level.slots.iter().filter_map(OnceLock::get))

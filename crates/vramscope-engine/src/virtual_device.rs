@@ -103,7 +103,7 @@ impl DeviceState {
         Ok(())
     }
 
-    /// The mapped parts of the reserved range that contains `address`.
+    /// Returns the mapped parts of the reserved range that contains `address`.
     fn mapped(&mut self, address: u64, size: u64) -> Result<&mut BTreeMap<u64, u64>, DeviceError> {
         let unknown = DeviceError::UnknownAddress { address, size };
         let (&start, range) = self.ranges.range_mut(..=address).next_back().ok_or_else(|| unknown.clone())?;

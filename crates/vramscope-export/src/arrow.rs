@@ -34,7 +34,7 @@ const ZONE: &str = "UTC";
 /// Number of rows between two checks for cancellation.
 const ROWS_BETWEEN_LOOKS: usize = 4096;
 
-/// The table of some devices, one after the other. The histories must belong to the trace of `names`.
+/// Returns the table of some devices, one after the other. The histories must belong to the trace of `names`.
 ///
 /// # Errors
 /// [`ExportError::TooMuchText`] above the limit on texts, [`ExportError::Cancelled`] after cancellation.
@@ -52,21 +52,21 @@ pub fn arrow_table<'h>(
     Ok(whole.builder.batch()?)
 }
 
-/// The types of some columns of a table, by their indices in [`Table::columns`].
+/// Returns the types of some columns of a table, by their indices in [`Table::columns`].
 #[must_use]
 pub fn arrow_schema(table: Table, columns: &[usize]) -> SchemaRef {
     schema(table.columns(), columns)
 }
 
-/// The types of some columns of the table of summaries, by their indices in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
+/// Returns the types of some columns of the table of summaries, by their indices in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
 #[cfg(feature = "summaries")]
 #[must_use]
 pub fn arrow_summary_schema(columns: &[usize]) -> SchemaRef {
     schema(&summary::COLUMNS, columns)
 }
 
-/// The table of some devices, in batches of about `rows` rows. It contains only `columns`, by their indices in [`Table::columns`];
-/// values of other columns are not computed. Ends early if `emit` breaks.
+/// Emits the table of some devices, in batches of about `rows` rows. It contains only `columns`, by their indices in
+/// [`Table::columns`]; values of other columns are not computed. Ends early if `emit` breaks.
 ///
 /// # Errors
 /// An error of the Arrow library.
@@ -93,7 +93,7 @@ pub fn arrow_batches<'h>(
     }
 }
 
-/// The holders of the allocated bytes of some devices: one row per group of `by`, most bytes first.
+/// Returns the holders of the allocated bytes of some devices: one row per group of `by`, most bytes first.
 ///
 /// The state is taken after event `at`, or at each device's peak of allocated bytes if `at` is `None`. The bytes of a device sum to its
 /// allocated bytes at that event.
@@ -117,7 +117,8 @@ pub fn arrow_holders<'h>(
     Ok(whole.builder.batch()?)
 }
 
-/// The table of summaries as one batch. It contains only `columns`, by their indices in [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
+/// Returns the table of summaries as one batch. It contains only `columns`, by their indices in
+/// [`SUMMARY_COLUMNS`](crate::SUMMARY_COLUMNS).
 ///
 /// # Errors
 /// As for [`arrow_table`].
@@ -281,12 +282,12 @@ impl Values {
     }
 }
 
-/// The types of the columns at these indices.
+/// Returns the types of the columns at these indices.
 fn schema(columns: &[Column], places: &[usize]) -> SchemaRef {
     Arc::new(Schema::new(places.iter().map(|&place| field(&columns[place])).collect::<Vec<_>>()))
 }
 
-/// The type of a column.
+/// Returns the type of a column.
 fn field(column: &Column) -> Field {
     let data_type = match column.kind {
         Kind::Signed => DataType::Int64,
@@ -428,7 +429,7 @@ mod tests {
         }
     }
 
-    /// A value as text, independent of its number in the dictionary.
+    /// Returns a value as text, independent of its number in the dictionary.
     fn texts(array: &ArrayRef) -> String {
         match array.as_any_dictionary_opt() {
             _ if array.is_null(0) => "null".to_owned(),

@@ -29,7 +29,7 @@ pub(crate) fn write(source: &Source<'_>, table: Table, out: impl Write) -> Resul
     Ok(count)
 }
 
-/// The I/O error of the output. The command needs it to recognize a closed pipe.
+/// Returns the I/O error of the output. The command needs it to recognize a closed pipe.
 fn broken(e: csv::Error) -> io::Error {
     match e.into_kind() {
         csv::ErrorKind::Io(e) => e,

@@ -24,7 +24,7 @@ impl ExportFormat {
     pub const ALL: [Self; 7] =
         [Self::Chrome, Self::Pprof, Self::Folded, Self::Flamegraph, Self::Csv, Self::Parquet, Self::Pickle];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chrome => "chrome",
@@ -37,7 +37,7 @@ impl ExportFormat {
         }
     }
 
-    /// The ending of its file names.
+    /// Returns the ending of its file names.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Chrome => ".json",
@@ -50,7 +50,7 @@ impl ExportFormat {
         }
     }
 
-    /// The format with the ending of `file_name`, ignoring case.
+    /// Returns the format with the ending of `file_name`, ignoring case.
     pub fn of_file_name(file_name: &str) -> Option<Self> {
         let name = file_name.to_ascii_lowercase();
         Self::ALL.into_iter().find(|f| name.ends_with(f.extension()))

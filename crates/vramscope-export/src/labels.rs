@@ -33,7 +33,7 @@ impl<'r> Labels<'r> {
         Self { names, frames: TextCache::new(), own_frames: HashMap::new(), users_stacks: TextCache::new() }
     }
 
-    /// The label of a frame as in reports, valid as one frame of a folded stack.
+    /// Returns the label of a frame as in reports, valid as one frame of a folded stack.
     pub(crate) fn frame(&mut self, id: FrameId) -> Rc<str> {
         match self.frames.get(&id) {
             Some(text) => text,
@@ -41,7 +41,7 @@ impl<'r> Labels<'r> {
         }
     }
 
-    /// The label of the frame that names a stack.
+    /// Returns the label of the frame that names a stack.
     pub(crate) fn own_frame(&mut self, stack: Option<StackId>) -> Rc<str> {
         let Names { trace, frames } = self.names;
         let own = |id| *self.own_frames.entry(id).or_insert_with(|| frames.own_frame(trace, id));
@@ -51,20 +51,20 @@ impl<'r> Labels<'r> {
         }
     }
 
-    /// A text of the recording, on one line and of bounded length.
+    /// Returns a text of the recording, on one line and of bounded length.
     pub(crate) fn text(&self, id: StringId) -> String {
         let mut text = Shown::at_most(self.names.trace.strings.get(id), LONGEST_STACK).into();
         cut(&mut text, LONGEST_STACK);
         text
     }
 
-    /// A whole stack, outermost frame first, with `;` between frames.
+    /// Returns a whole stack, outermost frame first, with `;` between frames.
     pub(crate) fn stack(&mut self, stack: StackId) -> String {
         let frames = self.names.trace.stacks.get(stack);
         self.join(frames.iter().copied(), frames.len())
     }
 
-    /// The user's frames of a stack in the same form; if there are none, the frame that names the stack.
+    /// Returns the user's frames of a stack in the same form; if there are none, the frame that names the stack.
     pub(crate) fn users_stack(&mut self, stack: StackId) -> Rc<str> {
         if let Some(text) = self.users_stacks.get(&stack) {
             return text;
@@ -138,7 +138,7 @@ fn cut(text: &mut String, most: usize) {
     }
 }
 
-/// A pool ID as text; `0:0` is the default pool.
+/// Returns a pool ID as text; `0:0` is the default pool.
 pub(crate) fn pool(pool: PoolId) -> String {
     format!("{}:{}", pool.0, pool.1)
 }

@@ -116,7 +116,7 @@ fn write_rows(
     Ok(count)
 }
 
-/// The type of a column in the file.
+/// Returns the type of a column in the file.
 fn field(column: &Column) -> Result<Type, ParquetError> {
     let (physical, logical) = match column.kind {
         Kind::Signed => (Physical::INT64, Some(LogicalType::integer(64, true))),
@@ -191,7 +191,7 @@ impl Buffer {
 }
 
 impl<W: Write + Send> Parquet<'_, W> {
-    /// A text, stored once per row group.
+    /// Returns a text, stored once per row group.
     fn text(&mut self, value: Value<'_>) -> ByteArray {
         let known = match value {
             Value::Shown(text) => self.shown.get(text),

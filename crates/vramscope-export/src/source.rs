@@ -18,7 +18,7 @@ pub struct Source<'r> {
 }
 
 impl<'r> Source<'r> {
-    /// The history of each device, lazily, so that only one is in memory at a time.
+    /// Returns the history of each device, lazily, so that only one is in memory at a time.
     pub(crate) fn histories(&self) -> impl Iterator<Item = History> + '_ {
         self.devices.iter().map(|&position| History::replayed(self.trace, position))
     }
@@ -32,7 +32,7 @@ impl<'r> Source<'r> {
     }
 }
 
-/// The exported state: after event `at`, or at the peak of allocated bytes if `at` is `None`.
+/// Returns the exported state: after event `at`, or at the peak of allocated bytes if `at` is `None`.
 pub(crate) fn moment(history: &History, at: Option<usize>) -> Moment {
     at.map_or_else(|| history.peaks().allocated.moment, Moment::after)
 }

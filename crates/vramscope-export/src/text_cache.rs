@@ -22,7 +22,7 @@ impl<K: Hash + Eq> TextCache<K> {
         Self { texts: HashMap::new(), bytes: 0 }
     }
 
-    /// The text of `key`; `None` if it is not cached.
+    /// Returns the text of `key`; `None` if it is not cached.
     pub(crate) fn get(&self, key: &K) -> Option<Rc<str>> {
         self.texts.get(key).cloned()
     }

@@ -41,12 +41,12 @@ impl PrivateFolder {
         Ok(this)
     }
 
-    /// The folder's absolute path.
+    /// Returns the folder's absolute path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The open folder.
+    /// Returns the open folder.
     pub fn dir(&self) -> &Dir {
         &self.dir
     }

@@ -43,7 +43,7 @@ impl Target {
         Ok(Self::Replacement(Replacement::at(dir, name)?))
     }
 
-    /// The file to write to.
+    /// Returns the file to write to.
     pub fn file(&self) -> &File {
         match self {
             Self::Replacement(new) => new.file(),
@@ -112,12 +112,12 @@ impl Replacement {
         Ok(this)
     }
 
-    /// The new file, open for writing.
+    /// Returns the new file, open for writing.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The temporary name, for signal handlers that remove the file.
+    /// Returns the temporary name, for signal handlers that remove the file.
     pub fn unfinished(&self) -> Unfinished {
         self.part.clone()
     }

@@ -43,7 +43,7 @@ pub enum Status {
 }
 
 impl Budgets {
-    /// The verdict on each budget that is set.
+    /// Returns the verdict on each budget that is set.
     pub fn verdicts(&self, fleet: &Fleet) -> Vec<Verdict> {
         let peak = self.max_peak.map(|limit| peak(fleet, limit));
         let imbalance = self.max_imbalance_percent.map(|limit| imbalance(fleet, limit));

@@ -33,12 +33,12 @@ pub(crate) fn is_bundle(folder: &Path) -> bool {
         .all(|name| fs::metadata(folder.join(name)).is_ok_and(|file| file.is_file()))
 }
 
-/// The bundle that contains a recording.
+/// Returns the bundle that contains a recording.
 pub(crate) fn of(recording: &Path) -> Option<&Path> {
     recording.parent().filter(|folder| recording.ends_with(SNAPSHOT) && is_bundle(folder))
 }
 
-/// The rank of the process that wrote a bundle, if the facts contain it.
+/// Returns the rank of the process that wrote a bundle, if the facts contain it.
 pub(crate) fn rank(bundle: &Path) -> Option<u64> {
     let mut facts = Vec::new();
     open_regular(&bundle.join(ENVIRONMENT)).ok()?.take(MOST).read_to_end(&mut facts).ok()?;

@@ -53,7 +53,7 @@ pub struct FleetJson<'f> {
 }
 
 impl<'f> FleetJson<'f> {
-    /// The output for `answers`.
+    /// Returns the output for `answers`.
     #[must_use]
     pub fn new(answers: &FleetAnswers<'f>) -> Self {
         let FleetAnswers { paths, rule, notes, fleet, verdicts, advice } = *answers;

@@ -8,7 +8,7 @@ use vramscope_report::harmless_xml;
 use crate::answers::FleetAnswers;
 use crate::budgets::{Status, Verdict};
 
-/// The verdicts as JUnit XML: an exceeded budget is a failure, an unknown one an error.
+/// Returns the verdicts as JUnit XML: an exceeded budget is a failure, an unknown one an error.
 ///
 /// # Errors
 /// Returns an error of the XML library. No input is known to cause one.

@@ -121,7 +121,7 @@ impl Search {
         self.listing.files.push((path, Candidate { name, told, length, modified_ns }));
     }
 
-    /// A path that does not exist: a pattern, or a mistake.
+    /// Handles a path that does not exist: a pattern, or a mistake.
     fn pattern(&mut self, path: &Path) -> Result<(), NoFiles> {
         match path.to_str().and_then(|text| pattern::matches(text, MOST_FOLDERS)) {
             None => self.note(format!("{}: no such file or folder", path.display())),
@@ -191,7 +191,7 @@ pub fn is_called_recording(name: &str) -> bool {
     plain.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending))
 }
 
-/// The modification time in nanoseconds since the Unix epoch; 0 if unknown.
+/// Returns the modification time in nanoseconds since the Unix epoch; 0 if unknown.
 pub(crate) fn modified_ns(metadata: &Metadata) -> i64 {
     let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     modified.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)

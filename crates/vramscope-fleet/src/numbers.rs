@@ -3,13 +3,13 @@
 /// Limit on the ranges in a list.
 const MOST_RANGES: usize = 12;
 
-/// `rank 13`, `ranks 0-3, 7`: these sorted numbers.
+/// Formats sorted numbers: `rank 13`, `ranks 0-3, 7`.
 pub(crate) fn ranks(numbers: &[u64]) -> String {
     let s = if numbers.len() == 1 { "" } else { "s" };
     format!("rank{s} {}", ranges(numbers))
 }
 
-/// `0-3, 7`; a long list ends with the number of further ranks.
+/// Formats sorted numbers as ranges: `0-3, 7`. A long list ends with the number of further ranks.
 pub(crate) fn ranges(numbers: &[u64]) -> String {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for &number in numbers {

@@ -21,7 +21,7 @@ enum Part {
     Folders,
 }
 
-/// The paths that match a pattern, sorted, without duplicates; `None` if the text is not a pattern.
+/// Returns the paths that match a pattern, sorted, without duplicates; `None` if the text is not a pattern.
 ///
 /// # Errors
 /// [`TooManyFolders`] if more than `most_folders` folders would have to be read.
@@ -106,7 +106,7 @@ impl Search {
         Ok(())
     }
 
-    /// The entries of a folder; empty if it cannot be read.
+    /// Returns the entries of a folder; empty if it cannot be read.
     fn entries(&mut self, folder: &Path) -> Result<Vec<fs::DirEntry>, TooManyFolders> {
         self.folders += 1;
         if self.folders > self.most_folders {
@@ -121,7 +121,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// The matching paths relative to `folder`.
+    /// Returns the matching paths relative to `folder`.
     fn names(folder: &Path, pattern: &str) -> Vec<String> {
         let found = matches(&format!("{}/{pattern}", folder.display()), MOST_FOLDERS).unwrap().unwrap();
         found.iter().map(|path| path.strip_prefix(folder).unwrap().display().to_string()).collect()

@@ -91,7 +91,7 @@ pub(crate) fn told(e: io::Error) -> String {
     e.to_string()
 }
 
-/// The error message, with advice.
+/// Returns the error message, with advice.
 pub(crate) fn in_words(e: ReadError) -> String {
     match e {
         ReadError::Expands { .. } => format!("{e}, or raise --max-expanded"),

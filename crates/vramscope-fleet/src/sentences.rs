@@ -24,7 +24,7 @@ pub struct Sentence {
     pub is_good: bool,
 }
 
-/// The sentences, most urgent first. The name of a line or file takes at most `room` columns.
+/// Returns the sentences, most urgent first. The name of a line or file takes at most `room` columns.
 #[must_use]
 pub fn sentences(fleet: &Fleet, room: usize) -> Vec<Sentence> {
     let mut said = Vec::new();
@@ -61,8 +61,8 @@ pub struct Different {
     pub reasons: Vec<String>,
 }
 
-/// The ranks with problems, out-of-memory failures first. An unusual kind is represented by its median rank, a leak by the rank that
-/// retained the most bytes. Names take at most `room` columns.
+/// Returns the ranks with problems, out-of-memory failures first. An unusual kind is represented by its median rank, a leak by the rank
+/// that retained the most bytes. Names take at most `room` columns.
 #[must_use]
 pub fn different(fleet: &Fleet, room: usize) -> Vec<Different> {
     let is_alone = fleet.out_of_memory.len() == 1;
@@ -87,41 +87,41 @@ pub fn different(fleet: &Fleet, room: usize) -> Vec<Different> {
     found
 }
 
-/// Each rank that could be read, with the index of its kind.
+/// Returns each rank that could be read, with the index of its kind.
 pub fn kinds_of_ranks(fleet: &Fleet) -> impl Iterator<Item = (u64, usize)> {
     let kinds = fleet.kinds.iter().enumerate();
     kinds.flat_map(|(position, kind)| kind.ranks.iter().map(move |&rank| (rank, position)))
 }
 
-/// A name from a recording or a file, made safe to print.
+/// Returns a name from a recording or a file, made safe to print.
 pub(crate) fn shown(text: &str) -> String {
     Shown::of(text).into()
 }
 
-/// A name for a sentence, in at most `room` columns.
+/// Returns a name for a sentence, in at most `room` columns.
 pub(crate) fn named(name: &str, room: usize) -> String {
     fit(&shown(name), room)
 }
 
-/// A signed size: `+1.62 GiB`, `-1.62 GiB`.
+/// Formats a signed size: `+1.62 GiB`, `-1.62 GiB`.
 pub(crate) fn signed(bytes_more: i128) -> String {
     let sign = if bytes_more < 0 { "-" } else { "+" };
     let size = u64::try_from(bytes_more.unsigned_abs()).unwrap_or(u64::MAX);
     format!("{sign}{}", bytes(size))
 }
 
-/// A text with its first letter in upper case, as `Rank 13`.
+/// Returns a text with its first letter in upper case, as `Rank 13`.
 pub(crate) fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// A category, as `optimizer state`.
+/// Formats a category: `optimizer state`.
 pub(crate) fn words_of(category: &Differs) -> String {
     shown(&category.name).replace('_', " ")
 }
 
-/// The group or host that has exactly the ranks of a kind.
+/// Returns the group or host that has exactly the ranks of a kind.
 pub(crate) fn group(fleet: &Fleet, kind: &Kind) -> Option<String> {
     let groups = fleet.imbalances.iter().flat_map(|imbalances| &imbalances.groups);
     let group = groups.clone().find(|group| group.ranks == kind.ranks);
@@ -163,7 +163,7 @@ fn failed(oom: &OomOfRank, is_alone: bool) -> String {
     format!("Rank {} ran out of memory{when}: it requested {asked}, and {free} was free.", oom.rank)
 }
 
-/// The difference between a kind and the usual kinds, in a sentence.
+/// Returns the difference between a kind and the usual kinds, in a sentence.
 fn unlike(fleet: &Fleet, kind: &Kind, room: usize) -> String {
     let who = capital(&ranks(&kind.ranks));
     let group = group(fleet, kind).map(|group| format!(" ({group})")).unwrap_or_default();
@@ -200,7 +200,7 @@ fn unlike(fleet: &Fleet, kind: &Kind, room: usize) -> String {
     )
 }
 
-/// The program of a kind, if it differs from the program of most ranks.
+/// Returns the program of a kind, if it differs from the program of most ranks.
 fn program(fleet: &Fleet, kind: &Kind, room: usize) -> Option<String> {
     let programs = &fleet.mixed.programs;
     let of = programs.iter().find(|program| program.ranks.contains(&kind.example_rank))?;
@@ -212,7 +212,7 @@ fn program(fleet: &Fleet, kind: &Kind, room: usize) -> Option<String> {
     }
 }
 
-/// The first ranks that ran out of memory, in a sentence.
+/// Returns the first ranks that ran out of memory, in a sentence.
 fn first_out_of_memory(fleet: &Fleet) -> Option<String> {
     let first = fleet.out_of_memory.first()?;
     let Some(second) = fleet.out_of_memory.get(1) else {

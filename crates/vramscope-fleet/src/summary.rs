@@ -121,7 +121,7 @@ pub struct Oom {
 }
 
 impl Oom {
-    /// The verdict of the report, in a sentence.
+    /// Returns the verdict of the report, in a sentence.
     #[must_use]
     pub fn verdict(&self) -> String {
         self.main_cause.verdict(self.requested_bytes)
@@ -237,7 +237,7 @@ pub struct Course {
 /// The number of parts of a [`Course`].
 pub const CELLS: usize = 128;
 
-/// The part that contains `at`, for positions from 0 to `all`.
+/// Returns the part that contains `at`, for positions from 0 to `all`.
 pub(crate) fn cell(at: u64, all: u64) -> usize {
     (u128::from(at) * CELLS as u128 / (u128::from(all) + 1)) as usize
 }
@@ -255,14 +255,14 @@ impl RankSummary {
         self.quality.probably_overflowed
     }
 
-    /// The limitations of the numbers, one sentence each.
+    /// Returns the limitations of the numbers, one sentence each.
     #[must_use]
     pub fn doubts(&self, advice: &Advice) -> Vec<String> {
         let trust = Trust::of(&self.quality, self.overflowed, self.recorder, advice);
         trust.dropped.into_iter().chain(trust.doubts).collect()
     }
 
-    /// The part of its [`Course`] with the first out-of-memory failure; `None` without a failure, or if its time is unknown.
+    /// Returns the part of its [`Course`] with the first out-of-memory failure; `None` without a failure, or if its time is unknown.
     #[must_use]
     pub fn oom_cell(&self) -> Option<usize> {
         let oom = self.oom.as_ref()?;
@@ -334,7 +334,7 @@ mod tests {
         summarize(&read(File::open(path).unwrap(), &mut |_| {}).unwrap()).unwrap()
     }
 
-    /// All sentences that outputs make from a summary.
+    /// Returns all sentences that outputs make from a summary.
     fn sentences(summary: &RankSummary) -> Vec<String> {
         let advice = Advice::default();
         let mut all = summary.doubts(&advice);

@@ -16,7 +16,7 @@ const ROWS: usize = 10;
 /// Least width in columns for a line of code.
 const LEAST_ROOM: usize = 12;
 
-/// The text with ANSI styles, in lines of at most `width` columns.
+/// Returns the text with ANSI styles, in lines of at most `width` columns.
 #[must_use]
 pub fn fleet_text(answers: &FleetAnswers<'_>, width: usize) -> String {
     let mut out = String::new();
@@ -50,7 +50,7 @@ struct Page<'f, 'o> {
 }
 
 impl Page<'_, '_> {
-    /// A name for a sentence, in half a line.
+    /// Returns a name for a sentence, in half a line.
     fn named(&self, name: &str) -> String {
         named(name, self.lines.width / 2)
     }
@@ -348,7 +348,7 @@ mod tests {
     use crate::rows::RankRow;
     use crate::summarize::summarize;
 
-    /// A fleet with every kind of problem and long names.
+    /// Returns a fleet with every kind of problem and long names.
     fn fleet() -> Fleet {
         let folder = tempfile::tempdir().unwrap();
         let plan = Plan::new(16, 3);

@@ -129,7 +129,7 @@ impl Caches {
         Self { home: Home::open(), open: BTreeMap::new(), refused: None }
     }
 
-    /// The cache of a recording, and its name in the cache; `None` without a cache.
+    /// Returns the cache of a recording, and its name in the cache; `None` without a cache.
     fn of(&mut self, place: &RecordingPlace) -> Option<(&mut Cache, String)> {
         let home = self.home.as_ref().ok()?;
         let (folder, name) = match place {
@@ -150,7 +150,7 @@ impl Caches {
         Some((self.open.get_mut(&folder)?, name))
     }
 
-    /// The cached summary of a recording.
+    /// Returns the cached summary of a recording.
     fn known(&mut self, place: &RecordingPlace) -> Option<RankSummary> {
         let version = match place {
             RecordingPlace::Here(path) => FileVersion::of(&fs::metadata(path).ok()?),
@@ -192,7 +192,7 @@ impl Caches {
 /// The consequence of a missing cache, for notes.
 const WITHOUT: &str = "the next run reads the recordings again";
 
-/// The folder of a file, and its name in the folder.
+/// Returns the folder of a file, and its name in the folder.
 fn split(path: &Path) -> (PathBuf, String) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     (folder.to_owned(), path.file_name().unwrap_or_default().to_string_lossy().into_owned())

@@ -140,12 +140,12 @@ impl ToTokens for Inputs {
     }
 }
 
-/// The `cfg` attributes of an argument.
+/// Returns the `cfg` attributes of an argument.
 fn conditions(attributes: &[Attribute]) -> Vec<&Attribute> {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect()
 }
 
-/// The return type of a closure: replaces `impl Trait` by `_`, which the compiler infers.
+/// Returns the return type of a closure: replaces `impl Trait` by `_`, which the compiler infers.
 fn nameable(returned: &Type) -> Type {
     struct Named;
     impl VisitMut for Named {

@@ -139,7 +139,7 @@ pub struct MachineReport {
 }
 
 impl MachineReport {
-    /// The report from the words of a run's state file. `None` if the words are not a valid state.
+    /// Returns the report from the words of a run's state file. `None` if the words are not a valid state.
     pub(crate) fn of(words: &[AtomicU64]) -> Option<Self> {
         let state = State::new(words)?;
         let gpu = |device: usize| {

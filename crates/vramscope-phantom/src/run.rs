@@ -46,7 +46,7 @@ pub enum PhantomError {
     State(PathBuf),
 }
 
-/// An error about a folder, and how to fix it.
+/// Returns an error about a folder, and how to fix it.
 fn in_words(why: &io::Error) -> String {
     match why.get_ref() {
         Some(why) => format!("{why}; set TMPDIR to a folder that only you can write to"),
@@ -131,7 +131,7 @@ impl PhantomRun {
         self.path(STATE)
     }
 
-    /// The folder of the machine's files. It is removed with the machine, including any files added to it.
+    /// Returns the folder of the machine's files. It is removed with the machine, including any files added to it.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -147,7 +147,7 @@ impl PhantomRun {
         ]
     }
 
-    /// A report about the machine so far.
+    /// Returns a report about the machine so far.
     ///
     /// # Errors
     /// Fails if its state cannot be read any more.
@@ -155,7 +155,7 @@ impl PhantomRun {
         MachineReport::of(&self.words()?).ok_or_else(|| PhantomError::State(self.state()))
     }
 
-    /// The ids of the processes that hold memory of these GPUs now.
+    /// Returns the ids of the processes that hold memory of these GPUs now.
     ///
     /// # Errors
     /// Fails if the machine's state cannot be read any more.
@@ -171,7 +171,7 @@ impl PhantomRun {
     }
 }
 
-/// A path list for an environment variable: `first`, then this process's own value of the variable.
+/// Returns a path list for an environment variable: `first`, then this process's own value of the variable.
 pub fn with_first(first: &Path, variable: &str) -> OsString {
     let mut paths = first.as_os_str().to_owned();
     if let Some(rest) = std::env::var_os(variable).filter(|rest| !rest.is_empty()) {

@@ -136,7 +136,7 @@ pub(crate) enum Noticed {
 pub(crate) struct State<'a>(&'a [AtomicU64]);
 
 impl<'a> State<'a> {
-    /// The state in `words`. `None` if the words are not a valid state.
+    /// Returns the state in `words`. `None` if the words are not a valid state.
     pub(crate) fn new(words: &'a [AtomicU64]) -> Option<Self> {
         (words.len() == WORDS && words[HEADER].load(Ordering::Relaxed) == MAGIC).then_some(Self(words))
     }
@@ -160,17 +160,18 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The number of GPUs.
+    /// Returns the number of GPUs.
     pub(crate) fn devices(&self) -> usize {
         (self.0[HEADER + 1].load(Ordering::Acquire) as usize).min(DEVICES)
     }
 
-    /// The newest CUDA release that the driver supports, as `1000 * major + 10 * minor`; 0 for the program's own release.
+    /// Returns the newest CUDA release that the driver supports, as `1000 * major + 10 * minor`; 0 for the program's
+    /// own release.
     pub(crate) fn cuda_version(&self) -> u64 {
         self.0[HEADER + 2].load(Ordering::Relaxed)
     }
 
-    /// The seed of random values. `None` if values read as zeros.
+    /// Returns the seed of random values. `None` if values read as zeros.
     pub(crate) fn random_values(&self) -> Option<u64> {
         self.0[HEADER + 3].load(Ordering::Relaxed).checked_sub(1)
     }
@@ -195,32 +196,33 @@ impl<'a> State<'a> {
         self.0[HEADER + 5].load(Ordering::Relaxed) == 0
     }
 
-    /// A fact about an existing device.
+    /// Returns a fact about an existing device.
     pub(crate) fn fact(&self, device: usize, fact: Fact) -> &'a AtomicU64 {
         &self.0[DEVICE + device * DEVICE_WORDS + fact as usize]
     }
 
-    /// The name of an existing device.
+    /// Returns the name of an existing device.
     pub(crate) fn name(&self, device: usize) -> String {
         self.text(DEVICE + device * DEVICE_WORDS + 32)
     }
 
-    /// The value of a counter.
+    /// Returns the value of a counter.
     pub(crate) fn counter(&self, counter: Counter) -> &'a AtomicU64 {
         &self.0[COUNTERS + counter as usize]
     }
 
-    /// The id of the process in a slot; 0 for a free slot.
+    /// Returns the id of the process in a slot; 0 for a free slot.
     pub(crate) fn process_id(&self, place: usize) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS]
     }
 
-    /// The start time of the process in a slot, in clock ticks since the machine booted. It distinguishes reused ids.
+    /// Returns the start time of the process in a slot, in clock ticks since the machine booted. It distinguishes
+    /// reused ids.
     pub(crate) fn process_start(&self, place: usize) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS + 1]
     }
 
-    /// The processes that hold memory and still run.
+    /// Returns the processes that hold memory and still run.
     pub(crate) fn running(&self) -> Vec<u32> {
         let process = |place: usize| {
             let id = self.process_id(place).load(Ordering::Acquire);
@@ -230,7 +232,8 @@ impl<'a> State<'a> {
         (0..PROCESSES).filter_map(process).collect()
     }
 
-    /// The number of processes that ended without freeing their memory, and that [`Counter::Killed`] does not count yet.
+    /// Returns the number of processes that ended without freeing their memory, and that [`Counter::Killed`] does not
+    /// count yet.
     pub(crate) fn dead(&self) -> usize {
         let is_dead = |&place: &usize| {
             let id = self.process_id(place).load(Ordering::Acquire);
@@ -240,7 +243,7 @@ impl<'a> State<'a> {
         (0..PROCESSES).filter(is_dead).count()
     }
 
-    /// Bytes of a device that the process in a slot holds for a purpose.
+    /// Returns the bytes of a device that the process in a slot holds for a purpose.
     pub(crate) fn held(&self, place: usize, device: usize, purpose: Purpose) -> &'a AtomicU64 {
         &self.0[PROCESS + place * PROCESS_WORDS + 2 + device * Purpose::ALL.len() + purpose as usize]
     }
@@ -270,7 +273,7 @@ impl<'a> State<'a> {
         false
     }
 
-    /// The recorded names with their counts, in the order of their first occurrence.
+    /// Returns the recorded names with their counts, in the order of their first occurrence.
     pub(crate) fn noticed(&self) -> Vec<(Noticed, String, u64)> {
         let call = |place: usize| {
             let at = CALL + place * CALL_WORDS;
@@ -308,7 +311,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// The start time of a process, in clock ticks since the machine booted. `None` if it does not run.
+/// Returns the start time of a process, in clock ticks since the machine booted. `None` if it does not run.
 pub(crate) fn start_of(id: u64) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The name, in parentheses, may contain spaces and parentheses. The process state follows. A zombie holds no memory.
@@ -319,7 +322,7 @@ pub(crate) fn start_of(id: u64) -> Option<u64> {
 /// Marks an entry whose name is being written.
 const CLAIMED: u64 = u64::MAX;
 
-/// The first 64 bytes of a text.
+/// Returns the first 64 bytes of a text.
 fn text_words(text: &str) -> [u64; TEXT] {
     let mut bytes = [0; TEXT * 8];
     let kept = text.len().min(bytes.len());

@@ -139,7 +139,7 @@ fn is_text(column: &Arc<dyn Array>) -> bool {
     matches!(column.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
-/// The error of the output.
+/// Returns the error of the output.
 fn broken(e: csv::Error) -> DataFusionError {
     DataFusionError::IoError(match e.into_kind() {
         csv::ErrorKind::Io(e) => e,

@@ -61,7 +61,7 @@ pub enum ClusterError {
     Io(#[from] std::io::Error),
 }
 
-/// A context that runs queries on a cluster.
+/// Returns a context that runs queries on a cluster.
 pub(crate) async fn client(scheduler: &str, config: SessionConfig) -> Result<SessionContext, ClusterError> {
     let wrong = |why: &str| ClusterError::Address {
         address: scheduler.to_owned(),

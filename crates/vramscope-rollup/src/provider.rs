@@ -54,7 +54,7 @@ impl Recordings {
         Self { of, says }
     }
 
-    /// The recordings that pass the filters.
+    /// Returns the recordings that pass the filters.
     pub(crate) fn chosen(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<RankFile>> {
         let Some(filter) = conjunction(unnormalize_cols(filters.iter().cloned())) else {
             return Ok(self.of.recordings.clone());

@@ -101,7 +101,7 @@ impl Job {
         answered
     }
 
-    /// The summaries of the recordings in their order, one row each, and notes about summaries that could not be cached.
+    /// Returns the summaries of the recordings in their order, one row each, and notes about summaries that could not be cached.
     ///
     /// # Errors
     /// The query failed.
@@ -157,7 +157,7 @@ impl Job {
         Ok(Answered { rows, is_cut, broken, notes })
     }
 
-    /// The recordings that a query reads.
+    /// Returns the recordings that a query reads.
     fn read_by(&self, frame: &DataFrame) -> Result<Vec<RankFile>, QueryError> {
         let (state, plan) = frame.clone().into_parts();
         let mut read: BTreeMap<String, RankFile> = BTreeMap::new();
@@ -185,7 +185,7 @@ impl Job {
         Ok(())
     }
 
-    /// The plan of a statement.
+    /// Returns the plan of a statement.
     async fn frame(&self, sql: &str, says: &Says) -> Result<DataFrame, QueryError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let at_once = if self.at_once == 0 { cores } else { self.at_once };

@@ -91,7 +91,7 @@ impl Says {
         self.lock().notes.push(note);
     }
 
-    /// All messages so far.
+    /// Returns all messages so far.
     pub(crate) fn all(&self) -> Said {
         self.lock().clone()
     }
@@ -112,7 +112,7 @@ pub(crate) struct RecordingsSource {
 }
 
 impl ScanData {
-    /// The scan as a part of a plan.
+    /// Returns the scan as a part of a plan.
     pub(crate) fn plan(self, says: Says) -> Arc<dyn ExecutionPlan> {
         let schema = self.wanted.table.projected(&self.wanted.columns);
         let source = RecordingsSource {
@@ -136,7 +136,7 @@ impl ScanData {
         DataSourceExec::from_data_source(config)
     }
 
-    /// The scan in a part of a plan; `None` for other parts.
+    /// Returns the scan in a part of a plan; `None` for other parts.
     pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
         let source: &dyn std::any::Any = plan.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
         let config = source.downcast_ref::<FileScanConfig>()?;

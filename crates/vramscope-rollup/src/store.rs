@@ -38,7 +38,7 @@ static NETWORK: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("stores").enable_all().build()
 });
 
-/// The files under a URL, or the file at the URL.
+/// Returns the files under a URL, or the file at the URL.
 ///
 /// # Errors
 /// A message if the store does not answer or refuses.
@@ -142,7 +142,7 @@ impl StoreLocation {
     }
 }
 
-/// A store's error on one line.
+/// Returns a store's error on one line.
 fn in_words(error: &Error) -> String {
     // The innermost error has the reason; the outer ones contain request numbers.
     let mut innermost: &dyn std::error::Error = error;

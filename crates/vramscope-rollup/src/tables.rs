@@ -44,7 +44,7 @@ impl SqlTable {
     pub(crate) const ALL: [Self; 5] =
         [Self::Events, Self::Allocations, Self::Segments, Self::Holders, Self::Summary];
 
-    /// The export table with the same rows; `None` for summaries, which have no export table.
+    /// Returns the export table with the same rows; `None` for summaries, which have no export table.
     pub(crate) fn export(self) -> Option<Table> {
         match self {
             Self::Events => Some(Table::Events),
@@ -59,19 +59,19 @@ impl SqlTable {
         self.export().map_or("summary", Table::name)
     }
 
-    /// The column types.
+    /// Returns the column types.
     pub(crate) fn schema(self) -> SchemaRef {
         SCHEMAS[self as usize].clone()
     }
 
-    /// The types of some columns.
+    /// Returns the types of some columns.
     pub(crate) fn projected(self, columns: &[usize]) -> SchemaRef {
         let schema = self.schema();
         Arc::new(Schema::new(columns.iter().map(|&at| schema.field(at).clone()).collect::<Vec<_>>()))
     }
 }
 
-/// The types of the columns that identify the recording.
+/// Returns the types of the columns that identify the recording.
 pub(crate) fn whose_fields() -> Vec<Field> {
     vec![
         Field::new("rank", DataType::Int64, false),
@@ -88,7 +88,7 @@ fn with_plain_text(field: &Field) -> Field {
     }
 }
 
-/// The values of the columns that identify the recording.
+/// Returns the values of the columns that identify the recording.
 pub(crate) fn whose(recording: &RankFile) -> [ScalarValue; WHOSE] {
     [
         ScalarValue::Int64(i64::try_from(recording.rank.number).ok()),

@@ -77,7 +77,7 @@ pub enum BlockState {
 }
 
 impl BlockState {
-    /// The state's name in a snapshot.
+    /// Returns the state's name in a snapshot.
     pub fn name(self) -> &'static str {
         match self {
             Self::ActiveAllocated => "active_allocated",

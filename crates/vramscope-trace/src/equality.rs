@@ -85,7 +85,7 @@ impl<'t> Translation<'t> {
         Some(Frame { name: self.string(f.name)?, filename: self.string(f.filename)?, line: f.line, fx })
     }
 
-    /// The tags with translated strings. [`lists`](Self::lists) compares `forward_frames`.
+    /// Returns the tags with translated strings. [`lists`](Self::lists) compares `forward_frames`.
     fn tags(&self, t: Tags) -> Option<Tags> {
         Some(Tags {
             compile_context: self.optional(t.compile_context)?,

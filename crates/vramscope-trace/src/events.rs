@@ -59,7 +59,7 @@ impl Action {
         Self::Free,
     ];
 
-    /// The action's name in a snapshot; `unknown` for [`Action::Unknown`].
+    /// Returns the action's name in a snapshot; `unknown` for [`Action::Unknown`].
     pub fn name(self) -> &'static str {
         match self {
             Self::Alloc => "alloc",
@@ -134,12 +134,12 @@ impl TagsTable {
         self.tags.len() * (size_of::<Tags>() + INDEX_ENTRY)
     }
 
-    /// The tags with this id.
+    /// Returns the tags with this id.
     pub fn get(&self, id: TagsId) -> Tags {
         self.tags[id.index()]
     }
 
-    /// All distinct tags, in order of first appearance.
+    /// Returns all distinct tags, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = Tags> + '_ {
         self.tags.iter().copied()
     }
@@ -187,7 +187,7 @@ impl Events {
         + size_of::<Option<StackId>>()
         + size_of::<TagsId>();
 
-    /// Number of events.
+    /// Returns the number of events.
     pub fn len(&self) -> usize {
         self.actions.len()
     }
@@ -207,7 +207,7 @@ impl Events {
         self.tags.push(e.tags);
     }
 
-    /// The event at index `i`.
+    /// Returns the event at index `i`.
     ///
     /// # Panics
     /// If `i` is not below [`len`](Self::len).
@@ -223,27 +223,27 @@ impl Events {
         }
     }
 
-    /// All events, oldest first.
+    /// Returns all events, oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
         (0..self.len()).map(|i| self.get(i))
     }
 
-    /// The column of actions.
+    /// Returns the column of actions.
     pub fn actions(&self) -> &[Action] {
         &self.actions
     }
 
-    /// The column of sizes in bytes, see [`Event::size`].
+    /// Returns the column of sizes in bytes, see [`Event::size`].
     pub fn sizes(&self) -> &[u64] {
         &self.sizes
     }
 
-    /// The column of times, see [`Event::time_us`].
+    /// Returns the column of times, see [`Event::time_us`].
     pub fn times(&self) -> impl ExactSizeIterator<Item = Option<i64>> + '_ {
         self.times.iter().map(|&t| Some(t).filter(|&t| t != NO_TIME))
     }
 
-    /// Time of event `i`, or `None` if there is no such event or its time is unknown; see [`Event::time_us`].
+    /// Returns the time of event `i`, or `None` if there is no such event or its time is unknown; see [`Event::time_us`].
     #[inline]
     pub fn time(&self, i: usize) -> Option<i64> {
         self.times.get(i).copied().filter(|&t| t != NO_TIME)
@@ -259,7 +259,7 @@ impl Events {
         self.tags.extend_from_slice(&other.tags[range]);
     }
 
-    /// The column of stacks, for a reader that gets the stacks at the end.
+    /// Returns the column of stacks, for a reader that gets the stacks at the end.
     pub(crate) fn stacks_mut(&mut self) -> impl Iterator<Item = &mut Option<StackId>> {
         self.stacks.iter_mut()
     }

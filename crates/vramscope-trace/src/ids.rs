@@ -19,7 +19,7 @@ macro_rules! id {
                 plus_one.and_then(NonZeroU32::new).map(Self).ok_or(TableFull(stringify!($name)))
             }
 
-            /// Index of the entry in its table, from 0, in order of first appearance.
+            /// Returns the index of the entry in its table, from 0, in order of first appearance.
             #[inline]
             pub fn index(self) -> usize {
                 self.0.get() as usize - 1

@@ -149,7 +149,7 @@ mod as_list {
     }
 }
 
-/// The first 60 characters of a name.
+/// Returns the first 60 characters of a name.
 fn clip(name: &str) -> String {
     name.chars().take(60).collect()
 }

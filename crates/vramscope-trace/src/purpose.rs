@@ -48,7 +48,7 @@ impl Category {
         Self::Unknown,
     ];
 
-    /// The category's name in recordings and in JSON.
+    /// Returns the category's name in recordings and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Category {
         !matches!(self, Self::Preexisting | Self::Unknown)
     }
 
-    /// The category with this name. Ignores case, because PyTorch's memory profiler writes capitals.
+    /// Returns the category with this name. Ignores case, because PyTorch's memory profiler writes capitals.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.name().eq_ignore_ascii_case(name))
@@ -94,7 +94,7 @@ pub enum Phase {
 impl Phase {
     const ALL: [Self; 3] = [Self::Forward, Self::Backward, Self::Optimizer];
 
-    /// The phase's name in recordings and in JSON.
+    /// Returns the phase's name in recordings and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl<'a> Purpose<'a> {
         purpose
     }
 
-    /// The program's text in `user_metadata`, without the line of the Python package.
+    /// Returns the program's text in `user_metadata`, without the line of the Python package.
     #[must_use]
     pub fn strip(metadata: &str) -> &str {
         match metadata.rsplit_once('\n') {

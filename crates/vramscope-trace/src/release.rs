@@ -13,7 +13,7 @@ pub struct TorchRelease {
 }
 
 impl TorchRelease {
-    /// The release `major.minor`.
+    /// Creates the release `major.minor`.
     pub const fn new(major: u32, minor: u32) -> Self {
         Self { major, minor }
     }

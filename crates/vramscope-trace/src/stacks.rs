@@ -63,22 +63,22 @@ impl FrameTable {
         self.frames.len() * (size_of::<Frame>() + INDEX_ENTRY)
     }
 
-    /// The id of `frame`, if it is in the table.
+    /// Returns the id of `frame`, if it is in the table.
     pub fn find(&self, frame: Frame) -> Option<FrameId> {
         self.index.find(self.hasher.hash_one(frame), |&id| self.frames[id.index()] == frame).copied()
     }
 
-    /// The frame with this id.
+    /// Returns the frame with this id.
     pub fn get(&self, id: FrameId) -> Frame {
         self.frames[id.index()]
     }
 
-    /// All frames with their ids, in order of first appearance.
+    /// Returns all frames with their ids, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = (FrameId, Frame)> + '_ {
         self.frames.iter().enumerate().filter_map(|(i, &f)| Some((FrameId::new(i).ok()?, f)))
     }
 
-    /// Number of distinct frames.
+    /// Returns the number of distinct frames.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
@@ -127,23 +127,23 @@ impl StackTable {
         Ok(id)
     }
 
-    /// The id of the stack `frames`, if it is in the table.
+    /// Returns the id of the stack `frames`, if it is in the table.
     pub fn find(&self, frames: &[FrameId]) -> Option<StackId> {
         let hash = self.hasher.hash_one(frames);
         self.index.find(hash, |&id| self.get(id) == frames).copied()
     }
 
-    /// The frames of stack `id`, innermost first.
+    /// Returns the frames of stack `id`, innermost first.
     pub fn get(&self, id: StackId) -> &[FrameId] {
         &self.frames[bounds(&self.ends, id.index())]
     }
 
-    /// All stacks with their ids, in order of first appearance.
+    /// Returns all stacks with their ids, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = (StackId, &[FrameId])> + '_ {
         (0..self.len()).filter_map(|i| StackId::new(i).ok()).map(|id| (id, self.get(id)))
     }
 
-    /// Number of distinct stacks.
+    /// Returns the number of distinct stacks.
     pub fn len(&self) -> usize {
         self.ends.len()
     }

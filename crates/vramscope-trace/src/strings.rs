@@ -40,23 +40,23 @@ impl StringTable {
         Ok(id)
     }
 
-    /// The id of `s`, if it is in the table.
+    /// Returns the id of `s`, if it is in the table.
     pub fn find(&self, s: &str) -> Option<StringId> {
         let hash = self.hasher.hash_one(s);
         self.index.find(hash, |&id| slice(&self.text, &self.ends, id) == s).copied()
     }
 
-    /// The string with this id.
+    /// Returns the string with this id.
     pub fn get(&self, id: StringId) -> &str {
         slice(&self.text, &self.ends, id)
     }
 
-    /// All strings, in order of first appearance.
+    /// Returns all strings, in order of first appearance.
     pub fn iter(&self) -> impl Iterator<Item = &str> + '_ {
         (0..self.ends.len()).map(|i| &self.text[bounds(&self.ends, i)])
     }
 
-    /// Number of distinct strings.
+    /// Returns the number of distinct strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -105,7 +105,7 @@ impl StringListTable {
         Ok(id)
     }
 
-    /// The strings of the list with this id, in order.
+    /// Returns the strings of the list with this id, in order.
     pub fn get(&self, id: StringListId) -> &[StringId] {
         &self.lists[id.index()]
     }

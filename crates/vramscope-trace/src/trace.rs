@@ -37,8 +37,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The release of PyTorch that made the recording: the oldest release known to write its contents. Snapshots do not record the
-    /// release. The keys of the settings are the best evidence. Without settings, events with a pool show a release after 2.11
+    /// Returns the release of PyTorch that made the recording: the oldest release known to write its contents. Snapshots do not record
+    /// the release. The keys of the settings are the best evidence. Without settings, events with a pool show a release after 2.11
     /// (#177717).
     pub fn shown_release(&self) -> TorchRelease {
         let names_pools = || self.tags.iter().any(|tags| tags.pool.is_some());
@@ -92,7 +92,7 @@ impl DeviceTrace {
         self.segments.push(Segment { blocks: first..self.blocks.len(), ..segment });
     }
 
-    /// The blocks of one segment of this device.
+    /// Returns the blocks of one segment of this device.
     pub fn blocks_of(&self, segment: &Segment) -> &[Block] {
         &self.blocks[segment.blocks.clone()]
     }

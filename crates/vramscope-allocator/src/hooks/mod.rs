@@ -60,7 +60,7 @@ pub use registry::{HookGuard, register};
 /// - The [history](crate::HistoryOptions) records memory released to the device, and the [statistics](crate::Statistics) count it. It has
 ///   no callback, as in CuPy.
 pub trait MemoryHook: Send + Sync {
-    /// The hook's name, unique per thread or pool.
+    /// Returns the hook's name, unique per thread or pool.
     fn name(&self) -> &str {
         "MemoryHook"
     }

@@ -59,7 +59,7 @@ const fn message(gpu: &'static str, mib: u64, source: &'static str) -> ContextMe
 }
 
 impl ContextMessage {
-    /// The GPU's row in [`GPUS`].
+    /// Returns the GPU's row in [`GPUS`].
     fn gpu(&self) -> Option<&'static Gpu> {
         GPUS.iter().find(|gpu| gpu.name == self.gpu)
     }
@@ -99,7 +99,7 @@ impl Gpu {
         low..=threads + kernels.unwrap_or(0) + all_kernels
     }
 
-    /// The messages for this GPU that [`context_bytes`](Self::context_bytes) uses.
+    /// Returns the messages for this GPU that [`context_bytes`](Self::context_bytes) uses.
     pub fn context_messages(&self) -> impl Iterator<Item = &'static ContextMessage> {
         let name = self.name;
         CONTEXT_MESSAGES.iter().filter(move |message| message.gpu == name)

@@ -13,7 +13,7 @@ pub use table::GPUS;
 /// The newest major version of CUDA for which [`Gpu::context_bytes`] has measurements.
 pub const NEWEST_CUDA: u32 = 13;
 
-/// All GPUs of the table, in ascending order of memory.
+/// Returns all GPUs of the table, in ascending order of memory.
 pub fn by_size() -> Vec<&'static Gpu> {
     let mut gpus: Vec<&'static Gpu> = GPUS.iter().collect();
     gpus.sort_by_key(|gpu| (gpu.total_bytes, gpu.name));

@@ -26,7 +26,7 @@ fn plain(name: &str) -> String {
     makers.iter().fold(name.to_ascii_lowercase(), |name, maker| name.replace(maker, ""))
 }
 
-/// The name without its memory size: `h100` for `h100-80gb`.
+/// Returns the name without its memory size: `h100` for `h100-80gb`.
 fn without_size(name: &str) -> Option<&str> {
     let (short, size) = name.rsplit_once('-')?;
     size.strip_suffix("gb")?.parse::<u64>().ok().map(|_| short)

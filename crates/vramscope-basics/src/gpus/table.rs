@@ -111,7 +111,7 @@ pub const GPUS: &[Gpu] = &[
     shared("gb10", "NVIDIA GB10", Mib(122_570), 121, 48, 24576, 256),
 ];
 
-/// A GPU with dedicated memory.
+/// Creates a GPU with dedicated memory.
 const fn own(
     name: &'static str,
     full: &'static str,
@@ -127,7 +127,7 @@ const fn own(
     Gpu { name, full, total_bytes, printed, capability, multiprocessors, l2_bytes, bus_bits, integrated }
 }
 
-/// A GPU that shares the host's memory.
+/// Creates a GPU that shares the host's memory.
 const fn shared(
     name: &'static str,
     full: &'static str,

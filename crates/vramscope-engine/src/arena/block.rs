@@ -48,7 +48,7 @@ pub(super) struct Block<Stack> {
 }
 
 impl<Stack: Copy> Block<Stack> {
-    /// The block as a snapshot shows it. A held block appears as free, because it has no owner yet.
+    /// Returns the block as a snapshot shows it. A held block appears as free, because it has no owner yet.
     pub(super) fn layout(&self) -> BlockLayout<Stack> {
         let &Self { address, size, requested, stack, .. } = self;
         let state = match self.state {

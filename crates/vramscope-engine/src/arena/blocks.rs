@@ -90,7 +90,7 @@ impl<O: Observer> LockedArena<'_, O> {
         }
     }
 
-    /// Position of a free block in the search order.
+    /// Returns the position of a free block in the search order.
     #[inline]
     fn search_key(&self, block: &Block<O::Stack>) -> SearchKey {
         let age = match self.arena.core().policy().search_order {

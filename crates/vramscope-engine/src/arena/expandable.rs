@@ -11,8 +11,8 @@ use crate::observer::Observer;
 use crate::policy::Class;
 
 impl<O: Observer> LockedArena<'_, O> {
-    /// The place to grow an expandable segment for a request of `rounded` bytes: the first block of a run of free and unmapped blocks
-    /// (`find_expandable_block`). `None` if no run is long enough.
+    /// Returns the place to grow an expandable segment for a request of `rounded` bytes: the first block of a run of free and unmapped
+    /// blocks (`find_expandable_block`). `None` if no run is long enough.
     fn find_expandable(&mut self, class: Class, rounded: u64) -> Option<BlockKey> {
         for address in self.state.unmapped[class as usize].take_stale() {
             self.update_reach(class, address);
@@ -32,7 +32,7 @@ impl<O: Observer> LockedArena<'_, O> {
         self.state.unmapped[class as usize].set_reach(address, (start, end + after));
     }
 
-    /// The neighbor at lower addresses, if it is free.
+    /// Returns the neighbor at lower addresses, if it is free.
     fn free_before(&self, key: BlockKey) -> Option<BlockKey> {
         self.block(key).prev.filter(|&prev| self.block(prev).state == BlockState::Free)
     }
@@ -141,7 +141,8 @@ impl<O: Observer> LockedArena<'_, O> {
         Ok((key, bytes))
     }
 
-    /// The half-open range of whole pages inside a block of an expandable segment. It is empty if the end is not above the start.
+    /// Returns the half-open range of whole pages inside a block of an expandable segment. It is empty if the end is not above the
+    /// start.
     pub(super) fn whole_pages(&self, key: BlockKey) -> (u64, u64) {
         let (block, segment) = (self.block(key), self.segment_of(key));
         let (base, page) = (segment.address, self.arena.core().policy().page_size(segment.class));

@@ -33,7 +33,7 @@ impl FreeBlocks {
         }
     }
 
-    /// The first block of at least `size` bytes.
+    /// Returns the first block of at least `size` bytes.
     #[inline]
     pub(super) fn first_of(&self, size: u64) -> Option<BlockKey> {
         let last = self.last.filter(|&(search_key, _)| search_key.0 >= size);
@@ -47,7 +47,7 @@ impl FreeBlocks {
         }
     }
 
-    /// All blocks of at least `size` bytes, in search order.
+    /// Returns all blocks of at least `size` bytes, in search order.
     pub(super) fn from(&self, size: u64) -> impl Iterator<Item = BlockKey> {
         let last = self.last.filter(|&(search_key, _)| search_key.0 >= size);
         let before =
@@ -57,7 +57,7 @@ impl FreeBlocks {
         before.map(|(_, &key)| key).chain(last.map(|(_, key)| key)).chain(after.map(|(_, &key)| key))
     }
 
-    /// All blocks, in search order.
+    /// Returns all blocks, in search order.
     pub(super) fn iter(&self) -> impl Iterator<Item = BlockKey> {
         self.from(0)
     }

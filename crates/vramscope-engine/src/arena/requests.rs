@@ -8,8 +8,8 @@ use crate::observer::{DeviceEvent, Observer};
 use crate::policy::Class;
 
 impl<O: Observer> LockedArena<'_, O> {
-    /// The best free block for a request of `rounded` bytes, and the number of its bytes to allocate (`get_free_block`). The block
-    /// stays free until [`commit`](Self::commit) or [`hold`](Self::hold).
+    /// Returns the best free block for a request of `rounded` bytes, and the number of its bytes to allocate (`get_free_block`). The
+    /// block stays free until [`commit`](Self::commit) or [`hold`](Self::hold).
     #[inline]
     pub(crate) fn find(&self, class: Class, rounded: u64) -> Option<(BlockKey, u64)> {
         let policy = self.arena.core().policy();
@@ -28,14 +28,14 @@ impl<O: Observer> LockedArena<'_, O> {
         policy.may_serve(rounded, size).then(|| (best, self.size_handed_out(class, rounded, size)))
     }
 
-    /// Bytes of a free block plus the unmapped block after it.
+    /// Returns the bytes of a free block plus the unmapped block after it.
     fn size_with_room(&self, key: BlockKey) -> u64 {
         let block = self.block(key);
         let after = block.next.map(|next| self.block(next)).filter(|next| next.state == BlockState::Unmapped);
         block.size + after.map_or(0, |next| next.size)
     }
 
-    /// Bytes to allocate from a block of `size` bytes: `rounded` if the rest is split off, otherwise `size`.
+    /// Returns the bytes to allocate from a block of `size` bytes: `rounded` if the rest is split off, otherwise `size`.
     fn size_handed_out(&self, class: Class, rounded: u64, size: u64) -> u64 {
         let split =
             !self.arena.no_split && self.arena.core().policy().should_split(class, rounded, size - rounded);
@@ -48,7 +48,7 @@ impl<O: Observer> LockedArena<'_, O> {
         self.block_mut(key).state = BlockState::Held;
     }
 
-    /// Bytes that [`commit`](Self::commit) should allocate from a held block.
+    /// Returns the bytes that [`commit`](Self::commit) should allocate from a held block.
     pub(crate) fn size_of_held(&self, class: Class, rounded: u64, key: BlockKey) -> u64 {
         self.size_handed_out(class, rounded, self.block(key).size)
     }
@@ -99,7 +99,7 @@ impl<O: Observer> LockedArena<'_, O> {
         self.tally().has_room(requested, size).then(|| self.commit(block, size, requested, stack))
     }
 
-    /// A new allocation id.
+    /// Returns a new allocation id.
     pub(super) fn next_id(&mut self) -> u64 {
         self.state.next_id += 1;
         self.arena.ordinal << SEQUENCE_BITS | self.state.next_id

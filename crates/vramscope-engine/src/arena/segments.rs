@@ -101,7 +101,7 @@ impl<O: Observer> LockedArena<'_, O> {
         self.state.vacant_segments.push(index);
     }
 
-    /// The free block that contains `address`.
+    /// Returns the free block that contains `address`.
     pub(crate) fn free_block_around(&self, address: u64) -> Option<BlockKey> {
         let free = self.state.free.iter().flat_map(FreeBlocks::iter);
         let holds = |b: &Block<O::Stack>| b.address <= address && address - b.address < b.size;

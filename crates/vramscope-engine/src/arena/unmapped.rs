@@ -134,7 +134,7 @@ impl UnmappedBlocks {
         self.root = self.merge(below, above);
     }
 
-    /// The block that begins at `address`.
+    /// Returns the block that begins at `address`.
     pub(super) fn get(&self, address: u64) -> Option<BlockKey> {
         self.from(address).filter(|node| node.address == address).map(|node| node.key)
     }
@@ -156,7 +156,7 @@ impl UnmappedBlocks {
         self.sum_up(index);
     }
 
-    /// The first block of the lowest run of at least `size` bytes.
+    /// Returns the first block of the lowest run of at least `size` bytes.
     pub(super) fn first_of(&self, size: u64) -> Option<BlockKey> {
         let mut at = self.node(self.root).filter(|root| root.runs.longest >= size)?;
         loop {
@@ -176,7 +176,7 @@ impl UnmappedBlocks {
         }
     }
 
-    /// The first block at `address` or above.
+    /// Returns the first block at `address` or above.
     fn from(&self, address: u64) -> Option<&Node> {
         let (mut at, mut found) = (self.node(self.root), None);
         while let Some(node) = at {
@@ -190,7 +190,7 @@ impl UnmappedBlocks {
         found
     }
 
-    /// All blocks in address order.
+    /// Returns all blocks in address order.
     #[cfg(test)]
     pub(super) fn keys(&self) -> Vec<BlockKey> {
         let mut nodes: Vec<&Node> = Vec::new();

@@ -42,7 +42,7 @@ impl Clock {
         matches!(self, Self::Recorded(_))
     }
 
-    /// A recorded time on this axis.
+    /// Returns a recorded time on this axis.
     pub(super) fn since_origin(self, time_us: i64) -> i64 {
         match self {
             Self::Recorded(origin) => time_us.saturating_sub(origin),

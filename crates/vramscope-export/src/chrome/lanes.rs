@@ -6,8 +6,8 @@ use vramscope_analysis::RegionRun;
 /// Limit on the number of lanes. Assigning a region takes time proportional to it, and viewers show each lane as a thread.
 pub(super) const LANES: usize = 64;
 
-/// The runs of regions, each with the index of its lane. Sorted by start time; of runs with the same start, longer ones first. `None`
-/// if no lane has room for the run.
+/// Returns the runs of regions, each with the index of its lane. Sorted by start time; of runs with the same start, longer ones first.
+/// `None` if no lane has room for the run.
 pub(super) fn place(mut runs: Vec<RegionRun>) -> Vec<(Option<usize>, RegionRun)> {
     runs.sort_by_key(|r| (r.start_us, std::cmp::Reverse(r.end_us)));
     // For each lane, the ends of the open runs, innermost last.

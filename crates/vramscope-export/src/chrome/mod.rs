@@ -253,12 +253,12 @@ fn to_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(out, value).map_err(io::Error::from)
 }
 
-/// The index of the event that ends a lifetime; `None` if it lasts to the end.
+/// Returns the index of the event that ends a lifetime; `None` if it lasts to the end.
 fn event(moment: Moment) -> Option<usize> {
     moment.event().filter(|_| moment != Moment::NEVER)
 }
 
-/// A 64-bit number as text, because JavaScript would round it.
+/// Returns a 64-bit number as text, because JavaScript would round it.
 fn hex(n: u64) -> String {
     format!("{n:#x}")
 }

@@ -27,7 +27,7 @@ struct Node<'a> {
 }
 
 impl StackFrames {
-    /// The number of the innermost frame of a stack; `None` for an empty stack.
+    /// Returns the number of the innermost frame of a stack; `None` for an empty stack.
     pub(super) fn of(&mut self, trace: &Trace, stack: StackId) -> Option<usize> {
         let Self { nodes, index, stacks } = self;
         *stacks.entry(stack).or_insert_with(|| {

@@ -166,7 +166,7 @@ impl<W: Write> Writer<'_, W> {
         Label { key: self.string(key, part), str: self.string(text, part), num: 0, num_unit: 0 }
     }
 
-    /// The location number of a frame.
+    /// Returns the location number of a frame.
     fn frame(&mut self, id: FrameId, part: &mut Profile) -> u64 {
         if let Some(&location) = self.tables.frames.get(&id) {
             return location;
@@ -178,7 +178,7 @@ impl<W: Write> Writer<'_, W> {
         location
     }
 
-    /// The location number of a fixed name, for allocations without a frame.
+    /// Returns the location number of a fixed name, for allocations without a frame.
     fn word(&mut self, word: &'static str, part: &mut Profile) -> u64 {
         if let Some(&location) = self.tables.words.get(word) {
             return location;
@@ -201,7 +201,7 @@ impl<W: Write> Writer<'_, W> {
         id
     }
 
-    /// The number of a string of the recording.
+    /// Returns the number of a string of the recording.
     fn recorded(&mut self, id: StringId, part: &mut Profile) -> i64 {
         if let Some(&number) = self.tables.texts.get(&id) {
             return number;
@@ -211,7 +211,7 @@ impl<W: Write> Writer<'_, W> {
         number
     }
 
-    /// The number of a string.
+    /// Returns the number of a string.
     fn string(&mut self, text: &str, part: &mut Profile) -> i64 {
         if let Some(&number) = self.tables.strings.get(text) {
             return number;
@@ -232,7 +232,7 @@ impl<W: Write> Writer<'_, W> {
     }
 }
 
-/// The first and the last recorded time of all devices, in microseconds.
+/// Returns the first and the last recorded time of all devices, in microseconds.
 fn span(source: &Source<'_>) -> Option<(i64, i64)> {
     let of = |device: &DeviceTrace| {
         let times = event_times(device)?;
@@ -242,7 +242,7 @@ fn span(source: &Source<'_>) -> Option<(i64, i64)> {
     spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// The allocations grouped by sample, in order of first appearance.
+/// Returns the allocations grouped by sample, in order of first appearance.
 fn samples(history: &History, moment: Moment) -> Vec<(Key, Values)> {
     let layout = Layout::at(history, moment);
     let mut index: HashMap<Key, usize> = HashMap::new();

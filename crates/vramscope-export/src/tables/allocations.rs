@@ -29,7 +29,7 @@ pub(super) const COLUMNS: [Column; 21] = [
     Column::maybe("stack", Kind::Text),
 ];
 
-/// The name of an origin in the table.
+/// Returns the name of an origin in the table.
 pub(crate) fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Recorded => "recorded",

@@ -22,7 +22,7 @@ pub(crate) const COLUMNS: [Column; 10] = [
 /// The groupings of the table. The bytes of each grouping sum to the allocated bytes.
 pub(super) const GROUPS: [By; 3] = [By::Line, By::Category, By::Layer];
 
-/// The rows of some groupings, after event `at` or at the peak of allocated bytes, most bytes first.
+/// Writes the rows of some groupings, after event `at` or at the peak of allocated bytes, most bytes first.
 pub(crate) fn rows(
     names: Names<'_>,
     history: &History,

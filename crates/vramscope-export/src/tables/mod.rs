@@ -33,7 +33,7 @@ impl Table {
     /// All tables.
     pub const ALL: [Self; 4] = [Self::Events, Self::Allocations, Self::Segments, Self::Holders];
 
-    /// The table's name on the command line.
+    /// Returns the table's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Events => "events",
@@ -43,7 +43,7 @@ impl Table {
         }
     }
 
-    /// The table's columns, in order.
+    /// Returns the table's columns, in order.
     pub fn columns(self) -> &'static [Column] {
         match self {
             Self::Events => &events::COLUMNS,
@@ -122,7 +122,7 @@ impl Value<'_> {
         value.map_or(Self::Null, make)
     }
 
-    /// An identifier of a text that is valid as long as the recording; `None` for a text without one.
+    /// Returns an identifier of a text that is valid as long as the recording; `None` for a text without one.
     pub(crate) fn key(self) -> Option<Value<'static>> {
         Some(match self {
             Self::Shown(_) => return None,
@@ -138,7 +138,7 @@ impl Value<'_> {
         })
     }
 
-    /// The text of a value of [`Kind::Text`].
+    /// Returns the text of a value of [`Kind::Text`].
     pub(crate) fn in_words(self, labels: &mut Labels<'_>) -> String {
         match self {
             Self::Word(word) => word.to_owned(),
@@ -191,7 +191,7 @@ pub(crate) fn rows_of(
 struct Times(Option<Vec<i64>>);
 
 impl Times {
-    /// The times of events, made monotonic so that no lifetime is negative.
+    /// Returns the times of events, made monotonic so that no lifetime is negative.
     fn of(history: &History) -> Self {
         Self(event_times(history.device()))
     }
@@ -204,14 +204,14 @@ impl Times {
         Value::or_null(self.at(moment), Value::Signed)
     }
 
-    /// Microseconds between two moments, if both times are known.
+    /// Returns the microseconds between two moments, if both times are known.
     fn between(&self, from: Moment, to: Moment) -> Value<'static> {
         let span = self.at(from).zip(self.at(to)).map(|(a, b)| b.saturating_sub(a).max(0));
         Value::or_null(span, |us| Value::Unsigned(us.unsigned_abs()))
     }
 }
 
-/// The index of the event before a moment; `None` before the first event and at the end.
+/// Returns the index of the event before a moment; `None` before the first event and at the end.
 fn event_before(moment: Moment) -> Value<'static> {
     let event = moment.event().filter(|_| moment != Moment::NEVER);
     Value::or_null(event, |event| Value::Unsigned(event as u64))

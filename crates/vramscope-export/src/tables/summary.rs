@@ -126,7 +126,7 @@ fn count(count: Option<usize>) -> Value<'static> {
     Value::or_null(count, |count| Value::Unsigned(count as u64))
 }
 
-/// The row of a recording.
+/// Writes the row of a recording.
 pub(crate) fn row(row: &RankRow, sink: &mut dyn Sink) -> Result<(), ExportError> {
     let summary = row.summary.as_deref().ok();
     let is_wanted = |name| COLUMNS.iter().position(|c| c.name == name).is_some_and(|at| sink.wants(at));

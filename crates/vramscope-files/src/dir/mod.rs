@@ -113,7 +113,7 @@ pub(crate) fn parent(path: &Path) -> io::Result<(Dir, OsString)> {
     Ok((Dir::open(folder)?, name.to_owned()))
 }
 
-/// The error for pipes, devices, folders and other special files.
+/// Returns the error for pipes, devices, folders and other special files.
 fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }

@@ -18,7 +18,7 @@ pub struct Dir {
 pub struct Access;
 
 impl Access {
-    /// The access rights of an open file.
+    /// Returns the access rights of an open file.
     ///
     /// # Errors
     /// None on this system.
@@ -79,7 +79,7 @@ impl Dir {
         }
     }
 
-    /// The access rights of the folder.
+    /// Returns the access rights of the folder.
     ///
     /// # Errors
     /// None on this system.
@@ -162,7 +162,7 @@ impl Dir {
         fs::remove_file(self.path.join(one_name(name)?))
     }
 
-    /// Names of all entries, in no particular order.
+    /// Returns the names of all entries, in no particular order.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -189,7 +189,7 @@ pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
     parent(&path)
 }
 
-/// The canonical path of the file at `path`.
+/// Returns the canonical path of the file at `path`.
 pub(crate) fn identity(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()
 }

@@ -29,7 +29,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Owner and mode of an open file.
+    /// Returns the owner and mode of an open file.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -105,7 +105,7 @@ impl Dir {
         Ok(Self { fd: fd? })
     }
 
-    /// Owner and mode of the folder.
+    /// Returns the owner and mode of the folder.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -202,7 +202,7 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.fd, one_name(name)?, AtFlags::empty())?)
     }
 
-    /// Names of all entries, in no particular order.
+    /// Returns the names of all entries, in no particular order.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -222,20 +222,20 @@ impl Dir {
         Ok(rustix::fs::fsync(&self.fd)?)
     }
 
-    /// Device and inode of `name`, if it is a regular file.
+    /// Returns device and inode of `name`, if it is a regular file.
     pub(crate) fn identity(&self, name: &OsStr) -> Option<(u64, u64)> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         is_regular(&stat).then(|| pair(&stat))
     }
 
-    /// The mode of `name`, if it is a regular file that this user owns.
+    /// Returns the mode of `name`, if it is a regular file that this user owns.
     pub(crate) fn own_mode(&self, name: &OsStr) -> Option<u32> {
         let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let access = Access::from(&stat);
         (is_regular(&stat) && access.is_mine()).then_some(access.mode & 0o777)
     }
 
-    /// The target of the link `name`, or `None` if `name` is not a link.
+    /// Returns the target of the link `name`, or `None` if `name` is not a link.
     fn link(&self, name: &OsStr) -> io::Result<Option<PathBuf>> {
         let Some((stat, target)) = self.read_link(name)? else { return Ok(None) };
         let access = Access::from(&stat);
@@ -247,7 +247,8 @@ impl Dir {
         Ok(Some(target))
     }
 
-    /// Metadata and target of the link `name`. Both come from one open link, so another process cannot replace it in between.
+    /// Returns the metadata and target of the link `name`. Both come from one open link, so another process cannot replace it in
+    /// between.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn read_link(&self, name: &OsStr) -> io::Result<Option<(Stat, PathBuf)>> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -292,7 +293,7 @@ pub(crate) fn locate(path: &Path) -> io::Result<(Dir, OsString)> {
     Err(Errno::LOOP.into())
 }
 
-/// Device and inode of the file at `path`.
+/// Returns device and inode of the file at `path`.
 pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
     rustix::fs::stat(path).ok().as_ref().map(pair)
 }

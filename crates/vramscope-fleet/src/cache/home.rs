@@ -68,12 +68,12 @@ impl Home {
         Ok(Self { dir, path })
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The contents of a file, up to [`MOST_BYTES`]; empty if there is no regular file with this name.
+    /// Returns the contents of a file, up to [`MOST_BYTES`]; empty if there is no regular file with this name.
     ///
     /// # Errors
     /// The reason why the file is not used.
@@ -166,7 +166,7 @@ mod tests {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// The permission bits of a file or folder.
+    /// Returns the permission bits of a file or folder.
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
     }

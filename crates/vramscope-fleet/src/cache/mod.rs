@@ -80,7 +80,7 @@ impl FileVersion {
     }
 }
 
-/// The inode number and `ctime`.
+/// Returns the inode number and `ctime`.
 #[cfg(unix)]
 fn of_system(metadata: &Metadata) -> (u64, i64) {
     use std::os::unix::fs::MetadataExt as _;
@@ -94,7 +94,7 @@ fn of_system(_: &Metadata) -> (u64, i64) {
 }
 
 impl Cache {
-    /// The cache of a folder, and the reason if its file is not used.
+    /// Returns the cache of a folder, and the reason if its file is not used.
     ///
     /// # Errors
     /// The folder does not exist.
@@ -103,7 +103,7 @@ impl Cache {
         Ok(Self::open(home, Some(path.clone()), "folder", path.as_os_str()))
     }
 
-    /// The cache of the recordings with the same prefix as a URL, and the reason if its file is not used.
+    /// Returns the cache of the recordings with the same prefix as a URL, and the reason if its file is not used.
     pub(crate) fn of_store(home: &Home, address: &str) -> (Self, Option<String>) {
         let beside = address.rsplit_once('/').map_or(address, |(folder, _)| folder);
         Self::open(home, None, "store", beside.as_ref())
@@ -121,7 +121,7 @@ impl Cache {
         (Self { folder, file, kept, new: BTreeSet::new() }, refused)
     }
 
-    /// The summary of the file `name`, if this version is cached.
+    /// Returns the summary of the file `name`, if this version is cached.
     pub(crate) fn find(&self, name: &str, version: FileVersion) -> Option<RankSummary> {
         self.kept.get(name).filter(|kept| kept.version == version).map(|kept| kept.summary.clone())
     }
@@ -156,7 +156,7 @@ impl Cache {
     }
 }
 
-/// The entries of a file; empty if it does not exist or is invalid.
+/// Returns the entries of a file; empty if it does not exist or is invalid.
 ///
 /// # Errors
 /// The reason why the file is not used.

@@ -52,7 +52,7 @@ pub struct Differs {
 }
 
 impl Differs {
-    /// Bytes on this rank minus bytes on the other.
+    /// Returns the bytes on this rank minus bytes on the other.
     pub fn by(&self) -> i128 {
         i128::from(self.bytes) - i128::from(self.other_bytes)
     }
@@ -91,7 +91,7 @@ impl<'r> Numbers<'r> {
     }
 }
 
-/// The identifier of a group, the same in all recordings.
+/// Returns the identifier of a group, the same in all recordings.
 fn key(held: &Held) -> &str {
     held.place.as_deref().unwrap_or(&held.name)
 }
@@ -118,7 +118,7 @@ fn distance(a: &Groups, b: &Groups) -> u128 {
 }
 
 impl Profile {
-    /// The difference of two ranks in bytes.
+    /// Returns the difference of two ranks in bytes.
     fn unlike(&self, other: &Self) -> u128 {
         distance(&self.lines, &other.lines).max(distance(&self.categories, &other.categories))
     }
@@ -128,8 +128,8 @@ impl Profile {
     }
 }
 
-/// The kinds of these ranks, largest first. In order of rising peaks, each rank joins the kind whose first rank is most similar, or starts
-/// a new kind; so the result does not depend on the order of files.
+/// Returns the kinds of these ranks, largest first. In order of rising peaks, each rank joins the kind whose first rank is most similar, or
+/// starts a new kind; so the result does not depend on the order of files.
 pub(super) fn kinds(ranks: &[ReadRank<'_>]) -> Vec<Kind> {
     let (mut lines, mut categories) = (Numbers::default(), Numbers::default());
     let profiles: Vec<Profile> = ranks
@@ -190,7 +190,7 @@ pub(super) fn kinds(ranks: &[ReadRank<'_>]) -> Vec<Kind> {
     members.iter().enumerate().map(kind).collect()
 }
 
-/// The differences between two lists of holders, largest first, without those below a hundredth of the largest.
+/// Returns the differences between two lists of holders, largest first, without those below a hundredth of the largest.
 fn differences(here: &Holders, there: &Holders) -> Vec<Differs> {
     let mut both: BTreeMap<&str, Differs> = BTreeMap::new();
     let mut add = |held: &'_ Held, key, here: u64, there: u64| {

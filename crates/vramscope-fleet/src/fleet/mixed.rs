@@ -65,7 +65,7 @@ impl Mixed {
     }
 }
 
-/// The values, sorted by number of ranks, most first; empty if there is only one value.
+/// Returns the values, sorted by number of ranks, most first; empty if there is only one value.
 fn several(values: impl Iterator<Item = (Option<String>, u64)>) -> Vec<Variety> {
     let mut ranks: BTreeMap<Option<String>, Vec<u64>> = BTreeMap::new();
     for (value, rank) in values {
@@ -77,7 +77,7 @@ fn several(values: impl Iterator<Item = (Option<String>, u64)>) -> Vec<Variety> 
     if several.len() > 1 { several } else { Vec::new() }
 }
 
-/// The settings that differ.
+/// Returns the settings that differ.
 fn settings(ranks: &[ReadRank<'_>]) -> Vec<Variety> {
     let all: Vec<&BTreeMap<String, String>> =
         ranks.iter().filter_map(|rank| rank.summary.settings.as_ref()).collect();
@@ -97,7 +97,7 @@ fn share(a: &[u64], b: &[u64]) -> bool {
     a.iter().any(|hash| b.contains(hash))
 }
 
-/// The programs, sorted by number of ranks, most first; empty if there is only one. Ranks without recorded lines are left out.
+/// Returns the programs, sorted by number of ranks, most first; empty if there is only one. Ranks without recorded lines are left out.
 fn programs(ranks: &[ReadRank<'_>]) -> Vec<ProgramOf> {
     // Each program with the first rank that runs it.
     let mut programs: Vec<(&Program, Vec<u64>)> = Vec::new();

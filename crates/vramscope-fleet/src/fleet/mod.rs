@@ -133,7 +133,7 @@ impl Fleet {
 }
 
 impl Fleet {
-    /// The usual kind that the kind at `position` is compared with; the kind itself if it is usual.
+    /// Returns the usual kind that the kind at `position` is compared with; the kind itself if it is usual.
     pub fn usual_kind(&self, position: usize) -> Option<&Kind> {
         let kind = self.kinds.get(position)?;
         if kind.is_usual { Some(kind) } else { self.kinds.get(kind.compared_with?) }

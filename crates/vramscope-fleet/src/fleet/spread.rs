@@ -31,7 +31,7 @@ pub struct PeakOfRank {
 }
 
 impl Spread {
-    /// The distribution of (peak, rank) pairs; `None` without any.
+    /// Returns the distribution of (peak, rank) pairs; `None` without any.
     pub(super) fn of(peaks: impl Iterator<Item = (u64, u64)>) -> Option<Self> {
         let mut peaks: Vec<(u64, u64)> = peaks.collect();
         peaks.sort_unstable();
@@ -54,7 +54,7 @@ impl Spread {
     }
 }
 
-/// The mean, rounded down.
+/// Returns the mean, rounded down.
 pub(super) fn mean(values: &[u64]) -> Option<u64> {
     let sum: u128 = values.iter().map(|&value| u128::from(value)).sum();
     sum.checked_div(values.len() as u128).map(|mean| mean as u64)

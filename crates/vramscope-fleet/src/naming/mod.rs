@@ -146,7 +146,7 @@ pub fn ranks(files: &[Candidate], pattern: Option<&Regex>) -> Result<Ranks, NoRa
     Ok(Ranks { files: chosen, rule, notes })
 }
 
-/// A note about files without a rank.
+/// Returns a note about files without a rank.
 fn left_out(files: &[Candidate], which: &[usize]) -> Option<String> {
     let named: Vec<&str> = which.iter().take(NAMES).map(|&at| files[at].name.as_str()).collect();
     let more = which.len().saturating_sub(NAMES);
@@ -207,7 +207,7 @@ fn by_groups(groups: &[BTreeMap<String, u64>]) -> Option<Numbered> {
     })
 }
 
-/// A single file is rank 0, independent of its name.
+/// Numbers a single file as rank 0, independent of its name.
 fn alone(files: &[Candidate]) -> Option<Numbered> {
     (files.len() == 1).then(|| Numbered {
         numbers: vec![Some(0)],

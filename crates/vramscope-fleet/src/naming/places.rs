@@ -20,7 +20,7 @@ pub(super) struct NumberPlace {
 }
 
 impl NumberPlace {
-    /// A description; completes "ranks by".
+    /// Returns a description; completes "ranks by".
     pub(super) fn in_words(&self) -> String {
         let where_ = match self.above {
             0 => "in the names of the files".to_owned(),
@@ -43,7 +43,7 @@ impl NumberPlace {
     }
 }
 
-/// The numbers in a path with their places.
+/// Returns the numbers in a path with their places.
 fn numbers(path: &str) -> Vec<(NumberPlace, u64)> {
     let mut found: Vec<(NumberPlace, u64)> = Vec::new();
     for (above, name) in path.rsplit('/').enumerate() {
@@ -68,7 +68,7 @@ fn words(text: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
-/// A file name without its format ending, as `.json.gz`.
+/// Returns a file name without its format ending, as `.json.gz`.
 fn without_ending(name: &str) -> &str {
     name.split_once('.').map_or(name, |(stem, ending)| {
         // In `rank.3.pickle` the number is between dots.
@@ -77,7 +77,7 @@ fn without_ending(name: &str) -> &str {
     })
 }
 
-/// The numbers of parallel groups in a path.
+/// Returns the numbers of parallel groups in a path.
 pub(super) fn groups(path: &str) -> BTreeMap<String, u64> {
     let group = |(place, number): (NumberPlace, u64)| match place.meaning() {
         Meaning::Group(group) => Some((group.to_owned(), number)),
@@ -87,7 +87,7 @@ pub(super) fn groups(path: &str) -> BTreeMap<String, u64> {
     numbers(path).into_iter().rev().filter_map(group).collect()
 }
 
-/// The best place for ranks, and the number of each path at this place; `None` if there is none.
+/// Returns the best place for ranks, and the number of each path at this place; `None` if there is none.
 pub(super) fn best<'p>(
     paths: impl ExactSizeIterator<Item = &'p str>,
     hosts: &[Option<String>],

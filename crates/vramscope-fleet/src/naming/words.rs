@@ -22,7 +22,7 @@ pub(super) enum Meaning {
     Other,
 }
 
-/// The meaning of a number after these words, given in lower case with `_` between them.
+/// Returns the meaning of a number after these words, given in lower case with `_` between them.
 pub(super) fn meaning(before: &str) -> Meaning {
     let mut words = before.rsplit('_');
     let last = words.next().unwrap_or_default();
@@ -45,7 +45,7 @@ pub(super) fn meaning(before: &str) -> Meaning {
     }
 }
 
-/// The host in a path, as `host-03` or `node7`.
+/// Returns the host in a path, as `host-03` or `node7`.
 pub(super) fn host(path: &str) -> Option<String> {
     path.split('/').find_map(|part| {
         let mut words = part.split(['_', '.']);
@@ -62,7 +62,7 @@ pub(super) fn host(path: &str) -> Option<String> {
     })
 }
 
-/// A sort key that compares numbers in texts by value.
+/// Returns a sort key that compares numbers in texts by value.
 pub(super) fn natural(text: &str) -> impl Ord + use<> {
     let mut parts: Vec<Part> = Vec::new();
     for c in text.chars() {

@@ -4,7 +4,7 @@ use vramscope_analysis::History;
 
 use crate::summary::{self, CELLS, Course, Over};
 
-/// The peaks in equal parts of the run: parts of its time if `times` has the time of each event, else of its events.
+/// Returns the peaks in equal parts of the run: parts of its time if `times` has the time of each event, else of its events.
 pub(super) fn of(history: &History, times: Option<&[i64]>) -> Course {
     let events = history.device().events.len();
     let cell = |event: usize| match times {

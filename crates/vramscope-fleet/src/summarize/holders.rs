@@ -36,7 +36,7 @@ pub(super) fn categories(names: &Names<'_>, holders: &[Holder]) -> Holders {
     }))
 }
 
-/// The allocations of each module, without inner modules; the rest of `allocated` bytes belongs to no module.
+/// Returns the allocations of each module, without inner modules; the rest of `allocated` bytes belongs to no module.
 pub(super) fn layers(layers: &[Layer], allocated: u64) -> Holders {
     if layers.is_empty() {
         return Holders::default();
@@ -56,7 +56,7 @@ pub(super) fn layers(layers: &[Layer], allocated: u64) -> Holders {
     of(held.into_iter())
 }
 
-/// The allocations of a module without its inner modules, which follow it in the list.
+/// Returns the allocations of a module without its inner modules, which follow it in the list.
 fn of_its_own(layer: &Layer, following: &[Layer]) -> Held {
     let inside =
         following.iter().take_while(|l| l.depth > layer.depth).filter(|l| l.depth == layer.depth + 1);
@@ -71,14 +71,14 @@ fn of_its_own(layer: &Layer, following: &[Layer]) -> Held {
     }
 }
 
-/// The first groups, and the rest together.
+/// Returns the first groups individually, and the sum of the rest.
 fn of(mut held: impl Iterator<Item = Held>) -> Holders {
     let top = held.by_ref().take(MOST).collect();
     let (rest_bytes, rest_groups) = held.fold((0, 0), |(bytes, groups), h| (bytes + h.bytes, groups + 1));
     Holders { top, rest_bytes, rest_groups }
 }
 
-/// An identifier of a line that is the same in recordings of other hosts.
+/// Returns an identifier of a line that is the same in recordings of other hosts.
 pub(super) fn place(names: &Names<'_>, frame: FrameId) -> String {
     let trace = names.trace;
     let line = trace.frames.get(frame);

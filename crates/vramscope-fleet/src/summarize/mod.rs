@@ -20,7 +20,7 @@ use crate::summary::{Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
 /// Limit on the individual leaking lines.
 const MOST_LEAKS: usize = 8;
 
-/// The summary of a recording.
+/// Returns the summary of a recording.
 ///
 /// # Errors
 /// A message if nothing was recorded on any device.
@@ -39,7 +39,7 @@ pub fn summarize(recording: &Recording) -> Result<RankSummary, String> {
     Ok(Made { recording, history: &history, names, answers: &answers }.summary())
 }
 
-/// The history of the device with the highest peak of allocated bytes; the first of several.
+/// Returns the history of the device with the highest peak of allocated bytes; the first of several.
 fn highest(trace: &Arc<Trace>, first: usize, others: &[usize]) -> History {
     let mut highest = History::replayed(trace, first);
     for &position in others {
@@ -156,7 +156,7 @@ impl Made<'_> {
     }
 }
 
-/// The summary of the steps.
+/// Returns the summary of the steps.
 fn steps(steps: &Steps, device: &DeviceTrace) -> Option<StepsTold> {
     let typical = &steps.steps[steps.typical()?];
     let time = |moment: Moment| device.events.time(moment.index().min(device.events.len().checked_sub(1)?));

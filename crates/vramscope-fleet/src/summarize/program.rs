@@ -37,7 +37,7 @@ pub(super) fn of(names: &Names<'_>) -> Program {
     }
 }
 
-/// A hash that is the same on every machine and in every version of vramscope.
+/// Returns a hash that is the same on every machine and in every version of vramscope.
 fn hash(texts: &[&str]) -> u64 {
     let mut hash = Sha256::new();
     for text in texts {

@@ -17,7 +17,7 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The path of the crate `vramscope`.
+    /// Returns the path of the crate `vramscope`.
     pub(super) fn root(&self) -> TokenStream {
         self.root.as_ref().map_or_else(|| quote! { ::vramscope }, |root| quote! { #root })
     }

@@ -33,7 +33,7 @@ pub(super) fn function(item: TokenStream) -> syn::Result<ItemFn> {
     Ok(function)
 }
 
-/// The span and the message of the error for an item that is not a function.
+/// Returns the span and the message of the error for an item that is not a function.
 fn no_function(item: TokenStream) -> (Span, &'static str) {
     const EACH: &str = "`#[profile]` applies to functions: add it to each function inside";
     const NONE: &str = "`#[profile]` applies to functions only";

@@ -159,7 +159,7 @@ impl Refusal {
     }
 }
 
-/// A line of JSON.
+/// Returns a line of JSON.
 pub(super) fn line(value: &impl Serialize) -> Vec<u8> {
     // Numbers, texts and lists of them always serialize to JSON.
     let mut line = serde_json::to_vec(value).unwrap_or_default();

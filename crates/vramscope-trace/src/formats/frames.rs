@@ -100,7 +100,7 @@ mod tests {
         packed_at(3, bytes)
     }
 
-    /// Bytes that are neither random nor constant.
+    /// Returns the bytes that are neither random nor constant.
     fn some(length: usize) -> Vec<u8> {
         (0..length).map(|i| (i * i / 7 % 251) as u8).collect()
     }

@@ -57,7 +57,7 @@ const LONGEST_KEY: usize = 100;
 struct Scan<'t>(&'t [u8]);
 
 impl<'t> Scan<'t> {
-    /// The next byte that is not whitespace.
+    /// Returns the next byte that is not whitespace.
     fn next(&mut self) -> Option<u8> {
         let (&byte, rest) = self.0.trim_ascii_start().split_first()?;
         self.0 = rest;
@@ -72,7 +72,7 @@ impl<'t> Scan<'t> {
         rest.is_some()
     }
 
-    /// The rest of a string after its opening quote; `None` if the string does not end.
+    /// Returns the rest of a string after its opening quote; `None` if the string does not end.
     fn string(&mut self) -> Option<&'t [u8]> {
         let mut escaped = false;
         let end = self.0.iter().position(|&byte| {
@@ -234,7 +234,7 @@ pub(super) fn own_json(object: &FirstObject) -> Option<ReadError> {
     Some(ReadError::OtherFile { what: what.to_owned(), remedy })
 }
 
-/// The beginning of `start`, if it is printable text.
+/// Returns the beginning of `start`, if it is printable text.
 fn text_start(start: &[u8]) -> Option<String> {
     let text = match std::str::from_utf8(start) {
         Ok(text) => text,

@@ -45,7 +45,7 @@ impl<'s> Window<'s> {
         self.read - (self.at_hand.end - self.at_hand.pos) as u64
     }
 
-    /// The bytes at hand.
+    /// Returns the bytes at hand.
     #[inline]
     pub fn here(&self) -> &[u8] {
         self.at_hand.bytes()

@@ -99,7 +99,7 @@ pub enum LogEventKind {
 }
 
 impl LogEventKind {
-    /// The event type's name in JSON, such as `oom`.
+    /// Returns the event type's name in JSON, such as `oom`.
     pub fn name(self) -> &'static str {
         match self {
             Self::OutOfMemory => "oom",

@@ -40,7 +40,7 @@ impl Quantity {
         Self::Cpu,
     ];
 
-    /// The quantity's name in JSON, such as `device_used`.
+    /// Returns the quantity's name in JSON, such as `device_used`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Requested => "requested",
@@ -67,7 +67,7 @@ pub struct Values([u64; Quantity::ALL.len()]);
 impl Values {
     const UNKNOWN: u64 = u64::MAX;
 
-    /// Bytes of a quantity, or `None` if unknown.
+    /// Returns the bytes of a quantity, or `None` if unknown.
     pub fn get(&self, quantity: Quantity) -> Option<u64> {
         Some(self.0[quantity as usize]).filter(|&bytes| bytes != Self::UNKNOWN)
     }
@@ -77,19 +77,19 @@ impl Values {
         self.0[quantity as usize] = bytes.filter(|&bytes| bytes <= MOST).unwrap_or(Self::UNKNOWN);
     }
 
-    /// The higher value of each quantity.
+    /// Returns the higher value of each quantity.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         self.both(other, u64::max)
     }
 
-    /// The lower value of each quantity.
+    /// Returns the lower value of each quantity.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         self.both(other, u64::min)
     }
 
-    /// The values of `self`, with missing values taken from `other`.
+    /// Returns the values of `self`, with missing values taken from `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.both(other, |mine, _| mine)

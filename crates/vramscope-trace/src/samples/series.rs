@@ -104,7 +104,7 @@ impl Series {
         }
     }
 
-    /// The highest value of a quantity, with its time.
+    /// Returns the highest value of a quantity, with its time.
     pub fn highest(&self, quantity: Quantity) -> Option<Highest> {
         self.highest[quantity as usize]
     }

@@ -72,12 +72,12 @@ impl TorchSettings {
         Ok(settings)
     }
 
-    /// The text that sets these settings.
+    /// Returns the text that sets these settings.
     pub fn to_conf(&self) -> String {
         self.in_conf().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>().join(",")
     }
 
-    /// Each setting with a value, as key and value of a configuration text.
+    /// Returns each setting with a value, as key and value of a configuration text.
     pub fn in_conf(&self) -> impl Iterator<Item = (&str, String)> {
         let known = self.items().map(|(_, key, value)| (key, value));
         known.chain(self.other.iter().map(|(key, value)| (key.as_str(), value.clone())))
@@ -89,7 +89,7 @@ impl TorchSettings {
         known.chain(self.other.iter().map(|(key, value)| (key.as_str(), value.clone())))
     }
 
-    /// Each known setting with a value that a configuration text can set, with key and value as in the text.
+    /// Returns each known setting with a value that a configuration text can set, with key and value as in the text.
     fn items(&self) -> impl Iterator<Item = (&'static TorchSetting, &'static str, String)> {
         Self::ALL
             .iter()

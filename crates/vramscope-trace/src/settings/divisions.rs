@@ -25,7 +25,7 @@ impl PowerOfTwoDivisions {
 }
 
 impl PowerOfTwoDivisions {
-    /// The text of a configuration: `4`, or `[1:0,2:0,4:8 ...]` with boundaries in MiB.
+    /// Returns the text of a configuration: `4`, or `[1:0,2:0,4:8 ...]` with boundaries in MiB.
     pub(super) fn in_conf(self) -> String {
         let divisions = self.0;
         if divisions[1..].iter().all(|&n| n == divisions[0]) {

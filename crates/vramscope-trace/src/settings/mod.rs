@@ -22,12 +22,12 @@ pub struct AllocatorSettings {
 }
 
 impl AllocatorSettings {
-    /// The settings in effect: the dictionary's settings, plus settings of the text that the dictionary lacks.
+    /// Returns the settings in effect: the dictionary's settings, plus settings of the text that the dictionary lacks.
     pub fn in_force(&self) -> TorchSettings {
         self.recorded.clone().or(&self.conf)
     }
 
-    /// The oldest release known to write all keys of the dictionary, if a key identifies one.
+    /// Returns the oldest release known to write all keys of the dictionary, if a key identifies one.
     pub fn oldest_release(&self) -> Option<TorchRelease> {
         let written = TorchSettings::ALL.iter().filter(|setting| setting.get(&self.recorded).is_some());
         written.filter_map(|setting| setting.recorded_since).max()

@@ -286,7 +286,7 @@ impl Calls {
         self.history.iter()
     }
 
-    /// The number of calls that ended and are no longer in the history.
+    /// Returns the number of calls that ended and are no longer in the history.
     pub(super) fn num_forgotten(&self) -> u64 {
         self.num_forgotten
     }

@@ -65,7 +65,7 @@ pub use scopes::{Function, Scope, backward, forward, scope};
 /// - If [`added`](Self::added) panics, the hook is removed again. Chainer keeps it.
 /// - Dropping a function deletes its hooks.
 pub trait FunctionHook: Send + Sync {
-    /// The hook's name, unique per thread or function.
+    /// Returns the hook's name, unique per thread or function.
     fn name(&self) -> &str {
         "FunctionHook"
     }

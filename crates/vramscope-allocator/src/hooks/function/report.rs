@@ -73,7 +73,7 @@ impl fmt::Display for Unit {
 }
 
 impl Unit {
-    /// The power of 1024 of a fixed unit.
+    /// Returns the power of 1024 of a fixed unit.
     fn power(self) -> Option<usize> {
         FIXED.iter().position(|unit| *unit == self)
     }

@@ -113,7 +113,7 @@ impl Assembler {
         }
     }
 
-    /// A device's value in a list with one value per device, as some releases write it.
+    /// Returns a device's value in a list with one value per device, as some releases write it.
     fn of_device(&self, values: Option<Value>, device: usize) -> Option<Value> {
         match values? {
             Value::List(id) => self.list_items(id).get(device).copied(),
@@ -126,7 +126,7 @@ impl Assembler {
         }
     }
 
-    /// The runs of events of each list in a list of lists.
+    /// Returns the runs of events of each list in a list of lists.
     fn traces(&self, lists: Option<Value>, path: &str) -> Result<Vec<Vec<(u32, u32)>>, ReadError> {
         let lists = self.items_under(lists, path)?;
         let trace = |(i, &v): (usize, &Value)| self.trace_runs(v, &format!("{path}[{i}]"));
@@ -171,7 +171,7 @@ impl Assembler {
         }
     }
 
-    /// A pickle may put one event into many lists by reference. Expanding them could exhaust memory.
+    /// Fails if one event is in several lists. A pickle may do this by reference, and expanding the lists could exhaust memory.
     fn check_events_stand_once<'r>(
         &self,
         runs: impl Iterator<Item = &'r Vec<(u32, u32)>>,
@@ -199,7 +199,7 @@ impl Assembler {
         events
     }
 
-    /// The segments in address order.
+    /// Returns the segments in address order.
     fn end_state(&mut self, segments: Option<Value>, path: &str) -> Result<Vec<SegmentOfDevice>, ReadError> {
         let mut ids = Vec::new();
         for (i, &v) in self.items_under(segments, path)?.iter().enumerate() {

@@ -263,7 +263,7 @@ impl Assembler {
     }
 }
 
-/// A dictionary's key for messages.
+/// Returns a dictionary's key for messages.
 fn key_name(trace: &Trace, key: Value) -> &str {
     match key {
         Value::Str(id) => trace.strings.get(id),

@@ -84,7 +84,7 @@ pub(in crate::formats) fn push_joined(values: &mut Vec<Value>, value: Value) {
     values.push(value);
 }
 
-/// The number of a known key.
+/// Returns the number of a known key.
 #[inline]
 pub(in crate::formats) fn known(key: Value) -> Option<usize> {
     match key {
@@ -138,7 +138,7 @@ pub(super) fn signed(v: Value) -> Option<i64> {
     }
 }
 
-/// A number that some writers cast through `size_t`: above `i64::MAX` it is negative.
+/// Returns a number that some writers cast through `size_t`: above `i64::MAX` it is negative.
 pub(super) fn wrapped(v: Value) -> Option<i64> {
     match v {
         Value::Int(n) => Some(n),
@@ -155,7 +155,7 @@ pub(super) fn unsigned(v: Value) -> Option<u64> {
     }
 }
 
-/// An address or a stream. libtorch's pickler casts them to `int64_t`, so high values appear negative.
+/// Returns an address or a stream. libtorch's pickler casts them to `int64_t`, so high values appear negative.
 pub(super) fn address(v: Value) -> Option<u64> {
     match v {
         Value::Int(n) => Some(n as u64),

@@ -13,7 +13,7 @@ pub(super) struct Fields<'c> {
 }
 
 impl<'c> Fields<'c> {
-    /// The fields of a payload that begins at the stream offset `offset`.
+    /// Reads the fields of a payload that begins at the stream offset `offset`.
     pub(super) fn new(payload: &'c [u8], offset: u64) -> Self {
         Self { rest: payload, end: offset + payload.len() as u64 }
     }

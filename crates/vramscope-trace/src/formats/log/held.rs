@@ -95,7 +95,7 @@ impl Held {
         }
     }
 
-    /// Number of segments.
+    /// Returns the number of segments.
     pub(super) fn num_segments(&self) -> usize {
         self.segments.len()
     }
@@ -151,7 +151,7 @@ fn end_of(address: u64, size: u64) -> Option<u64> {
     address.checked_add(size).filter(|_| size > 0)
 }
 
-/// The free block between two addresses, if the gap is not empty.
+/// Returns the free block between two addresses, if the gap is not empty.
 fn gap(from: u64, to: u64) -> Option<Block> {
     (from < to).then_some(Block {
         address: from,

@@ -32,7 +32,7 @@ pub(super) mod version1 {
     pub(in crate::formats::log) const STAGES: [Stage; 2] = [Stage::Start, Stage::End];
 }
 
-/// The names at the start of every file. They are its first strings, so their numbers take one byte.
+/// Returns the names at the start of every file. They are its first strings, so their numbers take one byte.
 pub(super) fn all() -> impl Iterator<Item = &'static str> {
     let actions = Action::KNOWN.into_iter().map(Action::name);
     let states = version1::STATES.into_iter().map(BlockState::name);

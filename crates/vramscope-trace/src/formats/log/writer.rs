@@ -364,12 +364,12 @@ impl<W: Write> LogWriter<W> {
         self.number(e.stack.map(|s| u64::from(s.0)));
     }
 
-    /// The underlying writer.
+    /// Returns the underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 
-    /// Number of bytes that a flush would write.
+    /// Returns the number of bytes that a flush would write.
     pub fn pending(&self) -> usize {
         self.buffer.len()
     }
@@ -444,7 +444,7 @@ impl<W: Write> LogWriter<W> {
         number
     }
 
-    /// The fields of a frame. Writes its strings if they are new.
+    /// Returns the fields of a frame. Writes its strings if they are new.
     fn frame(&mut self, f: LogFrame<'_>) -> [u64; 3] {
         [self.string(f.name), self.string(f.filename), u64::from(f.line)]
     }
@@ -499,7 +499,7 @@ impl<W: Write> LogWriter<W> {
     }
 }
 
-/// The beginning of `s` that is written.
+/// Returns the beginning of `s` that is written.
 fn clip(s: &str) -> &str {
     &s[..s.floor_char_boundary(LONGEST_STRING)]
 }

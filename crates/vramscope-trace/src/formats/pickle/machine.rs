@@ -279,7 +279,7 @@ impl Machine<'_> {
         Ok(true)
     }
 
-    /// The next `N` bytes, all part of one opcode.
+    /// Takes the next `N` bytes, all part of one opcode.
     fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
         match self.window.here().first_chunk::<N>() {
             Some(&bytes) => {
@@ -449,8 +449,8 @@ impl Machine<'_> {
         Ok(None)
     }
 
-    /// Number of references before an `APPENDS`, and their size in bytes including it. All these bytes are then available. `None` if
-    /// something else follows, or if the first reference is not a frame.
+    /// Returns the number of references before an `APPENDS`, and their size in bytes including it. All these bytes are then available.
+    /// `None` if something else follows, or if the first reference is not a frame.
     fn references(&mut self) -> Result<Option<(usize, usize)>> {
         let (mut references, mut i) = (0, 0);
         loop {
@@ -524,7 +524,7 @@ impl Machine<'_> {
         self.marks.last().map_or(0, |m| m.height)
     }
 
-    /// Index of the value below `height`, which must be a container.
+    /// Returns the index of the value below `height`, which must be a container.
     fn below(&self, height: usize, at: u64) -> Result<usize> {
         height.checked_sub(1).filter(|&i| i >= self.floor()).ok_or_else(|| underflow(at))
     }
@@ -786,7 +786,7 @@ impl Machine<'_> {
     }
 }
 
-/// The memo index that an opcode refers to, and the size of the opcode in bytes.
+/// Returns the memo index that an opcode refers to, and the size of the opcode in bytes.
 #[inline]
 fn reference(bytes: &[u8]) -> Option<(u32, usize)> {
     match *bytes {

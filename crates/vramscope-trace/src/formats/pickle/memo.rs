@@ -11,7 +11,7 @@ use crate::ids::{FrameId, StackId, StringId};
 pub(super) struct Memo {
     /// Entries 0, 1, 2 and so on.
     entries: Vec<Entry>,
-    /// Entries after the first gap. An index in the file must not determine an allocation.
+    /// Entries after the first gap. An index in the file must not determine the size of an allocation.
     sparse: HashMap<u32, Entry>,
     /// Values that do not fit into an entry.
     others: Vec<Value>,
@@ -52,18 +52,18 @@ impl Entry {
 }
 
 impl Memo {
-    /// Number of values: the index of the next `MEMOIZE`.
+    /// Returns the number of values: the index of the next `MEMOIZE`.
     pub(super) fn len(&self) -> usize {
         self.entries.len() + self.sparse.len()
     }
 
-    /// The entry at index `i`, if there is no gap before it.
+    /// Returns the entry at index `i`, if there is no gap before it.
     #[inline]
     pub(super) fn entry(&self, i: u32) -> Option<Entry> {
         self.entries.get(i as usize).copied()
     }
 
-    /// The value at index `i`.
+    /// Returns the value at index `i`.
     #[inline]
     pub(super) fn get(&self, i: u32) -> Option<Value> {
         match self.entries.get(i as usize) {
@@ -72,7 +72,7 @@ impl Memo {
         }
     }
 
-    /// The frame at index `i`.
+    /// Returns the frame at index `i`.
     #[inline]
     pub(super) fn frame(&self, i: u32) -> Option<FrameId> {
         match self.entry(i) {

@@ -45,7 +45,7 @@ pub(super) const MEMOIZE: u8 = 0x94;
 pub(super) const FRAME: u8 = 0x95;
 pub(super) const BYTEARRAY8: u8 = 0x96;
 
-/// Size of an opcode's argument in bytes. For an opcode with a length prefix: size of the prefix.
+/// Returns the size of an opcode's argument in bytes. For an opcode with a length prefix: size of the prefix.
 pub(super) fn argument(opcode: u8) -> usize {
     match opcode {
         BININT1 | BINGET | BINPUT | PROTO | LONG1 | SHORT_BINSTRING | SHORT_BINBYTES | SHORT_BINUNICODE => 1,

@@ -53,7 +53,7 @@ impl Spans {
         }
     }
 
-    /// The batches that may come next, most likely first, each with its number.
+    /// Returns the batches that may come next, most likely first, each with its number.
     pub(super) fn guesses(&self) -> [Option<(u32, &[u8])>; 2] {
         self.guesses[self.context()]
             .map(|number| Some((number, self.bytes_of(self.spans.get(number as usize)?))))
@@ -70,7 +70,7 @@ impl Spans {
         self.spans[number as usize].stack
     }
 
-    /// The number of the batch with these bytes.
+    /// Returns the number of the batch with these bytes.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<u32> {
         let is_it = |&number: &u32| self.bytes_of(&self.spans[number as usize]) == bytes;
         self.index.find(self.hasher.hash_one(bytes), is_it).copied()

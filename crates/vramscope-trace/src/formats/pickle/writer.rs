@@ -254,7 +254,7 @@ impl<W: Write> Writer<'_, W> {
         self.op(SETITEMS)
     }
 
-    /// Writes the stack of a segment or block, which PyTorch always writes. An event without a stack has no such key.
+    /// Writes the stack of a segment or block. As in PyTorch, the key is present even without a stack, unlike for an event.
     fn frames(&mut self, stack: Option<StackId>) -> io::Result<()> {
         self.key("frames")?;
         match stack {

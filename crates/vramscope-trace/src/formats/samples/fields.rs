@@ -33,8 +33,8 @@ pub(super) enum Field {
 }
 
 impl Field {
-    /// The field with this name in a row of: `vramscope monitor`, the Rust tracker, gpumemprof's telemetry (which the Python tracker
-    /// also writes), events in the tracker's bundles, and snapshots in saved results.
+    /// Returns the field with this name in a row of: `vramscope monitor`, the Rust tracker, gpumemprof's telemetry (which the Python
+    /// tracker also writes), events in the tracker's bundles, and snapshots in saved results.
     pub(super) fn of_row(name: &str) -> Option<Self> {
         Some(match name {
             "time_us" => Self::TimeUs,
@@ -70,7 +70,7 @@ impl Field {
         })
     }
 
-    /// The field with this name in the metadata of a row. Other names belong to the program.
+    /// Returns the field with this name in the metadata of a row. Other names belong to the program.
     pub(super) fn of_metadata(name: &str) -> Option<Self> {
         Some(match name {
             "high_allocated_bytes" => Self::High(Quantity::Allocated),
@@ -131,7 +131,7 @@ impl Field {
 /// Devices and ranks have numbers below this one.
 const MOST_NUMBER: u64 = 1 << 32;
 
-/// The first 4096 bytes of a text, at a character boundary.
+/// Returns the first 4096 bytes of a text, at a character boundary.
 fn clip(text: &str) -> String {
     text[..text.floor_char_boundary(4096)].to_owned()
 }

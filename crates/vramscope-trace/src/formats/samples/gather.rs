@@ -50,7 +50,7 @@ impl Gather {
         Self { log, places, looks: 0, together: 1, has_samples: false, last_time: i64::MIN, rows: 0 }
     }
 
-    /// Number of rows so far.
+    /// Returns the number of rows so far.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }

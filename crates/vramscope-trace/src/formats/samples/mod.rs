@@ -32,7 +32,7 @@ use table::read_table;
 /// Maximum size in bytes of a row, or of a text in a row.
 const LONGEST_ROW: usize = 1 << 20;
 
-/// The format of the log with this first object; `None` if it is not a log, or not yet recognizable as one.
+/// Returns the format of the log with this first object; `None` if it is not a log, or not yet recognizable as one.
 pub(super) fn form_of_json(object: &FirstObject) -> Option<SampleForm> {
     if !object.in_list && object.has("summary") && object.has("results") {
         return Some(SampleForm::SavedResults);
@@ -79,7 +79,7 @@ pub(super) fn read(form: SampleForm, window: Window<'_>) -> Result<SampleLog, Re
     Ok(log)
 }
 
-/// A stream that ends early ends the log, because its writer was killed. Other errors are returned.
+/// Treats an early end of the stream as the end of the log, because its writer was killed. Returns other errors.
 fn stopped(error: io::Error) -> Result<bool, ReadError> {
     if error.kind() == io::ErrorKind::UnexpectedEof { Ok(true) } else { Err(error.into()) }
 }
@@ -220,7 +220,7 @@ impl<'de> Visitor<'de> for Results<'_> {
     }
 }
 
-/// A table cell as text; empty if it is not UTF-8.
+/// Returns a table cell as text; empty if it is not UTF-8.
 fn text(cell: &[u8]) -> &str {
     std::str::from_utf8(cell).unwrap_or_default()
 }

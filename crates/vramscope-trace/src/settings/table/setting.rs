@@ -87,7 +87,7 @@ impl TorchSetting {
         Self { about, kind, get, set, ..self }
     }
 
-    /// The setting's value in `settings`, if set.
+    /// Returns the setting's value in `settings`, if set.
     pub fn get<'s>(&self, settings: &'s TorchSettings) -> Option<SettingValue<'s>> {
         (self.get)(settings)
     }
@@ -102,7 +102,7 @@ impl TorchSetting {
         (self.refuses)(settings)
     }
 
-    /// The setting's default value in a snapshot of a release.
+    /// Returns the setting's default value in a snapshot of a release.
     fn default_of(&self, release: Option<TorchRelease>) -> Option<SettingValue<'static>> {
         let is_written = match (self.recorded_since, release) {
             (Some(since), Some(release)) => release >= since,
@@ -113,13 +113,13 @@ impl TorchSetting {
 }
 
 impl TorchSettings {
-    /// The setting with this key in a snapshot's dictionary.
+    /// Returns the setting with this key in a snapshot's dictionary.
     pub(crate) fn recorded_as(key: &str) -> Option<&'static TorchSetting> {
         Self::ALL.iter().find(|setting| setting.recorded == Some(key))
     }
 
-    /// The default values in a snapshot of a release, for the settings that do not affect blocks of device memory. Without a release,
-    /// the defaults of all these settings.
+    /// Returns the default values in a snapshot of a release, for the settings that do not affect blocks of device memory. Without a
+    /// release, the defaults of all these settings.
     pub fn defaults_of(release: Option<TorchRelease>) -> Self {
         let mut settings = Self::default();
         for setting in Self::ALL {

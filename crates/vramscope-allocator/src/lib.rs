@@ -52,8 +52,8 @@
 //! stores behind it. Only the device's code runs under one of them. Hooks, callbacks, observers and stack sources run with no lock held.
 //!
 //! # Forked processes
-//! A forked process has a copy of every lock, including those that other threads held, and none of those threads. So a child must not use
-//! the objects of its parent:
+//! A forked process has a copy of every lock, including locks that other threads held, but not the threads that would release them. So a
+//! child must not use the objects of its parent:
 //!
 //! - Requests to the parent's pools fail ([`AllocError::Forked`]), and recordings do not begin ([`HistoryError::Forked`]).
 //! - A child may drop a pool, an allocation or a guard, and in `vramscope-profiler` a monitor, a profiled call, a call of the leak

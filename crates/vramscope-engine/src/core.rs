@@ -37,7 +37,7 @@ pub(crate) struct DeviceAccounts {
     limit: Option<u64>,
     /// Number of segments, without expandable ones.
     segments: Meter,
-    /// Number of those segments that are too large to be split (`max_split_size`).
+    /// Number of segments too large to be split (`max_split_size`), without expandable ones.
     oversize_segments: Meter,
     classes: [ClassMeters; 2],
     num_device_alloc: u64,

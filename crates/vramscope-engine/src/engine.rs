@@ -2,7 +2,7 @@
 //!
 //! [`Engine`] holds an [`Arena`] for each pool and stream. A request that a cached block can serve locks only its arena. Operations on
 //! the whole device (growth, releasing memory, a new peak, a snapshot) take the locks in this order: the ledger of peaks, the arenas in
-//! table order, the device's accounts, the history. The only foreign code that runs under a lock is the device's.
+//! table order, the device's accounts, the history. The device's code is the only foreign code that runs under a lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;

@@ -28,9 +28,9 @@ pub struct Stat {
     pub current: u64,
     /// Highest number of bytes since the start, or since the peaks were reset.
     pub peak: u64,
-    /// Sum of all bytes ever added.
+    /// Sum of all bytes added so far.
     pub allocated: u64,
-    /// Sum of all bytes ever subtracted.
+    /// Sum of all bytes subtracted so far.
     pub freed: u64,
 }
 
@@ -119,11 +119,11 @@ pub(crate) struct Tally {
     /// Bytes of each kind up to which no new peak of the device is possible; see the [module](self).
     ceiling: [u64; ARENA_KINDS],
     num_allocations: u64,
-    /// Freed bytes and blocks by class. All bytes ever allocated are these plus the current ones.
+    /// Freed bytes and blocks by class. The bytes allocated so far are the freed bytes plus the current bytes.
     freed: [Freed; 2],
 }
 
-/// Everything ever freed from the blocks of one class.
+/// Totals of freed bytes and blocks of one class.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Freed {
     /// Bytes of each kind: requested, allocated, active.
@@ -143,7 +143,7 @@ impl Tally {
         self.current[2]
     }
 
-    /// Everything ever freed from the blocks of one class.
+    /// Totals of freed bytes and blocks of one class.
     pub(crate) fn freed(&self, class: Class) -> Freed {
         self.freed[class as usize]
     }
@@ -225,12 +225,12 @@ impl Meter {
         self.high = self.high.max(self.current);
     }
 
-    /// Sum of everything ever added.
+    /// Sum of all values added so far.
     pub(crate) fn allocated(&self) -> u64 {
         self.allocated
     }
 
-    /// Sum of everything ever subtracted.
+    /// Sum of all values subtracted so far.
     pub(crate) fn freed(&self) -> u64 {
         self.freed
     }
@@ -246,7 +246,7 @@ impl Meter {
         self.high = self.current;
     }
 
-    /// Sets the current value to one read from the device. Counts the difference as added or subtracted.
+    /// Sets the current value to a value read from the device. Counts the difference as added or subtracted.
     pub(crate) fn observe(&mut self, value: u64) {
         match value.checked_sub(self.current) {
             Some(rise) => self.add(rise),

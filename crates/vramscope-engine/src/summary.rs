@@ -20,9 +20,9 @@ pub struct PartialStat {
     pub current: u64,
     /// Highest value since the start, or since the peaks were reset.
     pub peak: Option<u64>,
-    /// Sum of everything ever added.
+    /// Sum of all values added so far.
     pub allocated: Option<u64>,
-    /// Sum of everything ever subtracted.
+    /// Sum of all values subtracted so far.
     pub freed: Option<u64>,
 }
 
@@ -257,7 +257,7 @@ impl<O: Observer> Engine<O> {
     }
 }
 
-/// Everything ever freed from the blocks of one class, summed over all arenas.
+/// Totals of freed bytes and blocks of one class, summed over all arenas.
 fn freed_of<O: Observer>(arenas: &mut [LockedArena<'_, O>], class: Class) -> Freed {
     tallies(arenas).iter().fold(Freed::default(), |sum, tally| {
         let freed = tally.freed(class);

@@ -38,7 +38,7 @@ pub enum Status {
     Kept,
     /// The budget is exceeded.
     Exceeded,
-    /// The recordings cannot show it.
+    /// The recordings do not show whether the budget is kept.
     Unknown,
 }
 

@@ -37,7 +37,7 @@ pub struct FleetJson<'f> {
     /// Groups of ranks that match, largest first.
     kinds: &'f [Kind],
     imbalances: Option<&'f Imbalances>,
-    /// Ranks that ran out of memory, sorted by time; those without a time are last.
+    /// Ranks that ran out of memory, sorted by time; ranks without a time are last.
     out_of_memory: Vec<OomOfRankJson<'f>>,
     leaks: &'f [LeakOfFleet],
     fragmentation: Option<&'f UnusedOfFleet>,
@@ -141,7 +141,7 @@ struct SummaryJson<'f> {
     /// Holders at that peak, by allocating module without inner modules; empty if no modules are recorded.
     layers: &'f Holders,
     leaks: &'f [Leak],
-    /// The number of lines beyond those in `leaks`.
+    /// The number of leaking lines that `leaks` does not list.
     more_leaks: usize,
     /// Unused reserved memory at the peak of allocated bytes; null if no request is known.
     fragmentation_at_peak: Option<Unused>,

@@ -1,4 +1,4 @@
-//! Finds the paths that match a shell pattern, as `runs/**/rank*.pickle`.
+//! Finds the paths that match a shell pattern, such as `runs/**/rank*.pickle`.
 //!
 //! `*`, `?` and `[...]` match within a name; `**` matches any number of folders. `**` does not follow links to folders, because a link may
 //! lead back to its own folder. Hidden files match only if the pattern contains the dot.

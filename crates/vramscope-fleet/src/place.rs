@@ -23,7 +23,7 @@ pub enum RecordingPlace {
 /// A file in a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
-    /// Its URL, as `s3://bucket/run/rank3.pickle`.
+    /// Its URL, such as `s3://bucket/run/rank3.pickle`.
     pub address: String,
     /// Its size in bytes.
     pub length: u64,

@@ -110,7 +110,7 @@ pub(crate) fn signed(bytes_more: i128) -> String {
     format!("{sign}{}", bytes(size))
 }
 
-/// Returns a text with its first letter in upper case, as `Rank 13`.
+/// Returns a text with its first letter in upper case, such as `Rank 13`.
 pub(crate) fn capital(text: &str) -> String {
     let mut rest = text.chars();
     rest.next().map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())

@@ -19,7 +19,7 @@ pub const VERSION: u32 = 3;
 /// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankSummary {
-    /// The format of the file, as `pickle`.
+    /// The format of the file, such as `pickle`.
     pub format: String,
     /// The device with the highest peak of allocated bytes.
     pub device: i64,
@@ -51,7 +51,7 @@ pub struct RankSummary {
     pub layers: Holders,
     /// Leaking lines, most bytes first.
     pub leaks: Vec<Leak>,
-    /// The number of lines beyond those in `leaks`.
+    /// The number of leaking lines that `leaks` does not list.
     pub more_leaks: usize,
     /// Unused reserved memory at the peak of allocated bytes; `None` if no request is known.
     pub fragmentation_at_peak: Option<Unused>,

@@ -112,8 +112,8 @@ pub struct ReadAt {
 /// A place in a program that queried a GPU's total or free memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AskedAt {
-    /// The Python file, relative to the folder in which the program ran, and the line number. Without Python, the library that
-    /// called.
+    /// The Python file, relative to the folder in which the program ran, and the line number. Without Python, the
+    /// calling library.
     pub line: String,
     /// The number of queries.
     pub calls: u64,

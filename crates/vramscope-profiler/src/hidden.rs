@@ -27,7 +27,7 @@ use crate::source::Reading;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct HiddenMemory {
-    /// Number of used samples: those with reserved bytes, device used bytes and the device's size.
+    /// Number of used samples. A sample is used if it has reserved bytes, device used bytes and the device's size.
     pub samples: usize,
     /// Lowest hidden memory in bytes: the part that was always present.
     pub constant_bytes: u64,
@@ -41,13 +41,13 @@ pub struct HiddenMemory {
 /// The thresholds for reporting hidden memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HiddenOptions {
-    /// The fraction of the device that must be hidden in at least one sample, from 0 to 1.
+    /// The minimum fraction of the device that is hidden in at least one sample, from 0 to 1, to report anything.
     pub least_ratio: f64,
     /// A sample is a spike from this many standard deviations above the mean.
     pub spike_deviations: f64,
     /// The minimum R squared, from 0 to 1, of a rising line through all samples to count as a drift.
     pub drift_r_squared: f64,
-    /// The average fraction of reserved but not allocated memory that is reported, from 0 to 1.
+    /// The minimum average fraction of reserved memory that is not allocated, from 0 to 1, to report fragmentation.
     pub fragmentation_ratio: f64,
 }
 

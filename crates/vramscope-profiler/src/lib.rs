@@ -56,7 +56,7 @@
 //! - `tracker`: `sample_judge` makes events from samples, `thresholds` raises one alert for each crossing, `events` writes rows of the
 //!   log, `log` writes the file. `phases` has the phases of the program, `timeline` groups samples by interval.
 //! - `flight_recorder`: bundles after an out of memory. `contents` is complete before anything is written; `folder` lists bundles and
-//!   selects those to remove; `capture` writes bundles for errors outside the pool.
+//!   selects the bundles to remove; `capture` writes bundles for errors outside the pool.
 //! - `live`: a `LiveServer` has one thread, which polls the listener, its clients and a pair of sockets that ends it. Nothing blocks: the
 //!   server sends as much as the client accepts, reads the next request only after that, and drops a client that does not read for 5 s.
 //!   `socket` restricts a socket to its user before it listens. `protocol` has the lines of `docs/live.md` and their bounds. `names` looks

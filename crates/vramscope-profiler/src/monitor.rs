@@ -53,7 +53,7 @@ pub struct Sample {
     pub time_us: i64,
     /// The current values, and the peaks since the previous sample.
     pub tick: Tick,
-    /// Number of skipped samples since the previous one, because it took longer than the interval.
+    /// Number of samples skipped since the previous sample, because that sample took longer than the interval.
     pub missed: u64,
 }
 

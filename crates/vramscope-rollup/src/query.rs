@@ -66,7 +66,7 @@ pub struct Job {
     pub reading: Reading,
     /// Number of recordings processed in parallel; 0 is the number of cores. On a cluster, the executors decide.
     pub at_once: usize,
-    /// The URL of a cluster's scheduler, as `df://host:50050`; `None` uses this process.
+    /// The URL of a cluster's scheduler, such as `df://host:50050`; `None` uses this process.
     pub cluster: Option<String>,
 }
 

@@ -49,10 +49,10 @@ pub struct HistoryOptions {
     pub clear_history: bool,
     /// Actions that the history leaves out. The file of `stream_to` still contains them.
     pub skip_actions: Vec<Action>,
-    /// A file that receives every event while the program runs, without a limit, four times a second. Readers of snapshots can read it,
-    /// even after the program was killed. An existing file is replaced. The file is locked until recording ends or the pool is dropped, so
-    /// that no other recording streams to it; then it is completed. A program that keeps its pool until it exits, such as in a `static`,
-    /// must end recording first, or it loses the last quarter of a second. PyTorch has no such argument.
+    /// A file to which all events are written while the program runs, four times a second and without a limit on their number. Readers of
+    /// snapshots can read it, even after the program was killed. An existing file is replaced. The file is locked until recording ends or
+    /// the pool is dropped, so that no other recording streams to it. Then the file is completed. A program that keeps its pool until it
+    /// exits, such as in a `static`, must end recording first, or it loses the last quarter of a second. PyTorch has no such argument.
     pub stream_to: Option<PathBuf>,
 }
 

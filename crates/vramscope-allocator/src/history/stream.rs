@@ -41,7 +41,7 @@ pub(crate) struct Stream {
     path: PathBuf,
     shared: Arc<StreamWriter>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// The process that runs those threads. A process forked from it has none of them, and never writes to the file.
+    /// The process that runs the two threads. A forked process has no such threads, and never writes to the file.
     process: Process,
 }
 

@@ -1,4 +1,4 @@
-//! Lookup of GPUs by the names that people write.
+//! Lookup of GPUs by name.
 
 use super::{GPUS, Gpu};
 

@@ -30,7 +30,7 @@ fn text(profile: &Profile, number: i64) -> &str {
     &profile.string_table[number as usize]
 }
 
-/// The values of the labels named `key`, one per sample, without those that pprof drops: 0 without a unit.
+/// The values of the labels named `key`, one per sample, without values that pprof drops: 0 without a unit.
 fn numbers(profile: &Profile, key: &str) -> Vec<i64> {
     let label = profile.sample.iter().flat_map(|s| &s.label).filter(|l| text(profile, l.key) == key);
     label.filter(|l| l.num != 0 || l.num_unit != 0).map(|l| l.num).collect()

@@ -24,7 +24,7 @@ pub(super) const COLUMNS: [Column; 15] = [
     Column::maybe("stack", Kind::Text),
 ];
 
-/// Returns the name of a kind in the table, as in a snapshot.
+/// Returns the name of a kind in the table: the name in a snapshot.
 pub(crate) fn kind(kind: SegmentKind) -> &'static str {
     match kind {
         SegmentKind::Small => "small",

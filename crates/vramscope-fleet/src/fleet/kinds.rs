@@ -190,7 +190,7 @@ pub(super) fn kinds(ranks: &[ReadRank<'_>]) -> Vec<Kind> {
     members.iter().enumerate().map(kind).collect()
 }
 
-/// Returns the differences between two lists of holders, largest first, without those below a hundredth of the largest.
+/// Returns the differences between two lists of holders, largest first, without differences below a hundredth of the largest.
 fn differences(here: &Holders, there: &Holders) -> Vec<Differs> {
     let mut both: BTreeMap<&str, Differs> = BTreeMap::new();
     let mut add = |held: &'_ Held, key, here: u64, there: u64| {

@@ -14,7 +14,7 @@ use crate::summary::Program;
 pub struct Mixed {
     /// PyTorch releases, inferred from the recordings.
     pub releases: Vec<Variety>,
-    /// Allocator settings as in `PYTORCH_CUDA_ALLOC_CONF`: only those that differ between ranks.
+    /// Allocator settings that differ between ranks, in the form of `PYTORCH_CUDA_ALLOC_CONF`.
     pub settings: Vec<Variety>,
     /// Programs.
     pub programs: Vec<ProgramOf>,

@@ -42,7 +42,7 @@ pub struct Fleet {
     pub kinds: Vec<Kind>,
     /// The excess of the highest peak of allocated bytes over the mean.
     pub imbalances: Option<Imbalances>,
-    /// Ranks that ran out of memory, sorted by time; those without a time are last.
+    /// Ranks that ran out of memory, sorted by time; ranks without a time are last.
     pub out_of_memory: Vec<OomOfRank>,
     /// Lines that leak, sorted by number of ranks, most first.
     pub leaks: Vec<LeakOfFleet>,

@@ -73,7 +73,7 @@ pub enum NoRank {
     },
 }
 
-/// A number for each file that has one.
+/// The rank number of each file, if it has one.
 struct Numbered {
     numbers: Vec<Option<u64>>,
     rule: String,

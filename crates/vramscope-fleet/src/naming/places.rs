@@ -68,7 +68,7 @@ fn words(text: &str) -> String {
     words.map(str::to_lowercase).collect::<Vec<_>>().join("_")
 }
 
-/// Returns a file name without its format ending, as `.json.gz`.
+/// Returns a file name without its format ending, such as `.json.gz`.
 fn without_ending(name: &str) -> &str {
     name.split_once('.').map_or(name, |(stem, ending)| {
         // In `rank.3.pickle` the number is between dots.

@@ -45,7 +45,7 @@ pub(super) fn meaning(before: &str) -> Meaning {
     }
 }
 
-/// Returns the host in a path, as `host-03` or `node7`.
+/// Returns the host in a path, such as `host-03` or `node7`.
 pub(super) fn host(path: &str) -> Option<String> {
     path.split('/').find_map(|part| {
         let mut words = part.split(['_', '.']);

@@ -271,7 +271,7 @@ impl OfPool<ProfileResult> {
         known(self.0.memory_freed)
     }
 
-    /// Returns the allocated bytes after the call, minus those before.
+    /// Returns the allocated bytes after the call minus the allocated bytes before it.
     pub fn memory_diff(&self) -> i64 {
         known(self.0.memory_diff())
     }
@@ -425,7 +425,7 @@ impl OfPool<ProfileSummary> {
         known(self.0.baseline_memory_usage)
     }
 
-    /// Returns the currently allocated bytes, minus those at the baseline.
+    /// Returns the currently allocated bytes minus the allocated bytes at the baseline.
     pub fn memory_change_from_baseline(&self) -> i64 {
         known(self.0.memory_change_from_baseline)
     }

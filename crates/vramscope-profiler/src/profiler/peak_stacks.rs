@@ -9,8 +9,8 @@ use super::source_reader::Peak;
 use crate::source::{AllocationObserver, BlockEvent};
 use vramscope_basics::lock;
 
-/// Observes every allocation, and captures the stack of those that raise the peak of an open call. For other allocations it only reads one
-/// number per open call.
+/// Observes every allocation, and captures its stack if it raises the peak of an open call. Otherwise it only reads one number per open
+/// call.
 pub(super) struct PeakStacks {
     recorder: Arc<StackRecorder>,
     open: RwLock<Vec<Weak<PeakStack>>>,

@@ -55,7 +55,7 @@ pub enum Outcome {
 }
 
 impl ProfileResult {
-    /// Returns the allocated bytes after the call, minus those before.
+    /// Returns the allocated bytes after the call minus the allocated bytes before it.
     pub fn memory_diff(&self) -> Option<i64> {
         let (after, before) = (self.memory_after.allocated_memory?, self.memory_before.allocated_memory?);
         Some(after.cast_signed().wrapping_sub(before.cast_signed()))

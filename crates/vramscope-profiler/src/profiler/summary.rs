@@ -41,7 +41,7 @@ pub struct ProfileSummary {
     pub current_memory_usage: Option<u64>,
     /// Bytes allocated at the baseline.
     pub baseline_memory_usage: Option<u64>,
-    /// Currently allocated bytes, minus those at the baseline.
+    /// Currently allocated bytes minus allocated bytes at the baseline.
     pub memory_change_from_baseline: Option<i64>,
     /// The summary of each function, by name.
     pub function_summaries: BTreeMap<Arc<str>, FunctionSummary>,

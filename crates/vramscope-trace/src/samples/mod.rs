@@ -24,7 +24,7 @@ pub struct SampleLog {
     pub events: Vec<LogEvent>,
     /// Number of further events.
     pub more_events: u64,
-    /// Results of profiled functions in the same file: those with the highest peaks, highest first.
+    /// Results of the profiled functions with the highest peaks, from the same file, highest first.
     pub calls: Vec<Call>,
     /// How the log ends; `None` if it has no end record.
     pub ended: Option<LogEnd>,

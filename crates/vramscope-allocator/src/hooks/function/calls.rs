@@ -34,7 +34,8 @@ pub struct CallRecord {
     pub ended: Ended,
 }
 
-/// All ended calls of a function, or those in one phase. All numbers except the peak exclude nested calls, so they can be added up.
+/// All ended calls of a function, or its ended calls in one phase. All numbers except the peak exclude nested calls, so they can be added
+/// up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionSummary {
     /// The function's name.

@@ -150,7 +150,7 @@ impl Phase {
 }
 
 impl From<Cow<'static, str>> for Phase {
-    /// Maps `forward` and `backward` to those phases, and any other name to a custom phase.
+    /// Maps `forward` and `backward` to the phases of that name, and any other name to a custom phase.
     fn from(name: Cow<'static, str>) -> Self {
         match &*name {
             "forward" => Self::Forward,

@@ -298,7 +298,7 @@ impl LineReport {
     }
 }
 
-/// Sorts the lines and removes those that the options exclude. Parents stay before their children.
+/// Sorts the lines and removes lines that the options exclude. Parents stay before their children.
 fn arrange(nodes: Vec<LineNode>, options: &LineReportOptions) -> Vec<LineNode> {
     let measure = options.sort.unwrap_or(Measure::Used);
     let mut children = vec![Vec::new(); nodes.len()];

@@ -114,7 +114,7 @@ def _by_line(blocks: Any) -> list[Holder]:
 
 
 def _users_frames(frames: Any) -> list[str]:
-    """Returns the Python frames outside PyTorch, innermost first; if all are PyTorch's, returns those."""
+    """Returns the Python frames outside PyTorch, innermost first, or all Python frames if every one is PyTorch's."""
     python = [frame for frame in frames if frame["filename"].endswith(".py")]
     own = [frame for frame in python if not frame["filename"].startswith(LIBRARY)]
     return [f"{frame['filename']}:{frame['line']} {frame['name']}" for frame in (own or python)[:FRAMES]]

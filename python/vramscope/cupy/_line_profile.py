@@ -8,10 +8,8 @@ class LineProfileHook(LineReport, MemoryHook):
     """Counts pool memory by source line: `cupy.cuda.memory_hooks.LineProfileHook`.
 
     The report matches CuPy's character for character; stacks are captured and counted in compiled code. Counting
-    follows
-    CuPy too: failed requests count as used, each attempt to allocate from the device counts as acquired, and frees do
-    not
-    count.
+    follows CuPy too: failed requests count as used, each attempt to allocate from the device counts as acquired, and
+    frees do not count.
 
     Args:
         max_depth: The number of levels to print, including the root; 0 prints all levels.

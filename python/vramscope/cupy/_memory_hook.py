@@ -18,8 +18,7 @@ class MemoryHook:
     """The base class of hooks that CuPy's pools call around every request: `cupy.cuda.MemoryHook`.
 
     A subclass overrides any of the six callbacks; the base class's do nothing. `with hook:` registers it in CuPy for
-    the
-    thread that runs the block. CuPy needs only a hook's name and the six callbacks, which it calls with keyword
+    the thread that runs the block. CuPy needs only a hook's name and the six callbacks, which it calls with keyword
     arguments.
 
     Sizes are in bytes; `mem_size` is rounded up to a multiple of 512. Several hooks are called in the order of their

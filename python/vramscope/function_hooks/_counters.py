@@ -22,7 +22,7 @@ class Taken(NamedTuple):
 
 
 class _CumulativeHook(MemoryHook):
-    """Sums requests to CuPy's pools on one thread, as Chainer does: before they succeed or fail."""
+    """Sums requests to CuPy's pools on one thread. As in Chainer, requests count before they succeed or fail."""
 
     def __init__(self, counters: "Counters") -> None:
         # A unique name: several hooks may count at once.
@@ -41,8 +41,7 @@ class Counters:
     """Counts while entered; can be entered repeatedly.
 
     CuPy's pools are counted on the entering thread only, because CuPy's hooks are per thread. PyTorch's allocator
-    counts
-    all threads and devices itself.
+    counts all threads and devices itself.
     """
 
     def __init__(self) -> None:

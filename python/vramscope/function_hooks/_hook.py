@@ -36,22 +36,19 @@ class Calls(threading.local):
 class CupyMemoryProfileHook:
     """Counts the bytes that functions take from CuPy's pools and PyTorch's allocator.
 
-    It is `chainer.function_hooks.CupyMemoryProfileHook`, extended beyond Chainer:
+    The hook is `chainer.function_hooks.CupyMemoryProfileHook`, extended to PyTorch and plain functions:
 
         with CupyMemoryProfileHook() as hook:
             train()
         hook.print_report()
 
     Inside the block, every `torch.nn.Module` (forward and backward) and every Chainer function is measured, if PyTorch
-    or
-    Chainer is imported. `profile` measures a plain function. If Chainer is imported before the hook is created, the
-    hook
-    is a `chainer.FunctionHook`, and `function.add_hook(hook)` accepts it.
+    or Chainer is imported. `profile` measures a plain function. If Chainer is imported before the hook is created, the
+    hook is a `chainer.FunctionHook`, and `function.add_hook(hook)` accepts it.
 
     A call's bytes include its nested calls. `total_used_bytes` and `total_acquired_bytes` count outermost calls only;
     `summary` counts all calls, so its sum may be larger. As in Chainer, both phases of a function share one name. A
-    call
-    that ends with an exception counts in PyTorch and in plain functions, but not in Chainer; later calls count as
+    call that ends with an exception counts in PyTorch and in plain functions, but not in Chainer; later calls count as
     usual.
 
     Args:
@@ -215,8 +212,7 @@ class CupyMemoryProfileHook:
 
         Args:
             unit: `B` to `ZB` for both columns, in powers of 1024. `auto` picks one unit per column: the largest that
-                does
-                not exceed the column's highest number. `auto_foreach` picks a unit for each number.
+                does not exceed the column's highest number. `auto_foreach` picks a unit for each number.
             file: The output; standard output by default.
 
         Raises:

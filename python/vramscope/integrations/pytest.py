@@ -5,7 +5,7 @@ pytest loads it in every environment where vramscope is installed. It imports Py
     @pytest.mark.limit_vram("2 GiB")                 limits the test's peak above the bytes allocated at its start
     @pytest.mark.limit_vram_leaks("1 MiB")           limits the bytes that the test leaves allocated
     pytest --vramscope                               prints a table of the tests with the highest peaks
-    pytest --vramscope-baseline vram.json            fails tests whose peaks exceed those in the file
+    pytest --vramscope-baseline vram.json            fails tests whose peaks exceed the peaks in the file
 """
 
 from __future__ import annotations

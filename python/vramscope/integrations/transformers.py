@@ -21,7 +21,8 @@ class VramscopeCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     `vram_device_used_bytes` (by all processes) and `vram_hidden_bytes` (outside PyTorch's pool).
 
     The callback resets no counters of other readers. Without CUDA it does nothing. A trainer calls callbacks from
-    `callbacks=[...]` after those of TensorBoard and W&B, which then miss these numbers; `add_to` puts this one first.
+    `callbacks=[...]` after the callbacks of TensorBoard and W&B, which then miss these numbers. `add_to` puts this
+    callback first.
     """
 
     def __init__(self, device: Any = None) -> None:

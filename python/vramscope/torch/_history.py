@@ -1,4 +1,4 @@
-"""Shares PyTorch's memory history, of which a process has one, between a recording and the program."""
+"""Shares PyTorch's memory history between a recording and the program. A process has only one history."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stack_context() -> str:
 
 
 class History:
-    """The history during a recording. The program may turn it on and off; neither side loses events."""
+    """The history during a recording. The program may turn it on and off without losing events for either side."""
 
     def __init__(self, max_entries: int, stacks: str) -> None:
         self._max_entries = max_entries

@@ -34,7 +34,7 @@ class Hooks:
         saved_tensors.begin(purposes)
 
     def remove(self) -> None:
-        """Removes every hook. On other threads than the one that began, the hooks of saved tensors become inactive."""
+        """Removes every hook. On other threads, the hooks of saved tensors only become inactive."""
         self.saved_tensors.end()
         self.purposes.stop()
         # If someone else patched `__call__` after us, leave both patches in place.

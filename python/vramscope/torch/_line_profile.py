@@ -22,16 +22,15 @@ if TYPE_CHECKING:
 class LineProfileHook(LineReport):
     """Counts the GPU memory of a `with` block by source line: CuPy's report of this name, for PyTorch.
 
-    Used bytes are those requested from PyTorch, acquired bytes those that its allocator took from the device; frees do
-    not
-    count. The hook reads PyTorch's history of all devices and threads. It turns the history on for the block, or shares
-    it if it is already on. Allocations of threads without Python code, as in a backward pass, count only for `_root`.
+    Used bytes are bytes requested from PyTorch, and acquired bytes are bytes that its allocator took from the device.
+    Frees do not count. The hook reads PyTorch's history of all devices and threads. It turns the history on for the
+    block, or shares it if it is already on. Allocations of threads without Python code, as in a backward pass, count
+    only for `_root`.
 
     Args:
         max_depth: The number of levels to print, including the root; 0 prints all levels.
         max_entries: The number of newest events to keep, if the history is not already on. If the block has more, a
-            line
-            on stderr says so.
+            line on stderr reports it.
 
     Raises:
         VramscopeError: On entering, if PyTorch sees no GPU.

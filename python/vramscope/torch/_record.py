@@ -49,8 +49,7 @@ def record(
             of several ranks, each rank has its own file: rank 3 writes `run-rank3.pickle` for `run.pickle`.
         model: A model or several, whose modules provide the module paths. Other models are found when they are called.
         optimizer: An optimizer or several. Their existing state is known from the start; other optimizers are found
-            when
-            they step.
+            when they step.
         max_entries: The number of newest events to keep. Older events are dropped, so memory use stays bounded.
         stacks: "python", or "all" to add C++ frames, which take minutes to write.
         every: The seconds between intermediate writes, for programs that may be killed; by default there are none. The
@@ -61,8 +60,7 @@ def record(
 
     Raises:
         VramscopeError: Another recording is running, PyTorch sees no GPU, or an argument has an invalid value, such as
-            a
-            path that ends in `.json`.
+            a path that ends in `.json`.
         TypeError: An argument has the wrong type.
     """
     models = _several(model, "model", lambda one: isinstance(one, torch.nn.Module), "a torch.nn.Module")

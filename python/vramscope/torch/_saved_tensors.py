@@ -1,7 +1,7 @@
 """Hooks for tensors saved for backward.
 
-PyTorch has a stack of such hooks per thread and calls only the topmost pair. So our hooks stay off the stack if there
-are others: a recording must not change what the program does.
+PyTorch has a stack of such hooks per thread and calls only the topmost pair. So our hooks are not pushed if there are
+other hooks: a recording must not change the behavior of the program.
 """
 
 from __future__ import annotations

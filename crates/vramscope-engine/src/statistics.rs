@@ -296,8 +296,8 @@ impl Ledger {
         }
     }
 
-    /// Records `allocation` in each scope whose allocated bytes were never higher. Call this after [`raise`](Self::raise), once the
-    /// request is served. No scope misses a new peak: opening a scope lowers all ceilings to the current values, so a request that
+    /// Records `allocation` in each scope whose allocated bytes have now reached a peak. Call this after [`raise`](Self::raise), once
+    /// the request is served. No scope misses a new peak: opening a scope lowers all ceilings to the current values, so a request that
     /// exceeds them goes through `raise`.
     pub(crate) fn note_highest(&mut self, tallies: &[&mut Tally], reserved: u64, allocation: u64) {
         let sum = |kind: usize| tallies.iter().map(|t| t.current[kind]).sum::<u64>();

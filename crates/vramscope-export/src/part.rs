@@ -7,7 +7,7 @@ use crate::tables::{Column, Kind};
 pub struct Part<'p> {
     /// Its host, if known.
     pub host: Option<&'p str>,
-    /// Its file.
+    /// The file of the recording.
     pub file: &'p str,
 }
 

@@ -38,7 +38,7 @@ pub trait Store: Debug + Sync {
     /// Streams the contents of a file.
     ///
     /// # Errors
-    /// A message if the store does not answer or refuses.
+    /// A message if the store does not respond or denies access.
     fn open(&self, address: &str) -> Result<Box<dyn Read + Send>, String>;
 }
 

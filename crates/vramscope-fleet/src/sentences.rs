@@ -53,7 +53,7 @@ pub fn sentences(fleet: &Fleet, room: usize) -> Vec<Sentence> {
 /// A rank with a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Different {
-    /// Its number.
+    /// The rank's number.
     pub rank: u64,
     /// A usual rank to compare it with.
     pub beside: Option<u64>,

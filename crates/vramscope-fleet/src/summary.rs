@@ -161,7 +161,7 @@ impl Holders {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Held {
-    /// Its name in reports.
+    /// The name in reports.
     pub name: String,
     /// An identifier across recordings of different hosts: for a line, the path of its file, the line number and the function.
     /// `None` if the name is the identifier.
@@ -180,7 +180,7 @@ pub struct Held {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "LeakOfRank"))]
 pub struct Leak {
-    /// Its name in reports.
+    /// The name in reports.
     pub name: String,
     /// An identifier, as `place` of a holder.
     pub place: Option<String>,

@@ -41,7 +41,7 @@ static NETWORK: LazyLock<io::Result<Runtime>> = LazyLock::new(|| {
 /// Returns the files under a URL, or the file at the URL.
 ///
 /// # Errors
-/// A message if the store does not answer or refuses.
+/// A message if the store does not respond or denies access.
 pub fn list_stored(address: &str) -> Result<Vec<Stored>, String> {
     let place = StoreLocation::of(address)?;
     waited_for(async {

@@ -11,7 +11,7 @@ use crate::summary::Oom;
 /// A rank that ran out of memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OomOfRank {
-    /// Its number.
+    /// The rank's number.
     pub rank: u64,
     /// Time after the first failing rank in microseconds; `None` if times are not recorded.
     pub after_first_us: Option<i64>,
@@ -59,7 +59,7 @@ pub struct UnusedOfFleet {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnusedOfRank {
-    /// Its number.
+    /// The rank's number.
     pub rank: u64,
     /// Unusable bytes.
     pub unusable_bytes: u64,

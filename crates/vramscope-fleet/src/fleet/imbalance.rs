@@ -37,7 +37,7 @@ pub struct Imbalances {
 pub struct GroupPeaks {
     /// `tp`, `pp`, `dp`, `ep` or `cp`.
     pub group: String,
-    /// Its number.
+    /// The number of the group.
     pub number: u64,
     /// The ranks in it.
     pub ranks: Vec<u64>,

@@ -66,7 +66,7 @@ pub struct Fleet {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnreadRank {
-    /// Its number.
+    /// The rank's number.
     pub rank: u64,
     /// The file.
     pub file: String,

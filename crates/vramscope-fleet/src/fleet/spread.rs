@@ -24,9 +24,9 @@ pub struct Spread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeakOfRank {
-    /// Its number.
+    /// The rank's number.
     pub rank: u64,
-    /// Its peak.
+    /// The rank's peak.
     pub bytes: u64,
 }
 

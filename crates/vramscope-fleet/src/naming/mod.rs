@@ -31,7 +31,7 @@ pub struct Candidate {
 pub struct Rank {
     /// Its number in the job, from 0.
     pub number: u64,
-    /// Its host.
+    /// The host, if the name contains it.
     pub host: Option<String>,
     /// Its number in each parallel group: `tp`, `pp`, `dp`, `ep`, `cp`.
     pub groups: BTreeMap<String, u64>,

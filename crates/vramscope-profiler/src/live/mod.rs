@@ -61,7 +61,7 @@ pub enum LiveError {
     OpenFolder {
         /// The folder.
         path: PathBuf,
-        /// Its permission bits.
+        /// The folder's permission bits.
         mode: u32,
     },
     /// The path names a file or a link.

@@ -1,5 +1,7 @@
 // Files that a test drops on the page.
 
+import { readFileSync } from 'node:fs';
+import { basename } from 'node:path';
 import type { Page } from 'playwright-core';
 
 export interface Dropped {
@@ -11,8 +13,8 @@ export interface Dropped {
   around?: [string, string];
 }
 
-/** Drags files onto the page and drops them. */
-export async function drop(page: Page, ...files: Dropped[]): Promise<void> {
+/** Drags files onto the page and drops them; a text is the path of a file. */
+export async function drop(page: Page, ...files: (string | Dropped)[]): Promise<void> {
   const transfer = await page.evaluateHandle(
     (files) => {
       const transfer = new DataTransfer();
@@ -22,12 +24,9 @@ export async function drop(page: Page, ...files: Dropped[]): Promise<void> {
       }
       return transfer;
     },
-    files.map(({ name, bytes, times = 1, around = ['', ''] as [string, string] }) => ({
-      name,
-      text: bytes.toString('base64'),
-      times,
-      around,
-    })),
+    files
+      .map((file): Dropped => (typeof file === 'string' ? { name: basename(file), bytes: readFileSync(file) } : file))
+      .map(({ bytes, ...file }) => ({ times: 1, around: ['', ''] as const, ...file, text: bytes.toString('base64') })),
   );
   await page.dispatchEvent('body', 'dragenter', { dataTransfer: transfer });
   await page.dispatchEvent('body', 'dragover', { dataTransfer: transfer });

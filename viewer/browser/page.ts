@@ -110,7 +110,7 @@ export const test = plain.extend<{ browser: Browser; commands: void; open: Open 
       const page = await context.newPage();
       watch(page, allowed, problems, expected);
       await page.goto(address);
-      if (draws) await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+      if (draws) await drawn(page);
       return page;
     });
     await Promise.all(contexts.map((context) => context.close()));
@@ -152,6 +152,9 @@ export const goTo = (page: Page, hash: string): Promise<void> =>
     hash,
   );
 
+/** Waits for the first drawing of the timeline. */
+export const drawn = (page: Page) => page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+
 /** Returns the number of timeline drawings so far. */
 export const drawings = (page: Page): Promise<number> =>
   page.evaluate(() => Number(document.documentElement.dataset['drawn'] ?? 0));
@@ -173,6 +176,10 @@ export const pair = (text: string | undefined): [number, number] => {
   const [from, to] = (text ?? '').split('~').map(Number);
   return [from ?? NaN, to ?? NaN];
 };
+
+/** The menu of the open files. */
+export const fileMenu = (page: Page) => page.getByRole('combobox', { name: 'File' });
+export const fileNames = (page: Page): Promise<string[]> => fileMenu(page).locator('option').allTextContents();
 
 export const panel = (page: Page) => page.getByRole('tabpanel');
 

@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { panel, plotBox, redrawn, serving, show, state, test } from './page';
+import { fileMenu, panel, plotBox, redrawn, serving, show, state, test } from './page';
 
 const LEAK = example('leak.pickle');
 const OOM = example('oom.pickle');
@@ -23,7 +23,7 @@ const shown = (page: Page) =>
 
 test('a reloaded page shows the same state', async ({ open }) => {
   const page = await open(await serving(LEAK, OOM));
-  await page.getByRole('combobox', { name: 'File' }).selectOption('1');
+  await fileMenu(page).selectOption('1');
   await show(page, 'timeline');
   await page.getByRole('combobox', { name: 'Along' }).selectOption('time');
   await page.getByRole('combobox', { name: 'Bytes' }).selectOption('requested');

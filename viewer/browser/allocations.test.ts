@@ -1,15 +1,15 @@
 // The allocation table, and further effects of a search: it filters live memory, zooms to a match, and marks matches too small to see.
 
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { allocations, engineOf } from './asking';
-import { command, example } from './command';
-import { numberOf, pair, redrawn, serving, show, state, tableRows, exact, test } from './page';
+import { command, example, scratch } from './command';
+import { exact, numberOf, pair, redrawn, serving, show, state, tableRows, test } from './page';
 import { known, write } from './recordings';
+import { records, save } from './saving';
 import { meddle } from './transport';
 
 const TRAINING = example('training.pickle.zst');
@@ -26,11 +26,8 @@ const column = (page: Page, at: number): Promise<string[]> =>
     .evaluateAll((all, at) => all.map((row) => row.children[at]?.getAttribute('title') ?? ''), at);
 
 function cells(csv: string): Record<string, string>[] {
-  const [head, ...body] = csv
-    .trim()
-    .split('\r\n')
-    .map((line) => [...line.matchAll(/("(?:[^"]|"")*"|[^,]*)(?:,|$)/g)].map(([, cell]) => cell!.replace(/^"|"$/g, '')));
-  return body.map((row) => Object.fromEntries(head!.slice(0, -1).map((name, i) => [name, row[i] ?? ''])));
+  const [head, ...body] = records(csv);
+  return body.map((row) => Object.fromEntries(head!.map((name, i) => [name, row[i]!])));
 }
 
 test('rows are sorted by every column, and a row selects its allocation', async ({ open }) => {
@@ -64,15 +61,12 @@ test('rows are sorted by every column, and a row selects its allocation', async 
 test('saved tables match vramscope export', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=allocations&sort=lifetime_us`);
   await rows(page).waitFor();
-  const save = async (form: string) => {
-    await page.getByRole('button', { name: 'Save allocations' }).click();
-    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('menuitem', { name: form }).click()]);
-    return readFileSync(await download.path(), 'utf8');
-  };
-  const saved = cells(await save('Table as CSV'));
-  const out = join(mkdtempSync(join(tmpdir(), 'vramscope-')), 'allocations.csv');
+  const saveAs = async (form: string) =>
+    (await save(page, page.getByRole('button', { name: 'Save allocations' }), form)).bytes.toString();
+  const saved = cells(await saveAs('Table as CSV'));
+  const out = join(scratch(), 'allocations.csv');
   execFileSync(command, ['export', TRAINING, '--what', 'allocations', '--device', '0', '-o', out], { stdio: 'pipe' });
-  const exported = new Map(cells(readFileSync(out, 'utf8').replaceAll(/\r?\n/g, '\r\n')).map((row) => [row['allocation'], row]));
+  const exported = new Map(cells(readFileSync(out, 'utf8')).map((row) => [row['allocation'], row]));
   expect(saved.length).toBe(exported.size);
   const names = Object.keys(saved[0]!).filter((name) => name in [...exported.values()][0]!);
   expect(names.length).toBeGreaterThan(12);
@@ -84,7 +78,7 @@ test('saved tables match vramscope export', async ({ open }) => {
   }
   const times = saved.map((row) => row['lifetime_us']).filter((us) => us !== '');
   expect(times.map(Number)).toEqual(times.map(Number).sort((a, b) => b - a));
-  const json = JSON.parse(await save('Table as JSON')) as Record<string, unknown>[];
+  const json = JSON.parse(await saveAs('Table as JSON')) as Record<string, unknown>[];
   expect(json.map((row) => String(row['allocation']))).toEqual(saved.map((row) => row['allocation']));
 });
 

@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { serve } from './command';
-import { VIEWS, numberOf, serving, show, state, tableRows, test, type View } from './page';
+import { VIEWS, fileMenu, numberOf, serving, show, state, tableRows, test, type View } from './page';
 import { empty, known, oneIdle, segmentsOnly } from './recordings';
 import { onlyServed } from './transport';
 
@@ -28,12 +28,12 @@ test('an empty recording', async ({ open }) => {
 
 test('an empty recording beside another', async ({ open }) => {
   const page = await open(await serving(empty(), known(12).file), { draws: false });
-  await page.getByRole('combobox', { name: 'File' }).selectOption({ label: 'known.json' });
+  await fileMenu(page).selectOption({ label: 'known.json' });
   await page.locator('.overview[aria-busy="false"]').waitFor();
   await texts(page);
-  await page.getByRole('combobox', { name: 'File' }).selectOption({ label: 'empty.json' });
+  await fileMenu(page).selectOption({ label: 'empty.json' });
   await page.getByText('This file has no device data').waitFor();
-  await page.getByRole('combobox', { name: 'File' }).selectOption({ label: 'known.json' });
+  await fileMenu(page).selectOption({ label: 'known.json' });
   await page.locator('.compare-view, .overview, .whatif-view').first().waitFor();
 });
 

@@ -6,7 +6,7 @@ import { categoryColor, css, mix } from '../src/style/colors';
 import { CATEGORIES, type Category } from '../src/source/source';
 import { engineOf } from './asking';
 import { example, report } from './command';
-import { plotBox, ready, serving, show, state, tableRows, test } from './page';
+import { drawn, legend, plotBox, ready, serving, show, state, tableRows, test } from './page';
 import { segmentsOnly, told } from './recordings';
 
 const LEAK = example('leak.pickle');
@@ -28,7 +28,6 @@ const pixels = (page: Page, canvas: string, x: number): Promise<string[]> =>
 const PLOT = '.timeline-plot canvas';
 const BANDS = '.minimap-bands canvas';
 const canvas = { expected: /getImageData/ } as const;
-const legend = (page: Page) => page.getByRole('list', { name: 'Legend' });
 
 /** Returns an allocation's color, or the lighter one that every second allocation has. */
 const ofCategory = (category: Category, dark: boolean) => {
@@ -55,7 +54,7 @@ for (const dark of [false, true]) {
     await page.getByRole('combobox', { name: 'Color' }).selectOption('size');
     await expect.poll(async () => (await state(page))['color']).toBe('size');
     await page.reload();
-    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    await drawn(page);
     expect(await page.getByRole('combobox', { name: 'Color' }).inputValue()).toBe('size');
   });
 }

@@ -19,6 +19,9 @@ function newest(): string {
 /** Returns the path of a recording in the repository. */
 export const example = (name: string) => join(root, 'examples', name);
 
+/** Returns the path of a recording with recorded categories: `base`, or a changed one. */
+export const tagged = (name: string) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`);
+
 /** The folder of larger recordings next to the checkout, or null. */
 export const data: string | null =
   [process.env['VRAMSCOPE_DATA'], join(root, '../shared/data')].find((d) => d !== undefined && existsSync(d)) ?? null;

@@ -2,9 +2,9 @@
 
 import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
-import { diff, example, replay, report } from './command';
+import { diff, example, replay, report, tagged } from './command';
 import { stepping } from './recordings';
-import { exact, numberOf, serving, show, state, tableRows, test } from './page';
+import { exact, fileMenu, numberOf, serving, show, showsPeak, state, tableRows, test } from './page';
 
 const [A, B] = [example('leak.pickle'), example('oom.pickle')];
 const [a, b] = [report(A).devices[0], report(B).devices[0]];
@@ -35,8 +35,7 @@ test('both recordings are shown, with growth, peaks and settings', async ({ open
   for (const row of settings) expect(row[3]).toBe(row[1] === row[2] ? 'no' : 'yes');
 });
 
-const changed = (name: string) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`);
-const [BASE, BATCH] = [changed('base'), changed('batch')];
+const [BASE, BATCH] = [tagged('base'), tagged('batch')];
 
 test('each line is compared at its own peak, as by the command', async ({ open }) => {
   const page = await open(await serving(BASE, BATCH));
@@ -140,8 +139,8 @@ test('moments of both are chosen independently', async ({ open }) => {
 
 test('another file can be chosen in every view', async ({ open }) => {
   const page = await open(await serving(A, B));
-  await page.getByRole('combobox', { name: 'File' }).selectOption('1');
-  await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(b.peak_allocated_bytes);
+  await fileMenu(page).selectOption('1');
+  await showsPeak(page, b.peak_allocated_bytes);
   await page.getByRole('img', { name: `at most ${bytes(b.peak_allocated_bytes)} allocated` }).waitFor();
   await show(page, 'moment');
   expect(await numberOf(page, '.moment-view', 'data-total')).toBe(b.peak_allocated_bytes);
@@ -150,7 +149,7 @@ test('another file can be chosen in every view', async ({ open }) => {
   await show(page, 'compare');
   expect(await page.locator('.compare-view').getAttribute('data-other')).toBe('0.0');
   await show(page, 'segments');
-  await page.getByRole('combobox', { name: 'File' }).selectOption('0');
+  await fileMenu(page).selectOption('0');
   await page.locator('.segments-view[data-segments="11"]').waitFor();
 });
 

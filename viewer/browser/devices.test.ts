@@ -2,7 +2,7 @@
 
 import { expect } from 'vitest';
 import { secondFailed } from './recordings';
-import { numberOf, ready, serving, state, test } from './page';
+import { ready, serving, showsPeak, state, test } from './page';
 
 const MIB = 1 << 20;
 const strip = { name: 'Devices' } as const;
@@ -11,7 +11,7 @@ test('the device that ran out of memory is the default, and the other device men
   const address = await serving(secondFailed());
   const page = await open(address);
   await ready(page, 'overview');
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(20 * MIB);
+  await showsPeak(page, 20 * MIB);
   const devices = page.getByRole('group', strip).getByRole('button');
   expect(await devices.count()).toBe(2);
   expect(await devices.allInnerTexts()).toEqual(['GPU 0 40.00 MiB peak', 'GPU 1 20.00 MiB peak out of memory']);
@@ -21,20 +21,20 @@ test('the device that ran out of memory is the default, and the other device men
   expect(await devices.nth(0).locator('path').getAttribute('d')).toContain('V0H');
 
   await devices.nth(0).click();
-  await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(40 * MIB);
+  await showsPeak(page, 40 * MIB);
   await expect.poll(async () => (await state(page))['device']).toBe('0');
   expect(await devices.nth(0).getAttribute('aria-pressed')).toBe('true');
   await page.reload();
   await ready(page, 'overview');
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(40 * MIB);
+  await showsPeak(page, 40 * MIB);
   await page.getByRole('heading', { name: 'GPU 1 ran out of memory' }).waitFor();
   await page.getByRole('button', { name: 'Show GPU 1' }).click();
-  await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(20 * MIB);
+  await showsPeak(page, 20 * MIB);
   await page.getByRole('heading', { name: /^Out of memory: 70.00 MiB/ }).waitFor();
   expect(await page.getByRole('heading', { name: 'ran out of memory' }).count()).toBe(0);
   await expect.poll(async () => (await state(page))['device']).toBeUndefined();
   await page.goBack();
-  await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(40 * MIB);
+  await showsPeak(page, 40 * MIB);
 });
 
 test('the device strip works with the keyboard, in every view', async ({ open }) => {

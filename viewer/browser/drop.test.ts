@@ -6,7 +6,7 @@ import { expect } from 'vitest';
 import { BOMBS } from './bombs';
 import { example, report } from './command';
 import { drop, type Dropped } from './dropping';
-import { CLOSING, VIEWS, numberOf, servingAlone, show, state, test } from './page';
+import { CLOSING, VIEWS, drawn, fileMenu, fileNames, numberOf, servingAlone, show, showsPeak, state, test } from './page';
 import { known } from './recordings';
 import { TRANSPORT, onlyServed } from './transport';
 
@@ -17,22 +17,19 @@ const TRAINING = example('training.pickle.zst');
 test('a page without a recording asks for one, and shows a dropped one', async ({ open }) => {
   const page = await open(await servingAlone(), { draws: false });
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
-  await drop(page, { name: 'leak.pickle', bytes: readFileSync(LEAK) });
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
-  expect(await page.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['leak.pickle']);
+  await drop(page, LEAK);
+  await drawn(page);
+  await showsPeak(page, LEAK);
+  expect(await fileNames(page)).toEqual(['leak.pickle']);
 });
 
 test('a dropped file opens beside the others and can be compared', async ({ open }) => {
   const page = await open(`${await servingAlone(LEAK)}#view=timeline&range=100~300&selected=3`);
-  await drop(page, { name: 'second.pickle', bytes: readFileSync(OOM) });
-  const files = page.getByRole('combobox', { name: 'File' });
-  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'second.pickle']);
-  await expect.poll(() => files.inputValue()).toBe('1');
+  await drop(page, OOM);
+  await expect.poll(() => fileNames(page)).toEqual(['leak.pickle', 'oom.pickle']);
+  await expect.poll(() => fileMenu(page).inputValue()).toBe('1');
   await show(page, 'overview');
-  await expect
-    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
-    .toBe(report(OOM).devices[0].peak_allocated_bytes);
+  await showsPeak(page, OOM);
   await show(page, 'compare');
   expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
@@ -46,7 +43,7 @@ test('the button opens files too', async ({ open }) => {
     .first()
     .click();
   await (await chooser).setFiles(OOM);
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  await drawn(page);
   await expect
     .poll(() => numberOf(page, '[data-peak="reserved"]', 'data-bytes'))
     .toBe(report(OOM).devices[0].peak_reserved_bytes);
@@ -63,7 +60,7 @@ test('a file that is not a recording is refused with a reason, and the page stay
   await expect.poll(() => alert.textContent()).toBe('');
   await show(page, 'state');
   expect(await numberOf(page, '.state-view', 'data-moment')).toBe(report(LEAK).devices[0].peak_event + 1);
-  expect(await page.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
+  expect(await fileNames(page)).toHaveLength(1);
 });
 
 test('a file that is too large is refused with a reason', async ({ open, skip }) => {
@@ -77,19 +74,17 @@ test('several files open one after the other, of any kind', async ({ open }) => 
   const page = await open(await servingAlone(LEAK), { expected: /status of 4\d\d/ });
   await drop(
     page,
-    { name: 'plain.pickle', bytes: readFileSync(OOM) },
+    OOM,
     { name: 'packed.json.gz', bytes: gzipSync(readFileSync(known(12).file)) },
     { name: 'notes.txt', bytes: Buffer.from('These are notes, no recording.') },
     { name: 'own.vramscope', bytes: readFileSync(example('../fuzz/corpus/read/log3')) },
-    { name: 'packed.pickle.zst', bytes: readFileSync(TRAINING) },
+    TRAINING,
   );
   await expect
-    .poll(() => page.getByRole('combobox', { name: 'File' }).locator('option').allTextContents())
-    .toEqual(['leak.pickle', 'plain.pickle', 'packed.json.gz', 'own.vramscope', 'packed.pickle.zst']);
+    .poll(() => fileNames(page))
+    .toEqual(['leak.pickle', 'oom.pickle', 'packed.json.gz', 'own.vramscope', 'training.pickle.zst']);
   expect(await page.getByRole('alert').textContent()).toContain('notes.txt: ');
-  await expect
-    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
-    .toBe(report(TRAINING).devices[0].peak_allocated_bytes);
+  await showsPeak(page, TRAINING);
 });
 
 test('hostile and truncated files are refused with a sentence, and the page continues', { timeout: 120_000 }, async ({
@@ -105,8 +100,8 @@ test('hostile and truncated files are refused with a sentence, and the page cont
     await page.getByRole('dialog').waitFor({ state: 'detached' });
   }
   await show(page, 'state');
-  await drop(page, { name: 'second.pickle', bytes: readFileSync(OOM) });
-  await expect.poll(() => page.getByRole('combobox', { name: 'File' }).inputValue()).not.toBe('0');
+  await drop(page, OOM);
+  await expect.poll(() => fileMenu(page).inputValue()).not.toBe('0');
   await show(page, 'compare');
   expect(await numberOf(page, '.growth', 'data-b')).toBe(report(LEAK).devices[0].peak_allocated_bytes);
 });
@@ -128,21 +123,21 @@ const LONG: Dropped = { name: 'long.json', bytes: events(64), times: 200, around
 
 test('reading can be canceled, and open files stay', async ({ open }) => {
   const page = await open(await servingAlone(LEAK), { expected: /status of|ERR_/ });
-  await drop(page, LONG, { name: 'second.pickle', bytes: readFileSync(OOM) });
+  await drop(page, LONG, OOM);
   const reading = page.getByRole('dialog', { name: 'Reading long.json' });
   await reading.getByRole('progressbar', { name: 'Reading progress' }).waitFor();
   await reading.getByRole('button', { name: 'Cancel' }).click();
   await reading.waitFor({ state: 'detached' });
   // The following files are canceled too.
-  expect(await page.getByRole('combobox', { name: 'File' }).locator('option').allTextContents()).toEqual(['leak.pickle']);
+  expect(await fileNames(page)).toEqual(['leak.pickle']);
   expect(await page.getByRole('alert').textContent()).toBe('');
   await show(page, 'state');
   await drop(page, LONG);
   await reading.waitFor();
   await page.keyboard.press('Escape');
   await reading.waitFor({ state: 'detached' });
-  await drop(page, { name: 'second.pickle', bytes: readFileSync(OOM) });
-  await expect.poll(() => page.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(2);
+  await drop(page, OOM);
+  await expect.poll(() => fileNames(page)).toHaveLength(2);
 });
 
 test('reading shows its progress', async ({ open, skip }) => {
@@ -194,21 +189,17 @@ test('a stopped engine is replaced, and open files are read again', async ({ ope
   await drop(page, { name: 'enormous.pickle', bytes: readFileSync(LEAK) });
   await expect.poll(() => page.getByRole('alert').textContent()).toContain('may need more than the 4 GiB that a page can use');
   for (const view of VIEWS) await show(page, view);
-  await drop(page, { name: 'small.pickle', bytes: readFileSync(LEAK) });
-  const files = page.getByRole('combobox', { name: 'File' });
-  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'oom.pickle', 'small.pickle']);
-  await files.selectOption('1');
+  await drop(page, TRAINING);
+  await expect.poll(() => fileNames(page)).toEqual(['leak.pickle', 'oom.pickle', 'training.pickle.zst']);
+  await fileMenu(page).selectOption('1');
   await show(page, 'overview');
-  await expect
-    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
-    .toBe(report(OOM).devices[0].peak_allocated_bytes);
+  await showsPeak(page, OOM);
 });
 
 test('two gigabytes are read or refused, and the page continues', { timeout: 600_000 }, async ({ open, skip }) => {
   skip(TRANSPORT === 'server', 'it takes no more than a gigabyte');
   skip(!process.env['VRAMSCOPE_HUGE'], 'minutes, and 4 GiB of memory: VRAMSCOPE_HUGE=1');
   const page = await open(await servingAlone(LEAK));
-  const files = page.getByRole('combobox', { name: 'File' });
   const read = async (name: string, bytes: number) => {
     const start = performance.now();
     await drop(page, { name, bytes: events(bytes), times: 500, around: AROUND });
@@ -217,11 +208,11 @@ test('two gigabytes are read or refused, and the page continues', { timeout: 600
     console.log(`${name}: ${((performance.now() - start) / 1000).toFixed(1)} s`);
   };
   await read('long.json', 256);
-  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['leak.pickle', 'long.json']);
+  await expect.poll(() => fileNames(page)).toEqual(['leak.pickle', 'long.json']);
   await show(page, 'state');
   await read('enormous.json', 64);
   await expect.poll(() => page.getByRole('alert').textContent(), { timeout: 60_000 }).toContain('may need more than the 4 GiB');
-  await files.selectOption('0');
+  await fileMenu(page).selectOption('0');
   await show(page, 'overview');
   await expect
     .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'), { timeout: 60_000 })
@@ -230,17 +221,14 @@ test('two gigabytes are read or refused, and the page continues', { timeout: 600
 
 test('closing a file frees room for others, and closing the last leaves an empty page', async ({ open }) => {
   const page = await open(await servingAlone(LEAK, OOM), CLOSING);
-  const files = page.getByRole('combobox', { name: 'File' });
   await page.getByRole('button', { name: 'Close leak.pickle' }).click();
-  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['oom.pickle']);
+  await expect.poll(() => fileNames(page)).toEqual(['oom.pickle']);
   await show(page, 'overview');
-  await expect
-    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
-    .toBe(report(OOM).devices[0].peak_allocated_bytes);
+  await showsPeak(page, OOM);
   await page.getByRole('button', { name: 'Close oom.pickle' }).click();
   await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
-  await drop(page, { name: 'again.pickle', bytes: readFileSync(LEAK) });
-  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['again.pickle']);
+  await drop(page, LEAK);
+  await expect.poll(() => fileNames(page)).toEqual(['leak.pickle']);
 });
 
 test('a double click closes one file', async ({ open }) => {
@@ -250,15 +238,14 @@ test('a double click closes one file', async ({ open }) => {
     await route.continue();
   });
   await page.getByRole('button', { name: 'Close leak.pickle' }).dblclick();
-  const files = page.getByRole('combobox', { name: 'File' });
-  await expect.poll(() => files.locator('option').allTextContents()).toEqual(['oom.pickle']);
+  await expect.poll(() => fileNames(page)).toEqual(['oom.pickle']);
   await expect.poll(async () => (await state(page))['file']).toBe('1');
   // Back skips the closed file.
   await page.goBack();
   await show(page, 'state');
   await expect.poll(() => numberOf(page, '.state-view', 'data-moment')).toBe(report(OOM).devices[0].peak_event + 1);
   expect(await page.getByRole('alert').textContent()).toBe('');
-  expect(await files.locator('option').allTextContents()).toEqual(['oom.pickle']);
+  expect(await fileNames(page)).toEqual(['oom.pickle']);
 });
 
 test('a file closed by another page is reported, and closes here too', async ({ open, skip }) => {
@@ -266,13 +253,11 @@ test('a file closed by another page is reported, and closes here too', async ({ 
   const url = await servingAlone(LEAK, OOM);
   const [one, two] = [await open(url, CLOSING), await open(url, CLOSING)];
   await two.getByRole('button', { name: 'Close leak.pickle' }).click();
-  await expect.poll(() => two.getByRole('combobox', { name: 'File' }).locator('option').count()).toBe(1);
+  await expect.poll(() => fileNames(two)).toHaveLength(1);
   await one.getByRole('tab', { name: 'Moment' }).click();
   await one.getByText('another page may have closed it').waitFor();
   await one.getByRole('button', { name: 'Close leak.pickle' }).click();
-  await expect
-    .poll(() => one.getByRole('combobox', { name: 'File' }).locator('option').allTextContents())
-    .toEqual(['oom.pickle']);
+  await expect.poll(() => fileNames(one)).toEqual(['oom.pickle']);
   await show(one, 'moment');
   expect(await one.getByRole('alert').textContent()).toBe('');
 });

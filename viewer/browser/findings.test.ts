@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { bytes } from '../src/text/units';
 import { example, report } from './command';
 import { leaking, leakingOnOther, overlapping, stepping } from './recordings';
-import { numberOf, ready, serving, servingAlone, state, tableRows, test } from './page';
+import { numberOf, ready, serving, servingAlone, showsPeak, state, tableRows, test } from './page';
 
 test("a leak's link finds the kept blocks, and no freed block of the line", async ({ open }) => {
   const file = leaking();
@@ -45,7 +45,7 @@ test('a leak on another GPU is mentioned on this one', async ({ open }) => {
   const [, other] = report(file).devices;
   const page = await open(await serving(file));
   await ready(page, 'overview');
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(800 << 20);
+  await showsPeak(page, 800 << 20);
   await page.getByRole('heading', { name: 'GPU 1: one line may leak' }).waitFor();
   await page.getByText(`${bytes(other.leaks[0].kept_bytes)} kept to the end`).waitFor();
   await page.getByRole('button', { name: 'Show GPU 1' }).click();

@@ -5,11 +5,11 @@
 
 import { existsSync, readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
-import { firefox, type Browser, type Page } from 'playwright-core';
+import { firefox, type Browser } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest';
-import { example, report, writePage } from './command';
+import { example, writePage } from './command';
 import { drop } from './dropping';
-import { VIEWS, drawn, fileNames, numberOf, show, state, test as inChromium } from './page';
+import { VIEWS, drawn, fileNames, show, showsPeak, state, test as inChromium } from './page';
 import { serveSite, type Site } from './site';
 import { skipping } from './skipping';
 
@@ -38,15 +38,10 @@ beforeEach(({ task, skip }) => {
   if (!EXECUTABLE) skipping('firefox', `in Firefox ${task.name}`, skip);
 });
 
-const showsPeak = (page: Page, name: string) =>
-  expect
-    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
-    .toBe(report(example(name)).devices[0].peak_allocated_bytes);
-
 test('a self-contained page opens from the disk, with every view', async ({ open }) => {
   const address = pathToFileURL(writePage(example('oom.pickle'), example('leak.pickle'))).href;
   const page = await open(address);
-  await showsPeak(page, 'oom.pickle');
+  await showsPeak(page, example('oom.pickle'));
   for (const view of VIEWS) await show(page, view);
   await drop(page, example('training.pickle.zst'));
   await expect.poll(() => fileNames(page)).toEqual(['oom.pickle', 'leak.pickle', 'training.pickle.zst']);
@@ -64,14 +59,14 @@ test('the site opens its examples and dropped files, and refuses other files', a
   const page = await open(site.url, { draws: false });
   await page.getByRole('button', { name: 'Training' }).click();
   await drawn(page);
-  await showsPeak(page, 'training.pickle.zst');
+  await showsPeak(page, example('training.pickle.zst'));
   for (const view of VIEWS) await show(page, view);
   await drop(page, { name: 'cut.pickle', bytes: readFileSync(example('leak.pickle')).subarray(0, 5000) });
   await page.getByRole('alert').getByText('it is truncated').waitFor();
   await drop(page, example('leak.pickle'));
   await expect.poll(() => fileNames(page)).toHaveLength(2);
   await show(page, 'overview');
-  await showsPeak(page, 'leak.pickle');
+  await showsPeak(page, example('leak.pickle'));
 });
 
 test('after the first visit, the site opens offline', async ({ open }) => {
@@ -83,7 +78,7 @@ test('after the first visit, the site opens offline', async ({ open }) => {
     await page.reload();
     await page.getByRole('button', { name: 'Out of memory' }).click();
     await drawn(page);
-    await showsPeak(page, 'oom.pickle');
+    await showsPeak(page, example('oom.pickle'));
   } finally {
     site.refuse = false;
   }

@@ -7,7 +7,7 @@ import { groupsOf } from '../src/parts/holders';
 import { CATEGORIES, NONE, type By } from '../src/source/source';
 import { GROUPS } from '../src/state/grouping';
 import { asking, frames } from './asking';
-import { data, diff, example, report, serve, type Served } from './command';
+import { data, diff, example, report, serve, tagged, type Served } from './command';
 import { skipping } from './skipping';
 
 const LARGER = [
@@ -82,10 +82,8 @@ describe.each(LARGER)('%s', (name) => {
   });
 });
 
-const changed = (name: string) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`);
-
 test('differences of two recordings match the command by line', { timeout: 60_000 }, async () => {
-  const [base, batch] = [changed('base'), changed('batch')];
+  const [base, batch] = [tagged('base'), tagged('batch')];
   const asked = await source(base, batch);
   const [a, b] = (await asked.recordings()).map((of) => of!.devices[0]!.peaks.allocated.moment);
   const query = {

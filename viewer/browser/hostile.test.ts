@@ -3,8 +3,9 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { VIEWS, plotBox, serving, show, test, type View } from './page';
+import { VIEWS, legend, plotBox, serving, show, test, type View } from './page';
 import { HOSTILE, hostile } from './recordings';
+import { save } from './saving';
 
 const file = hostile();
 
@@ -28,7 +29,7 @@ async function walk(page: Page): Promise<void> {
   expect(await page.locator('.file-select').getAttribute('title')).toContain('<img src=x');
   await show(page, 'timeline');
   await page.getByRole('combobox', { name: 'Color' }).selectOption('stack');
-  await page.getByRole('list', { name: 'Legend' }).getByText(HOSTILE).waitFor();
+  await legend(page).getByText(HOSTILE).waitFor();
   const box = await plotBox(page);
   const told = async () => (await page.locator('.part-tooltip').allInnerTexts()).join();
   await page.mouse.move(box.x + 0.8 * box.width, box.y + box.height - 20);
@@ -51,14 +52,8 @@ test('no name runs as code', async ({ open }) => {
 test('saved pictures and tables contain no markup from names', async ({ open }) => {
   const page = await open(`${await serving(file)}#view=moment`);
   await show(page, 'moment');
-  await page.getByRole('button', { name: /^Save flame/ }).click();
-  const [download] = await Promise.all([
-    page.waitForEvent('download'),
-    page.getByRole('menuitem', { name: 'Picture as SVG' }).click(),
-  ]);
-  const stream = await download.createReadStream();
-  let svg = '';
-  for await (const part of stream) svg += String(part);
+  const { bytes } = await save(page, page.getByRole('button', { name: /^Save flame/ }), 'Picture as SVG');
+  const svg = bytes.toString();
   expect(svg).toContain('&lt;/script&gt;');
   expect(svg).not.toMatch(/<script|<img/);
 });

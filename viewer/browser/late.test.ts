@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { ready, serving, test, type View } from './page';
+import { drawn, ready, serving, test, type View } from './page';
 import { answered, meddle } from './transport';
 
 /** Views that draw on their own canvases, in colors derived from the file's names. */
@@ -34,7 +34,7 @@ test.for(DRAWING)('opened by its address, whichever answer is late: %s', { timeo
     const page = await open('about:blank', { draws: false, allowed: address });
     await meddle(page, { kind: late, delay: 700 });
     await page.goto(address);
-    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    await drawn(page);
     await ready(page, view);
     await answered(page, 'names');
     seen.set(late, await pixels(page));

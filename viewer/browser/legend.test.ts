@@ -3,13 +3,11 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { COLORS } from '../src/state/grouping';
-import { example, report } from './command';
-import { redrawn, serving, state, test } from './page';
+import { example, report, tagged } from './command';
+import { legend, redrawn, serving, state, test } from './page';
 
 const EXAMPLES = ['training.pickle.zst', 'leak.pickle', 'oom.pickle'];
 const MOST = 12;
-
-const legend = (page: Page) => page.getByRole('list', { name: 'Legend' });
 
 interface Listed {
   key: string;
@@ -145,8 +143,7 @@ test('the legend names its moment, and mentions faded groups', async ({ open }) 
 });
 
 test('the largest groups have distinct colors, at every moment and in another recording', async ({ open }) => {
-  const [a, b] = ['base', 'batch'].map((name) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`));
-  const page = await open(`${await serving(a!, b!)}#view=timeline&color=line`);
+  const page = await open(`${await serving(tagged('base'), tagged('batch'))}#view=timeline&color=line`);
   const colors = async (): Promise<Map<string, string>> => {
     await expect.poll(async () => (await listed(page)).groups.length).toBeGreaterThan(3);
     const { groups } = await listed(page);

@@ -1,13 +1,14 @@
 // The Python package's `_repr_html_` of a recording, in frames like those of notebooks.
 
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Frame } from 'playwright-core';
 import { expect } from 'vitest';
 import { example, report, scratch } from './command';
-import { test } from './page';
+import { drawn, test } from './page';
+import { saved } from './saving';
 import { skipping } from './skipping';
 
 const root = resolve(import.meta.dirname, '../..');
@@ -77,14 +78,14 @@ test.for(NOTEBOOKS)('in $name a recording shows what holds its peak', async ({ n
   });
   await expect.poll(() => page.frames().length).toBe(name === 'Colab' ? 3 : 2);
   const frame = page.frames().at(-1)!;
-  await frame.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  await drawn(frame);
   const card = frame.locator('.card', { hasText: 'Holders of the 6.23 GiB at the peak' });
   const [holder] = told.holders_at_peak;
   expect(await card.getByRole('row').nth(1).innerText()).toContain(holder.count.toString());
   await frame.getByRole('tab', { name: 'Moment' }).click();
   await frame.locator(`.moment-view[data-total="${told.peak_allocated_bytes}"]`).waitFor();
   await frame.getByRole('button', { name: /^Save/ }).first().click();
-  const [download] = await Promise.all([page.waitForEvent('download'), frame.getByRole('menuitem').first().click()]);
-  expect(readFileSync(await download.path()).length).toBeGreaterThan(100);
+  const { bytes } = await saved(page, () => frame.getByRole('menuitem').first().click());
+  expect(bytes.length).toBeGreaterThan(100);
   expect(await reaches(frame)).toEqual([]);
 });

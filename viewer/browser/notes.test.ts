@@ -1,14 +1,15 @@
 // Notes on parts of a recording: written, shown, edited, deleted; stored in the address and in a saved page.
 
-import { readFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { Download, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { axe, violations } from './axe';
 import { example, scratch } from './command';
 import { CLOSING, goTo, plotBox, redrawn, serving, servingAlone, show, state, test } from './page';
 import { secondFailed } from './recordings';
+import { pictureTexts, saved } from './saving';
 import { TRANSPORT } from './transport';
 
 const TRAINING = example('training.pickle.zst');
@@ -26,28 +27,18 @@ async function write(page: Page, text: string): Promise<void> {
   await page.keyboard.press('Enter');
 }
 
-/** Returns the saved page. */
-async function saved(page: Page): Promise<string> {
+/** Returns the address of the saved page. */
+async function savedPage(page: Page): Promise<string> {
   const button = notes(page).getByRole('button', { name: 'Save page with notes' });
-  const [download] = await Promise.all([page.waitForEvent('download'), button.click()]);
-  expect((download as Download).suggestedFilename()).toMatch(/-notes\.html$/);
-  const html = join(scratch(), 'page.html');
-  await (download as Download).saveAs(html);
-  return html;
+  const { name, bytes } = await saved(page, () => button.click());
+  expect(name).toMatch(/-notes\.html$/);
+  const path = join(scratch(), name);
+  writeFileSync(path, bytes);
+  return pathToFileURL(path).href;
 }
 
 /** Returns the texts that the timeline draws, from its saved picture. */
-async function drawnTexts(page: Page): Promise<string[]> {
-  await page.getByRole('button', { name: 'Save timeline' }).click();
-  const item = page.getByRole('menuitem', { name: 'Picture as SVG' });
-  const [download] = await Promise.all([page.waitForEvent('download'), item.click()]);
-  const svg = readFileSync(await (download as Download).path(), 'utf8');
-  return page.evaluate(
-    (text) =>
-      [...new DOMParser().parseFromString(text, 'image/svg+xml').querySelectorAll('text')].map((one) => one.textContent ?? ''),
-    svg,
-  );
-}
+const drawnTexts = (page: Page) => pictureTexts(page, page.getByRole('button', { name: 'Save timeline' }));
 
 test('a note is written, edited and deleted by keys, and Back undoes each', async ({ open }) => {
   const page = await open(`${await serving(TRAINING)}#view=moment&span=1000.2000`);
@@ -152,10 +143,10 @@ test('a page saved with notes contains them, whatever their text', { timeout: 60
   await goTo(page, `${hashOf(page)}&file=1&device=1`);
   await write(page, 'of another file');
   await expect.poll(() => listed(page)).toEqual(['of another file']);
-  let html = await saved(page);
+  let html = await savedPage(page);
   // First with the engine under test, then with the saved page.
   for (let times = 0; times < 2; times += 1) {
-    const again = await open(`${pathToFileURL(html).href}#view=timeline`);
+    const again = await open(`${html}#view=timeline`);
     await expect.poll(() => listed(again)).toEqual([HOSTILE]);
     expect(await again.title()).toBe('vramscope');
     expect(await again.locator('img').count()).toBe(0);
@@ -169,7 +160,7 @@ test('a page saved with notes contains them, whatever their text', { timeout: 60
       await again.reload();
       await notes(again).waitFor();
       expect(await listed(again)).toEqual([]);
-    } else html = await saved(again);
+    } else html = await savedPage(again);
   }
 });
 
@@ -184,7 +175,7 @@ test('notes follow their files in a page', async ({ open }) => {
   await expect.poll(async () => (await state(page))['file']).toBe('1');
   await expect.poll(() => listed(page)).toEqual(['on the file that stays']);
   expect(await inAddress(page)).not.toContain('closed');
-  const again = await open(`${pathToFileURL(await saved(page)).href}#view=timeline${TRANSPORT === 'worker' ? '&file=1' : ''}`);
+  const again = await open(`${await savedPage(page)}#view=timeline${TRANSPORT === 'worker' ? '&file=1' : ''}`);
   await expect.poll(() => listed(again)).toEqual(['on the file that stays']);
 });
 

@@ -6,7 +6,7 @@ import { actionWords } from '../src/parts/event-list';
 import { ACTIONS } from '../src/source/source';
 import { example } from './command';
 import { EVERY_ACTION, everyAction, odd } from './odd';
-import { panel, ready, serving, show, test, VIEWS } from './page';
+import { VIEWS, drawn, panel, ready, serving, show, test } from './page';
 import { meddle } from './transport';
 
 const recordings = odd();
@@ -35,7 +35,7 @@ test.for(drawable)('every view, opened by its address: %s', { timeout: 120_000 }
     await page.goto('about:blank');
     await page.goto(of(view));
     await ready(page, view);
-    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    await drawn(page);
     await looksWhole(page, view);
   }
 });

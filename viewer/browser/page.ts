@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url';
 import { chromium, type Browser, type BrowserContext, type BrowserContextOptions, type Page } from 'playwright-core';
 import { expect, test as plain } from 'vitest';
 import { VIEWS as TITLES, VIEW_NAMES, type ViewName } from '../src/state/place';
-import { scratch, serve, serveRanks, writePage } from './command';
+import { report, scratch, serve, serveRanks, writePage } from './command';
 import { serveSite } from './site';
 import { TRANSPORT } from './transport';
 
@@ -153,7 +153,7 @@ export const goTo = (page: Page, hash: string): Promise<void> =>
   );
 
 /** Waits for the first drawing of the timeline. */
-export const drawn = (page: Page) => page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+export const drawn = (page: Pick<Page, 'locator'>) => page.locator('html[data-drawn]').waitFor({ state: 'attached' });
 
 /** Returns the number of timeline drawings so far. */
 export const drawings = (page: Page): Promise<number> =>
@@ -180,6 +180,14 @@ export const pair = (text: string | undefined): [number, number] => {
 /** The menu of the open files. */
 export const fileMenu = (page: Page) => page.getByRole('combobox', { name: 'File' });
 export const fileNames = (page: Page): Promise<string[]> => fileMenu(page).locator('option').allTextContents();
+
+export const legend = (page: Page) => page.getByRole('list', { name: 'Legend' });
+
+/** Waits until the overview has the peak of a file's first device, or this many bytes. */
+export const showsPeak = (page: Page, of: string | number) =>
+  expect
+    .poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes'))
+    .toBe(typeof of === 'number' ? of : report(of).devices[0].peak_allocated_bytes);
 
 export const panel = (page: Page) => page.getByRole('tabpanel');
 

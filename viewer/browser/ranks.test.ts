@@ -1,13 +1,14 @@
 // All ranks of a job: the findings, and the way from a rank to its recording.
 
-import { copyFileSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { axe, violations } from './axe';
-import { example, fleet, jobOf, printed, report, scratch } from './command';
-import { exact, numberOf, servingRanks, show, state, tableRows, test } from './page';
+import { example, fleet, jobOf, printed, scratch } from './command';
+import { exact, numberOf, servingRanks, show, showsPeak, state, tableRows, test } from './page';
 import { HOSTILE } from './recordings';
+import { records, save } from './saving';
 import { TRANSPORT } from './transport';
 
 // A page without a server cannot show a job.
@@ -28,7 +29,7 @@ const usual = told?.ranks.find((one: any) => one.summary && !one.summary.oom && 
 /** Waits until the Overview shows a rank's recording. */
 async function overviewOf(page: Page, rank: number): Promise<void> {
   await page.locator('.overview[aria-busy="false"]').waitFor();
-  await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(rowOf(rank).summary.peak_allocated.bytes);
+  await showsPeak(page, rowOf(rank).summary.peak_allocated.bytes);
 }
 
 only('the first findings match the command, and each unusual rank is shown beside a usual one', async ({ open }) => {
@@ -98,15 +99,12 @@ only('ranks are ordered by number, kind or peak, and the order is in the address
 
 only('the table is saved like other tables', async ({ open }) => {
   const page = await open(await address(), NOTHING);
-  await page.getByRole('button', { name: 'Save ranks', exact: true }).click();
-  const saved = page.waitForEvent('download');
-  await page.getByRole('menuitem', { name: 'Table as CSV' }).click();
-  expect((await saved).suggestedFilename()).toBe('job-ranks.csv');
-  const lines = readFileSync((await (await saved).path())!, 'utf8')
-    .trim()
-    .split('\r\n');
+  const button = page.getByRole('button', { name: 'Save ranks', exact: true });
+  const { name, bytes } = await save(page, button, 'Table as CSV');
+  expect(name).toBe('job-ranks.csv');
+  const lines = records(bytes.toString());
   expect(lines).toHaveLength(65);
-  expect(lines[0]).toMatch(/^rank,host,pp,kind,peak_allocated_bytes,/);
+  expect(lines[0]!.join()).toMatch(/^rank,host,pp,kind,peak_allocated_bytes,/);
 });
 
 only('arrow keys move between ranks, and Enter opens the recording; Back returns', async ({ open }) => {
@@ -160,8 +158,7 @@ only('a click on the map, on a small timeline or on a row opens the rank; two ar
   await page.getByRole('grid', { name: 'Ranks' }).locator(`tr[data-row="${usual}"]`).click();
   await overviewOf(page, usual);
   // The report on the file itself.
-  const peak = report(rowOf(usual).file).devices[0].peak_allocated_bytes;
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak);
+  await showsPeak(page, rowOf(usual).file);
   await show(page, 'timeline');
 });
 

@@ -1,47 +1,15 @@
 // The page's saved pictures and tables: complete and readable.
 
-import { readFileSync } from 'node:fs';
-import type { Download, Locator, Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example } from './command';
-import { VIEWS, serving, show, test, type View } from './page';
+import { VIEWS, legend, serving, show, test, type View } from './page';
+import { pictureTexts, records, save } from './saving';
 
 const OOM = example('oom.pickle');
 const LEAK = example('leak.pickle');
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
-
-interface Saved {
-  name: string;
-  bytes: Buffer;
-}
-
-async function save(page: Page, button: Locator, form: string): Promise<Saved> {
-  await button.click();
-  const menu = page.getByRole('menu');
-  const [download] = await Promise.all([page.waitForEvent('download'), menu.getByRole('menuitem', { name: form }).click()]);
-  await menu.waitFor({ state: 'hidden' });
-  return { name: (download as Download).suggestedFilename(), bytes: readFileSync(await download.path()) };
-}
-
-/** Parses records of RFC 4180. */
-function records(csv: string): string[][] {
-  const rows: string[][] = [];
-  let [row, cell, quoted]: [string[], string, boolean] = [[], '', false];
-  for (let i = 0; i < csv.length; i += 1) {
-    const c = csv[i]!;
-    if (quoted && c === '"' && csv[i + 1] === '"') [cell, i] = [`${cell}"`, i + 1];
-    else if (c === '"') quoted = !quoted;
-    else if (quoted) cell += c;
-    else if (c === ',') [row, cell] = [[...row, cell], ''];
-    else if (c === '\n') {
-      rows.push([...row, cell.replace(/\r$/, '')]);
-      [row, cell] = [[], ''];
-    } else cell += c;
-  }
-  expect(cell).toBe('');
-  return rows;
-}
 
 async function savesPicture(page: Page, button: Locator): Promise<{ width: number; height: number }> {
   const svg = await save(page, button, 'Picture as SVG');
@@ -93,7 +61,7 @@ async function savesTable(page: Page, part: Locator): Promise<void> {
 test('the timeline is saved as drawn', async ({ open }) => {
   const page = await open(`${await serving(OOM, LEAK)}#view=timeline&range=200~900&moment=500&selected=30`);
   // The legend grows once categories are known.
-  await page.getByRole('list', { name: 'Legend' }).getByRole('button').first().waitFor();
+  await legend(page).getByRole('button').first().waitFor();
   const box = (await page.locator('.timeline-over').boundingBox())!;
   const { width, height } = await savesPicture(page, page.getByRole('button', { name: 'Save timeline' }));
   expect(Math.abs(width - box.width)).toBeLessThan(2);
@@ -103,23 +71,16 @@ test('the timeline is saved as drawn', async ({ open }) => {
 
 test('saved pictures name their recording, their content, and the meaning of their colors', async ({ open }) => {
   const page = await open(`${await serving(example('training.pickle.zst'))}#view=timeline&color=line`);
-  const legend = page.getByRole('list', { name: 'Legend' });
-  await legend.locator('[data-key]').first().waitFor();
-  const entries = await legend
+  await legend(page).locator('[data-key]').first().waitFor();
+  const entries = await legend(page)
     .locator('[data-key]:not([data-key="others"])')
     .evaluateAll((all) =>
       all.map((one) => [one.querySelector('.legend-name')!.textContent!, one.lastElementChild!.textContent!]),
     );
-  const texts = async (button: Locator) => {
-    const svg = await save(page, button, 'Picture as SVG');
-    return page.evaluate((text) => {
-      const root = new DOMParser().parseFromString(text, 'image/svg+xml').documentElement;
-      return [...root.querySelectorAll('text')].map((one) => one.textContent ?? '');
-    }, svg.bytes.toString());
-  };
   for (const view of ['timeline', 'state'] as const) {
     await show(page, view);
-    const all = await texts(
+    const all = await pictureTexts(
+      page,
       page.locator(view === 'state' ? '#panel' : 'body').getByRole('button', { name: new RegExp(`^Save ${view}`) }),
     );
     expect(all[0]).toMatch(/^training\.pickle\.zst, GPU 0: /);
@@ -134,7 +95,7 @@ test('saved pictures name their recording, their content, and the meaning of the
     }
   }
   await show(page, 'moment');
-  const flame = await texts(page.locator('#panel').getByRole('button', { name: /^Save flame/ }));
+  const flame = await pictureTexts(page, page.locator('#panel').getByRole('button', { name: /^Save flame/ }));
   expect(flame[0]).toMatch(/^training\.pickle\.zst, GPU 0: call tree of allocated bytes after event [\d,]+$/);
   expect(flame[1]).toMatch(/^The whole width is /);
 });

@@ -7,7 +7,7 @@ import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import type { Page } from 'playwright-core';
 import { data, example, jobOf } from './command';
-import { VIEWS, panel, plotBox, ready, redrawn, serving, servingRanks, test, type View } from './page';
+import { VIEWS, legend, panel, plotBox, ready, redrawn, serving, servingRanks, test, type View } from './page';
 import { smaller } from './png';
 
 const folder = resolve(process.env['VRAMSCOPE_SCREENSHOTS'] ?? join(import.meta.dirname, '../../docs/viewer'));
@@ -33,7 +33,7 @@ const chooseSetting = (row: number) => async (page: Page) => {
     .getByRole('grid', { name: /^Settings/ })
     .locator(`tr[data-row="${row}"]`)
     .click();
-  await page.getByRole('list', { name: 'Legend' }).getByText('reserved with').waitFor();
+  await legend(page).getByText('reserved with').waitFor();
 };
 
 const allCalls = (page: Page) => page.getByRole('group', { name: 'Calls' }).getByRole('radio', { name: 'All' }).check();

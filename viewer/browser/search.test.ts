@@ -3,7 +3,7 @@
 import { expect } from 'vitest';
 import { allocations, engineOf, frames } from './asking';
 import { example } from './command';
-import { numberOf, serving, state, test } from './page';
+import { legend, numberOf, serving, state, test } from './page';
 import { known } from './recordings';
 
 const LEAK = example('leak.pickle');
@@ -127,7 +127,7 @@ test('misunderstood terms are reported, and other items are faded', async ({ ope
 test('a legend entry searches for its group', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(`${await serving(file)}#view=timeline&color=stream`);
-  await page.getByRole('list', { name: 'Legend' }).getByRole('button', { name: 'stream 0x2' }).click();
+  await legend(page).getByRole('button', { name: 'stream 0x2' }).click();
   await page.locator(`[data-matches="${made.filter((m) => m.stream === 2).length}"]`).waitFor();
   await expect.poll(async () => (await state(page))['search']).toBe('stream:2');
 });
@@ -135,7 +135,7 @@ test('a legend entry searches for its group', async ({ open }) => {
 test('a legend choice after typing applies, even if the page is busy', async ({ open }) => {
   const { file, made } = known(30);
   const page = await open(`${await serving(file)}#view=timeline&color=stream`);
-  const entry = page.getByRole('list', { name: 'Legend' }).getByRole('button', { name: 'stream 0x2' });
+  const entry = legend(page).getByRole('button', { name: 'stream 0x2' });
   await entry.waitFor();
   await page.getByRole('searchbox').focus();
   await entry.evaluate(async (button: HTMLElement) => {

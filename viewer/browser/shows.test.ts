@@ -5,7 +5,7 @@ import { describe, expect } from 'vitest';
 import { GROUPS } from '../src/state/grouping';
 import { bytes, capital, count } from '../src/text/units';
 import { example, replay, report } from './command';
-import { exact, numberOf, panel, serving, show, tableRows, test } from './page';
+import { exact, legend, numberOf, panel, serving, show, tableRows, test } from './page';
 
 const KINDS = ['requested', 'allocated', 'active', 'reserved'];
 const NAMES = ['leak.pickle', 'oom.pickle', 'training.pickle.zst'];
@@ -127,10 +127,9 @@ describe.each(NAMES)('%s', (name) => {
     // A chosen setting has a named line in the timeline, and keeps it in other views.
     const row = page.getByRole('grid', { name: /^Settings/ }).locator('tr[data-row="1"]');
     await row.click();
-    const legend = page.getByRole('list', { name: 'Legend' });
-    await legend.getByText('reserved with').waitFor();
+    await legend(page).getByText('reserved with').waitFor();
     await show(page, 'timeline');
-    expect(await legend.getByText('reserved with').count()).toBe(1);
+    expect(await legend(page).getByText('reserved with').count()).toBe(1);
   });
 });
 

@@ -6,9 +6,9 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { axe, violations } from './axe';
 import { BOMBS } from './bombs';
-import { example, report } from './command';
+import { example } from './command';
 import { drop } from './dropping';
-import { VIEWS, launchWithProfile, numberOf, show, test, type Open, type OpenOptions } from './page';
+import { VIEWS, drawn, fileNames, launchWithProfile, show, showsPeak, test, type Open, type OpenOptions } from './page';
 import { known } from './recordings';
 import { serveSite, type Site } from './site';
 
@@ -18,8 +18,6 @@ beforeAll(async () => {
 });
 afterAll(() => site.stop());
 
-const peak = (file: string) => report(example(file)).devices[0].peak_allocated_bytes;
-
 test.for(['oom.pickle', 'training.pickle.zst', 'leak.pickle'])('an example is one click away: %s', async (file, { open }) => {
   const page = await open(site.url, { draws: false });
   const titles: Record<string, string> = {
@@ -28,8 +26,8 @@ test.for(['oom.pickle', 'training.pickle.zst', 'leak.pickle'])('an example is on
     'leak.pickle': 'A leak',
   };
   await page.getByRole('button', { name: titles[file]! }).click();
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak(file));
+  await drawn(page);
+  await showsPeak(page, example(file));
   for (const view of VIEWS) await show(page, view);
 });
 
@@ -58,22 +56,15 @@ test('a dropped file is read in the page, without any request', async ({ open })
   const told = known(12);
   await drop(
     page,
-    { name: 'leak.pickle', bytes: readFileSync(example('leak.pickle')) },
-    { name: 'known.json', bytes: readFileSync(told.file) },
+    example('leak.pickle'),
+    told.file,
     { name: 'known.json.gz', bytes: gzipSync(readFileSync(told.file)) },
     { name: 'own.vramscope', bytes: readFileSync(example('../fuzz/corpus/read/log3')) },
-    { name: 'training.pickle.zst', bytes: readFileSync(example('training.pickle.zst')) },
+    example('training.pickle.zst'),
   );
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  await drawn(page);
   for (const view of VIEWS) await show(page, view);
-  const files = page.getByRole('combobox', { name: 'File' });
-  expect(await files.locator('option').allTextContents()).toEqual([
-    'leak.pickle',
-    'known.json',
-    'known.json.gz',
-    'own.vramscope',
-    'training.pickle.zst',
-  ]);
+  expect(await fileNames(page)).toEqual(['leak.pickle', 'known.json', 'known.json.gz', 'own.vramscope', 'training.pickle.zst']);
   expect(site.asked.slice(before)).toEqual([]);
   // The worker's script comes from the cache.
   expect([...new Set(all)]).toEqual([`${site.url}worker.js`]);
@@ -86,13 +77,13 @@ test('after the first visit, a file is read offline', async ({ open }) => {
   try {
     await page.reload();
     await page.getByRole('heading', { name: 'No recording is open' }).waitFor();
-    await drop(page, { name: 'leak.pickle', bytes: readFileSync(example('leak.pickle')) });
-    await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+    await drop(page, example('leak.pickle'));
+    await drawn(page);
     for (const view of VIEWS) await show(page, view);
     await page.getByRole('button', { name: 'Close leak.pickle' }).click();
     await page.getByRole('button', { name: 'Out of memory' }).click();
     await page.getByRole('tab', { name: 'Overview' }).click();
-    await expect.poll(() => numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('oom.pickle'));
+    await showsPeak(page, example('oom.pickle'));
   } finally {
     site.refuse = false;
   }
@@ -171,8 +162,8 @@ test('a file that is not a recording is an error, and the page continues', async
   await files.setInputFiles({ name: 'cut.pickle', mimeType: '', buffer: cut });
   await expect.poll(() => alert.textContent()).toContain('it is truncated');
   await files.setInputFiles(example('leak.pickle'));
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('leak.pickle'));
+  await drawn(page);
+  await showsPeak(page, example('leak.pickle'));
 });
 
 test('hostile and truncated files are errors with a sentence, and the next file opens', { timeout: 180_000 }, async ({
@@ -188,7 +179,7 @@ test('hostile and truncated files are errors with a sentence, and the next file 
     await alert.getByRole('button', { name: 'Dismiss' }).click();
     await expect.poll(() => alert.textContent()).toBe('');
   }
-  await drop(page, { name: 'leak.pickle', bytes: readFileSync(example('leak.pickle')) });
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
-  expect(await numberOf(page, '[data-peak="allocated"]', 'data-bytes')).toBe(peak('leak.pickle'));
+  await drop(page, example('leak.pickle'));
+  await drawn(page);
+  await showsPeak(page, example('leak.pickle'));
 });

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { engineOf } from './asking';
 import { example, report } from './command';
-import { exact, plotBox, redrawn, serving, show, state, test } from './page';
+import { drawn, exact, plotBox, redrawn, serving, show, state, test } from './page';
 import { segmentsOnly } from './recordings';
 
 const TRAINING = example('training.pickle.zst');
@@ -72,7 +72,7 @@ test("a click on a step's number or a region's band chooses its interval", async
   await expect.poll(() => spanOf(page)).toBe(second);
   // The address stores it.
   await page.reload();
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  await drawn(page);
   expect(await spanOf(page)).toBe(second);
 });
 

@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes, count } from '../src/text/units';
 import { example, report } from './command';
-import { bytesOfGroups, exact, numberOf, ready, serving, show, state, tableRows, test } from './page';
+import { bytesOfGroups, exact, legend, numberOf, ready, serving, show, state, tableRows, test } from './page';
 import { IN_GRAPH_POOL, pooled, segmentsOnly } from './recordings';
 import { axe, violations } from './axe';
 
@@ -20,7 +20,7 @@ async function at(page: Page, moment: number): Promise<void> {
 test('the event list keeps its height from event to event, and shows the chosen one', async ({ open }) => {
   const page = await open(await serving(example('training.pickle.zst')));
   // The legend takes its room above once it is known.
-  await page.getByRole('list', { name: 'Legend' }).getByRole('button').first().waitFor();
+  await legend(page).getByRole('button').first().waitFor();
   const list = page.locator('.state-events').getByRole('listbox');
   const heights = new Set<number>();
   for (const moment of [0, 1, 2756, 5252]) {

@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { example, report } from './command';
-import { exact, pair, plotBox, ready, serving, show, state, test } from './page';
+import { drawn, exact, pair, plotBox, ready, serving, show, state, test } from './page';
 import { segmentsOnly, stepping } from './recordings';
 import { bytes } from '../src/text/units';
 
@@ -91,7 +91,7 @@ test('the row marks the unusual step, describes each, and a click shows it', asy
   await expect.poll(async () => pair((await state(page))['range'])).toEqual(ends(LARGE));
   // The address stores it.
   await page.reload();
-  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  await drawn(page);
   expect(pair((await state(page))['range'])).toEqual(ends(LARGE));
   // Later content above the plot moves it.
   await expect

@@ -3,7 +3,7 @@
 import type { Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { bytes, share } from '../src/text/units';
-import { diff, example, replay, report } from './command';
+import { diff, example, replay, report, tagged } from './command';
 import { bytesOfGroups, exact, numberOf, plotBox, serving, state, tableRows, test, type Open } from './page';
 import { IN_GRAPH_POOL, pooled, write } from './recordings';
 
@@ -98,12 +98,12 @@ test('the contents of a private pool, by line: two steps', async ({ open }) => {
 });
 
 test('growth between two runs: one step', async ({ open }) => {
-  const runs = ['base', 'batch'].map((name) => example(`../crates/vramscope-cli/tests/cli/diff/tagged-${name}.pickle.zst`));
+  const runs = [tagged('base'), tagged('batch')] as const;
   const { page, step } = await user(open, 1, ...runs);
   await step(tab(page, 'Compare'));
   await page.locator('.growth[data-way="highest"]').waitFor();
   const [first] = await tableRows(page, 'Peak of each line');
-  const [grown] = diff(runs[0]!, runs[1]!).devices[0].highest_lines;
+  const [grown] = diff(...runs).devices[0].highest_lines;
   expect([first![0], exact(first![1]!)]).toEqual([grown.key, grown.difference_bytes]);
 });
 

@@ -13,11 +13,12 @@ interface Violation {
   nodes: { html: string; failureSummary: string }[];
 }
 
-export async function violations(page: Page): Promise<string[]> {
-  const found = await page.evaluate(async () => {
+/** Checks these rules, by default all. */
+export async function violations(page: Page, ...rules: string[]): Promise<string[]> {
+  const found = await page.evaluate(async (rules) => {
     const { axe } = window as unknown as { axe: { run: (options: object) => Promise<{ violations: Violation[] }> } };
-    return (await axe.run({ resultTypes: ['violations'] })).violations;
-  });
+    return (await axe.run({ resultTypes: ['violations'], ...(rules.length > 0 ? { runOnly: rules } : {}) })).violations;
+  }, rules);
   return found
     .filter((v) => v.impact === 'serious' || v.impact === 'critical')
     .flatMap((v) => v.nodes.slice(0, 3).map((n) => `${v.id}: ${n.html.slice(0, 140)}: ${n.failureSummary.slice(0, 240)}`));

@@ -19,8 +19,11 @@ const NOTHING = /NaN|undefined|\[object|Infinity/;
 
 async function looksWhole(page: Page, where: string): Promise<void> {
   expect(await page.locator('.failed').count(), where).toBe(0);
-  expect(await page.locator('body').innerText(), where).not.toMatch(NOTHING);
-  const titles = await page.locator('[title]').evaluateAll((all) => all.map((one) => one.getAttribute('title')!));
+  const [text, ...titles] = await page.evaluate(() => [
+    document.body.innerText,
+    ...[...document.querySelectorAll('[title]')].map((one) => one.getAttribute('title')!),
+  ]);
+  expect(text, where).not.toMatch(NOTHING);
   expect(
     titles.filter((title) => NOTHING.test(title)),
     where,

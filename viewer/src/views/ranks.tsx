@@ -56,25 +56,26 @@ function All({ told }: { told: Ranks }) {
 
 interface RankTableProps {
   told: Ranks;
+  /** Its position among the ranks. */
   chosen: number | null;
-  choose: (rank: number) => void;
+  choose: (at: number) => void;
 }
 
 function RankTable({ told, chosen, choose }: RankTableProps) {
-  const rows = useMemo(() => [...told.ranks.keys()], [told]);
   const columns = useMemo(() => columnsOf(told), [told]);
-  const different = useMemo(() => new Set(told.different.map(({ at }) => at)), [told]);
+  const different = useMemo(() => new Set(told.different.map(({ at }) => told.ranks[at]!)), [told]);
+  const at = (rank: RankTold) => told.ranks.indexOf(rank);
   return (
     <Table
       name="ranks"
       caption="Ranks"
       columns={columns}
-      rows={rows}
-      rowKey={(at) => at}
-      chosen={chosen}
-      choose={choose}
-      enter={openRank}
-      marked={(at) => different.has(at)}
+      rows={told.ranks}
+      rowKey={({ rank }) => rank}
+      chosen={chosen === null ? null : told.ranks[chosen]!.rank}
+      choose={(rank) => choose(at(rank))}
+      enter={(rank) => openRank(at(rank))}
+      marked={(rank) => different.has(rank)}
     >
       <span class="quiet">A click on a rank opens its recording.</span>
     </Table>
@@ -82,103 +83,32 @@ function RankTable({ told, chosen, choose }: RankTableProps) {
 }
 
 /** Returns the columns that have a value for any rank. */
-function columnsOf(told: Ranks): Column<number>[] {
-  const of =
-    <T,>(get: (rank: RankTold) => T) =>
-    (at: number) =>
-      get(told.ranks[at]!);
-  const anyHas = (get: (rank: RankTold) => unknown) => told.ranks.some((rank) => get(rank) !== null);
-  const columns: [boolean, Column<number>][] = [
-    [
-      true,
-      countColumn(
-        'rank',
-        'Rank',
-        of((rank) => rank.rank),
-      ),
-    ],
-    [
-      anyHas((rank) => rank.host),
-      textColumn(
-        'host',
-        'Host',
-        of((rank) => rank.host ?? ''),
-      ),
-    ],
-    ...told.groups.map((name): [boolean, Column<number>] => [
-      true,
-      countColumn(
-        name,
-        name,
-        of((rank) => rank.groups[name] ?? null),
-      ),
-    ]),
-    [
-      true,
-      countColumn(
-        'kind',
-        'Kind',
-        of((rank) => (rank.kind === null ? null : rank.kind + 1)),
-      ),
-    ],
-    [
-      true,
-      bytesColumn(
-        'peak_allocated_bytes',
-        'Peak',
-        of((rank) => rank.allocated_bytes),
-        told.scale_bytes,
-      ),
-    ],
-    [
-      true,
-      changeColumn(
-        'against_usual_bytes',
-        'Against usual',
-        of((rank) => rank.against_usual_bytes),
-      ),
-    ],
-    [
-      true,
-      bytesColumn(
-        'peak_reserved_bytes',
-        'Reserved',
-        of((rank) => rank.reserved_bytes),
-      ),
-    ],
-    [
-      anyHas((rank) => rank.failed_bytes),
-      bytesColumn(
-        'out_of_memory_bytes',
-        'Out of memory',
-        of((rank) => rank.failed_bytes),
-      ),
-    ],
-    [
-      anyHas((rank) => rank.leak),
-      textColumn(
-        'leak',
-        'Leak',
-        of((rank) => rank.leak ?? ''),
-      ),
-    ],
-    [
-      anyHas((rank) => rank.unread_because),
-      textColumn(
-        'unread_because',
-        'Not read',
-        of((rank) => rank.unread_because ?? ''),
-      ),
-    ],
-    [
-      true,
-      textColumn(
-        'file',
-        'File',
-        of((rank) => rank.file),
-        true,
-      ),
-    ],
+function columnsOf({ ranks, groups, scale_bytes: scale }: Ranks): Column<RankTold>[] {
+  const ifAny = (get: (rank: RankTold) => unknown, column: Column<RankTold>) =>
+    ranks.some((rank) => get(rank) !== null) ? [column] : [];
+  return [
+    countColumn('rank', 'Rank', (rank) => rank.rank),
+    ...ifAny(
+      (rank) => rank.host,
+      textColumn('host', 'Host', (rank) => rank.host ?? ''),
+    ),
+    ...groups.map((name) => countColumn<RankTold>(name, name, (rank) => rank.groups[name] ?? null)),
+    countColumn('kind', 'Kind', (rank) => (rank.kind === null ? null : rank.kind + 1)),
+    bytesColumn('peak_allocated_bytes', 'Peak', (rank) => rank.allocated_bytes, scale),
+    changeColumn('against_usual_bytes', 'Against usual', (rank) => rank.against_usual_bytes),
+    bytesColumn('peak_reserved_bytes', 'Reserved', (rank) => rank.reserved_bytes),
+    ...ifAny(
+      (rank) => rank.failed_bytes,
+      bytesColumn('out_of_memory_bytes', 'Out of memory', (rank) => rank.failed_bytes),
+    ),
+    ...ifAny(
+      (rank) => rank.leak,
+      textColumn('leak', 'Leak', (rank) => rank.leak ?? ''),
+    ),
+    ...ifAny(
+      (rank) => rank.unread_because,
+      textColumn('unread_because', 'Not read', (rank) => rank.unread_because ?? ''),
+    ),
+    textColumn('file', 'File', (rank) => rank.file, true),
   ];
-  return columns.flatMap(([isThere, column]) => (isThere ? [column] : []));
 }

@@ -157,10 +157,28 @@ function Stopped({ again }: { again: () => void }) {
   );
 }
 
-/** Parses a positive number from a field; null if it is empty or invalid. */
-function numberIn(text: string): number | null {
-  const n = Number(text);
-  return text.trim() !== '' && Number.isFinite(n) && n > 0 ? n : null;
+interface NumberFieldProps {
+  label: string;
+  title?: string;
+  value: number | null;
+  choose: (value: number | null) => void;
+}
+
+/** A field for a positive number; null if it is empty or invalid. */
+function NumberField({ label, title, value, choose }: NumberFieldProps) {
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        type="number"
+        min="0"
+        step="any"
+        title={title}
+        value={value ?? ''}
+        onChange={({ currentTarget: { valueAsNumber } }) => choose(valueAsNumber > 0 ? valueAsNumber : null)}
+      />
+    </label>
+  );
 }
 
 /** The inputs of the replay: a setting, a device, an overhead. */
@@ -198,33 +216,17 @@ function Question({ refused, wrong }: { refused: string | null; wrong: string | 
         value={gpu.value ?? ''}
         choose={(name) => change(() => ([gpu.value, deviceGib.value] = [name === '' ? null : name, null]))}
       />
-      <label class="field">
-        <span>Device size, GiB</span>
-        <input
-          type="number"
-          min="0"
-          step="any"
-          value={deviceGib.value ?? ''}
-          onChange={(e) => {
-            const size = numberIn(e.currentTarget.value);
-            change(() => ([gpu.value, deviceGib.value] = [null, size]));
-          }}
-        />
-      </label>
-      <label class="field">
-        <span>Overhead, MiB</span>
-        <input
-          type="number"
-          min="0"
-          step="1"
-          title="Device memory that the allocator cannot use: CUDA contexts, other processes"
-          value={overheadMib.value ?? ''}
-          onChange={(e) => {
-            const size = numberIn(e.currentTarget.value);
-            change(() => (overheadMib.value = size === null ? null : Math.floor(size)));
-          }}
-        />
-      </label>
+      <NumberField
+        label="Device size, GiB"
+        value={deviceGib.value}
+        choose={(size) => change(() => ([gpu.value, deviceGib.value] = [null, size]))}
+      />
+      <NumberField
+        label="Overhead, MiB"
+        title="Device memory that the allocator cannot use: CUDA contexts, other processes"
+        value={overheadMib.value}
+        choose={(size) => change(() => (overheadMib.value = size === null ? null : Math.floor(size)))}
+      />
       {(refused ?? wrong) !== null && (
         <p class="field-wrong" role="alert">
           <Sentence text={refused ?? wrong ?? ''} />

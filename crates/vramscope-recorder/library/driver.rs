@@ -3,13 +3,7 @@
 use std::ffi::c_void;
 
 use crate::record::Kind;
-use crate::wrap::{caller_as_argument, wrapped};
-
-/// Reads a value that a successful call wrote.
-fn read<T: Copy>(place: *const T) -> Option<T> {
-    // SAFETY: the call succeeded, so the place is valid and has the value; a null place was not written.
-    unsafe { place.as_ref() }.copied()
-}
+use crate::wrap::{caller_as_argument, read, wrapped};
 
 /// The start of `CUmemAllocationProp`: what the memory is and where.
 #[repr(C)]
@@ -108,7 +102,7 @@ wrapped! {
         (handle: *mut u64, size: usize, properties: *const AllocationProperties, flags: u64) |real, call| {
         let status = real();
         if status == 0 && let (Some(handle), Some(properties)) = (read(handle), read(properties)) {
-            let device = (properties.location_type == 1).then(|| properties.location as u64);
+            let device = (properties.location_type == 1).then_some(properties.location as u64);
             call.record_with(Kind::Create, handle, size as u64, device, 0);
         }
         status

@@ -6,13 +6,7 @@
 use std::ffi::c_void;
 
 use crate::record::Kind;
-use crate::wrap::{caller_as_argument, wrapped};
-
-/// Reads a value that a successful call wrote.
-fn read<T: Copy>(place: *const T) -> Option<T> {
-    // SAFETY: the call succeeded, so the place is valid and has the value; a null place was not written.
-    unsafe { place.as_ref() }.copied()
-}
+use crate::wrap::{caller_as_argument, read, wrapped};
 
 wrapped! {
     cudaMalloc / "cudaMalloc" [2] (address: *mut u64, size: usize) |real, call| {

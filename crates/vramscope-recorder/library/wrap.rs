@@ -152,6 +152,12 @@ impl Drop for Call {
     }
 }
 
+/// Reads a value that a successful call wrote.
+pub(crate) fn read<T: Copy>(place: *const T) -> Option<T> {
+    // SAFETY: the call succeeded, so the place is valid and has the value; a null place was not written.
+    unsafe { place.as_ref() }.copied()
+}
+
 /// The number of the calling thread's device.
 fn current_device() -> u64 {
     static CURRENT: Next = Next::new(c"cuCtxGetDevice");

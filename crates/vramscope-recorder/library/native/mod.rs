@@ -65,7 +65,7 @@ pub(crate) fn capture(inside: &Inside, stack: &mut Captured) {
 fn step(rule: Rule, of: Registers, end: u64) -> Option<Registers> {
     let read = |address: u64| {
         // SAFETY: `word` reads only between this frame's stack pointer and the end of the thread's stack, which is mapped.
-        (address >= of.sp && address % 8 == 0 && address < end.saturating_sub(7))
+        (address >= of.sp && address.is_multiple_of(8) && address < end.saturating_sub(7))
             .then(|| unsafe { word(address) })
     };
     let base = if rule.is_from_bp() { of.bp } else { of.sp };

@@ -15,7 +15,7 @@ fn main() -> anyhow::Result<()> {
         bail!("usage: fleet-of FOLDER RANKS SEED [RECORDING]")
     };
     let base = match recording.first() {
-        Some(file) => Trace::clone(&read(File::open(file).context("RECORDING")?, &mut |_| {})?.trace),
+        Some(file) => Trace::clone(&read(File::open(file).context("RECORDING")?)?.trace),
         None => base(),
     };
     let plan =

@@ -13,7 +13,7 @@ fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [input, output, times] = args.as_slice() else { bail!("usage: repeat IN OUT TIMES") };
     let times: u64 = times.parse().context("TIMES is a number")?;
-    let mut recording = read(File::open(input).context("IN")?, &mut |_| {})?;
+    let mut recording = read(File::open(input).context("IN")?)?;
     let trace = Arc::make_mut(&mut recording.trace);
     for device in &mut trace.devices {
         device.events = repeated(device, times);
@@ -29,10 +29,10 @@ fn repeated(device: &DeviceTrace, times: u64) -> Events {
         for e in device.events.iter() {
             match e.action {
                 Action::Alloc => {
-                    live.insert(e.address, e);
+                    live.insert(e.address(), e);
                 }
                 Action::FreeCompleted => {
-                    live.remove(&e.address);
+                    live.remove(&e.address());
                 }
                 Action::SegmentAlloc | Action::SegmentMap if round > 0 => continue,
                 _ => {}

@@ -19,7 +19,7 @@ fn main() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [file, runs] = args.as_slice() else { bail!("usage: replay-speed RECORDING RUNS") };
     let runs: usize = runs.parse().context("RUNS is a number")?;
-    let trace = read(File::open(file).context("RECORDING")?, &mut |_| {})?.trace;
+    let trace = read(File::open(file).context("RECORDING")?)?.trace;
     let device = trace.devices.first().context("the recording has no device")?;
     let mut out = io::stdout();
     let mut tell = |name: &str, mut seconds: Vec<f64>| -> anyhow::Result<()> {

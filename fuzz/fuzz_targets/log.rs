@@ -8,7 +8,7 @@ mod questions;
 mod samples;
 
 use libfuzzer_sys::fuzz_target;
-use vramscope::trace::formats::{self, Opened, ReadOptions};
+use vramscope::trace::formats::{Opened, Reader};
 
 /// Header sizes of a version 2 log and of its chunks, in bytes.
 const HEADER: usize = 20;
@@ -56,7 +56,7 @@ fn log_of(records: &[u8]) -> Vec<u8> {
 
 /// Reads `bytes` and runs every query on the recording or the log of samples.
 fn check(bytes: &[u8]) {
-    match formats::read_any(ReadOptions::default(), bytes, &mut |_| {}) {
+    match Reader::new(bytes).read_any() {
         Ok(Opened::Recording(recording)) => questions::ask(&recording),
         Ok(Opened::Samples { log, .. }) => samples::ask(&log),
         Err(_) => {}

@@ -7,13 +7,13 @@ mod questions;
 mod samples;
 
 use libfuzzer_sys::fuzz_target;
-use vramscope::trace::formats::{self, Opened, ReadOptions};
+use vramscope::trace::formats::{Opened, Reader};
 
 fuzz_target!(|bytes: &[u8]| check(bytes));
 
 /// Reads `bytes` and runs every query on the recording or the log of samples.
 fn check(bytes: &[u8]) {
-    match formats::read_any(ReadOptions::default(), bytes, &mut |_| {}) {
+    match Reader::new(bytes).read_any() {
         Ok(Opened::Recording(recording)) => questions::ask(&recording),
         Ok(Opened::Samples { log, .. }) => samples::ask(&log),
         Err(_) => {}

@@ -22,7 +22,7 @@ pub(crate) fn ask(recording: &Recording) {
 
     let mut written = Vec::new();
     formats::write_pickle(trace, &mut written).expect("writing into memory cannot fail");
-    let mut again = formats::read(&written[..], &mut |_| {}).expect("the reader accepts the writer's output");
+    let mut again = formats::read(&written[..]).expect("the reader accepts the writer's output");
     // Like PyTorch, the writer writes a list for each device below the highest, also for devices that were not recorded.
     let is_empty = |d: &DeviceTrace| {
         let holds = (d.events.len(), d.segments.len(), d.overflowed, d.max_entries, d.total_bytes);

@@ -424,5 +424,5 @@ fn segment_event<Stack>(
     size: u64,
     stack: Option<Stack>,
 ) -> DeviceEvent<Stack> {
-    DeviceEvent { action, class, address, size, block_size: 0, stack }
+    DeviceEvent { action, class, address_or_free: address, size, block_size: 0, stack }
 }

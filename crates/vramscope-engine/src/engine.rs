@@ -442,7 +442,7 @@ impl<O: Observer> LockedEngine<'_, O> {
         let event = DeviceEvent {
             action: Action::Snapshot,
             class: Class::Large,
-            address: 0,
+            address_or_free: 0,
             size: active,
             block_size: 0,
             stack: None,

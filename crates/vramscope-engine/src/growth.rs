@@ -235,7 +235,7 @@ impl<'a, O: Observer> Growth<'a, O> {
         let event = DeviceEvent {
             action: Action::Oom,
             class: self.class,
-            address: device_free.unwrap_or(0),
+            address_or_free: device_free.unwrap_or(0),
             size: self.rounded,
             block_size: 0,
             stack: self.stack,

@@ -42,8 +42,8 @@ pub struct DeviceEvent<Stack> {
     pub action: Action,
     /// Class of the block or segment.
     pub class: Class,
-    /// Address of the block or segment. For [`Action::Oom`], the free bytes of the device.
-    pub address: u64,
+    /// For [`Action::Oom`], the free bytes of the device; otherwise the address of the block or segment.
+    pub address_or_free: u64,
     /// Size in bytes, as in [`Event::size`](vramscope_trace::Event::size).
     pub size: u64,
     /// Size of the block in bytes for block events, otherwise 0.

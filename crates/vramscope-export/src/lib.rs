@@ -11,7 +11,7 @@
 //! let snapshot = br#"{"segments": [], "device_traces": [[
 //!     {"action": "alloc", "addr": 4096, "size": 1000, "stream": 0,
 //!      "frames": [{"name": "step", "filename": "train.py", "line": 3}]}]]}"#;
-//! let trace = formats::read(&snapshot[..], &mut |_| {}).unwrap().trace;
+//! let trace = formats::read(&snapshot[..]).unwrap().trace;
 //! let frames = Frames::of(&trace);
 //! let source = Source { trace: &trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
 //! let mut out = Vec::new();

@@ -47,7 +47,7 @@ mod tests {
         let trace = testing::two_devices();
         let (pickle, written) = testing::export(&trace, ExportFormat::Pickle, &Options::default());
         assert_eq!(written.rows, 8);
-        assert!(formats::read(&pickle[..], &mut |_| {}).unwrap().trace == trace);
+        assert!(formats::read(&pickle[..]).unwrap().trace == trace);
     }
 
     #[test]
@@ -58,7 +58,7 @@ mod tests {
         let mut pickle = Vec::new();
         let written = write(&source, ExportFormat::Pickle, &Options::default(), &mut pickle).unwrap();
         assert_eq!(written.rows, 1);
-        let read = formats::read(&pickle[..], &mut |_| {}).unwrap().trace;
+        let read = formats::read(&pickle[..]).unwrap().trace;
         assert_eq!((read.devices[0].events.len(), read.devices[1].events.len()), (0, 1));
         assert!(read.devices[0].segments.is_empty());
         assert_eq!(read.annotations.as_ref().map(Vec::len), Some(0));
@@ -70,7 +70,7 @@ mod tests {
         let trace = testing::read(&serde_json::json!({"segments": [], "device_traces": [[alloc]],
             "external_annotations": [{"stage": "START", "name": "a", "device": 5, "time_us": 1}]}));
         let (pickle, _) = testing::export(&trace, ExportFormat::Pickle, &Options::default());
-        let read = formats::read(&pickle[..], &mut |_| {}).unwrap().trace;
+        let read = formats::read(&pickle[..]).unwrap().trace;
         assert_eq!(read.annotations.as_ref().map(Vec::len), Some(1));
     }
 }

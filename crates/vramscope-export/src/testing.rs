@@ -9,7 +9,7 @@ use crate::{ExportFormat, Options, Source, Written, write};
 
 /// Reads a snapshot written as JSON.
 pub(crate) fn read(snapshot: &serde_json::Value) -> Arc<Trace> {
-    formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
+    formats::read(snapshot.to_string().as_bytes()).unwrap().trace
 }
 
 /// One live allocation with `depth` frames of user code.
@@ -29,7 +29,7 @@ pub(crate) fn deep_stack_of_many(depth: usize, count: u64) -> Arc<Trace> {
     let mut trace = deep_stack_in("a.cpp", depth);
     let events = &mut Arc::make_mut(&mut trace).devices[0].events;
     let first = events.get(0);
-    (1..count).for_each(|i| events.push(Event { address: first.address + 512 * i, ..first }));
+    (1..count).for_each(|i| events.push(Event { address_or_free: first.address() + 512 * i, ..first }));
     trace
 }
 

@@ -43,6 +43,9 @@ pub enum NoFiles {
         /// The endings of the names of recordings.
         endings: String,
     },
+    /// There is no recording, and one of the paths does not exist.
+    #[error("{}: no such file or folder; check the name, or give the full path", .0.display())]
+    Missing(PathBuf),
     /// A pattern matches more folders than the limit.
     #[error("{pattern}: matches more than {most} folders; give the folders of the recordings instead")]
     TooMany {
@@ -70,10 +73,13 @@ pub fn list(paths: &[PathBuf]) -> Result<Listing, NoFiles> {
             Err(_) => search.pattern(path)?,
         }
     }
-    let Search { mut listing, more_notes, .. } = search;
+    let Search { mut listing, more_notes, missing, .. } = search;
     listing.files.sort_by(|a, b| a.0.cmp(&b.0));
     listing.files.dedup_by(|a, b| a.0 == b.0);
     if listing.files.is_empty() {
+        if let Some(path) = missing {
+            return Err(NoFiles::Missing(path));
+        }
         let looked_at: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         let endings = ENDINGS.map(|ending| format!(".{ending}")).join(", ");
         return Err(NoFiles::None { looked_at: looked_at.join(", "), endings });
@@ -90,6 +96,8 @@ struct Search {
     listing: Listing,
     /// Notes beyond the first [`MOST_NOTES`].
     more_notes: usize,
+    /// The first path that does not exist.
+    missing: Option<PathBuf>,
     /// Folders that were listed: matches of a pattern may contain each other.
     listed: BTreeSet<PathBuf>,
 }
@@ -124,7 +132,10 @@ impl Search {
     /// Handles a path that does not exist: a pattern, or a mistake.
     fn pattern(&mut self, path: &Path) -> Result<(), NoFiles> {
         match path.to_str().and_then(|text| pattern::matches(text, MOST_FOLDERS)) {
-            None => self.note(format!("{}: no such file or folder", path.display())),
+            None => {
+                self.note(format!("{}: no such file or folder", path.display()));
+                self.missing.get_or_insert_with(|| path.to_owned());
+            }
             Some(Err(TooManyFolders)) => {
                 return Err(NoFiles::TooMany { pattern: path.display().to_string(), most: MOST_FOLDERS });
             }

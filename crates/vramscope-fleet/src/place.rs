@@ -2,13 +2,13 @@
 
 use std::fmt::{self, Debug, Display};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use vramscope_files::open_regular;
 use vramscope_trace::ReadError;
-use vramscope_trace::formats::{self, ReadOptions, Recording};
+use vramscope_trace::formats::{ReadOptions, Reader, Recording};
 
 /// The location of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,23 +60,16 @@ pub fn read(
     options: ReadOptions,
     store: Option<&dyn Store>,
 ) -> Result<Recording, String> {
-    match place {
-        RecordingPlace::Here(path) => {
-            formats::read_file(options, &open(path).map_err(told)?, &mut |_| {}).map_err(in_words)
-        }
-        RecordingPlace::Stored(stored) => {
-            let bytes = open_stored(stored, store)?;
-            formats::read_ahead(options, bytes, &mut |_| {}).map_err(in_words)
-        }
-    }
+    let read = match place {
+        RecordingPlace::Here(path) => Reader::file(&open(path)?).options(options).read(),
+        RecordingPlace::Stored(stored) => Reader::ahead(open_stored(stored, store)?).options(options).read(),
+    };
+    read.map_err(in_words)
 }
 
 /// Opens a file on this machine.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    open_regular(path).map_err(|e| match e.kind() {
-        io::ErrorKind::InvalidInput => io::Error::other("is not a regular file; name a recording"),
-        _ => e,
-    })
+pub(crate) fn open(path: &Path) -> Result<File, String> {
+    open_regular(path).map_err(|e| in_words(ReadError::open(path, e)))
 }
 
 /// Opens a file in a store.
@@ -87,13 +80,10 @@ pub(crate) fn open_stored(
     store.ok_or_else(|| "is in a store, which this program cannot read".to_owned())?.open(&stored.address)
 }
 
-pub(crate) fn told(e: io::Error) -> String {
-    e.to_string()
-}
-
-/// Returns the error message, with advice.
+/// Returns the error message without the name of the file, with advice.
 pub(crate) fn in_words(e: ReadError) -> String {
     match e {
+        ReadError::Open { why, .. } => why,
         ReadError::Expands { .. } => format!("{e}, or raise --max-expanded"),
         _ => e.to_string(),
     }

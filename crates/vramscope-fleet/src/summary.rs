@@ -331,7 +331,7 @@ mod tests {
 
     fn summary_of(name: &str) -> RankSummary {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
-        summarize(&read(File::open(path).unwrap(), &mut |_| {}).unwrap()).unwrap()
+        summarize(&read(File::open(path).unwrap()).unwrap()).unwrap()
     }
 
     /// Returns all sentences that outputs make from a summary.

@@ -355,7 +355,7 @@ mod tests {
         plan.write(folder.path(), &base());
         let rows = (0..16).map(|number| {
             let file = std::fs::File::open(folder.path().join(plan.file(number))).unwrap();
-            let read = read(file, &mut |_| {}).map_err(|e| e.to_string());
+            let read = read(file).map_err(|e| e.to_string());
             let mut summary = read.and_then(|recording| summarize(&recording));
             if let Ok(summary) = &mut summary {
                 for held in &mut summary.lines.top {

@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use vramscope_trace::formats::{ReadOptions, read_ahead, read_with};
+use vramscope_trace::formats::{ReadOptions, Reader};
 
 use crate::cache::{Cache, FileVersion, Home};
 use crate::naming::Rank;
-use crate::place::{RecordingPlace, Store, in_words, open, open_stored, told};
+use crate::place::{RecordingPlace, Store, in_words, open, open_stored};
 use crate::rows::RankRow;
 use crate::summarize::summarize;
 use crate::summary::RankSummary;
@@ -201,7 +201,7 @@ fn split(path: &Path) -> (PathBuf, String) {
 /// Reads a recording and summarizes it; adds the bytes read to `done`.
 fn make(place: &RecordingPlace, options: &WorkOptions, done: &AtomicU64) -> Made {
     let mut before = 0;
-    let mut progress = |bytes: u64| {
+    let progress = |bytes: u64| {
         done.fetch_add(bytes.saturating_sub(before), Ordering::Relaxed);
         before = bytes;
     };
@@ -209,13 +209,15 @@ fn make(place: &RecordingPlace, options: &WorkOptions, done: &AtomicU64) -> Made
         RecordingPlace::Here(path) => path,
         RecordingPlace::Stored(stored) => {
             let stream = open_stored(stored, options.store)?;
-            let recording = read_ahead(options.reading, stream, &mut progress).map_err(in_words)?;
+            let recording =
+                Reader::ahead(stream).options(options.reading).progress(progress).read().map_err(in_words)?;
             return Ok((summarize(&recording)?, Some(FileVersion::of_stored(stored))));
         }
     };
-    let file = open(path).map_err(told)?;
-    let version = FileVersion::of(&file.metadata().map_err(told)?);
-    let recording = read_with(options.reading, &file, &mut progress).map_err(in_words)?;
+    let file = open(path)?;
+    let version = FileVersion::of(&file.metadata().map_err(|e| e.to_string())?);
+    let recording =
+        Reader::new(&file).options(options.reading).progress(progress).read().map_err(in_words)?;
     // The file may have changed meanwhile.
     let is_same = file.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == version);
     Ok((summarize(&recording)?, is_same.then_some(version)))

@@ -27,8 +27,8 @@ const MOST_UNWRITTEN: usize = 256 << 20;
 pub(crate) struct PoolEvent {
     pub(crate) action: Action,
     pub(crate) device: i64,
-    /// The device address; for an out-of-memory event, the device's free bytes.
-    pub(crate) address: u64,
+    /// For an out-of-memory event, the free bytes of the device; otherwise the device address.
+    pub(crate) address_or_free: u64,
     /// The size that the caller requested; for device allocations, the reserved size.
     pub(crate) size: u64,
     /// For an allocation: the size of its block.
@@ -106,7 +106,7 @@ impl EventLog {
                     device: event.device,
                     action: event.action,
                     unknown_action: None,
-                    address: event.address,
+                    address_or_free: event.address_or_free,
                     size: event.size,
                     block_size: event.block_size,
                     time_us,

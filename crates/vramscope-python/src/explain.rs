@@ -1,12 +1,11 @@
 //! Explains why a program ran out of memory, from the recording that it just wrote.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use vramscope::analysis::{By, Frames, History, Holder, HolderKey, Moment, Options, Summary, holders_at};
 use vramscope::report::{OomInBrief, oom_in_brief};
-use vramscope::trace::formats::{self, ReadOptions};
+use vramscope::trace::formats::Reader;
 
 use crate::error::{ReadError, VramscopeError};
 
@@ -14,9 +13,9 @@ use crate::error::{ReadError, VramscopeError};
 #[pyfunction]
 pub(crate) fn explain_out_of_memory(py: Python<'_>, path: PathBuf, device: i64) -> PyResult<Option<String>> {
     py.detach(|| {
-        let file = File::open(&path)
-            .map_err(|error| VramscopeError::new_err(format!("{}: {error}", path.display())))?;
-        let recording = formats::read_file(ReadOptions::default(), &file, &mut |_| {})
+        let recording = Reader::open(&path)
+            .map_err(|error| VramscopeError::new_err(error.to_string()))?
+            .read()
             .map_err(|error| ReadError::new_err(format!("{}: {error}", path.display())))?;
         let trace = recording.trace;
         let Some(position) = trace.devices.iter().position(|recorded| recorded.device == device) else {

@@ -47,13 +47,17 @@ impl OutputFile {
 
 /// The error as a Python OSError, with its number, text and path.
 pub(crate) fn os_error(path: &Path, error: &io::Error) -> PyErr {
+    let words = error.to_string();
+    os_error_that(path, error, words.split(" (os error ").next().unwrap_or_default())
+}
+
+/// The error as a Python OSError, with other words.
+pub(crate) fn os_error_that(path: &Path, error: &io::Error, words: &str) -> PyErr {
     let number = error.raw_os_error().unwrap_or(match error.kind() {
         io::ErrorKind::PermissionDenied => libc::EACCES,
         io::ErrorKind::IsADirectory => libc::EISDIR,
         io::ErrorKind::NotFound => libc::ENOENT,
         _ => libc::EIO,
     });
-    let words = error.to_string();
-    let words = words.split(" (os error ").next().unwrap_or_default().to_owned();
-    PyOSError::new_err((number, words, path.display().to_string()))
+    PyOSError::new_err((number, words.to_owned(), path.as_os_str().to_owned()))
 }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use vramscope::engine::Policy;
-use vramscope::trace::{Action, formats};
+use vramscope::trace::Action;
+use vramscope::trace::formats::{self, Reader};
 
 use crate::error::VramscopeError;
 use crate::event_log::{EventLog, PoolEvent};
@@ -102,7 +103,14 @@ impl PoolHistory {
         let device: i64 = pointer.getattr("device_id")?.extract()?;
         let stream = self.history.stream(py)?;
         let stack = self.history.log.stack(py);
-        let event = PoolEvent { action: Action::SegmentAlloc, device, address, size, block_size: 0, stream };
+        let event = PoolEvent {
+            action: Action::SegmentAlloc,
+            device,
+            address_or_free: address,
+            size,
+            block_size: 0,
+            stream,
+        };
         self.history.log.add(&[event], stack);
         let history = Arc::clone(&self.history);
         let owner = Segment { history, device, address, size, stream, _pointer: pointer.unbind() };
@@ -144,8 +152,7 @@ impl PoolHistory {
         py.detach(|| log.close()).map_err(|error| trouble(log.path(), &error))?;
         let Some(pickle) = pickle else { return Ok(()) };
         py.detach(|| {
-            let recording = formats::read(std::fs::File::open(log.path())?, &mut |_| {});
-            let recording = recording.map_err(io::Error::other)?;
+            let recording = Reader::open(log.path()).and_then(Reader::read).map_err(io::Error::other)?;
             formats::write_pickle_file(&recording.trace, &pickle)?;
             std::fs::remove_file(log.path())
         })
@@ -187,7 +194,7 @@ impl History {
         events.push(PoolEvent {
             action: Action::Alloc,
             device,
-            address,
+            address_or_free: address,
             size: requested,
             block_size: size,
             stream,
@@ -201,9 +208,10 @@ impl History {
         let record = || -> PyResult<()> {
             let size: u64 = error.value(py).getattr("_size")?.extract()?;
             let device = py.import("cupy.cuda.device")?.call_method0("get_device_id")?.extract()?;
-            let address: u64 = self.device_free.call0(py)?.extract(py)?;
+            let address_or_free: u64 = self.device_free.call0(py)?.extract(py)?;
             let stream = self.stream(py)?;
-            let event = PoolEvent { action: Action::Oom, device, address, size, block_size: 0, stream };
+            let event =
+                PoolEvent { action: Action::Oom, device, address_or_free, size, block_size: 0, stream };
             self.log.add(&[event], self.log.stack(py));
             Ok(())
         };
@@ -234,7 +242,7 @@ impl Held {
 fn freed(device: i64, address: u64, block: HeldBlock) -> [PoolEvent; 2] {
     [Action::FreeRequested, Action::FreeCompleted].map(|action| {
         let HeldBlock { requested: size, stream, .. } = block;
-        PoolEvent { action, device, address, size, block_size: 0, stream }
+        PoolEvent { action, device, address_or_free: address, size, block_size: 0, stream }
     })
 }
 
@@ -262,7 +270,14 @@ impl Drop for Segment {
         let stack = Python::try_attach(|py| self.history.log.stack(py)).flatten();
         let (device, address, size, stream) = (self.device, self.address, self.size, self.stream);
         let mut events = self.history.held().free_within(device, address, size);
-        events.push(PoolEvent { action: Action::SegmentFree, device, address, size, block_size: 0, stream });
+        events.push(PoolEvent {
+            action: Action::SegmentFree,
+            device,
+            address_or_free: address,
+            size,
+            block_size: 0,
+            stream,
+        });
         self.history.log.add(&events, stack);
     }
 }

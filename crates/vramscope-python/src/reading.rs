@@ -1,18 +1,15 @@
 //! Reads recordings that the user names.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::PathBuf;
 
-use pyo3::exceptions::{PyIsADirectoryError, PyOSError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use vramscope::analysis::Cancel;
 use vramscope::trace::ReadError;
-use vramscope::trace::formats::{ReadOptions, Recording, is_worth_a_thread, read_ahead, read_with};
+use vramscope::trace::formats::{ReadOptions, Reader, Recording};
 
 use crate::error;
-use crate::work::{Steps, work};
+use crate::files::os_error_that;
+use crate::work::work;
 
 /// The source of a recording.
 #[derive(FromPyObject)]
@@ -21,21 +18,6 @@ pub(crate) enum Origin {
     Bytes(PyBackedBytes),
     #[pyo3(transparent)]
     File(PathBuf),
-}
-
-/// A reader that fails after a cancellation.
-struct Wanted<R> {
-    stream: R,
-    cancel: Cancel,
-}
-
-impl<R: Read> Read for Wanted<R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.cancel.is_cancelled() {
-            return Err(io::Error::other("no longer wanted"));
-        }
-        self.stream.read(out)
-    }
 }
 
 /// Reads a recording. `name` is its name in errors.
@@ -47,48 +29,20 @@ pub(crate) fn read(
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Recording> {
     let options = ReadOptions { expanded_bytes, ..ReadOptions::default() };
-    let recording = match origin {
-        Origin::Bytes(bytes) => work(py, progress, move |steps| {
-            let stream = Wanted { stream: &bytes[..], cancel: steps.cancel.clone() };
-            read_ahead(options, stream, &mut |bytes| steps.at(bytes))
-        })?,
-        Origin::File(path) => {
-            let file = open(&path)?;
-            work(py, progress, move |steps| of_file(options, &file, steps))?
-        }
-    };
-    recording.map_err(|e| error::ReadError::new_err(format!("{name}: {}", remedied(&e))))
-}
-
-fn of_file(options: ReadOptions, file: &File, steps: &Steps) -> Result<Recording, ReadError> {
-    let stream = Wanted { stream: file, cancel: steps.cancel.clone() };
-    let progress = &mut |bytes| steps.at(bytes);
-    if is_worth_a_thread(file) {
-        read_ahead(options, stream, progress)
-    } else {
-        read_with(options, stream, progress)
-    }
-}
-
-/// Opens a file. Failures raise Python's own errors.
-fn open(path: &PathBuf) -> PyResult<File> {
-    let refused = |e: io::Error| match e.raw_os_error() {
-        // From the error number, Python selects the class: FileNotFoundError, PermissionError ...
-        Some(number) => {
-            let text = e.to_string();
-            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
-            PyOSError::new_err((number, text, path.clone()))
-        }
-        None => e.into(),
-    };
-    let file = File::open(path).map_err(refused)?;
-    if file.metadata().map_err(refused)?.is_dir() {
-        return Err(PyIsADirectoryError::new_err(format!(
-            "{}: is a directory; name a recording in it",
-            path.display()
-        )));
-    }
-    Ok(file)
+    let recording = work(py, progress, move |steps| {
+        let cancel = steps.cancel.clone();
+        let reader = match &origin {
+            Origin::Bytes(bytes) => Reader::ahead(&bytes[..]),
+            Origin::File(path) => Reader::open(path)?,
+        };
+        let reader = reader.options(options).progress(|bytes| steps.at(bytes));
+        reader.cancel(move || cancel.is_cancelled()).read()
+    })?;
+    recording.map_err(|error| match error {
+        // Python's own errors: FileNotFoundError, PermissionError ...
+        ReadError::Open { path, why, source } => os_error_that(&path, &source, &why),
+        error => error::ReadError::new_err(format!("{name}: {}", remedied(&error))),
+    })
 }
 
 /// Adds the remedy for a Python program to `error`.

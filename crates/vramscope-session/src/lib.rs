@@ -12,7 +12,7 @@
 //!
 //! let snapshot = br#"{"segments": [], "device_traces": [[
 //!     {"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]]}"#;
-//! let recording = formats::read(&snapshot[..], &mut |_| {})?;
+//! let recording = formats::read(&snapshot[..])?;
 //! let session = Session::new("run.json".to_owned(), recording, ADVICE);
 //!
 //! let request = ReportRequest { top: Some(5), ..ReportRequest::default() };

@@ -121,7 +121,7 @@ impl Plan {
 /// It cannot be read.
 pub fn base() -> Trace {
     let file = fs::File::open(crate::book::root().join("examples/leak.pickle")).unwrap();
-    Trace::clone(&read(file, &mut |_| {}).unwrap().trace)
+    Trace::clone(&read(file).unwrap().trace)
 }
 
 /// Removes the leak: each allocation that is never freed is freed just before the next one of its stack and size.
@@ -135,13 +135,13 @@ fn free_what_leaks(trace: &mut Trace) {
         .collect();
     let mut last: BTreeMap<u64, usize> = BTreeMap::new();
     for (at, event) in device.events.iter().enumerate().filter(|(_, event)| event.action == Action::Alloc) {
-        last.insert(event.address, at);
+        last.insert(event.address(), at);
     }
     let mut events = Events::default();
     let mut before: BTreeMap<(Option<StackId>, u64), Event> = BTreeMap::new();
     let mut freed: BTreeSet<u64> = BTreeSet::new();
     for (at, event) in device.events.iter().enumerate() {
-        let is_kept = last.get(&event.address) == Some(&at) && live.contains(&event.address);
+        let is_kept = last.get(&event.address()) == Some(&at) && live.contains(&event.address());
         if event.action == Action::Alloc
             && is_kept
             && let Some(kept) = before.insert((event.stack, event.size), event)
@@ -149,7 +149,7 @@ fn free_what_leaks(trace: &mut Trace) {
             for action in [Action::FreeRequested, Action::FreeCompleted] {
                 events.push(Event { action, time_us: event.time_us, ..kept });
             }
-            freed.insert(kept.address);
+            freed.insert(kept.address());
         }
         events.push(event);
     }
@@ -173,14 +173,14 @@ fn hold(trace: &mut Trace, bytes: u64) {
                 .events
                 .iter()
                 .filter(|event| event.action != Action::Oom)
-                .map(|event| event.address + event.size),
+                .map(|event| event.address() + event.size),
         )
         .max()
         .unwrap();
     let address = end.next_multiple_of(1 << 30);
     let size = bytes.next_multiple_of(if bytes > SMALL { SEGMENT } else { 512 });
     let total = size.next_multiple_of(SEGMENT);
-    let event = |action, size| Event { action, address, size, ..first };
+    let event = |action, size| Event { action, address_or_free: address, size, ..first };
     let added = [event(Action::SegmentAlloc, total), event(Action::Alloc, size)];
     device.events = added.into_iter().chain(device.events.iter()).fold(Events::default(), pushed);
     let segment = device.segments[0].clone();
@@ -222,7 +222,13 @@ fn run_out(trace: &mut Trace, after_us: i64) {
     let asked = device.events.iter().filter(|event| event.action == Action::Alloc).last().unwrap();
     let time_us = last.time_us.map(|time| time + after_us);
     // As PyTorch writes it: the address is the driver's free bytes.
-    device.events.push(Event { action: Action::Oom, address: 64 << 20, size: 1 << 30, time_us, ..asked });
+    device.events.push(Event {
+        action: Action::Oom,
+        address_or_free: 64 << 20,
+        size: 1 << 30,
+        time_us,
+        ..asked
+    });
 }
 
 fn pushed(mut events: Events, event: Event) -> Events {

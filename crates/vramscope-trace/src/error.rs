@@ -1,6 +1,7 @@
 //! Errors of reading a file.
 
 use std::io;
+use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -11,6 +12,19 @@ pub enum ReadError {
     /// The operating system reported a read error.
     #[error("{0}")]
     Io(#[source] io::Error),
+    /// The file cannot be opened, or is a folder.
+    #[error("{}: {why}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what the user can do.
+        why: String,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// Reading was cancelled.
+    #[error("cancelled")]
+    Cancelled,
     /// The file has no bytes.
     #[error("the file is empty; was the recording process killed before it wrote the snapshot?")]
     Empty,

@@ -150,8 +150,9 @@ impl TagsTable {
 pub struct Event {
     /// Type of the event.
     pub action: Action,
-    /// Device address. For [`Action::Oom`]: the free bytes that the driver reported.
-    pub address: u64,
+    /// For [`Action::Oom`], the free bytes that the driver reported; otherwise the device address. [`address`](Self::address) and
+    /// [`device_free`](Self::device_free) tell them apart.
+    pub address_or_free: u64,
     /// Size in bytes. For `alloc` and the frees: as requested by the caller. For segment events: as taken from the device. For `oom`:
     /// the request after rounding. For `snapshot`: active bytes.
     pub size: u64,
@@ -163,13 +164,27 @@ pub struct Event {
     pub tags: TagsId,
 }
 
+impl Event {
+    /// Device address; 0 for [`Action::Oom`], which has none.
+    #[inline]
+    pub fn address(&self) -> u64 {
+        if self.action == Action::Oom { 0 } else { self.address_or_free }
+    }
+
+    /// For [`Action::Oom`]: the free bytes of the device that the driver reported.
+    #[inline]
+    pub fn device_free(&self) -> Option<u64> {
+        (self.action == Action::Oom).then_some(self.address_or_free)
+    }
+}
+
 /// Events in columns, oldest first. An event takes 33 bytes.
 ///
 /// All columns have the same length; only this type appends to them.
 #[derive(Debug, Default, Clone)]
 pub struct Events {
     actions: Vec<Action>,
-    addresses: Vec<u64>,
+    addresses_or_free: Vec<u64>,
     sizes: Vec<u64>,
     times: Vec<i64>,
     stacks: Vec<Option<StackId>>,
@@ -200,7 +215,7 @@ impl Events {
     /// Appends an event.
     pub fn push(&mut self, e: Event) {
         self.actions.push(e.action);
-        self.addresses.push(e.address);
+        self.addresses_or_free.push(e.address_or_free);
         self.sizes.push(e.size);
         self.times.push(e.time_us.unwrap_or(NO_TIME));
         self.stacks.push(e.stack);
@@ -215,7 +230,7 @@ impl Events {
     pub fn get(&self, i: usize) -> Event {
         Event {
             action: self.actions[i],
-            address: self.addresses[i],
+            address_or_free: self.addresses_or_free[i],
             size: self.sizes[i],
             time_us: Some(self.times[i]).filter(|&t| t != NO_TIME),
             stack: self.stacks[i],
@@ -252,7 +267,7 @@ impl Events {
     /// Appends the events `range` of `other`.
     pub(crate) fn extend_from(&mut self, other: &Self, range: std::ops::Range<usize>) {
         self.actions.extend_from_slice(&other.actions[range.clone()]);
-        self.addresses.extend_from_slice(&other.addresses[range.clone()]);
+        self.addresses_or_free.extend_from_slice(&other.addresses_or_free[range.clone()]);
         self.sizes.extend_from_slice(&other.sizes[range.clone()]);
         self.times.extend_from_slice(&other.times[range.clone()]);
         self.stacks.extend_from_slice(&other.stacks[range.clone()]);
@@ -267,7 +282,7 @@ impl Events {
     /// Releases unused capacity.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.actions.shrink_to_fit();
-        self.addresses.shrink_to_fit();
+        self.addresses_or_free.shrink_to_fit();
         self.sizes.shrink_to_fit();
         self.times.shrink_to_fit();
         self.stacks.shrink_to_fit();

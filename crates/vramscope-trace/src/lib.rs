@@ -15,7 +15,7 @@
 //! let snapshot = br#"{"segments": [], "device_traces": [[
 //!     {"action": "alloc", "addr": 4096, "size": 24, "stream": 0, "time_us": 7,
 //!      "frames": [{"name": "main", "filename": "train.py", "line": 3}]}]]}"#;
-//! let recording = formats::read(&snapshot[..], &mut |_| {})?;
+//! let recording = formats::read(&snapshot[..])?;
 //! let events = &recording.trace.devices[0].events;
 //! assert_eq!(events.len(), 1);
 //! assert_eq!(events.get(0).size, 24);

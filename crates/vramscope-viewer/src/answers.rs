@@ -78,7 +78,7 @@ impl OpenDevice {
         let answer = Events {
             first,
             action: columns.u8(events().map(|e| action(e.action))),
-            address: columns.sizes(events().map(|e| e.address)),
+            address: columns.sizes(events().map(|e| e.address_or_free)),
             bytes: columns.sizes(events().map(|e| e.size)),
             time_us: columns.f64(events().map(|e| time(e.time_us))),
             stack: columns.u32(events().map(|e| stack(e.stack))),

@@ -49,7 +49,7 @@ impl OpenRecording {
             let failed = e.action == Action::Oom;
             let fits_but_for_size = |hole: &Hole| why(hole).is_none_or(|why| why == 0);
             let largest = holes.iter().take(MOST_HOLES).position(fits_but_for_size);
-            Asked { event, bytes: request.bytes, failed, device_free: failed.then_some(e.address), largest }
+            Asked { event, bytes: request.bytes, failed, device_free: e.device_free(), largest }
         });
         let pins = Pins::at(history, self.session.frames(), &layout);
         let names = self.session.names();

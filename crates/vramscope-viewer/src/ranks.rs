@@ -113,7 +113,7 @@ mod tests {
         plan.write(folder.path(), &base());
         let rows = (0..RANKS).map(|number| {
             let file = std::fs::File::open(folder.path().join(plan.file(number))).unwrap();
-            let recording = read(file, &mut |_| {}).map_err(|e| e.to_string());
+            let recording = read(file).map_err(|e| e.to_string());
             let summary = recording.and_then(|recording| summarize(&recording));
             let groups = BTreeMap::from([("pp".to_owned(), number / 2)]);
             let rank = Rank { number: 10 + number, host: Some("a".to_owned()), groups };

@@ -161,6 +161,6 @@ fn divisions(of: vramscope_trace::PowerOfTwoDivisions) -> String {
 #[cfg(test)]
 pub(crate) fn example(name: &str) -> OpenRecording {
     let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
-    let recording = vramscope_trace::formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+    let recording = vramscope_trace::formats::read(std::fs::File::open(path).unwrap()).unwrap();
     OpenRecording::of(name.to_owned(), None, recording, &Cancel::default()).unwrap()
 }

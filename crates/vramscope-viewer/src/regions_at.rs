@@ -78,7 +78,7 @@ mod tests {
             "external_annotations": [at("outer", "START", 5), at("inner", "START", 15), at("over", "START", 25), at("inner", "END", 35),
                 at("over", "END", 45), at("outer", "END", 65)],
         });
-        let recording = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap();
+        let recording = formats::read(snapshot.to_string().as_bytes()).unwrap();
         let trace = Arc::new(recording.trace);
         let history = History::of(&trace, 0);
         let regions = RegionsAt::of(&runs_between(&history));

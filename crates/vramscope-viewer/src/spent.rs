@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     fn open(path: &Path) -> OpenRecording {
-        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+        let recording = formats::read(std::fs::File::open(path).unwrap()).unwrap();
         let file = OpenRecording::of("f".to_owned(), None, recording, &Cancel::default()).unwrap();
         // Steps are available after the categories are computed.
         for device in &file.devices {

@@ -91,7 +91,7 @@ fn run(file: &Path) -> Result<(), Box<dyn Error>> {
     if let Err(e) = outcome {
         writeln!(out, "{e}\n")?;
     }
-    let recording = formats::read(std::fs::File::open(file)?, &mut |_| {})?;
+    let recording = formats::Reader::open(file)?.read()?;
     let frames = analysis::Frames::of(&recording.trace);
     let options = analysis::Options::default();
     let devices = 0..recording.trace.devices.len();

@@ -26,7 +26,7 @@
 //! let snapshot = br#"{"segments": [], "device_traces": [[
 //!     {"action": "alloc", "addr": 4096, "size": 1000, "stream": 0, "frames": []},
 //!     {"action": "free_completed", "addr": 4096, "size": 1000, "stream": 0, "frames": []}]]}"#;
-//! let recording = formats::read(&snapshot[..], &mut |_| {})?;
+//! let recording = formats::read(&snapshot[..])?;
 //! let history = History::of(&recording.trace, 0);
 //! let peaks = history.peaks();
 //! assert_eq!(peaks.requested.bytes, 1000);

@@ -207,7 +207,7 @@ fn a_history_is_recorded_and_asked() {
 
     let mut file = Vec::new();
     formats::write_pickle(&recorded, &mut file).unwrap();
-    let read: Result<Recording, ReadError> = formats::read(&file[..], &mut |_| {});
+    let read: Result<Recording, ReadError> = formats::read(&file[..]);
     let recording = read.unwrap();
     let history = History::of(&recording.trace, 0);
     let device: &DeviceTrace = history.device();

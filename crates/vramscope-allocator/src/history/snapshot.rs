@@ -96,7 +96,7 @@ impl Builder<'_> {
             let tags = Tags { stream, pool: Some(pool), compile_context, user_metadata, ..Tags::default() };
             device.events.push(Event {
                 action: entry.event.action,
-                address: entry.event.address,
+                address_or_free: entry.event.address_or_free,
                 size: entry.event.size,
                 time_us: Some(entry.time_us),
                 stack: self.stack(entry.event.stack)?,

@@ -293,7 +293,7 @@ impl WrittenStacks {
                 log.event(&LogEvent {
                     device: (*device).into(),
                     action: entry.event.action,
-                    address: entry.event.address,
+                    address_or_free: entry.event.address_or_free,
                     size: entry.event.size,
                     block_size: entry.event.block_size,
                     time_us: entry.time_us,

@@ -152,7 +152,7 @@ fn dropping(file: &Path) {
         let (pool, hook, blocks, region) = held.unwrap();
         drop((blocks, region, hook));
         drop(pool);
-        let recording = formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap();
+        let recording = formats::read(std::fs::File::open(file).unwrap()).unwrap();
         assert_eq!(recording.notices, vramscope_trace::Notices::default());
         let ends = recording.trace.annotations.as_ref().unwrap().len();
         assert_eq!((recording.trace.devices[0].segments.len(), ends), (0, 2));
@@ -283,7 +283,7 @@ fn forking_while_others_allocate_hangs_no_child() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run");
     parent("busy", &file);
-    let recording = formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {}).unwrap();
+    let recording = formats::read(std::fs::File::open(&file).unwrap()).unwrap();
     // The parent leaks handles, so the file is not closed, but its contents are complete.
     assert_eq!(recording.notices.foreign_bytes, 0);
     let later = recording.trace.strings.find("later");

@@ -47,7 +47,7 @@ fn a_killed_program_loses_at_most_the_last_second() {
     }
     // Stacks are resolved at run time, which takes longer on a busy machine.
     let started = Instant::now();
-    while !formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {})
+    while !formats::read(std::fs::File::open(&file).unwrap())
         .is_ok_and(|recording| has_run(&recording) && names_the_program(&recording))
     {
         assert!(started.elapsed() < Duration::from_secs(120), "no stack was resolved");
@@ -76,7 +76,7 @@ fn names_the_program(recording: &Recording) -> bool {
 }
 
 fn check(file: &Path, killed: i64) {
-    let recording = formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap();
+    let recording = formats::read(std::fs::File::open(file).unwrap()).unwrap();
     let device = &recording.trace.devices[0];
     let times: Vec<i64> = device.events.iter().map(|e| e.time_us.unwrap()).collect();
     let last = *times.last().unwrap();
@@ -88,8 +88,8 @@ fn check(file: &Path, killed: i64) {
     let mut live = std::collections::BTreeSet::new();
     for event in device.events.iter() {
         match event.action {
-            Action::Alloc => assert!(live.insert(event.address)),
-            Action::FreeCompleted => assert!(live.remove(&event.address)),
+            Action::Alloc => assert!(live.insert(event.address())),
+            Action::FreeCompleted => assert!(live.remove(&event.address())),
             _ => {}
         }
     }

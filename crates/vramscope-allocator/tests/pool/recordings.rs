@@ -29,10 +29,10 @@ mod data {
         for event in device.events.iter() {
             match event.action {
                 Action::Alloc => {
-                    live.insert(event.address, pool.malloc(event.size).unwrap());
+                    live.insert(event.address(), pool.malloc(event.size).unwrap());
                 }
                 Action::FreeCompleted => {
-                    drop(live.remove(&event.address).unwrap());
+                    drop(live.remove(&event.address()).unwrap());
                 }
                 Action::Oom => {
                     // The event has the rounded size of the failed request.
@@ -87,7 +87,7 @@ mod data {
     }
 
     fn read(path: &Path) -> Arc<Trace> {
-        formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
+        formats::read(std::fs::File::open(path).unwrap()).unwrap().trace
     }
 
     #[test]

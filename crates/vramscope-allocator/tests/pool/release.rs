@@ -26,7 +26,7 @@ fn dump(release: TorchRelease) -> Arc<Trace> {
     assert_eq!(kept.address() == by_age, release >= TorchRelease::new(2, 13));
     let mut file = Vec::new();
     formats::write_pickle(&pool.snapshot().unwrap(), &mut file).unwrap();
-    formats::read(&file[..], &mut |_| {}).unwrap().trace
+    formats::read(&file[..]).unwrap().trace
 }
 
 fn replay(trace: &Arc<Trace>) -> DeviceReplay {

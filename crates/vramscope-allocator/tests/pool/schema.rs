@@ -88,7 +88,7 @@ fn dumps_of_pools_keep_to_the_schema_of_their_release() {
             pool.dump_snapshot(&dump).unwrap();
             wrong += &differences(&release, &dump);
             let bytes = std::fs::read(&dump).unwrap();
-            let lists = formats::read(&bytes[..], &mut |_| {}).unwrap().trace.devices.len();
+            let lists = formats::read(&bytes[..]).unwrap().trace.devices.len();
             assert_eq!(lists, 2, "one list per device, even if it is idle");
         }
     }
@@ -109,7 +109,7 @@ fn logs_written_as_snapshots_keep_to_the_schema_of_their_release() {
         pool.record_memory_history(&options).unwrap();
         let held = run(&pool, &gpu);
         pool.record_memory_history(&HistoryOptions { enabled: None, ..HistoryOptions::default() }).unwrap();
-        let trace = formats::read(std::fs::File::open(&log).unwrap(), &mut |_| {}).unwrap().trace;
+        let trace = formats::read(std::fs::File::open(&log).unwrap()).unwrap().trace;
         let pickle = folder.path().join(format!("{number}-{release}.pickle"));
         formats::write_pickle(&trace, std::fs::File::create(&pickle).unwrap()).unwrap();
         wrong += &differences(&release, &pickle);

@@ -22,7 +22,7 @@ fn stream_to(pool: &MemoryPool, file: &Path) -> Result<(), HistoryError> {
 }
 
 fn read(file: &Path) -> formats::Recording {
-    formats::read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap()
+    formats::read(std::fs::File::open(file).unwrap()).unwrap()
 }
 
 fn is_busy(result: Result<(), HistoryError>) -> bool {

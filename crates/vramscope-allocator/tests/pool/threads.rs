@@ -150,7 +150,7 @@ fn recordings_tell_the_threads_apart() {
     let kept = take(&pool);
     let mut file = Vec::new();
     formats::write_pickle(&pool.snapshot().unwrap(), &mut file).unwrap();
-    let trace = formats::read(&file[..], &mut |_| {}).unwrap().trace;
+    let trace = formats::read(&file[..]).unwrap().trace;
     let streams: Vec<u64> = trace.devices[0].segments.iter().map(|s| s.stream).collect();
     assert!(streams.len() == 2 && streams[0] != streams[1], "{streams:?}");
     assert!(streams.iter().all(|s| (1 << 52..1 << 53).contains(s)), "{streams:?}");

@@ -84,7 +84,8 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
     let tags = history.trace().tags.get(e.tags);
     let request = Request { bytes: e.size, stream: tags.stream, pool: tags.pool };
     let layout = Layout::at(history, Moment::after(event));
-    let (counters, at_limit) = (layout.counters(), is_at_limit(&history.policy, e.size, e.address));
+    let device_free = e.device_free().unwrap_or(0);
+    let (counters, at_limit) = (layout.counters(), is_at_limit(&history.policy, e.size, device_free));
     let fragmentation = Fragmentation::in_layout(history, &layout, request);
     let failing = Failing {
         policy: &history.policy,
@@ -92,7 +93,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
         request,
         counters,
         fragmentation: &fragmentation,
-        device_free: e.address,
+        device_free,
         device_total: history.device().total_bytes,
         at_limit,
         inside: Inside::of(&history.policy, layout.allocated().map(|a| (a.size, a.requested))),
@@ -103,7 +104,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
         event,
         time_us: e.time_us,
         request,
-        device_free: e.address,
+        device_free,
         device_total: history.device().total_bytes,
         at_limit,
         counters,

@@ -342,7 +342,7 @@ impl History {
                 Action::Alloc => {
                     let tags = trace.tags.get(e.tags);
                     let id = self.push(Allocation {
-                        address: e.address,
+                        address: e.address(),
                         requested: e.size,
                         size: 0,
                         from: now,
@@ -354,7 +354,7 @@ impl History {
                         origin: Origin::Recorded,
                         size_inferred: false,
                     });
-                    if let Some(old_id) = latest.insert(e.address, id) {
+                    if let Some(old_id) = latest.insert(e.address(), id) {
                         let old = &mut self.allocations[old_id as usize];
                         if old.to == Moment::NEVER {
                             // Its free is missing: it must have ended before this event.
@@ -375,7 +375,7 @@ impl History {
                     continue;
                 }
             };
-            let known = latest.get(&e.address).copied();
+            let known = latest.get(&e.address()).copied();
             let id = match known.map(|id| (id, self.allocations[id as usize].to)) {
                 Some((id, Moment::NEVER)) => {
                     let a = &mut self.allocations[id as usize];
@@ -393,7 +393,7 @@ impl History {
                     // A completion without a request was requested before recording began.
                     let waited = e.action == Action::FreeCompleted && records_requests;
                     let id = self.push(Allocation {
-                        address: e.address,
+                        address: e.address(),
                         requested: e.size,
                         size: 0,
                         from,
@@ -405,7 +405,7 @@ impl History {
                         origin: Origin::FreeOnly,
                         size_inferred: false,
                     });
-                    latest.insert(e.address, id);
+                    latest.insert(e.address(), id);
                     if from != Moment::START {
                         self.unrecorded.push((from, id));
                     }

@@ -99,7 +99,7 @@ impl Reserved {
                     this.contradictions += 1;
                 }
             } else {
-                let gone = set.remove(e.address, e.size);
+                let gone = set.remove(e.address(), e.size);
                 if gone.iter().map(|r| r.size).sum::<u64>() != e.size {
                     this.contradictions += 1;
                 }
@@ -137,7 +137,7 @@ impl Reserved {
         for (_, e) in segment_events(device).rev() {
             let tags = trace.tags.get(e.tags);
             if is_growth(e.action) {
-                let undone: u64 = set.remove(e.address, e.size).iter().map(|r| r.size).sum();
+                let undone: u64 = set.remove(e.address(), e.size).iter().map(|r| r.size).sum();
                 self.contradictions += usize::from(undone != e.size && known_end);
             } else {
                 let range = from_event(e, tags, policy, Moment::START);
@@ -159,7 +159,7 @@ fn segment_at_end<'d>(device: &'d DeviceTrace, range: &ReservedRange) -> Option<
 
 fn from_event(e: Event, tags: Tags, policy: &Policy, from: Moment) -> ReservedRange {
     ReservedRange {
-        address: e.address,
+        address: e.address(),
         size: e.size,
         stream: tags.stream,
         kind: policy.kind_of_segment(e.size),

@@ -159,7 +159,7 @@ impl Blocks {
                 Action::Free => Action::FreeCompleted,
                 _ => continue,
             };
-            let before = last.insert(device.events.get(i).address, action);
+            let before = last.insert(device.events.get(i).address(), action);
             match (before, action) {
                 (Some(Action::Alloc), Action::Alloc) => this.reused_live = true,
                 (Some(Action::FreeRequested), Action::Alloc) => this.reused_requested = true,
@@ -206,7 +206,7 @@ impl Places {
     fn of(device: &DeviceTrace, reserved: &Reserved) -> Self {
         let mut this = Self::default();
         for (i, _) in device.events.actions().iter().enumerate().filter(|e| *e.1 == Action::Alloc) {
-            let address = device.events.get(i).address;
+            let address = device.events.get(i).address();
             let before = reserved.ranges.partition_point(|r| r.address <= address).checked_sub(1);
             match before.map(|i| &reserved.ranges[i]).filter(|r| address < r.end()) {
                 None => this.outside = true,
@@ -229,13 +229,13 @@ fn end_is_whole(device: &DeviceTrace) -> bool {
     for (i, &action) in device.events.actions().iter().enumerate() {
         match action {
             Action::Alloc => {
-                let address = device.events.get(i).address;
+                let address = device.events.get(i).address();
                 if !is_there(address) {
                     live_elsewhere.insert(address);
                 }
             }
             Action::FreeRequested | Action::FreeCompleted | Action::Free => {
-                live_elsewhere.remove(&device.events.get(i).address);
+                live_elsewhere.remove(&device.events.get(i).address());
             }
             _ => {}
         }
@@ -254,7 +254,7 @@ fn grew_for_a_request(device: &DeviceTrace) -> bool {
 fn emptied(device: &DeviceTrace) -> bool {
     let taken = |address: u64| {
         let mut events = device.events.iter();
-        events.any(|e| e.action == Action::SegmentAlloc && e.address == address)
+        events.any(|e| e.action == Action::SegmentAlloc && e.address() == address)
     };
     // A few represent all.
     let mut empty = device.segments.iter().take(64).filter(|s| {

@@ -125,7 +125,7 @@ mod tests {
         // The clock sometimes steps back.
         let event = |time: u64| Event {
             action: Action::Alloc,
-            address: 0,
+            address_or_free: 0,
             size: 0,
             time_us: Some(time as i64),
             stack: None,

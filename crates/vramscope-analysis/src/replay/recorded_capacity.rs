@@ -42,7 +42,7 @@ impl Replay<'_> {
     fn at_first_failure(&self) -> Option<(u64, u64)> {
         let events = &self.history.device().events;
         let event = events.actions().iter().position(|&a| a == Action::Oom)?;
-        Some((self.history.counters_at(Moment::after(event)).reserved, events.get(event).address))
+        Some((self.history.counters_at(Moment::after(event)).reserved, events.get(event).device_free()?))
     }
 
     /// Whether the recording first ran out of memory at a limit that can only be estimated from the reserved bytes.
@@ -56,7 +56,9 @@ impl Replay<'_> {
     pub(super) fn ran_into_limit(&self) -> bool {
         let events = &self.history.device().events;
         let first = events.actions().iter().position(|&a| a == Action::Oom).map(|event| events.get(event));
-        first.is_some_and(|oom| is_at_limit(&self.policy, oom.size, oom.address))
+        first.is_some_and(|oom| {
+            oom.device_free().is_some_and(|free| is_at_limit(&self.policy, oom.size, free))
+        })
     }
 }
 

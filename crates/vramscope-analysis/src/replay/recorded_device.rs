@@ -80,7 +80,7 @@ impl RecordedDevice {
                 let is_small = history.policy.kind_of_segment(e.size) == SegmentKind::Small;
                 SegmentEvent {
                     event: i as u32,
-                    happened: MemoryEvent { action: e.action, address: e.address, size: e.size },
+                    happened: MemoryEvent { action: e.action, address: e.address(), size: e.size },
                     arena: Arena { stream, pool, is_small },
                 }
             })

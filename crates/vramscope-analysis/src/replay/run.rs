@@ -329,7 +329,7 @@ impl<'p> Run<'p> {
                 match step.kind {
                     StepKind::EmptyCache => self.allocator.empty_cache().ok(),
                     StepKind::ReleaseAt => {
-                        let address = self.history.device().events.get(step.event as usize).address;
+                        let address = self.history.device().events.get(step.event as usize).address();
                         self.allocator.release_at(address).map(drop).ok()
                     }
                     _ => self.allocator.empty_pool(pool).ok(),

@@ -25,8 +25,7 @@ use crate::history::{History, SkippedActions};
 /// use vramscope_analysis::{Capacity, History, Replay};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let file = std::fs::File::open("snapshot.pickle")?;
-/// let trace = vramscope_trace::formats::read(file, &mut |_| {})?.trace;
+/// let trace = vramscope_trace::formats::Reader::open("snapshot.pickle")?.read()?.trace;
 /// let history = History::of(&trace, 0);
 /// let replay = Replay::of(&history)?;
 /// assert!(replay.reproduction.divergence.is_none());

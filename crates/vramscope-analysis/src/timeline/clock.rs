@@ -65,7 +65,7 @@ mod tests {
         let tags = TagsTable::default().intern(Default::default()).unwrap();
         let event = |&time_us: &Option<i64>| Event {
             action: Action::Snapshot,
-            address: 0,
+            address_or_free: 0,
             size: 0,
             time_us,
             stack: None,

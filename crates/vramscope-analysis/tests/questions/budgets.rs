@@ -369,7 +369,7 @@ fn what_is_not_exact_says_so() {
 fn each_device_has_verdicts_of_its_own() {
     let events = |size| vec![at_line("alloc", MIB, size, 1)];
     let snapshot = json!({"segments": [], "device_traces": [events(KIB), events(3 * KIB)], "allocator_settings": defaults()});
-    let trace = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let trace = formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     let frames = Frames::of(&trace);
     let checks = (0..trace.devices.len()).map(|position| {
         let recorded = DeviceRecording { trace: &trace, position, frames: &frames };

@@ -307,7 +307,7 @@ fn annotated(sizes: &[u64]) -> Steps {
         annotate("END", time - 1);
     }
     let snapshot = json!({"segments": [], "device_traces": [events], "external_annotations": annotations});
-    let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     let history = History::of(&trace, 0);
     Steps::of(&history, &AllocationCategories::of(&history))
 }

@@ -45,7 +45,7 @@ fn summary(events: Vec<Value>, conf: &str, total: Option<u64>) -> Summary {
     if let Some(total) = total {
         snapshot["device_total_bytes"] = json!([total]);
     }
-    let trace = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let trace = formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     Summary::of(&trace, 0, &Frames::of(&trace), &Options::default())
 }
 

@@ -205,7 +205,7 @@ fn regions_that_begin_before_the_first_event_are_no_sign_of_dropped_events() {
     let mut snapshot =
         serde_json::json!({"segments": [], "device_traces": [(0..201).map(free).collect::<Vec<_>>()]});
     snapshot["external_annotations"] = regions;
-    let late = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let late = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     let history = History::of(&late, 0);
     assert!(history.quality.preexisting > 0 && !history.quality.probably_overflowed);
     assert!(history.trace().annotations.is_some());
@@ -215,6 +215,6 @@ fn regions_that_begin_before_the_first_event_are_no_sign_of_dropped_events() {
 fn what_the_recording_says_of_its_ring_buffer_counts() {
     let snapshot =
         serde_json::json!({"segments": [], "device_traces": [[]], "trace_alloc_overflowed": [true]});
-    let told = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let told = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     assert!(History::of(&told, 0).quality.probably_overflowed);
 }

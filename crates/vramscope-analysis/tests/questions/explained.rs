@@ -169,7 +169,7 @@ fn regions_know_their_peak_and_what_they_left_behind() {
         region("END", "step#1", 35), region("START", "step#2", 36), region("END", "step#2", 60),
         region("END", "never began", 61), region("START", "never ended", 62),
     ]});
-    let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace;
+    let trace = vramscope_trace::formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     let regions = regions(&History::of(&trace, 0));
     let told: Vec<_> = regions
         .iter()

@@ -27,7 +27,7 @@ use vramscope_trace::formats;
 /// A recording of one device.
 fn recording(events: Vec<Value>, segments: Vec<Value>, settings: Value) -> Arc<Trace> {
     let snapshot = json!({"segments": segments, "device_traces": [events], "allocator_settings": settings});
-    formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
+    formats::read(snapshot.to_string().as_bytes()).unwrap().trace
 }
 
 fn defaults() -> Value {

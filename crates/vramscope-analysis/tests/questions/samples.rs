@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use vramscope_analysis::{SamplesSummary, Spike};
-use vramscope_trace::formats::{self, Opened, ReadOptions};
+use vramscope_trace::formats::{Opened, Reader};
 use vramscope_trace::samples::Quantity;
 
 const MIB: u64 = 1 << 20;
@@ -31,7 +31,7 @@ fn summary_with(looks: impl IntoIterator<Item = Look>, more: impl Fn(usize, &mut
         more(n, &mut text);
         text += "}\n";
     }
-    let opened = formats::read_any(ReadOptions::default(), text.as_bytes(), &mut |_| {}).unwrap();
+    let opened = Reader::new(text.as_bytes()).read_any().unwrap();
     let Opened::Samples { log, .. } = opened else { panic!("{text}") };
     SamplesSummary::of(&log, &log.series[0])
 }
@@ -175,11 +175,7 @@ fn a_silence_is_said() {
             )
         })
         .collect();
-    let Opened::Samples { log, .. } =
-        formats::read_any(ReadOptions::default(), text.as_bytes(), &mut |_| {}).unwrap()
-    else {
-        panic!()
-    };
+    let Opened::Samples { log, .. } = Reader::new(text.as_bytes()).read_any().unwrap() else { panic!() };
     let s = SamplesSummary::of(&log, &log.series[0]);
     assert_eq!(s.longest_silence, Some((4_900_000, 65_000_000)));
     let known: Vec<bool> =

@@ -12,7 +12,7 @@ const SEGMENTS: [Action; 4] = [SegmentAlloc, SegmentFree, SegmentMap, SegmentUnm
 
 fn example(name: &str) -> Arc<Trace> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
-    formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
+    formats::read(std::fs::File::open(path).unwrap()).unwrap().trace
 }
 
 /// The recording without these kinds of events.

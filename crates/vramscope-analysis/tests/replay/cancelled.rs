@@ -53,7 +53,7 @@ fn a_picture_that_is_cancelled_is_not_drawn() {
 #[test]
 fn a_history_and_a_report_that_are_cancelled_are_not_made() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/oom.pickle");
-    let trace = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace;
+    let trace = formats::read(std::fs::File::open(path).unwrap()).unwrap().trace;
     let frames = Frames::of(&trace);
     let cancel = Cancel::default();
     let history = History::replayed_unless(&trace, 0, &cancel).unwrap();

@@ -14,7 +14,7 @@ use crate::data;
 const PARTIAL: [&str; 3] = ["late", "max-entries", "context_state"];
 
 fn read(path: &Path) -> Arc<Trace> {
-    formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap().trace
+    formats::read(std::fs::File::open(path).unwrap()).unwrap().trace
 }
 
 fn text<'v>(truth: &'v Value, key: &str) -> &'v str {

@@ -41,7 +41,7 @@ fn recording(events: &[Value], segments: &[(u64, u64)]) -> Arc<Trace> {
     let segments: Vec<Value> = segments.iter().map(segment).collect();
     let settings = json!({"PYTORCH_CUDA_ALLOC_CONF": "", "max_split_size": -1, "expandable_segments": false});
     let snapshot = json!({"segments": segments, "device_traces": [events], "allocator_settings": settings});
-    formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap().trace
+    formats::read(snapshot.to_string().as_bytes()).unwrap().trace
 }
 
 use vramscope_testing::recordings as data;

@@ -550,7 +550,7 @@ fn collections_of_a_recording_are_not_repeated_under_other_settings() {
 #[test]
 fn a_device_is_the_same_under_any_rules() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/oom.pickle");
-    let recording = read(std::fs::File::open(file).unwrap(), &mut |_| {}).unwrap();
+    let recording = read(std::fs::File::open(file).unwrap()).unwrap();
     let trace = Arc::new(recording.trace);
     let history = History::of(&trace, 0);
     let replay = Replay::of(&history).unwrap();

@@ -11,6 +11,7 @@ use std::{fs, io};
 
 use anyhow::{Context as _, bail};
 use vramscope::report::bytes;
+use vramscope::trace::ReadError;
 use vramscope::trace::formats::{ReadOptions, Recording};
 use vramscope::viewer::{Library, OpenFile, Server, self_contained};
 
@@ -106,7 +107,7 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
 fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     // Checks the files before a browser opens.
     for file in args.files.iter().filter(|f| *f != Path::new("-")) {
-        fs::metadata(file).with_context(|| input::name(file))?;
+        fs::metadata(file).map_err(|e| ReadError::open(file, e))?;
     }
     let library = Arc::new(Library::default());
     let how = Serve { port: args.port, no_open: args.no_open, json: args.json };

@@ -67,8 +67,7 @@ fn peaks_are_those_of_pytorchs_own_counters() {
 fn the_end_adds_up() {
     let Some(data) = data() else { return };
     for file in recordings(&data.join("real")) {
-        let trace =
-            vramscope::trace::formats::read(std::fs::File::open(&file).unwrap(), &mut |_| {}).unwrap().trace;
+        let trace = vramscope::trace::formats::read(std::fs::File::open(&file).unwrap()).unwrap().trace;
         let report = json(&["report", file.to_str().unwrap()]);
         for (device, told) in trace.devices.iter().zip(report["devices"].as_array().unwrap()) {
             let sums =

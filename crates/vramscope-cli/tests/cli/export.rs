@@ -57,7 +57,7 @@ impl Exports {
 
     fn trace(&self) -> Arc<Trace> {
         let file = fs::File::open(root().join(&self.file)).unwrap();
-        formats::read(file, &mut |_| {}).unwrap().trace
+        formats::read(file).unwrap().trace
     }
 }
 
@@ -120,7 +120,7 @@ fn check_flamegraph(e: &Exports) {
 fn check_pickle(e: &Exports) {
     e.export("again.pickle", &[]);
     let file = fs::File::open(e.path("again.pickle")).unwrap();
-    assert!(formats::read(file, &mut |_| {}).unwrap().trace == e.trace(), "{}", e.file);
+    assert!(formats::read(file).unwrap().trace == e.trace(), "{}", e.file);
 }
 
 /// The tables sum to the report's peaks, device by device.

@@ -56,7 +56,7 @@ struct Page(OpenRecording);
 
 impl Page {
     fn open(path: &Path) -> Self {
-        let recording = formats::read(std::fs::File::open(path).unwrap(), &mut |_| {}).unwrap();
+        let recording = formats::read(std::fs::File::open(path).unwrap()).unwrap();
         let open = OpenRecording::of("f".to_owned(), None, recording, &Cancel::default()).unwrap();
         Self(open)
     }

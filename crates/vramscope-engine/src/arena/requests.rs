@@ -192,7 +192,8 @@ impl<O: Observer> LockedArena<'_, O> {
     #[inline(never)]
     fn record_block(&self, action: Action, key: BlockKey, stack: Option<O::Stack>) {
         let Block { class, address, size, requested, .. } = *self.block(key);
-        let event = DeviceEvent { action, class, address, size: requested, block_size: size, stack };
+        let event =
+            DeviceEvent { action, class, address_or_free: address, size: requested, block_size: size, stack };
         self.arena.core().observer().record(self.arena.number, event);
     }
 }

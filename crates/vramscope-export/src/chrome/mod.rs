@@ -217,8 +217,8 @@ impl<W: Write> Writer<'_, W> {
             let args = InstantArgs {
                 event: number,
                 size_bytes: e.size,
-                address: (!is_oom).then(|| hex(e.address)),
-                device_free_bytes: is_oom.then_some(e.address),
+                address: (!is_oom).then(|| hex(e.address())),
+                device_free_bytes: e.device_free(),
                 stream: hex(tags.stream),
                 user_metadata: metadata,
                 stack: stack.as_deref(),

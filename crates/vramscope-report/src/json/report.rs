@@ -272,7 +272,7 @@ mod tests {
         let segment = serde_json::json!({"device": 0, "address": 0, "total_size": blocks.len() * 512, "stream": 0,
             "segment_type": "large", "blocks": blocks});
         let snapshot = serde_json::json!({"segments": [segment], "device_traces": [[]]}).to_string();
-        let recording = formats::read(snapshot.as_bytes(), &mut |_| {}).unwrap();
+        let recording = formats::read(snapshot.as_bytes()).unwrap();
         let frames = Frames::of(&recording.trace);
         let trace = &recording.trace;
         let devices =

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vramscope_trace::formats::{self, Compression, ReadOptions, Recording};
+use vramscope_trace::formats::{self, Compression, Reader, Recording};
 use vramscope_trace::{Event, ReadError, Trace};
 
 use crate::{everything, read, read_json};
@@ -19,7 +21,7 @@ fn pickle(events: usize) -> Vec<u8> {
         .cycle()
         .zip(0u64..)
         .map(|(&e, i)| Event {
-            address: e.address.wrapping_add(512 * (i % 977)),
+            address_or_free: e.address_or_free.wrapping_add(512 * (i % 977)),
             time_us: Some(i as i64 * 7919),
             ..e
         })
@@ -46,10 +48,11 @@ fn read_file(bytes: &[u8]) -> (Result<Recording, ReadError>, u64) {
     std::fs::write(file.path(), bytes).unwrap();
     let mut told = 0;
     let opened = File::open(file.path()).unwrap();
-    let recording = formats::read_file(ReadOptions::default(), &opened, &mut |bytes| {
+    let reader = Reader::file(&opened).progress(|bytes| {
         assert!(told <= bytes, "progress went back");
         told = bytes;
     });
+    let recording = reader.read();
     (recording, told)
 }
 
@@ -112,13 +115,13 @@ fn error_of_a_pipe(bytes: &[u8]) -> String {
     {
         let file = File::from(std::os::fd::OwnedFd::from(reader.try_clone().unwrap()));
         // All bytes were consumed when the error is returned, so they must be written again.
-        let error = formats::read_file(ReadOptions::default(), &file, &mut |_| {}).unwrap_err();
+        let error = Reader::file(&file).read().unwrap_err();
         writer.write_all(bytes).unwrap();
-        assert_eq!(formats::read(reader, &mut |_| {}).unwrap_err().to_string(), error.to_string());
+        assert_eq!(formats::read(reader).unwrap_err().to_string(), error.to_string());
         error.to_string()
     }
     #[cfg(not(unix))]
-    formats::read(reader, &mut |_| {}).unwrap_err().to_string()
+    formats::read(reader).unwrap_err().to_string()
 }
 
 #[test]
@@ -145,4 +148,30 @@ fn an_error_does_not_wait_for_what_a_pipe_may_still_bring() {
     let long = [start.as_slice(), b"\x8a\xff"].concat();
     assert!(error_of_a_pipe(&[long.as_slice(), &[0; 9]].concat()).contains("an integer beyond 64 bits"));
     assert!(error_of_a_pipe(b"{\"segments\": [}").starts_with("not a JSON snapshot: "));
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_named_with_advice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let error = |path: &Path| Reader::open(path).unwrap_err().to_string();
+    let named = |path: &Path, why: &str| format!("{}: {why}", path.display());
+    let none = path.join("none.pickle");
+    assert_eq!(error(&none), named(&none, "no such file; check the name, or give the full path"));
+    assert_eq!(error(path), named(path, "is a directory; name a snapshot in it"));
+    std::fs::write(path.join("snapshot.pickle"), "").unwrap();
+    assert_eq!(error(path), named(path, "is a directory; name snapshot.pickle in it"));
+}
+
+#[test]
+fn reading_ends_when_it_is_cancelled() {
+    for bytes in [pickle(10), gzip(&pickle(50_000)), zstd(&pickle(50_000))] {
+        for reader in [Reader::new(&bytes[..]), Reader::ahead(&bytes[..])] {
+            let error = reader.cancel(|| true).read().unwrap_err();
+            assert!(matches!(error, ReadError::Cancelled), "{error}");
+        }
+        let reads = AtomicUsize::new(0);
+        let reader = Reader::ahead(&bytes[..]).cancel(|| reads.fetch_add(1, Ordering::Relaxed) > 0);
+        assert!(matches!(reader.read(), Err(ReadError::Cancelled)));
+    }
 }

@@ -35,8 +35,8 @@ fn every_key_reaches_the_trace() {
     assert_eq!(tags(1).user_metadata.map(text), Some("step 1"));
     assert_eq!((tags(2).stream, tags(2).pool), (0x5555_1234, Some(PoolId(0, 1))));
     assert_eq!(d.events.get(3).stack, None);
-    assert_eq!(d.events.get(5).address, 4096, "the device's free bytes");
-    assert_eq!(d.events.get(8).address, 0xffff_8000_0000_0000);
+    assert_eq!(d.events.get(5).device_free(), Some(4096));
+    assert_eq!(d.events.get(8).address(), 0xffff_8000_0000_0000);
     assert_eq!(tags(8).internal_metadata.map(text), Some("mallocWithAddress"));
     assert_eq!(tags(8).category.map(text), Some("gradient"));
     let forward = t.string_lists.get(tags(8).forward_frames.unwrap());

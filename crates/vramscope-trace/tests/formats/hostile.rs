@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vramscope_trace::ReadError;
 use vramscope_trace::formats::log::{LogEvent, LogWriter};
-use vramscope_trace::formats::{ReadOptions, read_with, write_pickle};
+use vramscope_trace::formats::{ReadOptions, Reader, write_pickle};
 use vramscope_trace::{Action, SegmentKind};
 
 use crate::{everything, read, read_json};
@@ -204,7 +204,7 @@ fn what_expands_beyond_reason_is_refused_unless_it_may() {
     for (limit, fits) in [(u64::MAX, true), (snapshot.len() as u64, true), (snapshot.len() as u64 - 1, false)]
     {
         let options = ReadOptions { expanded_bytes: Some(limit), ..ReadOptions::default() };
-        assert_eq!(read_with(options, &packed[..], &mut |_| {}).is_ok(), fits, "{limit}");
+        assert_eq!(Reader::new(&packed[..]).options(options).read().is_ok(), fits, "{limit}");
     }
 }
 
@@ -220,7 +220,7 @@ fn a_limit_on_memory_ends_the_reading() {
         log.event(&LogEvent {
             device: 0,
             action: Action::Alloc,
-            address: address << 9,
+            address_or_free: address << 9,
             size: 512,
             block_size: 512,
             time_us: 0,
@@ -237,7 +237,7 @@ fn a_limit_on_memory_ends_the_reading() {
         let read_in = |memory: u64| {
             let mut taken = 0;
             let options = ReadOptions { memory_bytes: Some(memory), ..ReadOptions::default() };
-            let read = read_with(options, file, &mut |bytes| taken = bytes);
+            let read = Reader::new(file).options(options).progress(|bytes| taken = bytes).read();
             (read.map(|_| ()), taken as usize)
         };
         let (read, taken) = read_in(1 << 20);
@@ -314,7 +314,7 @@ fn integers_of_nine_bytes_are_addresses_and_longer_ones_errors() {
         [start, integer.to_vec(), b"ueeu.".to_vec()].concat()
     };
     let highest = with(b"\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00");
-    assert_eq!(read(&highest).unwrap().trace.devices[0].events.get(0).address, u64::MAX);
+    assert_eq!(read(&highest).unwrap().trace.devices[0].events.get(0).address(), u64::MAX);
     for beyond in [b"\x8a\x09\0\0\0\0\0\0\0\0\x01".as_slice(), b"\x8a\x0a\0\0\0\0\0\0\0\0\0\0"] {
         assert!(error(&with(beyond)).contains("an integer beyond 64 bits"));
     }

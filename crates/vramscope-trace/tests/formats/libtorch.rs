@@ -118,7 +118,7 @@ fn the_form_of_libtorch_says_the_same_as_json() {
     let recording = read(&Pickler::pickle(&everything())).unwrap();
     assert_eq!(recording.format, Format::Pickle { protocol: 2 });
     let event = recording.trace.devices[0].events.get(8);
-    assert_eq!(event.address, 0xffff_8000_0000_0000, "a signed address becomes unsigned");
+    assert_eq!(event.address(), 0xffff_8000_0000_0000, "a signed address becomes unsigned");
     assert!(recording.trace == read_json(&everything()).trace);
 }
 

@@ -69,7 +69,7 @@ fn event(action: Action, address: u64, size: u64, time_us: i64) -> LogEvent<'sta
     LogEvent {
         device: 0,
         action,
-        address,
+        address_or_free: address,
         size,
         block_size: size.next_multiple_of(512),
         time_us,
@@ -171,7 +171,7 @@ fn what_was_written_is_read() {
     assert_eq!((d.device, other.device, other.events.len()), (0, 1, 0));
     assert_eq!((d.events.len(), d.overflowed), (6, Some(false)));
     let alloc = d.events.get(1);
-    assert_eq!((alloc.address, alloc.size, alloc.time_us), (BASE + 512, 700, Some(1_700_000_000_000_009)));
+    assert_eq!((alloc.address(), alloc.size, alloc.time_us), (BASE + 512, 700, Some(1_700_000_000_000_009)));
     assert_eq!(
         stack_of(trace, alloc.stack).unwrap().iter().map(|f| f.0.as_str()).collect::<Vec<_>>(),
         ["allocate", "main", "start"]
@@ -200,7 +200,10 @@ fn a_recording_is_readable_wherever_it_is_cut() {
         let recording = read(&whole[..length]).unwrap();
         let events: Vec<_> = recording.trace.devices.iter().flat_map(|d| d.events.iter()).collect();
         for (cut, whole) in events.iter().zip(&all) {
-            assert_eq!((cut.action, cut.address, cut.time_us), (whole.action, whole.address, whole.time_us));
+            assert_eq!(
+                (cut.action, cut.address_or_free, cut.time_us),
+                (whole.action, whole.address_or_free, whole.time_us)
+            );
         }
         assert!(events.len() >= most, "{length}");
         most = events.len();
@@ -540,7 +543,7 @@ fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) 
                 log.event(&LogEvent {
                     device: DEVICES[s.device],
                     action,
-                    address,
+                    address_or_free: address,
                     size,
                     block_size,
                     time_us: s.time_us,
@@ -579,7 +582,10 @@ fn recorded(steps: &[Step], begin: usize, settings: Option<&AllocatorSettings>) 
         for (e, (action, address, size, time_us, stack, stream, pool, text)) in d.events.iter().zip(events) {
             let tags = trace.tags.get(e.tags);
             let user_metadata = tags.user_metadata.map(|id| trace.strings.get(id).to_owned());
-            prop_assert_eq!((e.action, e.address, e.size, e.time_us), (action, address, size, time_us));
+            prop_assert_eq!(
+                (e.action, e.address_or_free, e.size, e.time_us),
+                (action, address, size, time_us)
+            );
             prop_assert_eq!((tags.stream, tags.pool, user_metadata), (stream, pool, written(text)));
             let context = tags.compile_context.map(|id| trace.strings.get(id));
             prop_assert_eq!(context, contexts.then_some("N/A"));

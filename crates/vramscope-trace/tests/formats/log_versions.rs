@@ -18,7 +18,7 @@ fn said(trace: &Trace) -> String {
         writeln!(out, "device {}", d.device).unwrap();
         for e in d.events.iter() {
             let tags = trace.tags.get(e.tags);
-            let (address, pool) = (e.address - BASE.min(e.address), tags.pool.map(|p| p.1));
+            let (address, pool) = (e.address_or_free - BASE.min(e.address_or_free), tags.pool.map(|p| p.1));
             let (text, frames) = (tags.user_metadata.map(text), e.stack.map(|s| trace.stacks.get(s).len()));
             let (name, size, time) = (e.action.name(), e.size, e.time_us.unwrap() - TIME);
             writeln!(

@@ -16,7 +16,7 @@ use vramscope_trace::ReadError;
 use vramscope_trace::formats::{self, Recording};
 
 fn read(bytes: &[u8]) -> Result<Recording, ReadError> {
-    formats::read(bytes, &mut |_| {})
+    formats::read(bytes)
 }
 
 fn read_json(snapshot: &serde_json::Value) -> Recording {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
+use vramscope_trace::formats::log::LogWriter;
 use vramscope_trace::formats::write_pickle;
 use vramscope_trace::{
     Action, AllocatorSettings, Annotation, Block, BlockState, DeviceTrace, Event, Frame, FxNode, PoolId,
@@ -25,6 +26,39 @@ fn rewritten(trace: &Trace) -> Arc<Trace> {
 fn what_was_read_is_written_whole() {
     let trace = read_json(&everything()).trace;
     assert!(rewritten(&trace) == trace);
+}
+
+/// The readers' limits on device numbers and strings are those of the writers.
+#[test]
+fn what_is_written_at_the_limits_is_read() {
+    let of = |device: i64| {
+        let mut trace = Trace::default();
+        let tags = Tags { user_metadata: Some(trace.strings.intern("x").unwrap()), ..Tags::default() };
+        let tags = trace.tags.intern(tags).unwrap();
+        let mut recorded = DeviceTrace { device, ..DeviceTrace::default() };
+        let (action, address_or_free) = (Action::Alloc, 512);
+        recorded.events.push(Event { action, address_or_free, size: 1, time_us: None, stack: None, tags });
+        trace.devices.push(recorded);
+        trace
+    };
+    assert_eq!(rewritten(&of(1023)).devices.last().unwrap().events.len(), 1);
+    for device in [1024, 4095, 4096, i64::MAX, -2] {
+        let error = write_pickle(&of(device), std::io::sink()).unwrap_err().to_string();
+        let why = format!("device {device} cannot be written: devices have numbers from 0 to 1023");
+        assert_eq!(error, why);
+    }
+    for device in [-1, 1023, 1024, -2] {
+        let mut log = LogWriter::create(Vec::new()).unwrap();
+        log.device(device);
+        let fits = log.flush().is_ok();
+        assert_eq!(fits, (-1..1024).contains(&device), "{device}");
+        read(log.get_ref()).unwrap();
+    }
+    let mut trace = of(0);
+    let name = trace.strings.intern(&"é".repeat(9 << 20)).unwrap();
+    trace.annotations = Some(vec![Annotation { stage: Stage::Start, name, device: 0, time_us: None }]);
+    let read = rewritten(&trace);
+    assert_eq!(read.strings.get(read.annotations.as_ref().unwrap()[0].name).len(), 16 << 20);
 }
 
 #[test]
@@ -116,7 +150,7 @@ prop_compose! {
                 internal_metadata, category: user_metadata, forward_frames, unknown_action: unknown,
             };
             let tags = t.tags.intern(tags).unwrap();
-            d.events.push(Event { action, address: raw.address, size: raw.size, time_us: raw.time_us, stack, tags });
+            d.events.push(Event { action, address_or_free: raw.address, size: raw.size, time_us: raw.time_us, stack, tags });
         };
         for (number, (events, segments)) in devices.into_iter().enumerate() {
             let total_bytes = Some(number as u64 + 1).filter(|_| number > 0);

@@ -4,11 +4,11 @@ use std::io::Read as _;
 
 use proptest::prelude::*;
 use vramscope_trace::ReadError;
-use vramscope_trace::formats::{self, Opened, ReadOptions};
+use vramscope_trace::formats::{self, Opened, Reader};
 use vramscope_trace::samples::{Highest, LogEnd, LogEventKind, Quantity, SampleForm, SampleLog};
 
 fn read(bytes: &[u8]) -> Result<SampleLog, ReadError> {
-    match formats::read_any(ReadOptions::default(), bytes, &mut |_| {})? {
+    match Reader::new(bytes).read_any()? {
         Opened::Samples { log, .. } => Ok(log),
         Opened::Recording(recording) => panic!("{recording:?}"),
     }
@@ -190,7 +190,7 @@ fn a_long_log_is_read_in_bounded_memory() {
             Ok(n)
         }
     }
-    let opened = formats::read_any(ReadOptions::default(), Rows(0, Vec::new()), &mut |_| {}).unwrap();
+    let opened = Reader::new(Rows(0, Vec::new())).read_any().unwrap();
     let Opened::Samples { log, .. } = opened else { panic!() };
     let series = &log.series[0];
     assert_eq!(series.samples, 200_000);
@@ -203,11 +203,11 @@ fn a_long_log_is_read_in_bounded_memory() {
 #[test]
 fn a_log_is_no_recording() {
     for log in [LINES.to_owned(), table()] {
-        assert!(matches!(formats::read(log.as_bytes(), &mut |_| {}), Err(ReadError::Samples)));
+        assert!(matches!(formats::read(log.as_bytes()), Err(ReadError::Samples)));
     }
     // A recording is not a log of samples.
     let snapshot = br#"{"segments": [], "device_traces": [[]]}"#;
-    let opened = formats::read_any(ReadOptions::default(), &snapshot[..], &mut |_| {}).unwrap();
+    let opened = Reader::new(&snapshot[..]).read_any().unwrap();
     assert!(matches!(opened, Opened::Recording(_)));
 }
 
@@ -240,7 +240,7 @@ proptest! {
             bytes[at] = byte;
         }
         bytes.truncate(end.index(bytes.len()) + 1);
-        if let Ok(Opened::Samples { log, .. }) = formats::read_any(ReadOptions::default(), &bytes[..], &mut |_| {}) {
+        if let Ok(Opened::Samples { log, .. }) = Reader::new(&bytes[..]).read_any() {
             let samples: u64 = log.series.iter().map(|series| series.samples).sum();
             prop_assert!(samples <= 8);
         }

@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn questions_end_when_whoever_asked_has_gone() {
         const MANY: usize = 100;
-        let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..], &mut |_| {}).unwrap();
+        let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..]).unwrap();
         let library = Arc::new(Library::default());
         library.add(OpenFile::open("empty".to_owned(), recording).unwrap());
         library.complete();

@@ -134,7 +134,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     fn empty() -> OpenFile {
-        let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..], &mut |_| {}).unwrap();
+        let recording = formats::read(&br#"{"segments": [], "device_traces": []}"#[..]).unwrap();
         OpenFile::open("empty".to_owned(), recording).unwrap()
     }
 

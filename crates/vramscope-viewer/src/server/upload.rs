@@ -41,7 +41,7 @@ pub(crate) async fn read(
     let (send, chunks) = mpsc::channel(WAITING);
     let reading = tokio::task::spawn_blocking(move || {
         let mut stream = Chunks::new(chunks, decoding, Handle::current());
-        let recording = formats::read(&mut stream, &mut |_| {});
+        let recording = formats::read(&mut stream);
         // A recording may end before its file; the rest is read and discarded.
         recording.map(|r| io::copy(&mut stream, &mut io::sink()).map(|_| r))
     });

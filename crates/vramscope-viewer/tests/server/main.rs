@@ -33,7 +33,7 @@ fn server() -> &'static Address {
 
 fn example(name: &str) -> OpenFile {
     let file = std::fs::File::open(format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    OpenFile::open(name.to_owned(), formats::read(file, &mut |_| {}).unwrap()).unwrap()
+    OpenFile::open(name.to_owned(), formats::read(file).unwrap()).unwrap()
 }
 
 /// The parts of `http://host/secret/`.

@@ -21,7 +21,7 @@ fn job() -> (Address, Arc<Library>, Arc<AtomicUsize>) {
         let name = ["oom.pickle", "leak.pickle"].get(position).ok_or("the file is empty")?;
         let path = format!("{}/../../examples/{name}", env!("CARGO_MANIFEST_DIR"));
         let file = std::fs::File::open(path).map_err(|e| e.to_string())?;
-        formats::read(file, &mut |_| {}).map_err(|e| e.to_string())
+        formats::read(file).map_err(|e| e.to_string())
     };
     library.know_ranks(JobFiles {
         answer: b"what is told".to_vec(),

@@ -196,7 +196,7 @@ fn hostile_names_cannot_leave_their_place_in_a_page() {
         "external_annotations": [{"stage": "START", "name": evil, "device": 0, "time_us": 1}],
         "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": evil},
     });
-    let recording = formats::read(snapshot.to_string().as_bytes(), &mut |_| {}).unwrap();
+    let recording = formats::read(snapshot.to_string().as_bytes()).unwrap();
     let page = self_contained(
         &[(evil, &recording)],
         &[Note { file: 0, device: 0, from: 0, to: 1, text: evil.to_owned() }],

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tree::Tree;
 use vramscope::trace::Notices;
-use vramscope::trace::formats::{self, Opened, ReadOptions, Recording};
+use vramscope::trace::formats::{self, Opened, Reader, Recording};
 
 /// Number of snapshots, unless `PROPTEST_CASES` is set.
 const CASES: u32 = 3000;
@@ -63,7 +63,7 @@ fn mutated_logs_of_samples_are_read_or_refused() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/read");
     let log = |form: &str| std::fs::read(format!("{corpus}/samples-{form}")).unwrap();
     let logs = ["jsonl", "csv", "json", "results"].map(log);
-    let ask = |bytes: &[u8]| match formats::read_any(ReadOptions::default(), bytes, &mut |_| {}) {
+    let ask = |bytes: &[u8]| match Reader::new(bytes).read_any() {
         Ok(Opened::Samples { log, .. }) => {
             samples::ask(&log);
             true
@@ -119,8 +119,8 @@ fn try_one(tree: &Tree, style: Style) -> bool {
 
 /// Returns the recording that both formats of `tree` give; `None` if it was rejected.
 fn same(tree: &Tree, style: Style) -> Option<Recording> {
-    let pickle = formats::read(&pickle::write(tree, style)[..], &mut |_| {});
-    let json = formats::read(tree.json().as_bytes(), &mut |_| {});
+    let pickle = formats::read(&pickle::write(tree, style)[..]);
+    let json = formats::read(tree.json().as_bytes());
     if !tree.is_common() || tree.depth() > 90 {
         return pickle.or(json).ok();
     }

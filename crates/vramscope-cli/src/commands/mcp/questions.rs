@@ -153,7 +153,7 @@ impl Desk {
             event: request.at,
             action: state.event.action.name(),
             event_bytes: state.event.size,
-            event_address: state.event.address,
+            event_address: state.event.address_or_free,
             event_key: names.key(&place).into(),
             time_us: state.event.time_us,
             requested_bytes: state.counters.requested,

@@ -1,7 +1,6 @@
 //! The open recordings: bounded in number and memory. The least recently used recording is closed first.
 
 use std::fs::{File, Metadata};
-use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -10,7 +9,7 @@ use anyhow::{Context as _, anyhow, bail};
 use vramscope::analysis::Allocation;
 use vramscope::report::bytes as in_units;
 use vramscope::session::{Session, SessionError};
-use vramscope::trace::formats::{ReadOptions, Recording, is_worth_a_thread, read_ahead, read_with};
+use vramscope::trace::formats::{ReadOptions, Reader};
 use vramscope::trace::{Block, Events, ReadError, Segment, Trace};
 
 use super::advice::ADVICE;
@@ -88,7 +87,12 @@ impl Recordings {
         }
         work.expect(metadata.len());
         let options = ReadOptions { memory_bytes: Some(self.most_bytes), ..options };
-        let recording = match read(&file, options, work) {
+        let read = Reader::file(&file)
+            .options(options)
+            .progress(|bytes| work.done(bytes))
+            .cancel(|| work.cancel().is_cancelled())
+            .read();
+        let recording = match read {
             Err(ReadError::Memory { .. }) => bail!(self.too_large(name, "more than that")),
             read => read.map_err(input::remedied).with_context(shown)?,
         };
@@ -166,31 +170,6 @@ fn memory(trace: &Trace) -> u64 {
 
 /// Bytes per event in a history: half of an allocation, and an index.
 const EVENT_IN_HISTORY: usize = size_of::<Allocation>() / 2 + size_of::<u64>();
-
-/// A stream that fails after cancellation.
-struct Wanted<'w, R> {
-    stream: R,
-    work: &'w Work,
-}
-
-impl<R: Read> Read for Wanted<'_, R> {
-    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.work.cancel().is_cancelled() {
-            return Err(io::Error::other("cancelled"));
-        }
-        self.stream.read(out)
-    }
-}
-
-fn read(file: &File, options: ReadOptions, work: &Work) -> Result<Recording, ReadError> {
-    let stream = Wanted { stream: file, work };
-    let progress = &mut |bytes| work.done(bytes);
-    if is_worth_a_thread(file) {
-        read_ahead(options, stream, progress)
-    } else {
-        read_with(options, stream, progress)
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -66,8 +66,8 @@ impl Assembler {
             action,
             Action::Oom | Action::Snapshot | Action::UserDefined | Action::Annotate | Action::Unknown
         );
-        let address = if action == Action::Oom { device_free.or(addr) } else { addr };
-        if needs_numbers && address.is_none() {
+        let address_or_free = if action == Action::Oom { device_free.or(addr) } else { addr };
+        if needs_numbers && address_or_free.is_none() {
             return Ok(Err(format!("`{}` without `addr`", action.name())));
         }
         if (needs_numbers || action == Action::Oom) && size.is_none() {
@@ -84,7 +84,7 @@ impl Assembler {
         let first = index32(self.events.len(), "event")?;
         self.events.push(Event {
             action,
-            address: address.unwrap_or(0),
+            address_or_free: address_or_free.unwrap_or(0),
             size: size.unwrap_or(0),
             time_us,
             stack,

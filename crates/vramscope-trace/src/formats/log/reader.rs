@@ -383,7 +383,7 @@ impl Reader {
             Action::SegmentFree | Action::SegmentUnmap => held.release(address, size),
             _ => {}
         }
-        events.push(Event { action, address, size, time_us, stack, tags });
+        events.push(Event { action, address_or_free: address, size, time_us, stack, tags });
         Ok(())
     }
 

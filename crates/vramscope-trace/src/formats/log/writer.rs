@@ -14,6 +14,7 @@ use super::{
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
+use crate::formats::{DEVICES, no_such_device};
 use crate::process::DriverMemory;
 use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
@@ -25,8 +26,8 @@ const CHUNK: usize = 1 << 20;
 /// The recording methods append to a buffer and cannot fail. [`flush`](Self::flush) writes the buffer to `out`. Data that was not
 /// flushed when the program is killed or the writer is dropped is lost.
 ///
-/// Events must be recorded in the order in which they happened. Devices have numbers from 0 to 1023, and the host is -1; a recording
-/// with other numbers cannot be read. Strings are cut at 1 MiB, and stacks at 65,536 sites.
+/// Events must be recorded in the order in which they happened. Devices have numbers from 0 to 1023, and the host is -1; other numbers end
+/// the recording, and `flush` reports them. Strings are cut at 1 MiB, and stacks at 65,536 sites.
 ///
 /// ```
 /// use vramscope_trace::formats::log::{LogEvent, LogFrame, LogWriter};
@@ -36,14 +37,14 @@ const CHUNK: usize = 1 << 20;
 /// let site = log.site(LogFrame { name: "0x5581e0c2f0", filename: "??", line: 0 });
 /// let stack = log.stack(&[site]);
 /// log.event(&LogEvent {
-///     device: 0, action: Action::Alloc, address: 0x7f00_0000_0000, size: 24, block_size: 512, time_us: 7,
+///     device: 0, action: Action::Alloc, address_or_free: 0x7f00_0000_0000, size: 24, block_size: 512, time_us: 7,
 ///     stack: Some(stack), stream: 0, pool: None, user_metadata: None, kind: SegmentKind::Unknown,
 ///     unknown_action: None,
 /// });
 /// log.symbols(site, &[LogFrame { name: "main", filename: "main.rs", line: 3 }]);
 /// log.flush()?;
 ///
-/// let trace = formats::read(&log.finish()?[..], &mut |_| {})?.trace;
+/// let trace = formats::read(&log.finish()?[..])?.trace;
 /// assert_eq!(trace.devices[0].events.get(0).size, 24);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -62,6 +63,8 @@ pub struct LogWriter<W> {
     strings: HashMap<Box<str>, u64>,
     sites: u32,
     stacks: u32,
+    /// The first device number that no reader accepts, after which nothing is recorded.
+    refused: Option<i64>,
 }
 
 /// A code address in a recording. Only valid for the writer that created it.
@@ -92,8 +95,8 @@ pub struct LogEvent<'a> {
     pub action: Action,
     /// Name of the action, for [`Action::Unknown`]. Not written for other actions.
     pub unknown_action: Option<&'a str>,
-    /// Device address. For [`Action::Oom`]: the free bytes that the driver reported.
-    pub address: u64,
+    /// For [`Action::Oom`], the free bytes that the driver reported; otherwise the device address.
+    pub address_or_free: u64,
     /// Size in bytes. For `alloc` and the frees: as requested by the caller. Otherwise as in [`Event`](crate::Event).
     pub size: u64,
     /// For `alloc`: size of the block in bytes, after rounding; must not be 0. Not written for other actions.
@@ -187,7 +190,18 @@ impl<W: Write> LogWriter<W> {
         let buffer = [&MAGIC[..], &VERSION.to_le_bytes(), &run.to_le_bytes()].concat();
         let chunk = buffer.len();
         let strings = HashMap::new();
-        let mut this = Self { out, buffer, chunk, time_us: 0, run, chunks: 0, strings, sites: 0, stacks: 0 };
+        let mut this = Self {
+            out,
+            buffer,
+            chunk,
+            time_us: 0,
+            run,
+            chunks: 0,
+            strings,
+            sites: 0,
+            stacks: 0,
+            refused: None,
+        };
         for name in names::all() {
             this.string(name);
         }
@@ -275,12 +289,18 @@ impl<W: Write> LogWriter<W> {
 
     /// Records a device, even if it has no events.
     pub fn device(&mut self, device: i64) {
+        if self.refuses(device) {
+            return;
+        }
         self.begin(DEVICE);
         self.int(device);
     }
 
     /// Adds a segment that a device had when recording began. All segments of a device must be added before its events.
     pub fn segment(&mut self, device: i64, s: &LogSegment) {
+        if self.refuses(device) {
+            return;
+        }
         let kind = self.string(names::of_kind(s.kind));
         self.begin(SEGMENT);
         self.int(device);
@@ -294,6 +314,9 @@ impl<W: Write> LogWriter<W> {
 
     /// Adds a block of the last added segment.
     pub fn block(&mut self, b: &LogBlock) {
+        if self.refused.is_some() {
+            return;
+        }
         let state = self.string(b.state.name());
         self.begin(BLOCK);
         self.address(b.address);
@@ -304,6 +327,9 @@ impl<W: Write> LogWriter<W> {
 
     /// Adds an event.
     pub fn event(&mut self, e: &LogEvent<'_>) {
+        if self.refuses(e.device) {
+            return;
+        }
         let name = match (e.action, e.unknown_action) {
             // The reader would interpret a known name as that action.
             (Action::Unknown, Some(name)) if names::action(name).is_none() => name,
@@ -318,7 +344,7 @@ impl<W: Write> LogWriter<W> {
         self.begin(EVENT);
         self.uint(action);
         self.int(e.device);
-        self.address(e.address);
+        self.address(e.address_or_free);
         self.uint(e.size);
         self.time(e.time_us);
         self.number(e.stack.map(|s| u64::from(s.0)));
@@ -377,7 +403,8 @@ impl<W: Write> LogWriter<W> {
     /// Writes the buffer to `out` in one write, and flushes `out`.
     ///
     /// # Errors
-    /// Errors of `out`. Unwritten bytes are kept, and the next flush continues with them.
+    /// Errors of `out`. Unwritten bytes are kept, and the next flush continues with them. [`io::ErrorKind::InvalidInput`] after a
+    /// record with a device number outside -1 to 1023.
     pub fn flush(&mut self) -> io::Result<()> {
         self.close_chunk();
         let mut written = 0;
@@ -393,17 +420,26 @@ impl<W: Write> LogWriter<W> {
         self.buffer.drain(..written);
         self.chunk = self.buffer.len();
         result?;
-        self.out.flush()
+        self.out.flush()?;
+        self.refused.map_or(Ok(()), |device| Err(no_such_device(device)))
     }
 
     /// Marks the recording as complete, flushes it and returns `out`.
     ///
     /// # Errors
-    /// Errors of `out`.
+    /// As [`flush`](Self::flush).
     pub fn finish(mut self) -> io::Result<W> {
         self.begin(END);
         self.flush()?;
         Ok(self.out)
+    }
+
+    /// Whether this record is left out: no reader accepts its device number, or that of an earlier record.
+    fn refuses(&mut self, device: i64) -> bool {
+        if !DEVICES.contains(&device) {
+            self.refused.get_or_insert(device);
+        }
+        self.refused.is_some()
     }
 
     /// Begins a record, in a new chunk if the current one is full.
@@ -533,7 +569,7 @@ mod tests {
         assert!(log.flush().is_err());
         log.out.1 = 1000;
         let disk = log.finish().unwrap();
-        let recording = crate::formats::read(&disk.0[..], &mut |_| {}).unwrap();
+        let recording = crate::formats::read(&disk.0[..]).unwrap();
         assert_eq!(recording.trace.devices.len(), 4);
         assert_eq!(recording.notices, crate::Notices::default());
     }

@@ -12,6 +12,7 @@ use super::opcode::*;
 use crate::annotations::Stage;
 use crate::end_state::{Segment, SegmentKind};
 use crate::events::{Action, PoolId};
+use crate::formats::{DEVICES, LONGEST_STRING, no_such_device};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
 use crate::settings::{AllocatorSettings, PowerOfTwoDivisions, SettingValue, TorchSettings};
 use crate::trace::{DeviceTrace, Trace};
@@ -19,15 +20,15 @@ use crate::trace::{DeviceTrace, Trace};
 /// Maximum batch size of `pickle.dump`; memory_viz fails on very large batches.
 const BATCH: usize = 1000;
 
-/// Devices below this number always get a list of events, including missing devices in between.
-const MOST_LISTED: i64 = 4096;
-
 /// Writes `trace` as a snapshot that CPython's `pickle.load`, `torch.cuda._memory_viz` and the memory_viz page open. Reading it gives
-/// an equal trace.
+/// an equal trace, except that strings above 16 MiB are cut.
 ///
 /// # Errors
-/// Errors of `out`.
+/// Errors of `out`. [`io::ErrorKind::InvalidInput`] for a device number outside -1 to 1023, which no reader accepts.
 pub fn write(trace: &Trace, out: impl Write) -> io::Result<()> {
+    if let Some(d) = trace.devices.iter().find(|d| !DEVICES.contains(&d.device)) {
+        return Err(no_such_device(d.device));
+    }
     let mut w = Writer {
         out: BufWriter::new(out),
         trace,
@@ -76,17 +77,7 @@ impl<W: Write> Writer<'_, W> {
         self.list(&segments, |w, (device, segment)| w.segment(device, segment))?;
         self.key("device_traces")?;
         // The events of device n are list n, and a device without events has an empty list, because the memory_viz page expects it.
-        // Lists are only left out if a file has absurd device numbers.
-        let needed = |d: &&DeviceTrace| {
-            d.device < MOST_LISTED
-                || !d.events.is_empty()
-                || d.segments.is_empty()
-                || d.overflowed.is_some()
-                || d.max_entries.is_some()
-                || d.total_bytes.is_some()
-        };
-        let listed = trace.devices.iter().filter(needed);
-        let count = listed.map(|d| d.device + 1).max().unwrap_or(0).max(0);
+        let count = trace.devices.iter().map(|d| d.device + 1).max().unwrap_or(0);
         let devices: Vec<i64> = (0..count).collect();
         let device = |number: &i64| trace.devices.iter().find(|d| d.device == *number);
         self.list(&devices, |w, number| match device(number) {
@@ -186,7 +177,7 @@ impl<W: Write> Writer<'_, W> {
                 _ => w.literal(e.action.name())?,
             }
             w.key(if e.action == Action::Oom { "device_free" } else { "addr" })?;
-            w.uint(e.address)?;
+            w.uint(e.address_or_free)?;
             w.key("size")?;
             w.uint(e.size)?;
             w.key("stream")?;
@@ -308,10 +299,10 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn text(&mut self, s: &str) -> io::Result<()> {
-        match (u8::try_from(s.len()), u32::try_from(s.len())) {
-            (Ok(n), _) => self.out.write_all(&[SHORT_BINUNICODE, n])?,
-            (_, Ok(n)) => self.op_with(BINUNICODE, &n.to_le_bytes())?,
-            _ => self.op_with(BINUNICODE8, &(s.len() as u64).to_le_bytes())?,
+        let s = &s[..s.floor_char_boundary(LONGEST_STRING)];
+        match u8::try_from(s.len()) {
+            Ok(n) => self.out.write_all(&[SHORT_BINUNICODE, n])?,
+            Err(_) => self.op_with(BINUNICODE, &(s.len() as u32).to_le_bytes())?,
         }
         self.out.write_all(s.as_bytes())
     }

@@ -43,7 +43,7 @@ pub enum NoFiles {
         /// The endings of the names of recordings.
         endings: String,
     },
-    /// There is no recording, and one of the paths does not exist.
+    /// A path does not exist, and the other paths contain no recording.
     #[error("{}: no such file or folder; check the name, or give the full path", .0.display())]
     Missing(PathBuf),
     /// A pattern matches more folders than the limit.

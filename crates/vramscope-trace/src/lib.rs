@@ -37,7 +37,7 @@
 //! - `notices`: contents of a file that are not in the trace; each is reported once.
 //! - `samples`: logs of samples in bounded memory. If there are too many samples, two neighbors become one, with the lowest and the
 //!   highest value of both.
-//! - `formats`: one file or folder for each format. `formats/mod.rs` lists the [`formats::FormatReader`]s, which recognize a file by its
+//! - `formats`: one file or folder for each format. [`formats::Reader`] reads any of them. `formats/mod.rs` lists the [`formats::FormatReader`]s, which recognize a file by its
 //!   first bytes. One thread reads and decompresses a file on disk (`ahead`), another decodes it; a pipe is read on demand. Readers pass
 //!   each container to `assembler` as it closes, and the assembler writes events into columns at once. No tree is built.
 //!

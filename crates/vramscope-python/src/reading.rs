@@ -40,7 +40,7 @@ pub(crate) fn read(
     })?;
     recording.map_err(|error| match error {
         // Python's own errors: FileNotFoundError, PermissionError ...
-        ReadError::Open { path, why, source } => os_error_that(&path, &source, &why),
+        ReadError::Open { path, why, error } => os_error_that(&path, &error, &why),
         error => error::ReadError::new_err(format!("{name}: {}", remedied(&error))),
     })
 }

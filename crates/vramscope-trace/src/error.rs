@@ -19,8 +19,8 @@ pub enum ReadError {
         path: PathBuf,
         /// What is wrong, and what the user can do.
         why: String,
-        /// The error of the operating system.
-        source: io::Error,
+        /// The error of the operating system. `why` describes it, so it is not a source of this error.
+        error: io::Error,
     },
     /// Reading was cancelled.
     #[error("cancelled")]

@@ -20,17 +20,17 @@ pub(super) fn open(path: &Path) -> Result<(File, Option<u64>), ReadError> {
 
 impl ReadError {
     /// The error for a file that could not be opened, with advice.
-    pub fn open(path: &Path, source: io::Error) -> Self {
-        let why = match source.kind() {
+    pub fn open(path: &Path, error: io::Error) -> Self {
+        let why = match error.kind() {
             io::ErrorKind::NotFound => "no such file; check the name, or give the full path".to_owned(),
             io::ErrorKind::PermissionDenied => {
                 "permission denied; let the owner of the file allow reading, or copy it".to_owned()
             }
             io::ErrorKind::IsADirectory => format!("is a directory; name {} in it", recordings_in(path)),
             io::ErrorKind::InvalidInput => "is not a regular file; name a recording".to_owned(),
-            _ => format!("cannot be opened: {source}"),
+            _ => format!("cannot be opened: {error}"),
         };
-        Self::Open { path: path.to_owned(), why, source }
+        Self::Open { path: path.to_owned(), why, error }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use vramscope::analysis::{
-    Axis, Both, Budget, BudgetCheck, By, ByteKind, Capacity, DeviceDiff, DeviceRecording, DeviceReplay,
+    Axis, Both, Budget, BudgetCheck, By, ByteKind, Cancel, Capacity, DeviceDiff, DeviceHistory, DeviceReplay,
     Frames, Growth, Options, RecordingFacts, ReplayOptions, Status, Summary, Timeline, Window,
     changed_settings,
 };
@@ -111,11 +111,13 @@ fn compare(recording: &Recording, again: &Recording, frames: &Frames) {
     }
     let of = |other: &Recording| -> Vec<DeviceDiff> {
         let others = Frames::of(&other.trace);
-        let at = |position| Both {
-            a: DeviceRecording { trace, position, frames },
-            b: DeviceRecording { trace: &other.trace, position, frames: &others },
+        let diff = |position| {
+            let [a, b] = [trace, &other.trace].map(|trace| History::replayed(trace, position));
+            let a = DeviceHistory { history: &a, frames };
+            let b = DeviceHistory { history: &b, frames: &others };
+            DeviceDiff::of(Both { a, b }, Both::default(), &Cancel::default()).expect("never cancelled")
         };
-        (0..trace.devices.len()).map(|position| DeviceDiff::of(at(position), &|_| None)).collect()
+        (0..trace.devices.len()).map(diff).collect()
     };
     for diff in of(again) {
         assert!(diff.is_same(), "a recording is the same as itself");
@@ -154,8 +156,9 @@ fn budgets(recording: &Recording, frames: &Frames) {
     }
     budgets.extend(Category::ALL.map(|category| Budget::Category(category, 0)));
     let check = |position| {
-        let recorded = DeviceRecording { trace, position, frames };
-        let check = BudgetCheck::of(recorded, Some(recorded), &budgets);
+        let recorded = DeviceHistory { history: &History::replayed(trace, position), frames };
+        let check = BudgetCheck::of(recorded, Some(recorded), &budgets, &Cancel::default());
+        let check = check.expect("never cancelled");
         for (budget, verdict) in budgets.iter().zip(&check.verdicts) {
             let grew = matches!(budget, Budget::Growth(..)) && verdict.status == Status::Exceeded;
             assert!(!grew, "a recording shows no growth over itself");

@@ -4,10 +4,11 @@ use std::cell::OnceCell;
 
 use vramscope_trace::{Action, Category};
 
+use crate::basics::{Both, Cancel};
 use crate::categories::AllocationCategories;
-use crate::diff::{DeviceRecording, GrownLine, HistoryAt, grown_lines};
+use crate::diff::{DeviceHistory, HolderChange, HoldersOf, holders_of_both};
 use crate::findings::{LeakSuspect, OutOfMemory, leak_suspects, ooms};
-use crate::groups::{By, Holder, group, holders_at};
+use crate::groups::{By, Holder, by_line, holders_at};
 use crate::history::{History, Peak, Peaks, Quality};
 use crate::stacks::Frames;
 use crate::steps::Steps;
@@ -129,7 +130,7 @@ pub enum Measured {
         /// The baseline's peak of the same kind; `None` if the baseline lacks the device.
         baseline: Option<HighWater>,
         /// Lines that hold more bytes at this peak than at the baseline's peak, largest growth first.
-        lines: Vec<GrownLine>,
+        lines: Vec<HolderChange>,
     },
     /// For [`Budget::Category`].
     Category {
@@ -165,23 +166,25 @@ pub struct HighWater {
 }
 
 impl BudgetCheck {
-    /// Checks `device` against `budgets`. `baseline` is the same device in the recording that
-    /// [`Budget::Growth`] compares with; it is `None` if that recording lacks the device.
+    /// Checks `device` against `budgets`. `baseline` is the same device in the recording that [`Budget::Growth`] compares with; it
+    /// is `None` if that recording lacks the device. Returns `None` if cancelled.
     pub fn of(
-        device: DeviceRecording<'_>,
-        baseline: Option<DeviceRecording<'_>>,
+        device: DeviceHistory<'_>,
+        baseline: Option<DeviceHistory<'_>>,
         budgets: &[Budget],
-    ) -> Self {
+        cancel: &Cancel,
+    ) -> Option<Self> {
         let new = Side::of(device);
         let old = baseline.map(Side::of);
-        Self {
+        let verdict = |&budget| (!cancel.is_cancelled()).then(|| new.verdict(old.as_ref(), budget));
+        Some(Self {
             device: new.history.device().device,
             events: new.history.device().events.len(),
-            verdicts: budgets.iter().map(|&budget| new.verdict(old.as_ref(), budget)).collect(),
+            verdicts: budgets.iter().map(verdict).collect::<Option<_>>()?,
             ooms: new.history.device().events.actions().iter().filter(|&&a| a == Action::Oom).count(),
             quality: new.history.quality,
             baseline_quality: old.map(|old| old.history.quality),
-        }
+        })
     }
 
     /// Whether every budget is known to be kept.
@@ -192,7 +195,7 @@ impl BudgetCheck {
 
 /// One of the two compared recordings.
 struct Side<'t> {
-    history: History,
+    history: &'t History,
     /// The categories of its allocations, computed when a budget first needs them.
     categories: OnceCell<AllocationCategories>,
     peaks: Peaks,
@@ -200,9 +203,8 @@ struct Side<'t> {
 }
 
 impl<'t> Side<'t> {
-    fn of(device: DeviceRecording<'t>) -> Self {
-        let history = History::replayed(device.trace, device.position);
-        Self { peaks: history.peaks(), history, categories: OnceCell::new(), frames: device.frames }
+    fn of(DeviceHistory { history, frames }: DeviceHistory<'t>) -> Self {
+        Self { peaks: history.peaks(), history, categories: OnceCell::new(), frames }
     }
 
     fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> Verdict {
@@ -219,7 +221,7 @@ impl<'t> Side<'t> {
         let peak = self.high_water(kind);
         let status =
             if peak.peak.bytes > limit { Status::Exceeded } else { self.kept_unless(self.lacks_events()) };
-        let holders = holders_at(&self.history, self.frames, peak.peak.moment, By::Line);
+        let holders = holders_at(self.history, self.frames, peak.peak.moment, By::Line);
         Verdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
     }
 
@@ -241,12 +243,14 @@ impl<'t> Side<'t> {
             None if peak.peak.bytes > limit => Status::Exceeded,
             None => self.kept_unless(self.lacks_events()),
         };
-        let lines = grown_lines(self.at(peak), old.at(before));
+        let mut lines =
+            holders_of_both(Both { a: old.lines_at(before), b: self.lines_at(peak) }, &|_, _| false);
+        lines.retain(|line| line.held().map(|held| held.bytes).difference() > 0);
         Verdict { status, measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines } }
     }
 
     fn category(&self, category: Category, limit: u64) -> Verdict {
-        let history = &self.history;
+        let history = self.history;
         let categories = self.categories.get_or_init(|| AllocationCategories::of(history));
         let peak = categories.peak(history, category);
         let nothing = !history.allocations.iter().any(|a| categories.category(a).is_told());
@@ -257,15 +261,15 @@ impl<'t> Side<'t> {
             self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
         };
         let held = history.allocated_at(peak.moment).filter(|a| categories.category(a) == category);
-        let holders = group(history, self.frames, held, None, By::Line);
+        let holders = by_line(history, self.frames, held);
         Verdict { status, measured: Measured::Category { category, limit, peak, holders } }
     }
 
     fn leaks(&self) -> Verdict {
-        let mut suspects = leak_suspects(&self.history, self.frames);
+        let mut suspects = leak_suspects(self.history, self.frames);
         if !suspects.is_empty() {
-            let categories = self.categories.get_or_init(|| AllocationCategories::of(&self.history));
-            Steps::of(&self.history, categories).measure_leaks(&self.history, &mut suspects);
+            let categories = self.categories.get_or_init(|| AllocationCategories::of(self.history));
+            Steps::of(self.history, categories).measure_leaks(self.history, &mut suspects);
         }
         let status = if suspects.is_empty() {
             self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))
@@ -276,7 +280,7 @@ impl<'t> Side<'t> {
     }
 
     fn ooms(&self) -> Verdict {
-        let (explained, more) = ooms(&self.history, self.frames);
+        let (explained, more) = ooms(self.history, self.frames);
         let status =
             if explained.is_empty() { self.kept_unless(self.lacks_events()) } else { Status::Exceeded };
         Verdict { status, measured: Measured::Ooms { explained, more } }
@@ -324,7 +328,9 @@ impl<'t> Side<'t> {
         HighWater { peak, allocated: self.history.counters_at(peak.moment).allocated, exact }
     }
 
-    fn at(&self, high: HighWater) -> HistoryAt<'_> {
-        HistoryAt { history: &self.history, frames: self.frames, moment: high.peak.moment }
+    fn lines_at(&self, high: HighWater) -> HoldersOf<'t> {
+        let Self { history, frames, .. } = *self;
+        let holders = holders_at(history, frames, high.peak.moment, By::Line);
+        HoldersOf { trace: history.trace(), frames, holders }
     }
 }

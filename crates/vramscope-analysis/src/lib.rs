@@ -44,10 +44,10 @@ pub use categories::{
     AllocationCategories, Basis, CATEGORY_RULES, CategoryRule, Evidence, Reason, ReasonGroup,
 };
 pub use diff::{
-    CategoryDifference, Cause, ChangedEvents, CodePlace, ComparedHistory, ComparedPart, DeviceDiff,
-    DeviceRecording, Devices, Difference, Feature, Finding, GroupPeakChange, GroupsInInterval, GrownLine,
-    HolderChange, HoldersOf, LineDifference, RULES, Rule, SettingDifference, StackDifference,
-    changed_holders, changed_settings, diff_devices, group_peaks_of_both, holders_of_both,
+    CategoryDifference, Cause, ChangedEvents, CodePlace, ComparedPart, DeviceDiff, DeviceHistory, Difference,
+    Feature, Finding, GroupPeakChange, GroupsInInterval, HolderChange, HoldersOf, LineDifference, RULES,
+    Rule, SettingDifference, StackDifference, changed_holders, changed_settings, group_peaks_of_both,
+    holders_of_both,
 };
 pub use findings::{
     Fragmentation, LeakSuspect, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins, Request, Unusable,

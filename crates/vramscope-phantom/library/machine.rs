@@ -212,10 +212,8 @@ impl Machine {
     pub(crate) fn bury_the_dead(&self) -> bool {
         let mut any = false;
         for place in 0..PROCESSES {
-            let id = self.state.process_id(place).load(Ordering::Acquire);
-            let began = self.state.process_start(place).load(Ordering::Acquire);
-            let is_gone = || start_of(id).is_none_or(|start| began != 0 && start != began);
-            if id != 0 && id != own_id() && is_gone() && self.empty_place(place, id) {
+            let Some((id, false)) = self.state.process(place) else { continue };
+            if id != own_id() && self.empty_place(place, id) {
                 self.count(Counter::Killed);
                 any = true;
             }

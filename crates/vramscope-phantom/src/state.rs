@@ -222,25 +222,24 @@ impl<'a> State<'a> {
         &self.0[PROCESS + place * PROCESS_WORDS + 1]
     }
 
+    /// Returns the id of the process in a slot, and whether it still runs; `None` for a free slot. A process that has just taken its slot
+    /// has no start time yet.
+    pub(crate) fn process(&self, place: usize) -> Option<(u64, bool)> {
+        let id = self.process_id(place).load(Ordering::Acquire);
+        let began = self.process_start(place).load(Ordering::Acquire);
+        (id != 0).then(|| (id, start_of(id).is_some_and(|start| began == 0 || start == began)))
+    }
+
     /// Returns the processes that hold memory and still run.
     pub(crate) fn running(&self) -> Vec<u32> {
-        let process = |place: usize| {
-            let id = self.process_id(place).load(Ordering::Acquire);
-            let began = self.process_start(place).load(Ordering::Acquire);
-            u32::try_from(id).ok().filter(|_| id != 0 && start_of(id) == Some(began))
-        };
-        (0..PROCESSES).filter_map(process).collect()
+        let processes = (0..PROCESSES).filter_map(|place| self.process(place));
+        processes.filter(|&(_, runs)| runs).filter_map(|(id, _)| u32::try_from(id).ok()).collect()
     }
 
     /// Returns the number of processes that ended without freeing their memory, and that [`Counter::Killed`] does not
     /// count yet.
     pub(crate) fn dead(&self) -> usize {
-        let is_dead = |&place: &usize| {
-            let id = self.process_id(place).load(Ordering::Acquire);
-            let began = self.process_start(place).load(Ordering::Acquire);
-            id != 0 && start_of(id) != Some(began)
-        };
-        (0..PROCESSES).filter(is_dead).count()
+        (0..PROCESSES).filter_map(|place| self.process(place)).filter(|&(_, runs)| !runs).count()
     }
 
     /// Returns the bytes of a device that the process in a slot holds for a purpose.
@@ -374,6 +373,20 @@ mod tests {
         places.sort_unstable();
         places.dedup();
         assert_eq!(places.len(), all);
+    }
+
+    #[test]
+    fn a_process_without_a_start_time_runs() {
+        let words = words();
+        let state = State::begin(&words, 0, None);
+        let own = std::process::id();
+        state.process_id(0).store(own.into(), Ordering::Relaxed);
+        assert_eq!((state.running(), state.dead()), (vec![own], 0));
+        // Another process had this id before.
+        state.process_start(0).store(1, Ordering::Relaxed);
+        assert_eq!((state.running(), state.dead()), (vec![], 1));
+        state.process_start(0).store(start_of(own.into()).unwrap(), Ordering::Relaxed);
+        assert_eq!((state.running(), state.dead()), (vec![own], 0));
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Advice {
         capacity_alone: "`ReplayOptions::capacity`",
         overhead: "`Capacity::overhead`",
         release: "`ReplayOptions::release`",
-        device: "`DeviceRecording::position`",
+        device: "`DeviceHistory::history`",
         no_oom: "`Budget::NoOoms`",
         option_prefix: "",
     };

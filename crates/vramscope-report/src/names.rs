@@ -2,9 +2,7 @@
 
 use std::borrow::Cow;
 
-use vramscope_analysis::{
-    Code, CodePlace, Frames, GrownLine, Holder, HolderKey, NodeKind, Origin, Pin, Unusable,
-};
+use vramscope_analysis::{Code, CodePlace, Frames, Holder, HolderKey, NodeKind, Origin, Pin, Unusable};
 use vramscope_trace::{Category, FrameId, PoolId, SegmentKind, StackId, StringId, Trace};
 
 use crate::shown::{LONGEST_SHOWN, Shown};
@@ -143,11 +141,6 @@ impl Names<'_> {
     /// The label of a line whose blocks pin free memory.
     pub fn pin(&self, pin: &Pin) -> Shown {
         with_origin(Some(pin.origin), &self.key(&pin.key))
-    }
-
-    /// The label of a line that grew over the baseline.
-    pub(crate) fn grown(&self, g: &GrownLine) -> Shown {
-        self.matched(g.place, g.freed_there)
     }
 
     /// The label of a place that was matched between two recordings.

@@ -7,7 +7,7 @@ use vramscope_trace::Trace;
 
 use super::holder_changes::{HolderChange, HoldersOf, IsMarked, Matched, matched_holders};
 use crate::basics::{Both, Cancel, Side};
-use crate::groups::{AllocationProperties, Amount, By, Group, Grouping, Holder};
+use crate::groups::{AllocationProperties, Amount, By, Grouping, Holder};
 use crate::history::{Allocation, History, Interval, LifetimeChange, LifetimeChanges, Moment};
 use crate::stacks::Frames;
 
@@ -77,7 +77,7 @@ struct IntervalParts<'h> {
 impl<'h> IntervalParts<'h> {
     fn of(within: GroupsInInterval<'h, impl AllocationProperties>, by: By, cancel: &Cancel) -> Option<Self> {
         let GroupsInInterval { history, frames, known, interval } = within;
-        let mut parts = Grouping::of(history, known, by);
+        let mut parts = Grouping::of(history, known, by, interval.allocations.len());
         let mut made: Vec<u64> = Vec::new();
         let mut of_allocation = Vec::with_capacity(interval.allocations.len());
         for (step, &id) in interval.allocations.iter().enumerate() {
@@ -94,16 +94,14 @@ impl<'h> IntervalParts<'h> {
         }
         // A group is named by its stack that allocates most.
         let parted = parts.grouped(frames, |part| Reverse(made[part]));
-        let holder = |group: Group| Holder {
-            bytes: 0,
-            requested: 0,
-            count: 0,
-            origin: group.origin,
-            key: group.key,
-            stack: group.stack,
-        };
-        let groups = parted.groups.into_iter().map(holder).collect();
-        Some(Self { history, frames, interval, parts: of_allocation, group_of: parted.of_part, groups })
+        Some(Self {
+            history,
+            frames,
+            interval,
+            parts: of_allocation,
+            group_of: parted.of_part,
+            groups: parted.groups,
+        })
     }
 
     fn trace(&self) -> &'h Trace {
@@ -141,7 +139,7 @@ impl<'h> IntervalParts<'h> {
             }
             let a = allocation(number);
             let row = rows_of_parts[self.parts[number as usize] as usize];
-            let one = Amount { bytes: a.size, requested: a.requested, count: 1 };
+            let one = a.amount();
             match change {
                 LifetimeChange::Ends => now[row] = now[row].minus(one),
                 LifetimeChange::Begins => {

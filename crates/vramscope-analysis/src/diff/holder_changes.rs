@@ -187,7 +187,7 @@ fn matched<K: Hash + Eq>(of: Both<Vec<Keyed<K>>>) -> Matched {
             let change = &mut changes[number];
             change.is_marked |= is_marked;
             match change.holders.of_mut(side) {
-                Some(known) => known.add(&holder),
+                Some(known) => known.add(holder.held()),
                 none => *none = Some(holder),
             }
         }

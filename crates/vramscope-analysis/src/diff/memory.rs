@@ -14,6 +14,7 @@ use crate::findings::{Fragmentation, largest_request};
 use crate::groups::Amount;
 use crate::history::{Counters, History, Layout, Moment, Peaks, Quality};
 use crate::stacks::Frames;
+use crate::steps::Step;
 
 /// The difference between two recordings of a device.
 #[derive(Debug, Clone)]
@@ -115,29 +116,44 @@ pub struct StackDifference {
     pub made: Both<Amount>,
 }
 
-/// A device of one recording, to be compared with a device of another.
+/// A device of a recording.
 #[derive(Debug, Clone, Copy)]
-pub struct ComparedHistory<'h> {
+pub struct DeviceHistory<'h> {
     /// The device's history.
     pub history: &'h History,
     /// The classification of the recording's frames.
     pub frames: &'h Frames,
-    /// The moment to compare; `None` is the peak of allocated bytes.
-    pub at: Option<Moment>,
+}
+
+/// A part of a recording that is compared with a part of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComparedPart {
+    /// The moment at which live memory is compared.
+    pub at: Moment,
+    /// The first moment of the part.
+    pub from: Moment,
+    /// The last moment of the part.
+    pub to: Moment,
+}
+
+impl From<&Step> for ComparedPart {
+    fn from(step: &Step) -> Self {
+        Self { at: step.peak_moment, from: step.from, to: step.to }
+    }
 }
 
 /// A change below this fraction (one in this many) of all differing bytes does not count.
 const OF_NO_ACCOUNT: u64 = 100;
 
 impl Difference {
-    /// Compares a device in two recordings.
-    pub fn of(compared: Both<ComparedHistory<'_>>) -> Self {
+    /// Compares a device in two recordings, each at one moment; `None` is the peak of allocated bytes.
+    pub fn of(compared: Both<DeviceHistory<'_>>, at: Both<Option<Moment>>) -> Self {
         let peaks = compared.map(|of| of.history.peaks());
-        let moment = |side: Side| compared.of(side).at.unwrap_or(peaks.of(side).allocated.moment);
+        let moment = |side: Side| at.of(side).unwrap_or(peaks.of(side).allocated.moment);
         let moments = Both { a: moment(Side::A), b: moment(Side::B) };
         let of_allocations = compared.map(|of| AllocationCategories::of(of.history));
         let at = |side: Side| {
-            let ComparedHistory { history, frames, .. } = *compared.of(side);
+            let DeviceHistory { history, frames } = *compared.of(side);
             SideAt { history, frames, categories: of_allocations.of(side), moment: *moments.of(side) }
         };
         let comparison = StackComparison::of(Both { a: at(Side::A), b: at(Side::B) });

@@ -5,14 +5,12 @@
 //!   that show a feature. `rules`: the causes, from specific to general.
 //! - `holder_changes`: groups at two moments, of one recording or of two.
 //! - `group_peaks`: each group at its own peak.
-//! - `grown_lines`: lines that hold more than in the other recording.
 //! - `code_places`: lines of code that occur in both recordings, matched by their text.
 //! - `settings`: allocator settings that differ.
 
 mod code_places;
 mod devices;
 mod group_peaks;
-mod grown_lines;
 mod holder_changes;
 mod marks;
 mod memory;
@@ -21,12 +19,12 @@ mod rules;
 mod settings;
 
 pub use code_places::CodePlace;
-pub use devices::{ChangedEvents, ComparedPart, DeviceDiff, DeviceRecording, Devices, diff_devices};
+pub use devices::{ChangedEvents, DeviceDiff};
 pub use group_peaks::{GroupPeakChange, GroupsInInterval, group_peaks_of_both};
-pub use grown_lines::GrownLine;
-pub(crate) use grown_lines::{HistoryAt, grown_lines};
 pub use holder_changes::{HolderChange, HoldersOf, changed_holders, holders_of_both};
 pub use marks::Feature;
-pub use memory::{CategoryDifference, ComparedHistory, Difference, Finding, LineDifference, StackDifference};
+pub use memory::{
+    CategoryDifference, ComparedPart, DeviceHistory, Difference, Finding, LineDifference, StackDifference,
+};
 pub use rules::{Cause, RULES, Rule};
 pub use settings::{SettingDifference, changed_settings};

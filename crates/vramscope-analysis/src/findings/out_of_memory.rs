@@ -7,7 +7,7 @@ use vramscope_trace::{Action, StackId};
 use super::fragmentation::{Fragmentation, Request};
 use super::oom_causes::{Failing, Inside, OomCauses, Pending};
 use super::pins::Pins;
-use crate::groups::{By, Holder, group};
+use crate::groups::{Holder, by_line};
 use crate::history::{Allocation, Counters, History, Layout, Moment, is_release};
 use crate::stacks::Frames;
 
@@ -112,7 +112,7 @@ fn explain(history: &History, frames: &Frames, event: usize) -> OutOfMemory {
         fragmentation,
         pins: Pins::at(history, frames, &layout),
         stack: e.stack,
-        holders: group(history, frames, layout.allocated(), None, By::Line),
+        holders: by_line(history, frames, layout.allocated()),
     }
 }
 

@@ -17,7 +17,7 @@ use std::ops::Range;
 use hashbrown::HashMap;
 use vramscope_trace::StackId;
 
-use crate::groups::{By, HolderKey, code_key};
+use crate::groups::{By, HolderKey, stack_key};
 use crate::history::{Allocation, History, Layout, Origin};
 use crate::stacks::Frames;
 
@@ -153,7 +153,7 @@ impl Lines<'_> {
         if let Some(&number) = self.of_stack.get(&(a.origin, stack)) {
             return number;
         }
-        let key = code_key(self.history, self.frames, stack, By::Line);
+        let key = stack_key(self.history, self.frames, stack, By::Line);
         let all = &mut self.all;
         let number = *self.of_key.entry((a.origin, key)).or_insert_with_key(|(origin, key)| {
             let (key, origin) = (key.clone(), *origin);

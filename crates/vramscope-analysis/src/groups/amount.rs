@@ -1,5 +1,7 @@
 //! The total size of a set of allocations.
 
+use crate::history::Allocation;
+
 /// The total size of a set of allocations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Amount {
@@ -37,5 +39,12 @@ impl Amount {
     /// Average requested bytes of one allocation; `None` without allocations.
     pub(crate) fn each(&self) -> Option<f64> {
         (self.count > 0).then(|| self.requested as f64 / self.count as f64)
+    }
+}
+
+impl Allocation {
+    /// Returns the size of this allocation.
+    pub(crate) fn amount(&self) -> Amount {
+        Amount { bytes: self.size, requested: self.requested, count: 1 }
     }
 }

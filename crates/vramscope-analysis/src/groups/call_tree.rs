@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use vramscope_trace::{FrameId, StackId, Trace};
 
 use super::amount::Amount;
-use super::holders::{Holder, HolderKey};
+use super::keys::{Holder, HolderKey};
 use crate::basics::Both;
 use crate::history::Origin;
 use crate::stacks::{Code, Frames};

@@ -1,29 +1,17 @@
-//! Groups allocations by a common property, reading each allocation once. All sums over the allocations of an interval use this.
-//!
-//! It keeps a table with a place for each stack, which pays for many allocations. [`holders`](super::holders) groups the fewer
-//! allocations of one moment without a table.
+//! Groups allocations by a common property, reading each allocation once. All sums over groups use this.
 
 use hashbrown::HashMap;
 use vramscope_trace::{Category, StackId};
 
-use super::holders::{AllocationProperties, By, HolderKey, Keys};
+use super::keys::{By, Holder, HolderKey, Keys};
+use super::properties::AllocationProperties;
 use crate::history::{Allocation, History, Origin};
 use crate::stacks::Frames;
 
-/// A group of allocations.
-#[derive(Debug, Clone)]
-pub(crate) struct Group {
-    /// The origin of its allocations, as in a [`Holder`](crate::Holder).
-    pub origin: Option<Origin>,
-    /// The property that its allocations share.
-    pub key: HolderKey,
-    /// The stack of its first part.
-    pub stack: Option<StackId>,
-}
-
 /// Parts combined into groups.
 pub(crate) struct Grouped {
-    pub groups: Vec<Group>,
+    /// The groups, each with the stack of its first part and without amounts.
+    pub groups: Vec<Holder>,
     /// The group index of each part.
     pub of_part: Vec<usize>,
 }
@@ -45,6 +33,8 @@ pub(crate) struct Grouping<'h, K> {
     stacks: usize,
     /// The part of each stack for the first classes; `NONE` if there is none.
     table: Vec<u32>,
+    /// The largest size of the table, so that filling it never takes longer than reading the allocations.
+    most_places: usize,
     /// Like `table`, for the other classes.
     index: HashMap<usize, u32>,
     parts: Vec<(u32, Option<StackId>)>,
@@ -52,14 +42,16 @@ pub(crate) struct Grouping<'h, K> {
 
 const NONE: u32 = u32::MAX;
 
-/// The largest size of the table.
+/// The largest size of any table, and the number of its places for each allocation.
 const MOST_PLACES: usize = 1 << 22;
+const PLACES_EACH: usize = 8;
 
 /// The classes if the group depends on the stack.
 const ORIGINS: [Origin; 3] = [Origin::Recorded, Origin::EndState, Origin::FreeOnly];
 
 impl<'h, K: AllocationProperties> Grouping<'h, K> {
-    pub(crate) fn of(history: &'h History, known: &'h K, by: By) -> Self {
+    /// Groups about `count` allocations.
+    pub(crate) fn of(history: &'h History, known: &'h K, by: By, count: usize) -> Self {
         let classes = match by {
             By::Stack | By::Line | By::Function | By::File | By::Module => {
                 ORIGINS.map(|origin| (Some(origin), None)).into()
@@ -77,6 +69,7 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
             step: 0,
             stacks: history.trace().stacks.len() + 1,
             table: Vec::new(),
+            most_places: count.saturating_mul(PLACES_EACH).min(MOST_PLACES),
             index: HashMap::new(),
             parts: Vec::new(),
         }
@@ -87,9 +80,9 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
     pub(crate) fn part(&mut self, id: usize, a: &Allocation) -> usize {
         let class = self.class(id, a);
         let place = class as usize * self.stacks + a.stack.map_or(0, |stack| stack.index() + 1);
-        let Self { table, index, parts, stacks, .. } = self;
-        if place >= table.len() && place < MOST_PLACES {
-            table.resize(((class as usize + 1) * *stacks).min(MOST_PLACES), NONE);
+        let Self { table, index, parts, stacks, most_places, .. } = self;
+        if place >= table.len() && place < *most_places {
+            table.resize(((class as usize + 1) * *stacks).min(*most_places), NONE);
         }
         let part = match table.get_mut(place) {
             Some(part) => part,
@@ -171,7 +164,7 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
         sorted.sort_by_cached_key(|&part| (order(part), parts[part]));
         let mut keys = Keys::of(history, frames, by);
         let mut index: HashMap<(Option<Origin>, HolderKey), usize> = HashMap::new();
-        let mut groups: Vec<Group> = Vec::new();
+        let mut groups: Vec<Holder> = Vec::new();
         let mut of_part = vec![0; parts.len()];
         for part in sorted {
             let (class, stack) = parts[part];
@@ -179,7 +172,7 @@ impl<'h, K: AllocationProperties> Grouping<'h, K> {
             let stack = stack.filter(|&stack| !history.trace().stacks.get(stack).is_empty());
             let key = shared.clone().unwrap_or_else(|| keys.key(stack));
             of_part[part] = *index.entry((*origin, key.clone())).or_insert_with(|| {
-                groups.push(Group { origin: *origin, key, stack });
+                groups.push(Holder { bytes: 0, requested: 0, count: 0, origin: *origin, key, stack });
                 groups.len() - 1
             });
         }

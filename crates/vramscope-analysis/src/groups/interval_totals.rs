@@ -6,8 +6,9 @@ use hashbrown::HashMap;
 use vramscope_trace::StackId;
 
 use super::amount::Amount;
-use super::grouping::{Group, Grouped, Grouping};
-use super::holders::{AllocationProperties, By, HolderKey};
+use super::grouping::{Grouped, Grouping};
+use super::keys::{By, Holder, HolderKey};
+use super::properties::AllocationProperties;
 use crate::basics::Cancel;
 use crate::history::{Allocation, History, Interval, Origin};
 use crate::stacks::Frames;
@@ -57,7 +58,7 @@ impl IntervalTotals {
     /// Adds one allocation of the interval.
     #[inline]
     fn take(&mut self, a: &Allocation, interval: &Interval) {
-        let one = Amount { bytes: a.size, requested: a.requested, count: 1 };
+        let one = a.amount();
         let was_there = a.from <= interval.from;
         let is_gone = a.freed <= interval.to;
         let of = if was_there { &mut self.before } else { &mut self.allocated };
@@ -107,7 +108,7 @@ pub fn interval_groups(
     takes: &dyn Fn(usize) -> bool,
     cancel: &Cancel,
 ) -> Option<IntervalGroups> {
-    let mut parts = Grouping::of(history, known, by);
+    let mut parts = Grouping::of(history, known, by, interval.allocations.len());
     let mut totals: Vec<IntervalTotals> = Vec::new();
     let mut left_out = IntervalTotals::default();
     for (step, &id) in interval.allocations.iter().enumerate() {
@@ -140,13 +141,13 @@ fn groups(
     totals: &[IntervalTotals],
 ) -> Vec<IntervalGroup> {
     let Grouped { groups, of_part } = parts.grouped(frames, |part| order(&totals[part]));
-    let shared = |group: Group| IntervalGroup {
-        origin: group.origin,
-        key: group.key,
-        stack: group.stack,
+    let empty = |Holder { origin, key, stack, .. }| IntervalGroup {
+        origin,
+        key,
+        stack,
         totals: IntervalTotals::default(),
     };
-    let mut groups: Vec<IntervalGroup> = groups.into_iter().map(shared).collect();
+    let mut groups: Vec<IntervalGroup> = groups.into_iter().map(empty).collect();
     for (totals, group) in totals.iter().zip(of_part) {
         groups[group].totals.add(totals);
     }

@@ -92,6 +92,12 @@ impl<'h> Layout<'h> {
         self.active().filter(|a| a.is_allocated_at(self.moment))
     }
 
+    /// The indices of these allocations in [`History::allocations`].
+    pub(crate) fn allocated_ids(&self) -> impl Iterator<Item = usize> {
+        let ids = self.active.iter().map(|&id| id as usize);
+        ids.filter(|&id| self.allocations[id].is_allocated_at(self.moment))
+    }
+
     /// Returns the four byte counters at this moment.
     pub fn counters(&self) -> Counters {
         let mut c = Counters::default();

@@ -11,7 +11,7 @@ use super::program::{NOTHING, Program, StepKind};
 use super::run::{Failure, Run};
 use super::runs::Replay;
 use crate::findings::{Failing, Fragmentation, Inside, OutOfMemory, Pending, Pins, Request, is_at_limit};
-use crate::groups::{By, group};
+use crate::groups::by_line;
 use crate::history::{Allocation, Counters, FreeBlock, History, Moment};
 use crate::stacks::Frames;
 
@@ -91,7 +91,7 @@ fn explain(
         fragmentation,
         pins: Pins::of(history, frames, places(&run.allocator, &live).into_iter()),
         stack: event.and_then(|e| e.stack),
-        holders: group(history, frames, live.iter(), None, By::Line),
+        holders: by_line(history, frames, live.iter()),
     }
 }
 

@@ -1,17 +1,13 @@
 //! Summary of an interval of a recording, given by event indices.
 
-use std::sync::Arc;
-
 use regex::Regex;
-use vramscope_trace::{Category, PoolId};
 
 use crate::basics::Cancel;
-use crate::categories::AllocationCategories;
-use crate::groups::{AllocationProperties, By, IntervalGroups, interval_groups};
-use crate::history::{History, Interval, Moment, Peak, Quality, for_each_with_pool};
+use crate::groups::{By, IntervalGroups, KnownProperties, interval_groups};
+use crate::history::{History, Interval, Moment, Peak, Quality};
 use crate::regions::runs_between;
 use crate::stacks::{Frames, StackFilter};
-use crate::steps::{ProgramPart, Steps};
+use crate::steps::ProgramPart;
 
 /// An interval of events, with the grouping and the filter for its summary.
 #[derive(Debug, Clone)]
@@ -58,56 +54,17 @@ impl IntervalSummary {
         }
         let (from, to) = (Moment::from_index(options.first), Moment::after(options.last));
         let interval = Interval::of(history, from, to);
-        let categories = AllocationCategories::of(history);
-        let steps = Steps::of(history, &categories);
-        let known = Properties::of(history, &categories, &steps);
+        let known = KnownProperties::throughout(history);
         let filter = options.filter.as_ref().map(|filter| StackFilter::new(history.trace(), filter));
         let takes = |id: usize| filter.as_ref().is_none_or(|f| f.takes(history.allocations[id].stack));
         let totals = interval_groups(history, frames, &known, &interval, options.by, &takes, cancel)?;
         Some(Self {
             device: device.device,
             events: device.events.len(),
-            part: ProgramPart::of(&runs_between(history), &steps, from, to),
+            part: ProgramPart::of(&runs_between(history), known.steps(), from, to),
             peak: interval.peak,
             totals,
             quality: history.quality,
         })
-    }
-}
-
-/// The properties by which a history's allocations are grouped.
-struct Properties<'h> {
-    history: &'h History,
-    categories: &'h AllocationCategories,
-    steps: &'h Steps,
-    pools: Vec<Option<PoolId>>,
-}
-
-impl<'h> Properties<'h> {
-    fn of(history: &'h History, categories: &'h AllocationCategories, steps: &'h Steps) -> Self {
-        let mut pools = vec![None; history.allocations.len()];
-        for_each_with_pool(history, |id, around| {
-            let own = history.allocations[id].tags.and_then(|tags| history.trace().tags.get(tags).pool);
-            pools[id] = own.or(around);
-        });
-        Self { history, categories, steps, pools }
-    }
-}
-
-impl AllocationProperties for Properties<'_> {
-    fn pool(&self, allocation: usize) -> Option<PoolId> {
-        self.pools[allocation]
-    }
-
-    fn category(&self, allocation: usize) -> Category {
-        self.categories.category(&self.history.allocations[allocation])
-    }
-
-    fn layer(&self, allocation: usize) -> Option<Arc<str>> {
-        self.categories.layer(&self.history.allocations[allocation]).cloned()
-    }
-
-    fn steps(&self) -> Option<&Steps> {
-        Some(self.steps)
     }
 }

@@ -19,7 +19,8 @@ use crate::findings::{
     Fragmentation, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
 };
 use crate::groups::{
-    By, CallTree, Holder, Layer, LibraryUse, by_category, by_step, call_tree, churn, group, layers, libraries,
+    By, CallTree, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree, holders_without_stacks, layers,
+    libraries,
 };
 use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality};
 use crate::regions::Region;
@@ -144,7 +145,7 @@ impl Summary {
             || {
                 let last = leaks::last_allocation(history);
                 let tallies = last.map(|last| leaks::tally(history, last)).unwrap_or_default();
-                (churn(history, frames, By::Line, takes), tallies)
+                (by_line(history, frames, history.recorded().filter(takes)), tallies)
             },
         );
         let CounterWalk { peaks, regions, timeline, repeats } = walked;
@@ -172,10 +173,10 @@ impl Summary {
         let growth_per_step = growth_per_step(&steps, &leaks);
         let Diagnosis { best_setting, remedy } =
             Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
-        let held = |by| match by {
-            By::Step => by_step(&steps, layout.allocated().filter(takes)),
-            By::Category | By::Layer => by_category(&categories, layout.allocated().filter(takes), by),
-            by => group(history, frames, layout.allocated().filter(takes), Some(&layout), by),
+        let known = KnownProperties::at(history, &layout).with(categories, steps);
+        let held = |by| {
+            let ids = layout.allocated_ids().filter(|&id| takes(&&history.allocations[id]));
+            holders_without_stacks(history, frames, &known, ids, by)
         };
         let by_stack = held(By::Stack);
         let tree = call_tree(trace, frames, &by_stack);
@@ -185,7 +186,7 @@ impl Summary {
             None | Some(By::Stack) => by_stack,
             Some(by) => held(by),
         };
-        let all = |by| group(history, frames, layout.allocated(), Some(&layout), by);
+        let all = |by| holders_without_stacks(history, frames, &known, layout.allocated_ids(), by);
         let fragmentation = |layout| request.map(|r| Fragmentation::in_layout(history, layout, r));
         Self {
             device: device.device,
@@ -198,11 +199,11 @@ impl Summary {
             holders,
             pools: all(By::Pool),
             streams: all(By::Stream),
-            categories: by_category(&categories, layout.allocated(), By::Category),
-            reasons: categories.reasons(layout.allocated()),
-            layers: layers(&categories, layout.allocated().filter(takes)),
+            categories: all(By::Category),
+            reasons: known.categories().reasons(layout.allocated()),
+            layers: layers(known.categories(), layout.allocated().filter(takes)),
             libraries: libraries(trace, device.device, time_of(device, moment)),
-            steps,
+            steps: known.into_steps(),
             filtered_out,
             preexisting: start.counters().allocated,
             churn,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Budget, BudgetCheck, ByteKind, CodePlace, DeviceRecording, Frames, Growth, Holder, Measured, Status,
-    Unknown,
+    Budget, BudgetCheck, ByteKind, Cancel, DeviceHistory, Frames, Growth, History, Holder, HolderChange,
+    HolderKey, Measured, Status, Unknown,
 };
 use vramscope_trace::Trace;
 use vramscope_trace::formats;
@@ -21,11 +21,11 @@ const RESERVED: ByteKind = ByteKind::Reserved;
 
 /// Returns the verdicts on device 0, optionally compared with that of `baseline`.
 fn check(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budgets: &[Budget]) -> BudgetCheck {
-    let frames = Frames::of(trace);
-    let recorded = DeviceRecording { trace, position: 0, frames: &frames };
-    let Some(old) = baseline else { return BudgetCheck::of(recorded, None, budgets) };
-    let frames = Frames::of(old);
-    BudgetCheck::of(recorded, Some(DeviceRecording { trace: old, position: 0, frames: &frames }), budgets)
+    let known = |trace| (History::replayed(trace, 0), Frames::of(trace));
+    let (new, old) = (known(trace), baseline.map(known));
+    let old = old.as_ref().map(|(history, frames)| DeviceHistory { history, frames });
+    let new = DeviceHistory { history: &new.0, frames: &new.1 };
+    BudgetCheck::of(new, old, budgets, &Cancel::default()).unwrap()
 }
 
 fn status(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budget: Budget) -> Status {
@@ -57,12 +57,17 @@ fn without_history(bytes: u64) -> Arc<Trace> {
 fn grown(new: &Arc<Trace>, old: &Arc<Trace>) -> Vec<(String, u64, u64)> {
     let check = check(new, Some(old), &[Budget::Growth(ALLOCATED, Growth::Bytes(0))]);
     let Measured::Growth { lines, .. } = &check.verdicts[0].measured else { panic!("expected a growth") };
-    let name = |place| match place {
-        CodePlace::NoStack => "no stack".to_owned(),
-        CodePlace::Line(id) => format!("line {}", new.frames.get(id).line),
-        CodePlace::Function(id) => format!("function of line {}", new.frames.get(id).line),
+    let row = |line: &HolderChange| {
+        let name = match line.holders.b.as_ref().unwrap().key {
+            HolderKey::Line(id) if line.is_function => {
+                format!("function of line {}", new.frames.get(id).line)
+            }
+            HolderKey::Line(id) => format!("line {}", new.frames.get(id).line),
+            _ => "no stack".to_owned(),
+        };
+        (name, line.held().b.bytes, line.held().a.bytes)
     };
-    lines.iter().map(|g| (name(g.place), g.bytes, g.was)).collect()
+    lines.iter().map(row).collect()
 }
 
 #[test]
@@ -372,8 +377,9 @@ fn each_device_has_verdicts_of_its_own() {
     let trace = formats::read(snapshot.to_string().as_bytes()).unwrap().trace;
     let frames = Frames::of(&trace);
     let checks = (0..trace.devices.len()).map(|position| {
-        let recorded = DeviceRecording { trace: &trace, position, frames: &frames };
-        let check = BudgetCheck::of(recorded, None, &[Budget::Peak(ALLOCATED, 2 * KIB)]);
+        let recorded = DeviceHistory { history: &History::replayed(&trace, position), frames: &frames };
+        let budgets = [Budget::Peak(ALLOCATED, 2 * KIB)];
+        let check = BudgetCheck::of(recorded, None, &budgets, &Cancel::default()).unwrap();
         (check.device, check.keeps_all())
     });
     assert_eq!(checks.collect::<Vec<_>>(), [(0, true), (1, false)]);

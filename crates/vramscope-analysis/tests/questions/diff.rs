@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use vramscope_analysis::{Both, DeviceDiff, DeviceRecording, Frames};
+use vramscope_analysis::{Both, Cancel, DeviceDiff, DeviceHistory, Frames, History};
 use vramscope_trace::{Action, Trace};
 
 use crate::{at_line, defaults, event, recording, segment};
@@ -16,9 +16,10 @@ fn diff(a: Vec<Value>, b: Vec<Value>) -> DeviceDiff {
 
 fn of(a: &Arc<Trace>, b: &Arc<Trace>) -> DeviceDiff {
     let frames = Both { a: Frames::of(a), b: Frames::of(b) };
-    let a = DeviceRecording { trace: a, position: 0, frames: &frames.a };
-    let b = DeviceRecording { trace: b, position: 0, frames: &frames.b };
-    DeviceDiff::of(Both { a, b }, &|_| None)
+    let histories = Both { a: History::replayed(a, 0), b: History::replayed(b, 0) };
+    let a = DeviceHistory { history: &histories.a, frames: &frames.a };
+    let b = DeviceHistory { history: &histories.b, frames: &frames.b };
+    DeviceDiff::of(Both { a, b }, Both::default(), &Cancel::default()).unwrap()
 }
 
 /// A block that is allocated and freed.

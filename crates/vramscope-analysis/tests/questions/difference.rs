@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Both, Cause, CodePlace, ComparedHistory, ComparedPart, DeviceRecording, Difference, Finding, Frames,
+    Both, Cancel, Cause, CodePlace, ComparedPart, DeviceDiff, DeviceHistory, Difference, Finding, Frames,
     History, Moment, RULES, Side, changed_settings,
 };
 
@@ -128,9 +128,8 @@ fn difference(examples: Both<&str>) -> Difference {
     let traces = examples.map(|example| run(example));
     let frames = traces.map(|trace| Frames::of(trace));
     let histories = traces.map(|trace| History::of(trace, 0));
-    let compared =
-        |side: Side| ComparedHistory { history: histories.of(side), frames: frames.of(side), at: None };
-    Difference::of(Both { a: compared(Side::A), b: compared(Side::B) })
+    let compared = |side: Side| DeviceHistory { history: histories.of(side), frames: frames.of(side) };
+    Difference::of(Both { a: compared(Side::A), b: compared(Side::B) }, Both::default())
 }
 
 /// The findings, as the text of a failing test.
@@ -227,10 +226,10 @@ fn settings_that_one_recording_leaves_out_do_not_count() {
 fn other_moments_can_be_compared() {
     let trace = run("step 2 x 4 MiB at model.py:10 forward");
     let frames = Frames::of(&trace);
-    let of = DeviceRecording { trace: &trace, position: 0, frames: &frames };
-    let diff = vramscope_analysis::DeviceDiff::of(Both { a: of, b: of }, &|history| {
-        let end = history.end();
-        Some(ComparedPart { at: end, from: Moment::START, to: end })
-    });
+    let history = History::replayed(&trace, 0);
+    let of = DeviceHistory { history: &history, frames: &frames };
+    let end = history.end();
+    let part = Some(ComparedPart { at: end, from: Moment::START, to: end });
+    let diff = DeviceDiff::of(Both { a: of, b: of }, Both { a: part, b: part }, &Cancel::default()).unwrap();
     assert_eq!(diff.difference.counters.map(|counters| counters.allocated), Both { a: 0, b: 0 });
 }

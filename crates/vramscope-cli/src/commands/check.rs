@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{ArgGroup, Args};
-use vramscope::analysis::BudgetCheck;
+use vramscope::analysis::{BudgetCheck, Cancel};
 use vramscope::report::{CheckAnswers, CheckJson, TextOptions, check, junit};
 use vramscope::session::CheckRequest;
 
@@ -58,7 +58,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Found> {
     }
     let session = super::open(&args.file, args.reading)?;
     let baseline = baseline.map(|file| super::open(file, args.reading)).transpose()?;
-    let answers = session.check(&args.request, baseline.as_ref()).map_err(super::about(session.name()))?;
+    let answers = session
+        .check(&args.request, baseline.as_ref(), &Cancel::default())
+        .map_err(super::about(session.name()))?;
     let kept = answers.devices.iter().all(BudgetCheck::keeps_all);
     write(args, &answers)?;
     Ok(if kept { Found::Nothing } else { Found::Something })

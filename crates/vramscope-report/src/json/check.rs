@@ -1,7 +1,9 @@
 //! JSON of `vramscope check --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{BudgetCheck, GrownLine, Growth, HighWater, Measured, Status, Unknown, Verdict};
+use vramscope_analysis::{
+    Both, BudgetCheck, Growth, HighWater, HolderChange, Measured, Status, Unknown, Verdict,
+};
 
 use super::holders::HolderJson;
 use super::leaks::LeakJson;
@@ -10,6 +12,7 @@ use super::quality::QualityJson;
 use super::stacks::Builder;
 use crate::advice::Advice;
 use crate::answers::CheckAnswers;
+use crate::changes;
 use crate::names::Names;
 use crate::verdicts::{budget, kind, notes, sentence};
 
@@ -210,8 +213,10 @@ fn high_water(high: &HighWater) -> HighWaterJson {
     }
 }
 
-fn grown(names: &Names<'_>, g: &GrownLine) -> GrownJson {
-    GrownJson { key: names.grown(g).into(), bytes: g.bytes, baseline_bytes: g.was, grown_bytes: g.by() }
+fn grown(names: &Names<'_>, line: &HolderChange) -> GrownJson {
+    let Both { a: baseline_bytes, b: bytes } = line.held().map(|held| held.bytes);
+    let key = changes::holder(line, &Both { a: *names, b: *names });
+    GrownJson { key, bytes, baseline_bytes, grown_bytes: bytes.saturating_sub(baseline_bytes) }
 }
 
 fn because(why: Unknown) -> &'static str {

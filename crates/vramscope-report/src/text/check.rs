@@ -1,12 +1,13 @@
 //! The text of a check: exceeded budgets first, with the holders.
 
 use vramscope_analysis::{
-    BudgetCheck, ByteKind, GrownLine, Measured, OutOfMemory, Recorder, Status, Verdict,
+    Both, BudgetCheck, ByteKind, HolderChange, Measured, OutOfMemory, Recorder, Status, Verdict,
 };
 
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
 use crate::advice::remedy;
 use crate::answers::CheckAnswers;
+use crate::changes;
 use crate::fit::fit;
 use crate::names::Names;
 use crate::shown::Shown;
@@ -158,15 +159,15 @@ impl<'r> Page<'r> {
         }
     }
 
-    fn grown_rows(&mut self, lines: &[GrownLine], top: usize) {
-        for g in lines.iter().take(top) {
-            let was = if g.was == 0 { "new".to_owned() } else { format!("was {}", bytes(g.was)) };
-            let was = format!("{}, {was}", bytes(g.bytes));
+    fn grown_rows(&mut self, lines: &[HolderChange], top: usize) {
+        for line in lines.iter().take(top) {
+            let held = line.held().map(|held| held.bytes);
+            let was = changes::was(held, line.only_in());
             let room = self.options.width.saturating_sub(2 + 12 + 2 + 2 + was.len()).max(16);
-            let label = fit(&self.names.grown(g), room);
+            let label = fit(&changes::holder(line, &Both { a: self.names, b: self.names }), room);
             self.line(format!(
                 "  {:>12}  {BOLD}{label}{BOLD:#}  {DIM}{was}{DIM:#}",
-                format!("+{}", bytes(g.by()))
+                changes::difference(held)
             ));
         }
         self.more(lines.len().saturating_sub(top));

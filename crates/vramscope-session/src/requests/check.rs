@@ -1,7 +1,7 @@
 //! Budgets of a recording.
 
 use serde::Deserialize;
-use vramscope_analysis::{Budget, BudgetCheck, ByteKind, DeviceRecording, Growth};
+use vramscope_analysis::{Budget, BudgetCheck, ByteKind, Cancel, DeviceHistory, Growth};
 use vramscope_report::CheckAnswers;
 use vramscope_trace::Category;
 
@@ -90,11 +90,12 @@ impl Session {
     /// Checks the requested device or all devices, also against the peaks of `baseline` if it is given.
     ///
     /// # Errors
-    /// No budget is given, there is no such device, or nothing was recorded.
+    /// No budget is given, there is no such device, nothing was recorded, or the request was cancelled.
     pub fn check<'s>(
         &'s self,
         request: &CheckRequest,
         baseline: Option<&'s Self>,
+        cancel: &Cancel,
     ) -> Result<CheckAnswers<'s>> {
         if request.max_growth.is_some() && baseline.is_none() {
             let growth = self.advice().option("max-growth");
@@ -118,8 +119,15 @@ impl Session {
         }
         let check = |&position: &usize| {
             let number = self.number(position);
-            let before = baseline.and_then(|old| old.recorded(number));
-            BudgetCheck::of(self.recorded_at(position), before, &budgets)
+            let known = baseline.and_then(|old| {
+                let position = old.trace().devices.iter().position(|d| d.device == number)?;
+                Some(old.history(position, cancel).map(|history| (history, old.frames())))
+            });
+            let known = known.transpose()?;
+            let before = known.as_ref().map(|(history, frames)| DeviceHistory { history, frames });
+            let history = self.history(position, cancel)?;
+            let device = DeviceHistory { history: &history, frames: self.frames() };
+            BudgetCheck::of(device, before, &budgets, cancel).ok_or(SessionError::Cancelled)
         };
         let only_in_baseline = baseline
             .iter()
@@ -133,17 +141,8 @@ impl Session {
             frames: self.frames(),
             baseline: baseline.map(Self::name),
             only_in_baseline: only_in_baseline.collect(),
-            devices: positions.iter().map(check).collect(),
+            devices: positions.iter().map(check).collect::<Result<_>>()?,
             advice: *self.advice(),
         })
-    }
-
-    fn recorded_at(&self, position: usize) -> DeviceRecording<'_> {
-        DeviceRecording { trace: self.trace(), position, frames: self.frames() }
-    }
-
-    fn recorded(&self, number: i64) -> Option<DeviceRecording<'_>> {
-        let position = self.trace().devices.iter().position(|d| d.device == number)?;
-        Some(self.recorded_at(position))
     }
 }

@@ -1,12 +1,9 @@
 //! The comparison of two recordings.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde::Deserialize;
 use vramscope_analysis::{
-    AllocationCategories, Both, Cancel, ComparedHistory, ComparedPart, Devices, Difference, History, Steps,
-    changed_settings, diff_devices,
+    AllocationCategories, Both, Cancel, ComparedPart, DeviceDiff, DeviceHistory, Difference, History, Side,
+    Steps, changed_settings,
 };
 use vramscope_report::DiffAnswers;
 
@@ -65,57 +62,65 @@ impl Session {
                 "nothing was recorded{device}; there is nothing to compare"
             )));
         }
-        let parts =
-            Both { a: self.parts(&used.a, request, cancel)?, b: other.parts(&used.b, request, cancel)? };
-        let of = Both {
-            a: Devices { trace: self.trace(), frames: self.frames(), positions: &used.a },
-            b: Devices { trace: other.trace(), frames: other.frames(), positions: &used.b },
+        let in_other = |&at: &usize| used.b.iter().copied().find(|&b| other.number(b) == self.number(at));
+        let both = used.a.iter().filter_map(|at| Some(Both { a: (self, *at), b: (other, in_other(at)?) }));
+        let compare = |devices| {
+            compared(devices, request, cancel, |devices, parts| DeviceDiff::of(devices, parts, cancel))?
+                .ok_or(SessionError::Cancelled)
         };
-        let part = |history: &History| {
-            let parts = if Arc::ptr_eq(history.trace(), self.trace()) { &parts.a } else { &parts.b };
-            parts.get(&history.position()).copied()
+        let devices = both.map(compare).collect::<Result<_>>()?;
+        let numbers = Both {
+            a: used.a.iter().map(|&at| self.number(at)).collect::<Vec<i64>>(),
+            b: used.b.iter().map(|&at| other.number(at)).collect(),
         };
-        let (devices, only) = diff_devices(of, &part);
+        let only = |side: Side| {
+            let others = numbers.of(side.other());
+            numbers.of(side).iter().copied().filter(|number| !others.contains(number)).collect()
+        };
         Ok(DiffAnswers {
             recordings: sessions.map(|session| session.compared()),
             devices,
-            only,
-            settings: changed_settings(of.map(|of| &**of.trace)),
+            only: Both { a: only(Side::A), b: only(Side::B) },
+            settings: changed_settings(sessions.map(|session| &**session.trace())),
             at: request.at(),
             advice: *self.advice(),
         })
     }
 
-    /// The requested step of each device, by its position; empty for the whole recordings.
+    /// The requested step of a device; `None` for the whole recording.
     ///
     /// # Errors
-    /// A device has no such step, or the request was cancelled.
-    fn parts(
-        &self,
-        positions: &[usize],
-        request: &DiffRequest,
-        cancel: &Cancel,
-    ) -> Result<BTreeMap<usize, ComparedPart>> {
-        let Some(step) = request.at_step else { return Ok(BTreeMap::new()) };
-        let refused = |why: String| SessionError::Argument(format!("{}: {why}", self.name()));
-        let part = |&position: &usize| {
-            let history = self.history(position, cancel)?;
-            let steps = Steps::of(&history, &AllocationCategories::of(&history)).steps;
-            let device = self.number(position);
-            let chosen = (step as usize).checked_sub(1).and_then(|index| steps.get(index));
-            match (chosen, steps.len()) {
-                (Some(chosen), _) => Ok((position, ComparedPart::from(chosen))),
-                (None, 0) => {
-                    let option = self.advice().option("at-step");
-                    Err(refused(format!("no steps were found on device {device}; omit {option}")))
-                }
-                (None, known) => {
-                    Err(refused(format!("device {device} has {known} steps; there is no step {step}")))
-                }
+    /// The device has no such step.
+    fn part(&self, history: &History, request: &DiffRequest) -> Result<Option<ComparedPart>> {
+        let Some(step) = request.at_step else { return Ok(None) };
+        let refused = |why: String| Err(SessionError::Argument(format!("{}: {why}", self.name())));
+        let steps = Steps::of(history, &AllocationCategories::of(history)).steps;
+        let device = history.device().device;
+        let chosen = (step as usize).checked_sub(1).and_then(|index| steps.get(index));
+        match (chosen, steps.len()) {
+            (Some(chosen), _) => Ok(Some(ComparedPart::from(chosen))),
+            (None, 0) => {
+                let option = self.advice().option("at-step");
+                refused(format!("no steps were found on device {device}; omit {option}"))
             }
-        };
-        positions.iter().map(part).collect()
+            (None, known) => refused(format!("device {device} has {known} steps; there is no step {step}")),
+        }
     }
+}
+
+/// Calls `compare` with the histories and the requested parts of two devices, each given by its session and its position.
+fn compared<R>(
+    devices: Both<(&Session, usize)>,
+    request: &DiffRequest,
+    cancel: &Cancel,
+    compare: impl FnOnce(Both<DeviceHistory<'_>>, Both<Option<ComparedPart>>) -> R,
+) -> Result<R> {
+    let history = |side: Side| devices.of(side).0.history(devices.of(side).1, cancel);
+    let histories = Both { a: history(Side::A)?, b: history(Side::B)? };
+    let part = |side: Side| devices.of(side).0.part(histories.of(side), request);
+    let parts = Both { a: part(Side::A)?, b: part(Side::B)? };
+    let of = |side: Side| DeviceHistory { history: histories.of(side), frames: devices.of(side).0.frames() };
+    Ok(compare(Both { a: of(Side::A), b: of(Side::B) }, parts))
 }
 
 /// The difference in live memory between two devices, each given by its session and its position. Their indices may differ.
@@ -127,15 +132,7 @@ pub fn difference(
     request: &DiffRequest,
     cancel: &Cancel,
 ) -> Result<Difference> {
-    let moment = |(session, position): (&Session, usize)| {
-        let part = session.parts(&[position], request, cancel)?.remove(&position);
-        Ok::<_, SessionError>(part.map(|part| part.at))
-    };
-    let at = Both { a: moment(devices.a)?, b: moment(devices.b)? };
-    let [a, b] = [devices.a, devices.b].map(|(session, position)| session.history(position, cancel));
-    let (a, b) = (a?, b?);
-    Ok(Difference::of(Both {
-        a: ComparedHistory { history: &a, frames: devices.a.0.frames(), at: at.a },
-        b: ComparedHistory { history: &b, frames: devices.b.0.frames(), at: at.b },
-    }))
+    compared(devices, request, cancel, |devices, parts| {
+        Difference::of(devices, parts.map(|part| part.map(|part| part.at)))
+    })
 }

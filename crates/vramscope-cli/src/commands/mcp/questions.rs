@@ -64,7 +64,7 @@ impl Desk {
             Tool::Diff => self.diff(read(arguments)?, work),
             Tool::Replay => self.replay(read(arguments)?, work),
             Tool::Leaks => self.leaks(read(arguments)?, work),
-            Tool::Check => self.check(read(arguments)?),
+            Tool::Check => self.check(read(arguments)?, work),
         }
     }
 
@@ -215,12 +215,12 @@ impl Desk {
         bounded(&answer, limits, left_out, MORE_FROM)
     }
 
-    fn check(&self, (asked, request): (Checked, CheckRequest)) -> anyhow::Result<Bounded> {
+    fn check(&self, (asked, request): (Checked, CheckRequest), work: &Work) -> anyhow::Result<Bounded> {
         let limits = Limits::new(None, asked.frames)?;
         let open = self.recordings.get(&asked.recording)?;
         let baseline = asked.baseline.as_deref().map(|handle| self.recordings.get(handle)).transpose()?;
         let baseline = baseline.as_ref().map(|open| &open.session);
-        let answers = open.session.check(&request, baseline).map_err(open.about())?;
+        let answers = open.session.check(&request, baseline, work.cancel()).map_err(open.about())?;
         let answer = CheckAnswer { recording: &open.handle, answer: CheckJson::new(&answers) };
         bounded(&answer, limits, LeftOut::default(), MORE_FRAMES)
     }

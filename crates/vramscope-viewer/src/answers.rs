@@ -36,8 +36,7 @@ impl OpenDevice {
         blocks.sort_by_key(|&id| history.allocations[id as usize].address);
         let segments = || ranges.iter().map(|&id| &history.reserved[id as usize]);
         let active = || blocks.iter().map(|&id| &history.allocations[id as usize]);
-        let mut columns = Columns::default();
-        let answer = Layout {
+        Columns::answer(|columns| Layout {
             moment: at.index(),
             counters: by_kind(self.timeline.counters_at(at)),
             segments: LayoutSegments {
@@ -61,8 +60,7 @@ impl OpenDevice {
                 from: columns.u32(active().map(|a| moment(a.from))),
                 preexisting: columns.u8(active().map(|a| (a.origin != Origin::Recorded).into())),
             },
-        };
-        columns.behind(&answer)
+        })
     }
 
     pub(crate) fn events(&self, first: usize, count: usize) -> Answer {
@@ -74,8 +72,7 @@ impl OpenDevice {
         // Times are sent only if all events have one, as for the time axis.
         let origin = self.timeline.duration().and_then(|_| all.get(0).time_us);
         let time = |t: Option<i64>| t.zip(origin).map_or(f64::NAN, |(t, o)| t.saturating_sub(o) as f64);
-        let mut columns = Columns::default();
-        let answer = Events {
+        Columns::answer(|columns| Events {
             first,
             action: columns.u8(events().map(|e| action(e.action))),
             address: columns.sizes(events().map(|e| e.address_or_free)),
@@ -85,8 +82,7 @@ impl OpenDevice {
             tags: columns.u32(numbers.clone().map(|i| self.tags_of_event(i))),
             allocation: columns
                 .u32(numbers.clone().map(|i| history.subject_number(i).map_or(NONE, |id| id as u32))),
-        };
-        columns.behind(&answer)
+        })
     }
 
     /// The tags of an event. An event that starts an allocation gets the allocation's tags, which may include the pool.
@@ -176,8 +172,7 @@ impl OpenDevice {
         let mut order: Vec<usize> = (0..history.reserved.len()).collect();
         order.sort_by_key(|&i| (history.reserved[i].from, history.reserved[i].address));
         let ranges = || order.iter().map(|&i| &history.reserved[i]);
-        let mut columns = Columns::default();
-        let answer = Segments {
+        Columns::answer(|columns| Segments {
             address: columns.sizes(ranges().map(|r| r.address)),
             bytes: columns.sizes(ranges().map(|r| r.size)),
             from: columns.u32(ranges().map(|r| moment(r.from))),
@@ -188,8 +183,7 @@ impl OpenDevice {
             stack: columns.u32(ranges().map(|r| stack(r.stack))),
             pools: &pools.peaks,
             courses: &pools.courses,
-        };
-        columns.behind(&answer)
+        })
     }
 
     pub(crate) fn moment(&self, index: usize) -> Result<Moment, ViewError> {

@@ -126,7 +126,7 @@ impl Table {
 
 impl OpenRecording {
     pub(crate) fn groups(&self, device: usize, query: &GroupsQuery) -> Answer {
-        let by = query.by.into();
+        let by = query.by;
         let of = self.device(device)?;
         let table = Table::of(self, of, by)?;
         let order = table.largest(of);
@@ -163,7 +163,7 @@ impl OpenRecording {
         let of = self.device(device)?;
         let (from, to) = (of.moment(query.from)?, of.moment(query.to)?);
         let peaks = of.timeline.peaks_within(from, to);
-        let by = query.by.into();
+        let by = query.by;
         let (moment, all, found, is_searched) = if query.reserved {
             let at = peaks.reserved.moment;
             (at, self.ranges(of, at, by), Vec::new(), false)

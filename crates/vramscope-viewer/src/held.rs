@@ -158,7 +158,7 @@ impl DeviceMoment<'_> {
 
 impl OpenRecording {
     pub(crate) fn live(&self, device: usize, query: &LiveQuery, cancel: &Cancel) -> Answer {
-        let by: By = query.by.into();
+        let by = query.by;
         let at = |moment| {
             let at = DeviceAt::of(self, device, moment, query.search.as_ref(), cancel)?;
             Ok::<_, ViewError>(if query.only_found { at.only_found() } else { at })
@@ -174,7 +174,7 @@ impl OpenRecording {
             Both { a: before.as_ref().map(|before| before.found(by)).unwrap_or_default(), b: now.found(by) };
         let groups = changed_holders(grouped, &marks(&found));
         let names = self.session.names();
-        let calls = Calls { of: query.calls.into(), inverted: query.inverted };
+        let calls = Calls { of: query.calls, inverted: query.inverted };
         Columns::answer(|columns| Live {
             holders: holders(
                 columns,
@@ -229,7 +229,7 @@ pub(crate) fn holders_of_both(
     query: &HoldersOfBothQuery,
     cancel: &Cancel,
 ) -> Answer {
-    let by = query.by.into();
+    let by = query.by;
     let search = query.search.as_ref();
     let a = DeviceAt::of(of.a.0, of.a.1, query.moment, search, cancel)?;
     let b = DeviceAt::of(of.b.0, of.b.1, query.other_moment, search, cancel)?;

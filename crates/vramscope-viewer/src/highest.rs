@@ -20,7 +20,7 @@ pub(crate) fn highest(
     query: &HighestOfBothQuery,
     cancel: &Cancel,
 ) -> Answer {
-    let by = query.by.into();
+    let by = query.by;
     let asked = Asked { search: query.search.as_ref(), by, cancel };
     let a = Part::of(of.a, query.from, query.to, &asked)?;
     let b = Part::of(of.b, query.other_from, query.other_to, &asked)?;

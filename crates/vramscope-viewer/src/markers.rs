@@ -36,16 +36,14 @@ impl OpenDevice {
                 markers.push((3, number, Moment::from_index((before + 1).min(last)), 0));
             }
         }
-        let mut columns = Columns::default();
         let time = |at: Moment| self.timeline.time_of(at).map_or(f64::NAN, |us| us as f64);
-        let answer = Markers {
+        Columns::answer(|columns| Markers {
             kind: columns.u8(markers.iter().map(|m| m.0)),
             number: columns.u32(markers.iter().map(|m| m.1)),
             moment: columns.u32(markers.iter().map(|m| moment(m.2))),
             time_us: columns.f64(markers.iter().map(|m| time(m.2))),
             allocated: columns.sizes(markers.iter().map(|m| self.timeline.counters_at(m.2).allocated)),
             requested: columns.sizes(markers.iter().map(|m| m.3)),
-        };
-        columns.behind(&answer)
+        })
     }
 }

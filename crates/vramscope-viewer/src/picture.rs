@@ -26,13 +26,8 @@ impl TryFrom<WindowQuery> for Window {
             return Err(ViewError::Question("invalid window: size or position out of range".to_owned()));
         }
         Ok(Self {
-            stacked: match q.stacked {
-                protocol::ByteKind::Requested => ByteKind::Requested,
-                protocol::ByteKind::Allocated => ByteKind::Allocated,
-                protocol::ByteKind::Active => ByteKind::Active,
-                protocol::ByteKind::Reserved => ByteKind::Reserved,
-            },
-            axis: q.axis.into(),
+            stacked: q.stacked,
+            axis: q.axis,
             from: q.from,
             to: q.to,
             width: q.width,
@@ -103,22 +98,17 @@ impl OpenDevice {
         columns.behind(&answer)
     }
     /// Allocated bytes by category.
-    pub(crate) fn bands(
-        &self,
-        SpanQuery { axis: of, from, to, width }: SpanQuery,
-        cancel: &Cancel,
-    ) -> Answer {
+    pub(crate) fn bands(&self, SpanQuery { axis, from, to, width }: SpanQuery, cancel: &Cancel) -> Answer {
         let sound = from.is_finite() && to.is_finite() && from < to && (1..=LARGEST_SIDE).contains(&width);
         if !sound {
             return Err(ViewError::Question("invalid interval: width or position out of range".to_owned()));
         }
-        let span = Span { axis: of.into(), from, to, width };
+        let span = Span { axis, from, to, width };
         self.check(span.axis)?;
         let purposes = self.purposes();
         let bands = self.timeline.bands_unless(&span, |id| purposes.category(id), cancel);
         let bands = bands.ok_or(ViewError::Unwanted)?;
-        let mut columns = Columns::default();
-        let answer = Bands {
+        Columns::answer(|columns| Bands {
             column: columns.u32(bands.column),
             moment: columns.u32(bands.moment),
             bands: bands
@@ -126,8 +116,7 @@ impl OpenDevice {
                 .into_iter()
                 .map(|(of, bytes)| Band { category: category(of), bytes: columns.sizes(bytes) })
                 .collect(),
-        };
-        columns.behind(&answer)
+        })
     }
 
     /// Fails if the recording does not have this axis.

@@ -146,7 +146,7 @@ impl OpenRecording {
         let ranges = ranges.iter().filter(|&&id| is_in(tags.ranges[id as usize]));
         let reserved = ranges.map(|&id| history.reserved[id as usize].size).sum();
         let allocated = now.allocated.iter().map(|&id| history.allocations[id].size).sum();
-        let groups = changed_holders(Both { a: Vec::new(), b: now.holders(query.by.into()) }, &|_, _| false);
+        let groups = changed_holders(Both { a: Vec::new(), b: now.holders(query.by) }, &|_, _| false);
         let names = Both { a: self.session.names(), b: self.session.names() };
         Columns::answer(|columns| PoolHeld {
             reserved,

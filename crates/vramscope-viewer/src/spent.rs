@@ -34,9 +34,8 @@ impl OpenRecording {
         // Categories are computed after the first pictures. Until then there are no steps.
         let steps = device.purposes_so_far().map_or(&none, |purposes| &purposes.steps);
         let runs = device.runs();
-        let of = |[from, to]: [usize; 2]| {
-            self.part(device, runs, steps, [from, to], query.by.into(), &takes, cancel)
-        };
+        let of =
+            |[from, to]: [usize; 2]| self.part(device, runs, steps, [from, to], query.by, &takes, cancel);
         let mut now = of([query.from, query.to])?;
         let mut before = query.before.map(of).transpose()?;
         let groups = std::mem::take(&mut now.totals.groups);

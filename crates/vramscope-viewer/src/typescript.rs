@@ -1,19 +1,19 @@
 //! Generates the TypeScript types and tables with which the page reads answers.
 
+use vramscope_analysis::By;
 use vramscope_testing::{committed, declared};
 use vramscope_trace::{Action, Category};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::{
-    Allocation, AllocationColumn, Allocations, AllocationsQuery, Among, Amount, Asked, Axis, Band, Bands, By,
-    ByKind, ByteKind, Calls, CallsOf, Comparison, Device, EarlierPart, Events, Found, FrameField, GroupShare,
-    Groups, GroupsQuery, Held, HeldAt, HighestOfBoth, HighestOfBothQuery, Holders, HoldersOfBothQuery,
-    HoleSince, Holes, Items, KnownGpu, Layout, LayoutBlocks, LayoutSegments, Legend, LegendQuery, Live,
-    LiveQuery, MARKERS, Mark, MarkKind, Markers, Meaning, NONE, Names, Note, OomFinding, Peak, Picture, Pin,
-    Place, PlaceQuery, PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions, Replay,
-    ReplayTrust, Report, SearchQuery, Segments, SettingCheck, SizeSign, Sought, SpanQuery, Specks,
-    SpecksQuery, Spent, SpentAmounts, SpentIn, SpentQuery, Steps, TagField, Tags, Trust, WhatChanged,
-    WindowQuery,
+    Allocation, AllocationColumn, Allocations, AllocationsQuery, Among, Amount, Asked, Band, Bands, ByKind,
+    Calls, Comparison, Device, EarlierPart, Events, Found, FrameField, GroupShare, Groups, GroupsQuery, Held,
+    HeldAt, HighestOfBoth, HighestOfBothQuery, Holders, HoldersOfBothQuery, HoleSince, Holes, Items,
+    KnownGpu, Layout, LayoutBlocks, LayoutSegments, Legend, LegendQuery, Live, LiveQuery, MARKERS, Mark,
+    MarkKind, Markers, Meaning, NONE, Names, Note, OomFinding, Peak, Picture, Pin, Place, PlaceQuery,
+    PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Purpose, Recording, Regions, Replay, ReplayTrust, Report,
+    SearchQuery, Segments, SettingCheck, SizeSign, Sought, SpanQuery, Specks, SpecksQuery, Spent,
+    SpentAmounts, SpentIn, SpentQuery, Steps, TagField, Tags, Trust, WhatChanged, WindowQuery,
 };
 #[cfg(feature = "fleet")]
 use crate::protocol::{DifferentRank, KindOfRanks, RankTold, Ranks};
@@ -28,6 +28,12 @@ import type { DiffRequest, ReplayRequest, ReportRequest } from './requests';
 
 /** Stands for \"no such thing\" in columns of numbers. */
 ";
+
+/// A type of the analysis that the page names.
+fn union<'n>(docs: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("\"{name}\"")).collect();
+    format!("\n/**\n * {docs}\n */\nexport type {name} = {};\n", names.join(" | "))
+}
 
 fn table<'n>(docs: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<String> = names.map(|n| format!("  '{n}',\n")).collect();
@@ -63,15 +69,31 @@ fn the_page_reads_what_is_answered() {
         declared::<Note>(),
         declared::<Question>(),
         declared::<WindowQuery>(),
-        declared::<ByteKind>(),
-        declared::<Axis>(),
+        union(
+            "A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.",
+            "ByteKind",
+            ["requested", "allocated", "active", "reserved"].into_iter(),
+        ),
+        union(
+            "The axis of the timeline: moments, or microseconds after the first event.",
+            "Axis",
+            ["events", "time"].into_iter(),
+        ),
         declared::<Picture>(),
         declared::<Items>(),
         declared::<SpanQuery>(),
         declared::<Bands>(),
         declared::<Band>(),
-        declared::<By>(),
-        declared::<CallsOf>(),
+        union(
+            "The grouping of live allocations, as in `vramscope report --by`.",
+            "By",
+            By::ALL.iter().map(|by| by.name()),
+        ),
+        union(
+            "The frames of a stack that become nodes of the call tree: user code, Python code, or all.",
+            "CallsOf",
+            ["own", "python", "all"].into_iter(),
+        ),
         declared::<LiveQuery>(),
         declared::<HoldersOfBothQuery>(),
         declared::<SpentQuery>(),

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use hashbrown::HashMap;
+use serde::Deserialize;
 use vramscope_trace::{FrameId, StackId, Trace};
 
 use super::amount::Amount;
@@ -52,7 +53,8 @@ pub struct CallTree {
 const MOST_CALLS: usize = 1000;
 
 /// The frames of a stack that become nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CallsOf {
     /// The user's frames; for a stack without any, its [own frame](Frames::own_frame).
     Own,

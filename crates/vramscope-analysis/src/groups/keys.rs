@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use serde::Deserialize;
 use vramscope_trace::{Category, FrameId, PoolId, StackId, StringId};
 
 use super::amount::Amount;
@@ -11,7 +12,8 @@ use crate::stacks::{Code, Frames};
 
 /// The property by which allocations are grouped. Line, function, file and module come from the [own frame](Frames::own_frame) of
 /// the stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum By {
     /// The whole stack.
     Stack,

@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 pub use bands::{Bands, Span};
 pub use picture::{NO_COLUMN, Picture};
+use serde::Deserialize;
 use vramscope_trace::Events;
 
 use crate::basics::beside;
@@ -31,7 +32,8 @@ use column::Column;
 use range_max::RangeMax;
 
 /// A kind of bytes, and the items that the timeline stacks for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ByteKind {
     /// Live allocations with their requested bytes, until their blocks are available again.
     Requested,
@@ -58,7 +60,8 @@ impl ByteKind {
 }
 
 /// The unit of a picture's horizontal axis.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Axis {
     /// Moments: moment `n` is drawn between `n` and `n + 1`.
     Events,

@@ -1,7 +1,5 @@
 //! The meaning of words before a number.
 
-use std::cmp::Ordering;
-
 /// Names of parallel groups.
 pub(super) const GROUPS: [&str; 5] = ["tp", "pp", "dp", "ep", "cp"];
 
@@ -77,25 +75,9 @@ pub(super) fn natural(text: &str) -> impl Ord + use<> {
     parts
 }
 
-#[derive(PartialEq, Eq)]
+/// Numbers sort before letters.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Number(u64),
     Letter(char),
-}
-
-impl Ord for Part {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (self, other) {
-            (Self::Number(a), Self::Number(b)) => a.cmp(b),
-            (Self::Letter(a), Self::Letter(b)) => a.cmp(b),
-            (Self::Number(_), Self::Letter(_)) => Ordering::Less,
-            (Self::Letter(_), Self::Number(_)) => Ordering::Greater,
-        }
-    }
-}
-
-impl PartialOrd for Part {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
 }

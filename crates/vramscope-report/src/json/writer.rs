@@ -3,8 +3,6 @@
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
-use serde_json::Serializer;
-use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use crate::shown::is_unfit;
 
@@ -14,9 +12,9 @@ use crate::shown::is_unfit;
 /// # Errors
 /// Returns the error of `out`.
 pub fn write_json(out: impl Write, value: &impl Serialize) -> io::Result<()> {
-    let mut out = BufWriter::new(out);
-    write(&mut out, value, PrettyFormatter::new())?;
-    out.flush()
+    let mut out = Visible(BufWriter::new(out));
+    serde_json::to_writer_pretty(&mut out, value)?;
+    out.end()
 }
 
 /// Like [`write_json`], on one line, as a row of JSON Lines.
@@ -24,66 +22,38 @@ pub fn write_json(out: impl Write, value: &impl Serialize) -> io::Result<()> {
 /// # Errors
 /// Returns the error of `out`.
 pub fn write_json_line(out: impl Write, value: &impl Serialize) -> io::Result<()> {
-    let mut out = BufWriter::new(out);
-    write(&mut out, value, CompactFormatter)?;
-    out.flush()
+    let mut out = Visible(BufWriter::new(out));
+    serde_json::to_writer(&mut out, value)?;
+    out.end()
 }
 
-fn write(out: &mut impl Write, value: &impl Serialize, formatter: impl Formatter) -> io::Result<()> {
-    value.serialize(&mut Serializer::with_formatter(&mut *out, Visible(formatter)))?;
-    out.write_all(b"\n")
+/// Escapes all invisible characters of JSON except line breaks. Only strings have such characters, and the serializer escapes the line
+/// breaks in strings. It writes whole characters.
+struct Visible<W>(W);
+
+impl<W: Write> Visible<W> {
+    fn end(mut self) -> io::Result<()> {
+        self.0.write_all(b"\n")?;
+        self.0.flush()
+    }
 }
 
-/// Formats like `F`, and escapes all invisible characters of strings.
-struct Visible<F>(F);
-
-impl<F: Formatter> Formatter for Visible<F> {
-    fn write_string_fragment<W: ?Sized + Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some((at, c)) = rest.char_indices().find(|&(_, c)| is_unfit(c)) {
-            out.write_all(&rest.as_bytes()[..at])?;
+impl<W: Write> Write for Visible<W> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        let mut rest = str::from_utf8(json).map_err(io::Error::other)?;
+        while let Some((at, c)) = rest.char_indices().find(|&(_, c)| c != '\n' && is_unfit(c)) {
+            self.0.write_all(&rest.as_bytes()[..at])?;
             for unit in c.encode_utf16(&mut [0; 2]) {
-                write!(out, "\\u{unit:04x}")?;
+                write!(self.0, "\\u{unit:04x}")?;
             }
             rest = &rest[at + c.len_utf8()..];
         }
-        out.write_all(rest.as_bytes())
+        self.0.write_all(rest.as_bytes())?;
+        Ok(json.len())
     }
 
-    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_array(out)
-    }
-
-    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array(out)
-    }
-
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
-        self.0.begin_array_value(out, is_first)
-    }
-
-    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_array_value(out)
-    }
-
-    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object(out)
-    }
-
-    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object(out)
-    }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, is_first: bool) -> io::Result<()> {
-        self.0.begin_object_key(out, is_first)
-    }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(out)
-    }
-
-    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        self.0.end_object_value(out)
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

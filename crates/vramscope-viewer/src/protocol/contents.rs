@@ -1,9 +1,10 @@
 //! The contents of a recording: live memory, segments and blocks, events, allocations, regions.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::By;
 
 use crate::columns::{F64s, U8s, U32s};
-use crate::protocol::held::{By, Holders};
+use crate::protocol::held::Holders;
 use crate::protocol::recording::ByKind;
 
 /// Segments and blocks at a moment, both ordered by address. Ranges without a block are free.
@@ -184,6 +185,7 @@ pub(crate) struct PoolCourse {
 pub struct PoolQuery {
     pub(crate) pool: Option<[u64; 2]>,
     pub(crate) moment: usize,
+    #[cfg_attr(test, ts(type = "By"))]
     pub(crate) by: By,
 }
 

@@ -1,15 +1,16 @@
 //! Groups of allocations, for the colors of pictures and for the legend.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::By;
 
 use crate::columns::U32s;
-use crate::protocol::held::By;
 use crate::protocol::search::SearchQuery;
 
 /// Requests the groups by which a picture is colored.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct GroupsQuery {
+    #[cfg_attr(test, ts(type = "By"))]
     pub(crate) by: By,
 }
 
@@ -34,6 +35,7 @@ pub(crate) struct Groups {
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LegendQuery {
+    #[cfg_attr(test, ts(type = "By"))]
     pub(crate) by: By,
     /// The first and the last moment of the interval.
     pub(crate) from: usize,

@@ -1,74 +1,21 @@
 //! The live allocations at a moment: groups, call tree, sums.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::{By, CallsOf};
 
 use crate::columns::{F64s, U8s, U32s};
 use crate::protocol::recording::ByKind;
 use crate::protocol::search::SearchQuery;
-
-/// The grouping of live allocations, as in `vramscope report --by`.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum By {
-    Stack,
-    Line,
-    Function,
-    File,
-    Module,
-    Category,
-    Layer,
-    Step,
-    Stream,
-    Pool,
-    Size,
-}
-
-impl From<By> for vramscope_analysis::By {
-    fn from(by: By) -> Self {
-        match by {
-            By::Stack => Self::Stack,
-            By::Line => Self::Line,
-            By::Function => Self::Function,
-            By::File => Self::File,
-            By::Module => Self::Module,
-            By::Category => Self::Category,
-            By::Layer => Self::Layer,
-            By::Step => Self::Step,
-            By::Stream => Self::Stream,
-            By::Pool => Self::Pool,
-            By::Size => Self::Size,
-        }
-    }
-}
-
-/// The frames of a stack that become nodes of the call tree: user code, Python code, or all.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum CallsOf {
-    Own,
-    Python,
-    All,
-}
-
-impl From<CallsOf> for vramscope_analysis::CallsOf {
-    fn from(of: CallsOf) -> Self {
-        match of {
-            CallsOf::Own => Self::Own,
-            CallsOf::Python => Self::Python,
-            CallsOf::All => Self::All,
-        }
-    }
-}
 
 /// Requests the live allocations at a moment.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct LiveQuery {
     pub(crate) moment: usize,
+    #[cfg_attr(test, ts(type = "By"))]
     pub(crate) by: By,
     /// The frames that become nodes of the call tree.
+    #[cfg_attr(test, ts(type = "CallsOf"))]
     pub(crate) calls: CallsOf,
     /// Whether the innermost calls are the roots of the tree.
     pub(crate) inverted: bool,
@@ -98,6 +45,7 @@ pub(crate) struct Live {
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct HoldersOfBothQuery {
     pub(crate) moment: usize,
+    #[cfg_attr(test, ts(type = "By"))]
     pub(crate) by: By,
     pub(crate) search: Option<SearchQuery>,
     /// The position of the other file, and of the device in it.
@@ -113,6 +61,7 @@ pub struct HighestOfBothQuery {
     /// The first and the last moment of the interval.
     pub(crate) from: usize,
     pub(crate) to: usize,
+    #[cfg_attr(test, ts(type = "By"))]
     pub(crate) by: By,
     pub(crate) search: Option<SearchQuery>,
     /// The position of the other file, and of the device in it.

@@ -30,8 +30,6 @@ pub(crate) use contents::{
 };
 pub(crate) use findings::{KnownGpu, OomFinding, Replay, ReplayTrust, Report, SettingCheck};
 pub(crate) use groups::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery};
-#[cfg(test)]
-pub(crate) use held::{By, CallsOf};
 pub(crate) use held::{Calls, HeldAt, Holders, Live};
 pub(crate) use held::{HighestOfBoth, HighestOfBothQuery, HoldersOfBothQuery, LiveQuery};
 pub(crate) use holes::{Asked, HoleSince, Holes, Pin};
@@ -47,9 +45,7 @@ pub(crate) use search::{
     Found, FrameField, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery, TagField,
 };
 pub(crate) use spent::{Amount, EarlierPart, Spent, SpentAmounts, SpentIn, SpentQuery};
-#[cfg(test)]
-pub(crate) use timeline::Axis;
-pub(crate) use timeline::{Band, Bands, ByteKind, Items, Picture, SpanQuery, WindowQuery};
+pub(crate) use timeline::{Band, Bands, Items, Picture, SpanQuery, WindowQuery};
 
 /// Marks a missing value in columns of numbers.
 pub(crate) const NONE: u32 = u32::MAX;

@@ -1,9 +1,9 @@
 //! Searches and their results.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::{Axis, ByteKind};
 
 use crate::columns::{U8s, U32s};
-use crate::protocol::timeline::{Axis, ByteKind};
 
 /// A search for allocations: one condition, or a combination. Conditions with an invalid text are ignored, and the answer says
 /// why.
@@ -117,6 +117,7 @@ pub(crate) struct Found {
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct SpecksQuery {
     pub(crate) search: SearchQuery,
+    #[cfg_attr(test, ts(type = "Axis"))]
     pub(crate) axis: Axis,
     pub(crate) from: f64,
     pub(crate) to: f64,
@@ -140,6 +141,7 @@ pub(crate) struct Specks {
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct PlaceQuery {
     pub(crate) id: usize,
+    #[cfg_attr(test, ts(type = "ByteKind"))]
     pub(crate) stacked: ByteKind,
 }
 

@@ -1,9 +1,9 @@
 //! The memory that an interval of the recording allocated, freed and retained.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::By;
 
 use crate::columns::{F64s, U32s};
-use crate::protocol::held::By;
 use crate::protocol::search::SearchQuery;
 
 /// Requests the activity between two moments: the events `from..to`.
@@ -12,6 +12,7 @@ use crate::protocol::search::SearchQuery;
 pub struct SpentQuery {
     pub(crate) from: usize,
     pub(crate) to: usize,
+    #[cfg_attr(test, ts(type = "By"))]
     pub(crate) by: By,
     /// The search that selects allocations; null for all.
     pub(crate) search: Option<SearchQuery>,

@@ -1,6 +1,7 @@
 //! Pictures of the timeline.
 
 use serde::{Deserialize, Serialize};
+use vramscope_analysis::{Axis, ByteKind};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::recording::ByKind;
@@ -9,7 +10,9 @@ use crate::protocol::recording::ByKind;
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Window"))]
 pub struct WindowQuery {
+    #[cfg_attr(test, ts(type = "ByteKind"))]
     pub(crate) stacked: ByteKind,
+    #[cfg_attr(test, ts(type = "Axis"))]
     pub(crate) axis: Axis,
     /// The left and right ends on the axis.
     pub(crate) from: f64,
@@ -22,35 +25,6 @@ pub struct WindowQuery {
     pub(crate) high: Option<f64>,
     /// Whether a fitted picture includes the reserved bytes.
     pub(crate) fit_reserved: bool,
-}
-
-/// A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ByteKind {
-    Requested,
-    Allocated,
-    Active,
-    Reserved,
-}
-
-/// The axis of the timeline: moments, or microseconds after the first event.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Axis {
-    Events,
-    Time,
-}
-
-impl From<Axis> for vramscope_analysis::Axis {
-    fn from(axis: Axis) -> Self {
-        match axis {
-            Axis::Events => Self::Events,
-            Axis::Time => Self::Time,
-        }
-    }
 }
 
 /// A picture of a window. Each pixel column shows the moment within it at which the stacked bytes peak, so no peak is lost at
@@ -102,6 +76,7 @@ pub(crate) struct Items {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Span"))]
 pub struct SpanQuery {
+    #[cfg_attr(test, ts(type = "Axis"))]
     pub(crate) axis: Axis,
     pub(crate) from: f64,
     pub(crate) to: f64,

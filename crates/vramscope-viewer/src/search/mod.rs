@@ -5,7 +5,7 @@ mod texts;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use vramscope_analysis::{Allocation, Cancel, Moment, ReservedRange};
+use vramscope_analysis::{Allocation, Axis, ByteKind, Cancel, Moment, ReservedRange};
 use vramscope_basics::lock;
 use vramscope_basics::units::parse_bytes;
 use vramscope_trace::Category;
@@ -16,9 +16,7 @@ use crate::bits::{Bits, STRIDE, Spans};
 use crate::columns::{Answer, Columns};
 use crate::conditions::{Condition, Search};
 use crate::device::{OpenDevice, Searched};
-use crate::protocol::{
-    ByteKind, Found, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery,
-};
+use crate::protocol::{Found, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery};
 
 use texts::Finder;
 
@@ -310,12 +308,11 @@ impl OpenDevice {
         if !(from.is_finite() && to.is_finite() && from < to && bytes.is_finite()) {
             return Err(ViewError::Question("invalid window: position out of range".to_owned()));
         }
-        let axis = query.axis.into();
-        self.check(axis)?;
+        self.check(query.axis)?;
         let end = self.history().end();
-        let place = |at: Moment| match axis {
-            vramscope_analysis::Axis::Events => at.index() as f64,
-            vramscope_analysis::Axis::Time => self.timeline.time_of(at).unwrap_or(0) as f64,
+        let place = |at: Moment| match query.axis {
+            Axis::Events => at.index() as f64,
+            Axis::Time => self.timeline.time_of(at).unwrap_or(0) as f64,
         };
         let pixel = (to - from) / f64::from(width);
         let mut at = vec![0; usize::from(width)];

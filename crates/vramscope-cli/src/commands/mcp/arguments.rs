@@ -14,21 +14,11 @@ use vramscope::report::Shown;
 /// Limit on the invalid input that an error repeats, in bytes.
 const LONGEST_COMPLAINT: usize = 1000;
 
-/// Arguments of the server.
-pub(super) trait OfServer: DeserializeOwned + JsonSchema {
-    /// Their names.
-    const NAMES: &'static [&'static str];
-}
-
 /// The file to open.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct File {
     /// The recording's file, in an allowed folder. A relative path is resolved from the current folder, then from each allowed folder.
     pub(super) path: String,
-}
-
-impl OfServer for File {
-    const NAMES: &'static [&'static str] = &["path"];
 }
 
 /// No further arguments.
@@ -46,10 +36,6 @@ pub(super) struct One {
     pub(super) frames: Option<usize>,
 }
 
-impl OfServer for One {
-    const NAMES: &'static [&'static str] = &["recording", "frames"];
-}
-
 /// A recording, and the part of a list.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Paged {
@@ -60,10 +46,6 @@ pub(super) struct Paged {
     /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
-}
-
-impl OfServer for Paged {
-    const NAMES: &'static [&'static str] = &["recording", "first", "frames"];
 }
 
 /// A recording, with limits.
@@ -80,10 +62,6 @@ pub(super) struct Limited {
     pub(super) frames: Option<usize>,
 }
 
-impl OfServer for Limited {
-    const NAMES: &'static [&'static str] = &["recording", "top", "rows", "frames"];
-}
-
 /// A recording and its baseline.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct Checked {
@@ -94,10 +72,6 @@ pub(super) struct Checked {
     /// Limit on the frames of each stack, innermost first; default: 8.
     #[schemars(range(min = 1, max = 100))]
     pub(super) frames: Option<usize>,
-}
-
-impl OfServer for Checked {
-    const NAMES: &'static [&'static str] = &["recording", "baseline", "frames"];
 }
 
 /// Two recordings.
@@ -116,16 +90,16 @@ pub(super) struct Two {
     pub(super) frames: Option<usize>,
 }
 
-impl OfServer for Two {
-    const NAMES: &'static [&'static str] = &["a", "b", "top", "rows", "frames"];
-}
-
-/// Reads the arguments of a tool.
+/// Reads the arguments of a tool: those of the server, and the request.
 ///
 /// # Errors
 /// One line: the invalid argument and the reason.
-pub(super) fn read<S: OfServer, R: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result<(S, R)> {
-    let (server, request) = arguments.into_iter().partition(|(name, _)| S::NAMES.contains(&name.as_str()));
+pub(super) fn read<S: DeserializeOwned + JsonSchema, R: DeserializeOwned>(
+    arguments: JsonObject,
+) -> anyhow::Result<(S, R)> {
+    let of_server = &schema_for!(S).to_value()["properties"];
+    let is_of_server = |name: &str| of_server.get(if name == "rows" { "top" } else { name }).is_some();
+    let (server, request) = arguments.into_iter().partition(|(name, _)| is_of_server(name));
     Ok((parsed(server)?, parsed(request)?))
 }
 
@@ -145,7 +119,7 @@ fn parsed<T: DeserializeOwned>(arguments: JsonObject) -> anyhow::Result<T> {
 }
 
 /// The schema of the arguments of a tool.
-pub(super) fn schema<S: OfServer, R: JsonSchema>() -> Arc<JsonObject> {
+pub(super) fn schema<S: JsonSchema, R: JsonSchema>() -> Arc<JsonObject> {
     let mut schema = object(schema_for!(S));
     let request = object(schema_for!(R));
     for (key, of_request) in request {

@@ -156,20 +156,20 @@ pub(super) fn bounded(
 /// Deserializes `json` within the limits.
 fn cut(json: &str, limits: Limits, left_out: &mut LeftOut) -> anyhow::Result<Value> {
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let part = Part { limits, left_out, place: &Place { around: None, key: "" } };
+    let part = Part { limits, left_out, path: &KeyPath { around: None, key: "" } };
     Ok(part.deserialize(&mut deserializer)?)
 }
 
-/// The place of a value in an answer: the keys that lead to it.
-struct Place<'p> {
+/// The path of a value in an answer: the keys that lead to it.
+struct KeyPath<'p> {
     around: Option<&'p Self>,
     key: &'p str,
 }
 
-impl Place<'_> {
+impl KeyPath<'_> {
     /// The path, as `devices.ooms.holders`.
     fn name(&self) -> String {
-        match self.around.map(Place::name) {
+        match self.around.map(KeyPath::name) {
             Some(around) if !around.is_empty() => format!("{around}.{}", self.key),
             _ => self.key.to_owned(),
         }
@@ -184,7 +184,7 @@ impl Place<'_> {
 struct Part<'p> {
     limits: Limits,
     left_out: &'p mut LeftOut,
-    place: &'p Place<'p>,
+    path: &'p KeyPath<'p>,
 }
 
 impl<'de> DeserializeSeed<'de> for Part<'_> {
@@ -231,18 +231,18 @@ impl<'de> Visitor<'de> for Part<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let Self { limits, left_out, place } = self;
+        let Self { limits, left_out, path } = self;
         let mut list = Vec::new();
         loop {
             let most = match list.first() {
-                _ if place.is_stack() => limits.frames,
+                _ if path.is_stack() => limits.frames,
                 Some(Value::Object(_)) => limits.rows,
                 _ => PLAIN,
             };
             if list.len() == most {
                 break;
             }
-            let member = Part { limits, left_out: &mut *left_out, place };
+            let member = Part { limits, left_out: &mut *left_out, path };
             match members.next_element_seed(member)? {
                 Some(member) => list.push(member),
                 None => return Ok(list.into()),
@@ -252,22 +252,22 @@ impl<'de> Visitor<'de> for Part<'_> {
         while members.next_element::<IgnoredAny>()?.is_some() {
             more += 1;
         }
-        if place.is_stack() {
+        if path.is_stack() {
             left_out.frames += more as u64;
         } else {
-            left_out.rows(&place.name(), more);
+            left_out.rows(&path.name(), more);
         }
         Ok(list.into())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let Self { limits, left_out, place } = self;
+        let Self { limits, left_out, path } = self;
         let mut map = Map::new();
         let mut frames = 0;
         while let Some(key) = entries.next_key::<String>()? {
-            let inside = Place { around: Some(place), key: &key };
+            let inside = KeyPath { around: Some(path), key: &key };
             let before = left_out.frames;
-            let value = entries.next_value_seed(Part { limits, left_out: &mut *left_out, place: &inside })?;
+            let value = entries.next_value_seed(Part { limits, left_out: &mut *left_out, path: &inside })?;
             if inside.is_stack() {
                 frames += left_out.frames - before;
             }

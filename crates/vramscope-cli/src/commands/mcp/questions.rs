@@ -109,7 +109,8 @@ impl Desk {
                 findings.extend(told(&open.session, device));
             }
         }
-        let answer = Answer { recording: &open.handle, findings, answer: report.json(Some(limits.rows())) };
+        let answer = report.json(Some(limits.rows()));
+        let answer = Answer { recording: &open.handle, findings: Some(findings), answer };
         bounded(&answer, limits, left_out, MORE_OF_LISTS)
     }
 
@@ -192,7 +193,7 @@ impl Desk {
             let size = findings::device_size(replayed, &ADVICE);
             [size].into_iter().chain(findings::floors(replayed))
         });
-        let findings = findings.collect();
+        let findings = Some(findings.collect());
         let answer = Answer { recording: &open.handle, findings, answer: ReplayJson::new(&answers) };
         bounded(&answer, limits, LeftOut::default(), MORE)
     }
@@ -221,7 +222,7 @@ impl Desk {
         let baseline = asked.baseline.as_deref().map(|handle| self.recordings.get(handle)).transpose()?;
         let baseline = baseline.as_ref().map(|open| &open.session);
         let answers = open.session.check(&request, baseline, work.cancel()).map_err(open.about())?;
-        let answer = CheckAnswer { recording: &open.handle, answer: CheckJson::new(&answers) };
+        let answer = Answer { recording: &open.handle, findings: None, answer: CheckJson::new(&answers) };
         bounded(&answer, limits, LeftOut::default(), MORE_FRAMES)
     }
 }
@@ -253,8 +254,9 @@ fn told(session: &Session, device: &Summary) -> Vec<String> {
 #[derive(Serialize)]
 struct Answer<'a, T> {
     recording: &'a str,
-    /// The most important findings, in sentences.
-    findings: Vec<String>,
+    /// The most important findings, in sentences; absent for a check, whose verdicts are sentences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    findings: Option<Vec<String>>,
     #[serde(flatten)]
     answer: T,
 }
@@ -265,13 +267,6 @@ struct OpenAnswer<'a> {
     #[serde(flatten)]
     facts: InfoJson,
     notices: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct CheckAnswer<'a> {
-    recording: &'a str,
-    #[serde(flatten)]
-    answer: CheckJson,
 }
 
 #[derive(Serialize)]

@@ -42,81 +42,76 @@ impl Tool {
     }
 
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Summary => "summary",
-            Self::Holders => "holders",
-            Self::At => "at",
-            Self::Diff => "diff",
-            Self::Replay => "replay",
-            Self::Leaks => "leaks",
-            Self::Check => "check",
-        }
+        self.words().0
     }
 
-    fn title(self) -> &'static str {
+    /// The name, the title and the description.
+    fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Open => "Open a recording",
-            Self::Summary => "Report on a recording",
-            Self::Holders => "Holders of memory",
-            Self::At => "The state after an event",
-            Self::Diff => "Compare two recordings",
-            Self::Replay => "Other settings and devices",
-            Self::Leaks => "Suspected leaks",
-            Self::Check => "Memory budgets",
-        }
-    }
-
-    fn description(self) -> &'static str {
-        match self {
-            Self::Open => {
+            Self::Open => (
+                "open",
+                "Open a recording",
                 "Opens a recording of GPU memory (a PyTorch memory snapshot as pickle or JSON, plain, .gz or .zst, or a vramscope \
                  recording) and returns the handle that every other tool needs, with the properties of the file: format, devices, event \
                  counts by kind. At most eight recordings stay open; the least recently used is closed. Opening a file again is cheap \
-                 and returns the same handle while the file is unchanged."
-            }
-            Self::Summary => {
+                 and returns the same handle while the file is unchanged.",
+            ),
+            Self::Summary => (
+                "summary",
+                "Report on a recording",
                 "The whole report on a recording: call it first, without further arguments. With `at`, it is about the state after one event, or \
                  about the allocations and frees of a range of events, as 10..99. For each device: the peaks of requested, allocated, active and reserved \
                  bytes; the holders at the peak of allocated bytes, by stack; their categories (`categories_at_peak`: parameter, gradient, \
                  activation ..., with `category_reasons`); every out-of-memory failure, with the reasons why no free memory could serve \
                  the request; suspected leaks; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \
                  after an out-of-memory failure, the allocator setting that would have worked best; and the limitations of the numbers \
-                 (quality). `findings` contains the most important results in sentences."
-            }
-            Self::Holders => {
+                 (quality). `findings` contains the most important results in sentences.",
+            ),
+            Self::Holders => (
+                "holders",
+                "Holders of memory",
                 "The holders of the allocated bytes, largest first, at the peak or after an event. Grouped by line, function, file, \
                  module, stack, pool, stream, category (parameter, gradient, activation ...) or layer (torch.nn.Module path, if \
                  recorded). `bytes` and `groups` are totals of all groups; use `first` to continue after a cut. \
-                 Groups that are `preexisting` were live before recording began."
-            }
-            Self::At => {
+                 Groups that are `preexisting` were live before recording began.",
+            ),
+            Self::At => (
+                "at",
+                "The state after an event",
                 "The allocator's state right after one event: the event (action, bytes, line), the four counters, the number of \
                  live allocations, the number of free blocks and the largest, and the largest holders. Use it \
-                 for events other than the peak, such as an event in `summary` or `diff`, or to follow growth through a run."
-            }
-            Self::Diff => {
+                 for events other than the peak, such as an event in `summary` or `diff`, or to follow growth through a run.",
+            ),
+            Self::Diff => (
+                "diff",
+                "Compare two recordings",
                 "Compares two open recordings of the same program, for example before and after a change. `what_changed` ranks the causes \
                  of the difference (a larger batch, checkpointing, another optimizer, a leak ...) with evidence; with `at_step`, at the peaks of that step. The answer also has the \
-                 holders at the peaks by category, line and stack, and the events. In each pair, `a` is the first recording and `b` the second."
-            }
-            Self::Replay => {
+                 holders at the peaks by category, line and stack, and the events. In each pair, `a` is the first recording and `b` the second.",
+            ),
+            Self::Replay => (
+                "replay",
+                "Other settings and devices",
                 "Replays the recorded requests through an exact model of PyTorch's allocator: would the program have fit with \
                  other settings (`conf`), on a device of another size (`capacity`, `gpu`), and what is the smallest device that fits it \
                  (`find_capacity`)? `sweep` compares values of one setting, as max_split_size_mb=32..512. Without `conf` it compares settings that often help in `what_if`, best first. `exact` \
                  and `approximate_because` describe the accuracy; `reproduces_recording` is true if the recorded settings give exactly \
-                 the recorded events. Recordings of millions of events can take seconds to minutes."
-            }
-            Self::Leaks => {
+                 the recorded events. Recordings of millions of events can take seconds to minutes.",
+            ),
+            Self::Leaks => (
+                "leaks",
+                "Suspected leaks",
                 "Lines whose live allocations grow over the whole run, most bytes first: the fewest live allocations from each \
                  tenth of the run to its end (`floor`) keep growing. `kept` allocations with `kept_bytes` remain. Empty if nothing \
-                 is suspected, or the run does not repeat itself."
-            }
-            Self::Check => {
+                 is suspected, or the run does not repeat itself.",
+            ),
+            Self::Check => (
+                "check",
+                "Memory budgets",
                 "Checks budgets: limits on the peaks of allocated and reserved bytes and of categories, growth over a `baseline` recording, \
                  leaks, out-of-memory failures. Each verdict is `kept`, `exceeded` or `unknown`, with the measured bytes and, \
-                 for an exceeded budget, the lines that hold them. Give at least one budget."
-            }
+                 for an exceeded budget, the lines that hold them. Give at least one budget.",
+            ),
         }
     }
 
@@ -136,11 +131,12 @@ impl Tool {
 
     /// The description of the tool for clients.
     fn described(self) -> Described {
-        Described::new(self.name(), self.description(), self.input_schema())
-            .with_title(self.title())
+        let (name, title, description) = self.words();
+        Described::new(name, description, self.input_schema())
+            .with_title(title)
             .with_raw_output_schema(Arc::new(self.output_schema()))
             .with_annotations(
-                ToolAnnotations::with_title(self.title())
+                ToolAnnotations::with_title(title)
                     .read_only(true)
                     .destructive(false)
                     .idempotent(true)

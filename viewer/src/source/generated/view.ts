@@ -477,7 +477,7 @@ export type Band = {
 /**
  * The grouping of live allocations, as in `vramscope report --by`.
  */
-export type By = "stack" | "line" | "function" | "file" | "module" | "category" | "layer" | "step" | "stream" | "pool" | "size";
+export type By = "stack" | "line" | "function" | "file" | "module" | "pool" | "stream" | "category" | "layer" | "step" | "size";
 
 /**
  * The frames of a stack that become nodes of the call tree: user code, Python code, or all.

@@ -124,9 +124,8 @@ impl ProcessLog {
                 self.symbols.add(start, end, base, &path);
             }
             Some(Record::Torch(event)) => self.torch(event),
-            Some(Record::TorchOom { time_us, device, stack, size }) => {
-                // The driver's free bytes are the event's address; they are unknown here.
-                self.event(Action::Oom, device, 0, size, time_us, stack);
+            Some(Record::TorchOom { time_us, device, stack, size, free }) => {
+                self.event(Action::Oom, device, free, size, time_us, stack);
             }
             Some(Record::Call(call)) => self.call(call),
             None => self.invalid += 1,
@@ -160,12 +159,20 @@ impl ProcessLog {
         self.event(action, event.device, event.address, size, event.time_us, event.stack);
     }
 
-    fn event(&mut self, action: Action, device: i64, address: u64, size: u64, time_us: i64, stack: u64) {
+    fn event(
+        &mut self,
+        action: Action,
+        device: i64,
+        address_or_free: u64,
+        size: u64,
+        time_us: i64,
+        stack: u64,
+    ) {
         self.events += 1;
         self.log.event(&LogEvent {
             device,
             action,
-            address,
+            address_or_free,
             size,
             block_size: size.max(1),
             time_us,

@@ -8,7 +8,8 @@ pub(crate) const STACK: u8 = 1;
 pub(crate) const SITE: u8 = 2;
 /// A report of PyTorch's allocator, with the fields of [`memory`].
 pub(crate) const TORCH: u8 = 3;
-/// A request that PyTorch's allocator could not serve: time, device, stack, size, allocated and reserved bytes.
+/// A request that PyTorch's allocator could not serve: time, device, stack, size, allocated and reserved bytes, and free bytes of the
+/// device.
 pub(crate) const TORCH_OOM: u8 = 4;
 /// A call of the driver or the runtime, with the fields of [`call`].
 pub(crate) const CALL: u8 = 5;

@@ -12,7 +12,7 @@ pub(crate) enum Record<'a> {
     /// An allocation or a free of PyTorch.
     Torch(TorchEvent),
     /// A request that PyTorch's allocator could not serve.
-    TorchOom { time_us: i64, device: i64, stack: u64, size: u64 },
+    TorchOom { time_us: i64, device: i64, stack: u64, size: u64, free: u64 },
     /// A call of the driver or the runtime.
     Call(Call),
     /// The object that has a call site.
@@ -72,8 +72,14 @@ impl<'a> Record<'a> {
                 })
             }
             TORCH_OOM => {
-                let &[time, device, stack, size, _allocated, _reserved] = body else { return None };
-                Self::TorchOom { time_us: time as i64, device: i64::try_from(device).ok()?, stack, size }
+                let &[time, device, stack, size, _allocated, _reserved, free] = body else { return None };
+                Self::TorchOom {
+                    time_us: time as i64,
+                    device: i64::try_from(device).ok()?,
+                    stack,
+                    size,
+                    free,
+                }
             }
             CALL => {
                 let body: &[u64; call::FIELDS] = body.try_into().ok()?;

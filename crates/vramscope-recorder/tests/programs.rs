@@ -97,7 +97,7 @@ fn record_with(options: RecorderOptions, program: &str, libraries: &[(&str, &str
 
 fn read(log: &Recorded) -> std::sync::Arc<Trace> {
     let file = std::fs::File::open(&log.path).unwrap();
-    formats::read(file, &mut |_| {}).unwrap().trace
+    formats::read(file).unwrap().trace
 }
 
 /// The memory of the process beside PyTorch's allocator, a line for each event.
@@ -291,6 +291,10 @@ int main() {
             (Action::SegmentFree, 2 << 20),
         ]
     );
+    let failed = trace.devices[0].events.iter().find(|e| e.action == Action::Oom).unwrap();
+    let free = failed.device_free().unwrap();
+    // What `phantom_gpu` says, without the context and the segment.
+    assert_eq!(free, (1 << 34) - (512 << 20) - (2 << 20));
     assert!(driver_events(&trace).is_empty());
     assert!(trace.devices[0].segments.is_empty());
 }
@@ -378,8 +382,8 @@ int main() {
     let mut live = std::collections::BTreeSet::new();
     for e in events.iter().skip(1) {
         let changed =
-            if e.action == Action::Alloc { live.insert(e.address) } else { live.remove(&e.address) };
-        assert!(changed, "{:#x} was allocated or freed twice", e.address);
+            if e.action == Action::Alloc { live.insert(e.address()) } else { live.remove(&e.address()) };
+        assert!(changed, "{:#x} was allocated or freed twice", e.address());
     }
     assert!(live.is_empty());
 }
@@ -411,7 +415,7 @@ int main() {
     assert!(status.success());
     // What interrupted a record is not recorded, and everything else is whole.
     let trace = read(&logs[0]);
-    let own = trace.devices[0].events.iter().filter(|e| e.address % 4096 == 1024);
+    let own = trace.devices[0].events.iter().filter(|e| e.address() % 4096 == 1024);
     let own: Vec<Action> = own.map(|e| e.action).collect();
     assert!(own.len().is_multiple_of(2) && own.chunks(2).all(|pair| pair == [Action::Alloc, Action::Free]));
 }

@@ -19,8 +19,8 @@ use crate::findings::{
     Fragmentation, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
 };
 use crate::groups::{
-    By, CallTree, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree, holders_without_stacks, layers,
-    libraries,
+    By, CallTree, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree, holders_without_stacks,
+    layers, libraries,
 };
 use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality};
 use crate::regions::Region;

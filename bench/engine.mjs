@@ -56,7 +56,7 @@ function main() {
   const runs = at < 0 ? 11 : Number(words.splice(at, 2)[1]);
   const recording = words[0] ?? join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pickle.zst');
   const folder = mkdtempSync(join(tmpdir(), 'vramscope-'));
-  const command = join(root, 'target/release/vramscope');
+  const command = join(root, 'target/dist/vramscope');
   try {
     for (const [form, file] of Object.entries(forms(recording, folder))) {
       const turns = Array.from({ length: runs }, () => {

@@ -14,7 +14,7 @@ const { chromium } = createRequire(join(root, 'viewer/package.json'))('playwrigh
 const { values: options } = parseArgs({
   options: { ranks: { type: 'string', default: '64,512,4096' }, runs: { type: 'string', default: '5' } },
 });
-const release = (name) => join(root, 'target/release', name);
+const release = (name) => join(root, 'target/dist', name);
 const median = (all) => [...all].sort((a, b) => a - b)[all.length >> 1];
 const browser = await chromium.launch({
   executablePath: process.env.VRAMSCOPE_CHROMIUM ?? '/usr/bin/chromium',

@@ -67,8 +67,8 @@ def parsed(ap):
     a = ap.parse_args()
     if not a.recording.exists():
         sys.exit(f"no recording at {a.recording}; name one")
-    subprocess.run(["cargo", "build", "--release", "--quiet", "--workspace", "--exclude", "vramscope-rollup"], cwd=ROOT, check=True)
-    binaries = {"vramscope": str(ROOT / "target/release/vramscope")}
+    subprocess.run(["cargo", "build", "--profile", "dist", "--quiet", "--workspace", "--exclude", "vramscope-rollup"], cwd=ROOT, check=True)
+    binaries = {"vramscope": str(ROOT / "target/dist/vramscope")}
     if a.against:
         binaries["against"] = str(a.against.resolve())
     return a, binaries
@@ -78,7 +78,7 @@ def grown(file, folder, binaries, command, a):
     """Prints how `BINARY COMMAND FILE` grows with the number of events, against the read of the same file."""
     for times in a.times:
         long = f"{folder}/{times}.pickle"
-        subprocess.run([str(ROOT / "target/release/repeat"), file, long, str(times)], check=True)
+        subprocess.run([str(ROOT / "target/dist/repeat"), file, long, str(times)], check=True)
         facts = [binaries["vramscope"], "info", long, "--json"]
         facts = json.loads(subprocess.run(facts, capture_output=True, check=True).stdout)
         events = sum(d["events"] for d in facts["devices"])

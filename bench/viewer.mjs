@@ -26,7 +26,7 @@ const { values: options, positionals } = parseArgs({
   },
 });
 const large = join(root, '../shared/data/large/resnet50-torch2.11-700k-events.pickle.zst');
-const release = (name) => join(root, 'target/release', name);
+const release = (name) => join(root, 'target/dist', name);
 const folder = mkdtempSync(join(tmpdir(), 'vramscope-bench-'));
 const commands = new Set();
 /** Ways to open a recording, by name. */

@@ -21,11 +21,11 @@ recording.info()
 
 def built(folder):
     """Builds the wheel and the command of this checkout; returns their paths."""
-    subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=True)
+    subprocess.run(["cargo", "build", "--profile", "dist", "--quiet"], cwd=ROOT, check=True)
     # `./test --python` installs it.
-    command = [ROOT / "target/python/bin/maturin", "build", "--release", "--quiet", "--strip", "--out", folder]
+    command = [ROOT / "target/python/bin/maturin", "build", "--profile", "dist", "--quiet", "--strip", "--out", folder]
     subprocess.run(command, cwd=ROOT, check=True)
-    return next(pathlib.Path(folder).glob("*.whl")), ROOT / "target/release/vramscope"
+    return next(pathlib.Path(folder).glob("*.whl")), ROOT / "target/dist/vramscope"
 
 
 def timed(command):

@@ -137,8 +137,8 @@ class Device(TypedDict):
     steps: NotRequired[Steps | None]
     """The steps of training or serving, if the program repeats itself."""
     libraries: NotRequired[list[Library] | None]
-    """Device memory of the process beside PyTorch's allocator, at the event of the holders. Only in logs of `vramscope
-    run`.
+    """Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the
+    holders. Only in logs of `vramscope run`.
     """
     pools: list[Holder]
     streams: list[Holder]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use vramscope_allocator::ExclusiveFile;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope_trace::{Action, DriverMemory, SegmentKind};
@@ -32,6 +32,8 @@ pub(crate) struct ProcessLog {
     held: HashMap<(Place, u64), Held>,
     /// The handle of the physical memory at each mapped address.
     mapped: HashMap<u64, u64>,
+    /// Devices with memory beside PyTorch's allocator.
+    devices: HashSet<i64>,
     /// Number of events so far.
     pub(crate) events: u64,
     /// Number of records that could not be understood.
@@ -79,6 +81,7 @@ impl ProcessLog {
             libraries: HashMap::new(),
             held: HashMap::new(),
             mapped: HashMap::new(),
+            devices: HashSet::new(),
             events: 0,
             invalid: 0,
         })
@@ -285,6 +288,9 @@ impl ProcessLog {
 
     fn driver_event(&mut self, call: Call, held: &Held, is_free: bool) {
         self.events += 1;
+        if held.device >= 0 && self.devices.insert(held.device) {
+            self.log.device(held.device);
+        }
         self.log.driver_event(&LogDriverEvent {
             device: held.device,
             memory: held.memory,

@@ -10,7 +10,7 @@
 //!
 //! A record is a header word followed by its body. The header word has the record's length in words (bits 0 to 31), its kind (bits 32 to
 //! 39), and two flags: [`RESERVED`] once its place is taken, [`WRITTEN`] once its body is complete. A reader sets the words of a record to
-//! zero before it gives the place back, so a place without a record begins with zero.
+//! zero before it gives the place back, and a writer writes the header word first, so a place without a record is zero.
 //!
 //! This file is part of two crates: the library in the recorded process, which writes, and `vramscope-recorder`, which reads.
 
@@ -110,6 +110,11 @@ impl<'a> Ring<'a> {
                 return None;
             }
             let header = self.at(start).load(Ordering::Acquire);
+            if header == 0 && is_over {
+                // A thread took this place and was killed before it wrote anything.
+                self.header(AT_TAIL).store(start + 1, Ordering::Release);
+                continue;
+            }
             let length = header & 0xffff_ffff;
             if header & RESERVED == 0 || length == 0 || length > LONGEST as u64 || start + length > head {
                 return None;
@@ -180,8 +185,11 @@ mod tests {
         assert_eq!(ring.read(&mut body, false), None);
         assert_eq!(ring.read(&mut body, true), Some(5));
         assert_eq!(body, [42]);
-        // Its place was taken, and not even its header was written: what follows cannot be found.
-        ring.header(AT_HEAD).store(20, Ordering::Relaxed);
+        // A place that was taken, and nothing written.
+        ring.header(AT_HEAD).fetch_add(9, Ordering::Relaxed);
+        assert!(ring.try_write(6, &[43]));
+        assert_eq!(ring.read(&mut body, false), None);
+        assert_eq!(ring.read(&mut body, true), Some(6));
         assert_eq!(ring.read(&mut body, true), None);
     }
 

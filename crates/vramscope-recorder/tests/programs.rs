@@ -2,9 +2,12 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
+use vramscope_phantom::PhantomRun;
 use vramscope_recorder::{Recorded, RecordedStacks, RecorderOptions, RecorderRun};
 use vramscope_testing::phantom_run;
 use vramscope_trace::{Action, Trace, formats};
@@ -70,22 +73,26 @@ fn record(program: &str, libraries: &[(&str, &str)]) -> Option<Run> {
     record_with(RecorderOptions::default(), program, libraries)
 }
 
+/// The environment of a program that is recorded on a phantom GPU.
+fn both(phantom: &PhantomRun, recorder: &RecorderRun) -> HashMap<&'static str, OsString> {
+    let mut environment: HashMap<_, _> = phantom.environment().into_iter().collect();
+    for (name, mut value) in recorder.environment() {
+        if let Some(phantoms) = environment.get(name) {
+            value.push(":");
+            value.push(phantoms);
+        }
+        environment.insert(name, value);
+    }
+    environment
+}
+
 fn record_with(options: RecorderOptions, program: &str, libraries: &[(&str, &str)]) -> Option<Run> {
     let folder = tempfile::tempdir().unwrap();
     compile(folder.path(), program, libraries);
     let phantom = phantom_run(1)?;
     let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
     let mut command = Command::new(folder.path().join("program"));
-    command.envs(phantom.environment());
-    for (name, mut value) in recorder.environment() {
-        if name == "LD_PRELOAD" {
-            let (_, preload) =
-                phantom.environment().into_iter().find(|(name, _)| *name == "LD_PRELOAD").unwrap();
-            value.push(":");
-            value.push(preload);
-        }
-        command.env(name, value);
-    }
+    command.envs(both(&phantom, &recorder));
     let status = command.status().unwrap();
     let mut logs = recorder.finish();
     logs.sort_by_key(|log| log.process);
@@ -473,4 +480,62 @@ fn stacks_can_be_left_out() {
     let program = format!("{TORCH_DECLARATIONS} int main() {{ report(segment(2 << 20), 512, 1); }}");
     let Some((_folder, _, logs)) = record_with(options, &program, TORCH) else { return };
     assert!(read(&logs[0]).devices[0].events.iter().all(|e| e.stack.is_none()));
+}
+
+/// The program counts its events in a file, in mapped memory. `VRAMSCOPE_KILLS` sets the number of kills.
+#[test]
+fn logs_of_programs_that_are_killed_at_any_time_are_complete() {
+    let kills: u64 = std::env::var("VRAMSCOPE_KILLS").map_or(10, |kills| kills.parse().unwrap());
+    let program = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+static volatile long *count;
+static void *work(void *unused) {
+    for (long i = 0;; i++) report((void *)(4096 + 512 * i), 512, 1), __sync_fetch_and_add(count, 1);
+}
+int main() {
+    int file = open(getenv("COUNT"), O_RDWR | O_CREAT, 0600);
+    ftruncate(file, 4096);
+    count = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    pthread_t threads[3];
+    for (int i = 0; i < 3; i++) pthread_create(&threads[i], 0, work, 0);
+    pthread_join(threads[0], 0);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    let path = |name: &str| folder.path().join(name);
+    for kill in 0..kills {
+        std::fs::remove_file(path("count")).ok();
+        let recorder = RecorderRun::start(&path("run.vramscope"), RecorderOptions::default()).unwrap();
+        let mut command = Command::new(path("program"));
+        let mut child = command.envs(recorder.environment()).env("COUNT", path("count")).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(3000 + kill * 7919 % 60_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let logs = recorder.finish();
+        let counted = std::fs::read(path("count")).unwrap_or_default();
+        let counted = counted.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        let recorded = logs.first().map_or(0, |log| read(log).devices[0].events.len() as u64);
+        // Each of three threads may have recorded an event that it has not counted.
+        assert!(
+            (counted..=counted + 3).contains(&recorded),
+            "{recorded} of {counted} events after kill {kill}"
+        );
+    }
+}
+
+/// The program goes on without a reader, and so does one whose log cannot be written.
+#[test]
+fn a_full_disk_ends_the_log_and_not_the_program() {
+    let program = "int main() { char *at = segment(2 << 20);
+        for (int i = 0; i < 10000; i++) report(at, 512, 1), report(at, -512, 1); return 7; }";
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    let Some(phantom) = phantom_run(1) else { return };
+    let recorder = RecorderRun::start(Path::new("/dev/full"), RecorderOptions::default()).unwrap();
+    let mut command = Command::new(folder.path().join("program"));
+    let status = command.envs(both(&phantom, &recorder)).status().unwrap();
+    assert_eq!(status.code(), Some(7));
+    let logs = recorder.finish();
+    assert_eq!(logs[0].error.as_ref().unwrap().kind(), std::io::ErrorKind::StorageFull);
 }

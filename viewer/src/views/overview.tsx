@@ -10,6 +10,7 @@ import { FactsCard } from './overview/facts';
 import { FragmentationCard } from './overview/fragmentation';
 import { HoldersCard } from './overview/holders';
 import { LeaksCard } from './overview/leaks';
+import { LibrariesCard } from './overview/libraries';
 import { MarkersCard } from './overview/markers';
 import { MemoryCard } from './overview/memory';
 import { OtherFailures, OtherLeaks } from './overview/other-devices';
@@ -39,6 +40,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {found && <LeaksCard leaks={found.leaks} />}
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
         <MemoryCard device={recording} />
+        {found && <LibrariesCard libraries={found.libraries} />}
         {recording.steps && <StepsCard steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} />}
         {found && <TrustCard trust={recording.trust} />}

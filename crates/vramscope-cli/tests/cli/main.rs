@@ -27,6 +27,8 @@ mod page;
 mod phantom;
 mod pool;
 mod replay;
+#[cfg(target_os = "linux")]
+mod run_log;
 mod samples;
 #[cfg(unix)]
 mod top;

@@ -64,7 +64,8 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     steps: Option<StepsJson>,
-    /// Device memory of the process beside PyTorch's allocator, at the event of the holders. Only in logs of `vramscope run`.
+    /// Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the holders. Only in logs of
+    /// `vramscope run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     libraries: Option<Vec<LibraryJson>>,

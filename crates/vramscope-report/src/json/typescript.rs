@@ -5,6 +5,7 @@ use vramscope_testing::{committed, declared};
 use super::fragmentation::{FragmentationJson, FragmentationsJson, FreeBlockJson, UnusableJson, WhyJson};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
+use super::libraries::LibraryJson;
 use super::oom::{CauseJson, OomJson, PinJson};
 use super::quality::QualityJson;
 use super::regions::{RegionJson, RunJson};
@@ -38,6 +39,7 @@ fn the_page_reads_what_is_written() {
         declared::<WhyJson>(),
         declared::<FreeBlockJson>(),
         declared::<LeakJson>(),
+        declared::<LibraryJson>(),
         declared::<FragmentationsJson>(),
         declared::<FragmentationJson>(),
         declared::<StepsJson>(),

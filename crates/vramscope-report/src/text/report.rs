@@ -47,7 +47,10 @@ impl Page<'_> {
             self.heading(&format!("Device {} {rule}", s.device));
         }
         if s.events == 0 && s.end.segments == 0 {
-            self.line("Nothing was recorded on this device.");
+            match &s.libraries {
+                Some(uses) if !uses.is_empty() => self.libraries(s),
+                _ => self.line("Nothing was recorded on this device."),
+            }
             return;
         }
         self.verdict(s);

@@ -20,7 +20,7 @@ pub enum Format {
     Json,
     /// A recording written while the program ran.
     Log {
-        /// Its version: 1 to 3.
+        /// Its version: 1 to 4.
         version: u32,
     },
     /// A format with a reader from another crate.

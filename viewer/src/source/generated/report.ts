@@ -31,7 +31,7 @@ export type ReportDevice = {
   category_reasons: Array<CategoryReason>;
   /** The steps of training or serving, if the program repeats itself. */
   steps?: Steps;
-  /** Device memory of the process beside PyTorch's allocator, at the event of the holders. Only in logs of `vramscope run`. */
+  /** Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the holders. Only in logs of `vramscope run`. */
   libraries?: Array<ReportLibrary>;
   pools: Array<Holder>;
   streams: Array<Holder>;
@@ -268,6 +268,23 @@ export type Leak = {
   kept_bytes_by_then: Array<number>;
   /** Bytes of the retained allocations that one step allocated: the median of all steps. Null if no steps are known. */
   kept_bytes_per_step: number | null;
+};
+
+/**
+ * What one library holds of one kind of memory, beside PyTorch's allocator.
+ */
+export type ReportLibrary = {
+  /** File name of the library or program that called. */
+  library: string;
+  /** `device`, `async`, `physical`, `managed`, `array`, `pinned` or `registered`. */
+  memory: string;
+  /** Bytes at the event of the holders. */
+  bytes: number;
+  count: number;
+  peak_bytes: number;
+  end_bytes: number;
+  /** Stack of the largest allocation, innermost frame first. */
+  stack: Array<ReportFrame>;
 };
 
 /**

@@ -1,0 +1,110 @@
+//! `vramscope run` with a log: C programs on a phantom GPU.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use vramscope_testing::phantom_run;
+
+use crate::{run, vramscope};
+
+/// A library that takes memory from the runtime, and a program that uses it.
+fn compile(folder: &Path, program: &str) {
+    let library = "#include <stddef.h>
+int cudaMalloc(void **, size_t); int cudaHostAlloc(void **, size_t, unsigned);
+void *workspace(size_t size) { void *at = 0; return cudaMalloc(&at, size) ? NULL : at; }
+void *pinned(size_t size) { void *at = 0; return cudaHostAlloc(&at, size, 0) ? NULL : at; }";
+    let program = format!(
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nvoid *workspace(size_t), *pinned(size_t);\n{program}"
+    );
+    std::fs::write(folder.join("communicator.c"), library).unwrap();
+    std::fs::write(folder.join("program.c"), program).unwrap();
+    let runtime = "int cudaMalloc(void) { return 1; } int cudaHostAlloc(void) { return 1; }";
+    std::fs::write(folder.join("runtime.c"), runtime).unwrap();
+    let cc = |arguments: &str| {
+        let status = Command::new("cc").current_dir(folder).args(arguments.split(' ')).status().unwrap();
+        assert!(status.success(), "cc {arguments}");
+    };
+    cc("-w -shared -fPIC -o libruntime.so runtime.c");
+    cc("-w -shared -fPIC -o libcommunicator.so communicator.c -L. -lruntime -Wl,-rpath,$ORIGIN");
+    cc("-w -o program program.c -L. -lcommunicator -lruntime -Wl,-rpath,$ORIGIN -Wl,--no-as-needed");
+}
+
+#[test]
+fn the_report_shows_the_memory_of_each_library() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(
+        folder.path(),
+        "int main() { return !workspace(40 << 20) || !workspace(2 << 20) || !pinned(3 << 20); }",
+    );
+    let Some(phantom) = phantom_run(1) else { return };
+    let [log, program] =
+        ["run.vramscope", "program"].map(|name| folder.path().join(name).display().to_string());
+    let output =
+        vramscope(&["run", "--record", &log, "--", &program]).envs(phantom.environment()).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
+    let memory = report.split_once("Device memory").map(|(_, rest)| rest).unwrap_or(&report);
+    insta::assert_snapshot!(memory.lines().take(9).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    let said = |args: &[&str]| String::from_utf8(run(args).stderr).unwrap();
+    assert_eq!(
+        said(&["run", "--record", "run.vramscope", "--every", "5", "--", "true"]),
+        "error: --every is for pickles: a log has all events, and is written while the program runs\n"
+    );
+    assert_eq!(
+        said(&["run", "--record", "run.pickle", "--stacks", "all", "--", "true"]),
+        "error: --stacks is for logs: name one, as --record run.vramscope\n"
+    );
+}
+
+#[test]
+fn a_program_without_gpu_memory_has_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("run.vramscope").display().to_string();
+    let output = run(&["run", "--record", &log, "--", "sh", "-c", "exit 5"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert_eq!(
+        String::from_utf8_lossy(&output.stderr),
+        "nothing was recorded: no process allocated GPU memory, or none loaded the recorder (a static or a setuid program)\n"
+    );
+    assert!(!Path::new(&log).exists());
+}
+
+/// Its reader is gone, and the program must not wait for it longer than a second.
+#[test]
+fn a_program_goes_on_if_the_recorder_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = r#"int main() {
+    workspace(1 << 20);
+    fclose(fopen("started", "w"));
+    while (access("go", F_OK)) usleep(1000);
+    for (int i = 0; i < 400000; i++) workspace(0);
+    fclose(fopen("ended", "w"));
+}"#;
+    compile(folder.path(), program);
+    let Some(phantom) = phantom_run(1) else { return };
+    let path = |name: &str| folder.path().join(name);
+    let [log, program] = ["run.vramscope", "program"].map(|name| path(name).display().to_string());
+    let mut command = vramscope(&["run", "--record", &log, "--", &program]);
+    let mut recorder = command.envs(phantom.environment()).current_dir(folder.path()).spawn().unwrap();
+    let wait_for = |name: &str| {
+        let begin = Instant::now();
+        while !path(name).exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "{name} does not appear");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    wait_for("started");
+    std::thread::sleep(Duration::from_millis(600));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    std::fs::write(path("go"), "").unwrap();
+    wait_for("ended");
+    let report = run(&["report", &log]);
+    let report = String::from_utf8(report.stdout).unwrap();
+    assert!(report.contains("libcommunicator.so"), "{report}");
+}

@@ -3,7 +3,9 @@ import { defineConfig } from 'vitest/config';
 // Tests that start the built command, most of them with a browser. With VRAMSCOPE_TRANSPORT=worker, pages embed their engine and are
 // opened from the disk (transport.ts). Tests of one transport, and of markup and keys alone, are then excluded.
 const isWorker = process.env['VRAMSCOPE_TRANSPORT'] === 'worker';
-const ONCE = ['access', 'bars', 'firefox', 'keys', 'notebook', 'site', 'sources', 'told'].map((name) => `browser/${name}.test.ts`);
+const ONCE = ['access', 'bars', 'firefox', 'keys', 'notebook', 'site', 'sources', 'told'].map(
+  (name) => `browser/${name}.test.ts`,
+);
 
 export default defineConfig({
   test: {

@@ -74,7 +74,7 @@ extern "C" fn found_by_dlsym(library: *mut c_void, name: *const c_char) -> usize
     // SAFETY: the program passes a zero-terminated text. Two bytes exist in every text but the empty one, which ends at the first.
     let is_cuda =
         !name.is_null() && unsafe { name.read() == b'c' as c_char && name.add(1).read() == b'u' as c_char };
-    // `RTLD_NEXT` depends on who asks: only the real function can answer.
+    // `RTLD_NEXT` depends on the caller: only the real function can answer.
     if !is_cuda || library == crate::sys::RTLD_NEXT {
         return 0;
     }
@@ -83,7 +83,7 @@ extern "C" fn found_by_dlsym(library: *mut c_void, name: *const c_char) -> usize
     if ours == real { 0 } else { ours }
 }
 
-/// `dlsym`. The real one finds out from the return address who asks, so it must be reached by a jump.
+/// `dlsym`. The real one finds its caller by the return address, so it must be reached by a jump.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(export_name = "dlsym")]
@@ -100,7 +100,7 @@ extern "C" fn dlsym() {
     )
 }
 
-/// `dlsym`. The real one finds out from the return address who asks, so it must be reached by a jump.
+/// `dlsym`. The real one finds its caller by the return address, so it must be reached by a jump.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 #[unsafe(export_name = "dlsym")]

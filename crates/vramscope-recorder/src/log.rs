@@ -193,12 +193,12 @@ impl ProcessLog {
             Kind::Malloc => self.take(call, Place::Device, DriverMemory::Device),
             Kind::MallocAsync => self.take(call, Place::Device, DriverMemory::Async),
             Kind::Managed => self.take(call, Place::Device, DriverMemory::Managed),
-            Kind::Free | Kind::FreeAsync => self.give_back(call, Place::Device),
+            Kind::Free | Kind::FreeAsync => self.free(call, Place::Device),
             Kind::Host => self.take(call, Place::Host, DriverMemory::Pinned),
             Kind::Register => self.take(call, Place::Host, DriverMemory::Registered),
-            Kind::HostFree | Kind::Unregister => self.give_back(call, Place::Host),
+            Kind::HostFree | Kind::Unregister => self.free(call, Place::Host),
             Kind::Array => self.take(call, Place::Array, DriverMemory::Array),
-            Kind::ArrayFree => self.give_back(call, Place::Array),
+            Kind::ArrayFree => self.free(call, Place::Array),
             Kind::Create => self.take(call, Place::Handle, DriverMemory::Physical),
             Kind::Release => self.release(call),
             Kind::Map => self.map(call),
@@ -235,7 +235,7 @@ impl ProcessLog {
         }
     }
 
-    fn give_back(&mut self, call: Call, place: Place) {
+    fn free(&mut self, call: Call, place: Place) {
         // Null is freed without effect, and memory from before the recording is unknown.
         let Some(held) = self.held.remove(&(place, call.address)) else { return };
         match held.is_segment {
@@ -275,7 +275,7 @@ impl ProcessLog {
         self.drop_unused(call, handle);
     }
 
-    /// Physical memory is given back once its handle is released and nothing maps it.
+    /// Physical memory is freed once its handle is released and nothing maps it.
     fn drop_unused(&mut self, call: Call, handle: u64) {
         let key = (Place::Handle, handle);
         if self.held.get(&key).is_some_and(|held| held.is_released && held.mappings == 0)

@@ -105,7 +105,7 @@ impl fmt::Display for RecordKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueKind {
-    /// A kind of memory that the driver gives out.
+    /// A kind of memory that the driver provides.
     DriverMemory,
     /// The kind of a segment.
     KindOfSegment,

@@ -8,19 +8,19 @@ use crate::ids::{StackId, StringId};
 /// does not report the requested size, and all streams are 0, because it does not report those either.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct ProcessMemory {
-    /// Memory that was taken and given back, oldest first. Segments of PyTorch's caching allocator are not included: they are events of
+    /// Memory that was allocated and freed, oldest first. Segments of PyTorch's caching allocator are not included: they are events of
     /// their device.
     pub events: Vec<DriverEvent>,
 }
 
-/// Memory taken from the driver, or given back to it.
+/// Memory allocated from the driver, or freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriverEvent {
     /// The device's number; -1 for memory of the host, and where the call does not say it.
     pub device: i64,
     /// The kind of memory.
     pub memory: DriverMemory,
-    /// Whether it was given back.
+    /// Whether it was freed.
     pub is_free: bool,
     /// Its address, or a handle of memory without an address.
     pub address: u64,
@@ -34,7 +34,7 @@ pub struct DriverEvent {
     pub stack: Option<StackId>,
 }
 
-/// A kind of memory that the driver gives out.
+/// A kind of memory that the driver provides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DriverMemory {
     /// Device memory, allocated at once: `cudaMalloc`, `cuMemAlloc`.

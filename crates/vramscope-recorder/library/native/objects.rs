@@ -66,7 +66,7 @@ fn add(address: usize) -> Option<(usize, Object)> {
     let name = CStr::from_bytes_until_nul(&search.name).ok()?;
     // The program itself has no name, and the kernel's part has no file: neither can be unloaded.
     if name.to_bytes().contains(&b'/') {
-        // SAFETY: the name is zero-terminated. Nothing is loaded; the reference is never given back.
+        // SAFETY: the name is zero-terminated. Nothing is loaded; the reference is never released.
         let kept = unsafe { sys::dlopen(name.as_ptr(), sys::RTLD_LAZY | sys::RTLD_NOLOAD) };
         if kept.is_null() {
             return None;

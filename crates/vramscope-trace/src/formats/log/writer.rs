@@ -149,14 +149,14 @@ pub struct LogBlock {
     pub stack: Option<LogStack>,
 }
 
-/// Memory taken from the driver or given back, as in [`DriverEvent`](crate::DriverEvent).
+/// Memory allocated from the driver or freed, as in [`DriverEvent`](crate::DriverEvent).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogDriverEvent<'a> {
     /// The device's number; -1 for the host, and where it is unknown.
     pub device: i64,
     /// The kind of memory.
     pub memory: DriverMemory,
-    /// Whether it was given back.
+    /// Whether it was freed.
     pub is_free: bool,
     /// Address or handle.
     pub address: u64,
@@ -376,7 +376,7 @@ impl<W: Write> LogWriter<W> {
         self.begin(PROCESS);
     }
 
-    /// Adds memory taken from the driver or given back.
+    /// Adds memory allocated from the driver or freed.
     pub fn driver_event(&mut self, e: &LogDriverEvent<'_>) {
         let [memory, library] = [e.memory.name(), e.library].map(|text| self.string(text));
         self.begin(DRIVER);

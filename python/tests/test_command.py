@@ -23,10 +23,14 @@ def test_a_missing_file_is_trouble():
     assert "missing.pickle" in done.stderr
 
 
+NAMES = ["run.json", "run.pickle.gz", "run.pickle.zst", "RUN.HTML", "run.csv"]
+
+
 @pytest.mark.parametrize(
-    "file", ["run.json", "run.pickle.gz", "run.pickle.zst", "RUN.HTML", "run.vramscope", "run.csv"]
+    ("command", "file"),
+    # `run` writes logs, too.
+    [(("run",), file) for file in NAMES] + [(("phantom", "run"), file) for file in [*NAMES, "run.vramscope"]],
 )
-@pytest.mark.parametrize("command", [("run",), ("phantom", "run")])
 def test_a_recording_has_no_name_of_another_format(command: "tuple[str, ...]", file: str) -> None:
     done = vramscope_command(*command, "--record", file, "--", sys.executable, "-c", "print('began')")
     assert done.returncode == 2

@@ -29,11 +29,11 @@ pub enum By {
     Pool,
     /// The stream.
     Stream,
-    /// The category: parameter, gradient, activation ...; see [`AllocationCategories`].
+    /// The category: parameter, gradient, activation ...; see [`AllocationCategories`](crate::AllocationCategories).
     Category,
-    /// The `torch.nn.Module` that made the allocation, by its path in the model; see [`AllocationCategories`].
+    /// The `torch.nn.Module` that made the allocation, by its path in the model; see [`AllocationCategories`](crate::AllocationCategories).
     Layer,
-    /// The training or serving step in which the allocation was made; see [`Steps`].
+    /// The training or serving step in which the allocation was made; see [`Steps`](crate::Steps).
     Step,
     /// The block size, in ranges between powers of two.
     Size,

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal, overload
 
 from typing_extensions import CapsuleType
@@ -218,6 +219,23 @@ class VirtualPool:
     def get_limit(self) -> int: ...
 
 # ---- profiler: rules shared by the Python and Rust profilers ----
+
+class BundleFolder:
+    """The folder of a flight recorder's bundles, with limits on their number and total size in bytes."""
+
+    def __init__(self, path: str | os.PathLike[str], max_bundles: int, max_total_bytes: int) -> None: ...
+    def write(
+        self,
+        *,
+        reason: str,
+        exception: BaseException | None,
+        context: str | None,
+        backend: str,
+        metadata: dict[str, Any],
+        events: list[dict[str, Any]],
+        program: dict[str, Any],
+        snapshot: bytes | None,
+    ) -> tuple[Path, str | None]: ...
 
 def keeps_growing(floor: Sequence[int]) -> bool: ...
 def parse_bytes(text: str) -> int: ...

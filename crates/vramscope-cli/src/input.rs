@@ -1,7 +1,8 @@
 //! Opens the user's input files, with a progress bar for slow reads.
 
+use std::borrow::Cow;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use vramscope::trace::ReadError;
@@ -37,11 +38,21 @@ fn read_by<T>(
     options: ReadOptions,
     read: impl FnOnce(Reader<'_>) -> Result<T, ReadError>,
 ) -> anyhow::Result<T> {
+    let file = &*in_bundle(file).map_or(Cow::Borrowed(file), Cow::Owned);
     let reader = if file == Path::new("-") { Reader::new(io::stdin().lock()) } else { Reader::open(file)? };
     let mut progress = ByteProgress::new("reading", reader.length());
     let read = read(reader.options(options).progress(|bytes| progress.at(bytes)));
     progress.done();
     read.map_err(remedied).with_context(|| name(file))
+}
+
+/// The recording of an out-of-memory bundle, and its events; `log.jsonl` is their name in earlier versions of the format.
+const BUNDLED: [&str; 3] = ["snapshot.pickle", "log.jsonl", "events.json"];
+
+/// Returns the recording of a bundle, or else its events; `None` if the path is not the folder of a bundle.
+fn in_bundle(folder: &Path) -> Option<PathBuf> {
+    let is_bundle = folder.join("manifest.json").is_file();
+    BUNDLED.iter().map(|name| folder.join(name)).find(|file| is_bundle && file.is_file())
 }
 
 /// Prints notes about contents that were not used.

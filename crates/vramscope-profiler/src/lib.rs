@@ -55,8 +55,8 @@
 //!   when suspects are requested. `course` keeps the counts after each call, coarser for older calls.
 //! - `tracker`: `sample_judge` makes events from samples, `thresholds` raises one alert for each crossing, `events` writes rows of the
 //!   log, `log` writes the file. `phases` has the phases of the program, `timeline` groups samples by interval.
-//! - `flight_recorder`: bundles after an out of memory. `contents` is complete before anything is written; `folder` lists bundles and
-//!   selects the bundles to remove; `capture` writes bundles for errors outside the pool.
+//! - `flight_recorder`: bundles after an out of memory. `contents` is complete before anything is written; `writer` writes it, also for
+//!   Python's profiler; `folder` lists bundles and selects the bundles to remove; `capture` writes bundles for errors outside the pool.
 //! - `live`: a `LiveServer` has one thread, which polls the listener, its clients and a pair of sockets that ends it. Nothing blocks: the
 //!   server sends as much as the client accepts, reads the next request only after that, and drops a client that does not read for 5 s.
 //!   `socket` restricts a socket to its user before it listens. `protocol` has the lines of `docs/live.md` and their bounds. `names` looks
@@ -79,6 +79,8 @@ mod snapshot;
 mod source;
 mod tracker;
 
+#[doc(hidden)]
+pub use flight_recorder::{Bundle, BundleEvent, BundleFolder, BundleMetadata, ProgramFacts, WrittenBundle};
 pub use flight_recorder::{
     BundleContext, FlightRecorder, FlightRecorderError, FlightRecorderOptions, out_of_memory_words,
 };

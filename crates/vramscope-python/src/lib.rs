@@ -54,6 +54,7 @@ mod error;
 mod event_log;
 mod explain;
 mod files;
+mod flight_recorder;
 mod line_profile;
 #[cfg(unix)]
 mod live;
@@ -82,6 +83,8 @@ mod _native {
     use super::explain::explain_out_of_memory;
     #[pymodule_export]
     use super::files::OutputFile;
+    #[pymodule_export]
+    use super::flight_recorder::BundleFolder;
     #[pymodule_export]
     use super::line_profile::LineProfile;
     #[cfg(unix)]

@@ -4,7 +4,12 @@ import csv
 import dataclasses
 import json
 import os
+import pickle
+import subprocess
+import sys
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import vramscope
@@ -12,6 +17,7 @@ from vramscope import MemoryTracker, MemoryWatchdog, OOMFlightRecorder, OOMFligh
 from vramscope.profiler import GpuProcess, OutsideMemory, classify_oom_exception, hidden_memory
 
 MiB = 1024 * 1024
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture
@@ -246,7 +252,22 @@ def test_an_out_of_memory_leaves_a_bundle(device, tmp_path):
     assert metadata["custom_metadata"]["phases"] == ["step"]
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert sorted(manifest["files"]) == sorted(path.name for path in bundle.iterdir())
-    assert manifest["event_count"] == len(json.loads((bundle / "events.json").read_text()))
+    rows = json.loads((bundle / "events.json").read_text())
+    assert metadata["captured_event_count"] == len(rows)
+    # The columns are those of the Rust tracker's log.
+    assert (rows[0]["event"], rows[0]["message"]) == ("start", "Memory tracking started")
+    assert all(row["time_us"] > 1e15 for row in rows)
+    assert ("step", 1) in {(row.get("phase"), row.get("phase_scope")) for row in rows}
+    environment = json.loads((bundle / "environment.json").read_text())
+    assert environment["pid"] == os.getpid()
+    assert set(environment["versions"]) >= {"python"}
+    report = subprocess.run(
+        [sys.executable, "-m", "vramscope", "report", str(bundle / "events.json")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "OOM detected" in report.stdout, report.stderr
     # Other errors write no bundle, nor does a tracker without a flight recorder.
     with pytest.raises(ValueError, match="no"), tracker.capture_oom():
         raise ValueError("no")
@@ -313,9 +334,39 @@ def test_bundles_are_bounded(tmp_path):
     kept = sorted(json.loads((path / "metadata.json").read_text())["context"] for path in tmp_path.iterdir())
     assert kept == ["2", "3"]
     small = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path), max_total_mb=1))
-    assert small.dump(reason="r", exception=None, context="x" * 2 * MiB, backend="cuda") is None
+    bundle = small.dump(reason="r", exception=None, context="x" * 2 * MiB, backend="cuda")
+    manifest = json.loads((Path(bundle) / "manifest.json").read_text())
+    assert set(manifest["left_out"]) == {"metadata.json"}
     off = OOMFlightRecorder(OOMFlightRecorderConfig(dump_dir=str(tmp_path)))
     assert off.dump(reason="r", exception=None, context=None, backend="cuda") is None
+
+
+def test_pytorchs_history_is_in_the_bundle_with_its_report(tmp_path, monkeypatch):
+    recorded = pickle.loads((EXAMPLES / "oom.pickle").read_bytes())
+    cuda = SimpleNamespace(is_initialized=lambda: True, memory=SimpleNamespace(_snapshot=lambda: recorded))
+    torch = SimpleNamespace(cuda=cuda, _C=SimpleNamespace(_cuda_isHistoryEnabled=lambda: True))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path)))
+    bundle = Path(recorder.dump(reason="r", exception=None, context=None, backend="cuda"))
+    assert "Out of memory" in (bundle / "report.txt").read_text()
+    assert vramscope.read(bundle / "snapshot.pickle").ooms()
+    # A history that cannot be read is kept, without a report.
+    recorded = {"segments": "?"}
+    bundle = Path(recorder.dump(reason="r", exception=None, context=None, backend="cuda"))
+    assert (bundle / "snapshot.pickle").exists()
+    assert set(json.loads((bundle / "manifest.json").read_text())["left_out"]) == {"report.txt"}
+
+
+def test_values_without_json_are_text(tmp_path):
+    recorder = OOMFlightRecorder(OOMFlightRecorderConfig(enabled=True, dump_dir=str(tmp_path), max_dumps=0))
+    recorder.record_event({"loss": float("nan"), "big": 1 << 80, "at": Path("a"), "none": None})
+    endless = {1: (True, 0.5, -1)}
+    endless["self"] = endless
+    bundle = recorder.dump(reason="r", exception=KeyError("\ud800"), context=None, backend="cuda", metadata=endless)
+    metadata = json.loads((Path(bundle) / "metadata.json").read_text())
+    assert metadata["custom_metadata"]["1"] == [True, 0.5, -1]
+    assert (metadata["exception_type"], metadata["exception_module"]) == ("KeyError", "builtins")
+    assert json.loads((Path(bundle) / "events.json").read_text()) == [{"loss": "nan", "big": str(1 << 80), "at": "a"}]
 
 
 @pytest.mark.parametrize(

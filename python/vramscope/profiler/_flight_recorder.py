@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
 import platform
-import re
-import shutil
-import stat
 import sys
 import threading
 from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vramscope import _arguments, _native
-from vramscope._files import NewFolder
 from vramscope.profiler._monitor import logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-#: The environment variables that a bundle keeps: those of launchers, CUDA and PyTorch's allocator. Others may be
-#: secret.
-_VARIABLES = re.compile(
-    r"(CUDA|NVIDIA|PYTORCH|TORCH|NCCL|HIP|ROCR|CUPY|SLURM|OMPI_COMM)_\w+|(LOCAL_|GROUP_)?RANK|(LOCAL_)?WORLD_SIZE"
-    r"|MASTER_(ADDR|PORT)|OMP_NUM_THREADS"
-)
-
 
 @dataclass(frozen=True)
 class OOMFlightRecorderConfig:
@@ -80,7 +64,8 @@ class OOMFlightRecorder:
         kept = _arguments.at_least("buffer_size", config.buffer_size, -sys.maxsize)
         self._events: deque[dict[str, Any]] = deque(maxlen=max(1, kept))
         self._lock = threading.Lock()
-        self._number = 0
+        bundles, total = (limit if limit > 0 else sys.maxsize for limit in (config.max_dumps, config.max_total_mb))
+        self._folder = _native.BundleFolder(config.dump_dir, bundles, min(total * 1024 * 1024, sys.maxsize))
 
     def record_event(self, event: Mapping[str, Any]) -> None:
         """Adds an event; if the buffer is full, drops the oldest."""
@@ -104,129 +89,51 @@ class OOMFlightRecorder:
         """Writes a bundle and removes old bundles above the limits.
 
         Returns the bundle's folder. It contains `events.json`, `metadata.json`, `environment.json`, `manifest.json`,
-        and,
-        if PyTorch records its history, `snapshot.pickle`, which `vramscope report` reads. Returns `None` if the
-        recorder is
-        disabled. Raises `OSError` if the bundle cannot be written.
+        and, if PyTorch records its history, `snapshot.pickle` and its report, `report.txt`. Files without room are left
+        out, and `manifest.json` names them. Returns `None` if the recorder is disabled. Raises `OSError` if the bundle
+        cannot be written.
         """
         if not self.config.enabled:
             return None
-        root = Path(self.config.dump_dir)
-        root.mkdir(parents=True, exist_ok=True)
-        events = self.snapshot_events()
-        contents = {
-            "events.json": events,
-            "metadata.json": {
-                "reason": reason,
-                "exception_type": None if exception is None else type(exception).__name__,
-                "exception_module": None if exception is None else type(exception).__module__,
-                "exception_message": None if exception is None else str(exception),
-                "context": context,
-                "backend": backend,
-                "captured_event_count": len(events),
-                "custom_metadata": dict(metadata or {}),
-            },
-            "environment.json": _environment(),
-        }
-        name, folder = self._new_folder(root, backend)
-        with folder:
-            for file, value in contents.items():
-                _write(folder, file, value)
-            files = ["manifest.json", *contents]
-            if _write_history(folder, "snapshot.pickle"):
-                files.append("snapshot.pickle")
-            manifest = {
-                "schema_version": 1,
-                "bundle_name": name,
-                "created_at_utc": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                "reason": reason,
-                "backend": backend,
-                "event_count": len(events),
-                "files": files,
-            }
-            _write(folder, "manifest.json", manifest)
-        bundle = root / name
-        self._make_room(root)
-        return str(bundle) if bundle.exists() else None
-
-    def _new_folder(self, root: Path, backend: str) -> tuple[str, NewFolder]:
-        time = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")
-        safe = re.sub(r"[^a-zA-Z0-9_-]+", "_", backend) or "unknown"
-        while True:
-            with self._lock:
-                self._number += 1
-                number = self._number
-            name = f"oom_dump_{time}_{os.getpid()}_{safe}_{number}"
-            try:
-                return name, NewFolder(root, name)
-            except FileExistsError:
-                continue
-
-    def _make_room(self, root: Path) -> None:
-        """Removes the oldest bundles above the limits; several processes may do so at once."""
-        bundles: list[tuple[int, str, Path, int]] = []
-        for path in root.glob("oom_dump_*"):
-            try:
-                # Never count or remove links and other users' bundles.
-                about = path.lstat()
-                if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
-                    continue
-                size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-                bundles.append((path.stat().st_mtime_ns, path.name, path, size))
-            except OSError:
-                continue
-        bundles.sort(key=_by_age)
-        total, most = sum(bundle[3] for bundle in bundles), self.config.max_total_mb * 1024 * 1024
-        while bundles and (0 < self.config.max_dumps < len(bundles) or (self.config.max_total_mb > 0 and total > most)):
-            _, _, path, size = bundles.pop(0)
-            total -= size
-            shutil.rmtree(path, ignore_errors=True)
+        path, removal_error = self._folder.write(
+            reason=reason,
+            exception=exception,
+            context=context,
+            backend=backend,
+            metadata=dict(metadata or {}),
+            events=self.snapshot_events(),
+            program=_program(),
+            snapshot=_history(),
+        )
+        if removal_error is not None:
+            logger.warning("could not remove an older bundle: %s", removal_error)
+        return str(path)
 
 
-def _by_age(bundle: tuple[int, str, Path, int]) -> tuple[int, int]:
-    """The sort key: a bundle's time, then its number among bundles of the same time."""
-    number = bundle[1].rpartition("_")[2]
-    return bundle[0], int(number) if number.isdigit() else 0
-
-
-def _write(folder: NewFolder, name: str, value: object) -> None:
-    with folder.create(name) as file:
-        file.write(json.dumps(value, indent=2, default=str).encode())
-
-
-def _environment() -> dict[str, Any]:
+def _program() -> dict[str, Any]:
+    """Returns the facts about the program that only Python knows."""
     versions = {
         name: str(getattr(sys.modules[name], "__version__", ""))
-        for name in ("torch", "cupy", "transformers", "lightning", "vramscope")
+        for name in ("torch", "cupy", "transformers", "lightning")
         if name in sys.modules
     }
     return {
-        "pid": os.getpid(),
-        "cwd": os.getcwd(),
-        "command": sys.argv,
-        "system": {"platform": platform.platform(), "python_version": platform.python_version(), **versions},
-        "variables": {name: value for name, value in sorted(os.environ.items()) if _VARIABLES.fullmatch(name)},
+        "command": list(map(str, sys.argv)),
+        "platform": platform.platform(),
+        "versions": {"python": platform.python_version(), **versions},
     }
 
 
-def _write_history(folder: NewFolder, name: str) -> bool:
-    """Writes PyTorch's recorded history, if there is one."""
+def _history() -> bytes | None:
+    """Returns PyTorch's recorded history as a pickle, if there is one."""
     torch: Any = sys.modules.get("torch")
     try:
         if torch is None or not torch.cuda.is_initialized() or not torch._C._cuda_isHistoryEnabled():
-            return False
-        snapshot = torch.cuda.memory._snapshot()
+            return None
+        return pickle.dumps(torch.cuda.memory._snapshot())
     except Exception as error:
         logger.warning("PyTorch's history is not in the bundle: %s", error)
-        return False
-    try:
-        with folder.create(name) as file:
-            pickle.dump(snapshot, file)
-    except OSError as error:
-        logger.warning("PyTorch's history is not in the bundle: %s", error)
-        folder.remove(name)
-        return False
-    return True
+        return None
 
 
 @contextmanager

@@ -154,6 +154,33 @@ fn a_bundle_is_named_with_what_to_read() {
     assert_eq!(json(&["report", log.to_str().unwrap()])["format"], "samples_jsonl");
 }
 
+/// Bundles of the current format, and of the formats that the Python and the Rust profiler had before.
+#[test]
+fn bundles_of_all_formats_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = format!("[{}]", leak().lines().collect::<Vec<_>>().join(","));
+    let before = r#"[{"timestamp": 1.5, "event_type": "sample", "memory_allocated": 7, "memory_reserved": 9, "memory_change": 0,
+        "device_id": 0, "context": null, "metadata": {"high_allocated_bytes": 8}, "device_used": 20, "device_total": 30}]"#;
+    let leak = leak();
+    let logs = [
+        ("oom_dump_20261121T184211Z_1_1", "events.json", rows.as_str(), "samples_json"),
+        ("oom_dump_20261121T184211Z_1_cuda_1", "events.json", before, "samples_json"),
+        ("oom-20261121T184211Z-1-1", "log.jsonl", leak.as_ref(), "samples_jsonl"),
+    ];
+    for (name, log, text, format) in logs {
+        let bundle = folder.path().join(name);
+        std::fs::create_dir(&bundle).unwrap();
+        std::fs::write(bundle.join("manifest.json"), r#"{"version": 1, "files": []}"#).unwrap();
+        std::fs::write(bundle.join(log), text).unwrap();
+        let answer = json(&["report", bundle.to_str().unwrap()]);
+        assert_eq!(answer["format"], format, "{name}");
+        assert_eq!(answer["bad_rows"], 0, "{name}");
+        assert!(answer["devices"][0]["samples"].as_u64().unwrap() >= 1, "{name}: {answer}");
+        std::fs::copy(root().join("examples/oom.pickle"), bundle.join("snapshot.pickle")).unwrap();
+        assert_eq!(json(&["report", bundle.to_str().unwrap()])["format"], "pickle", "{name}");
+    }
+}
+
 /// A log that `vramscope monitor` wrote about this process can be read.
 #[test]
 #[cfg(target_os = "linux")]

@@ -6,8 +6,6 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use super::{FlightRecorder, FlightRecorderError};
 
 /// The program's description of its activity, for a bundle's `metadata.json`.
@@ -31,18 +29,6 @@ impl BundleContext {
         self.metadata.insert(name.into(), value.to_string());
         self
     }
-}
-
-/// The contents of `metadata.json`: gpumemprof's keys, as far as they apply.
-#[derive(Debug, Serialize)]
-pub(super) struct Metadata {
-    /// The text in the error that indicates an out of memory; for a bundle on demand, the caller's reason.
-    pub(super) reason: String,
-    pub(super) exception_message: Option<String>,
-    /// The name of the innermost context.
-    pub(super) context: Option<String>,
-    /// The metadata of all open contexts. For equal names, the innermost context's value applies.
-    pub(super) custom_metadata: BTreeMap<String, String>,
 }
 
 /// Texts in lower case that indicate an out of memory in an error message: gpumemprof's, those of CUDA's libraries, and those of Rust and

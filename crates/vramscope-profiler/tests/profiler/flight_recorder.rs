@@ -79,7 +79,14 @@ fn a_bundle_explains_the_failure_and_opens_as_a_recording() {
     let files = names(bundle);
     assert_eq!(
         files,
-        ["environment.json", "log.jsonl", "manifest.json", "metadata.json", "report.txt", "snapshot.pickle"]
+        [
+            "environment.json",
+            "events.json",
+            "manifest.json",
+            "metadata.json",
+            "report.txt",
+            "snapshot.pickle"
+        ]
     );
     let mut listed: Vec<&str> =
         manifest["files"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
@@ -90,6 +97,9 @@ fn a_bundle_explains_the_failure_and_opens_as_a_recording() {
     assert!(report.contains("a request of 700.00 MiB failed"), "{report}");
     assert!(report.contains("flight_recorder::fail"), "{report}");
     assert!(!report.contains('\x1b'));
+    let rows = json(&bundle.join("events.json"));
+    assert_eq!(rows[0]["event"], "start");
+    assert!(rows.as_array().unwrap().len() >= 2, "{rows}");
     let environment = json(&bundle.join("environment.json"));
     assert_eq!(environment["devices"][0]["total_bytes"], 1 << 30);
     assert_eq!(environment["pid"], std::process::id());
@@ -244,7 +254,7 @@ fn writers_at_the_same_time_lose_no_bundle_and_keep_the_bounds() {
     });
     assert_eq!(errors, Vec::<String>::new());
     let left = names(folder.path());
-    assert!(left.len() == 3 && left.iter().all(|name| name.starts_with("oom-")), "{left:?}");
+    assert!(left.len() == 3 && left.iter().all(|name| name.starts_with("oom_dump_")), "{left:?}");
 }
 
 #[test]
@@ -260,11 +270,11 @@ fn what_killed_writers_left_goes_and_what_is_being_written_stays() {
     // No system assigns this process id.
     part(".oom-20200101T000000Z-4294967295-1.part");
     let long_ago = std::time::SystemTime::now() - Duration::from_secs(2 * 60 * 60);
-    part(&format!(".oom-20200101T000000Z-{own}-2.part")).set_modified(long_ago).unwrap();
-    let written_now = format!(".oom-20190101T000000Z-{own}-3.part");
+    part(&format!(".oom_dump_20200101T000000Z_{own}_2.part")).set_modified(long_ago).unwrap();
+    let written_now = format!(".oom_dump_20190101T000000Z_{own}_3.part");
     part(&written_now);
     // For example in another container, where processes have other ids.
-    let elsewhere = ".oom-20200101T000000Z-4294967295-4.part";
+    let elsewhere = ".oom_dump_20200101T000000Z_4294967295_4.part";
     let locked = part(elsewhere);
     locked.try_lock().unwrap();
     part(".oom-notes.part");
@@ -274,7 +284,7 @@ fn what_killed_writers_left_goes_and_what_is_being_written_stays() {
     fail(&pool);
     assert_eq!(recorder.last_error(), None);
     let bundle = recorder.bundles()[0].file_name().unwrap().to_str().unwrap().to_owned();
-    assert_eq!(names(folder.path()), [written_now.as_str(), elsewhere, ".oom-notes.part", bundle.as_str()]);
+    assert_eq!(names(folder.path()), [".oom-notes.part", written_now.as_str(), elsewhere, bundle.as_str()]);
 }
 
 #[test]

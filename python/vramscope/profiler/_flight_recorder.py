@@ -17,6 +17,7 @@ from vramscope.profiler._monitor import logger
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+
 @dataclass(frozen=True)
 class OOMFlightRecorderConfig:
     """A recorder's limits: it keeps the newest `buffer_size` events, and bundles in `dump_dir`. A limit of 0 is off."""

@@ -69,9 +69,6 @@ impl Serialize for BundleEvent {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProgramFacts {
-    /// The current folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
     /// The program's arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -148,7 +145,7 @@ impl Contents {
         let Bundle { metadata, events, program, snapshot } = bundle;
         let mut texts = facts(&metadata, &Environment::of(Vec::new(), &program), most);
         if let Some(pickle) = &snapshot {
-            let recording = formats::read(pickle.as_slice(), &mut |_| {}).map_err(io::Error::other);
+            let recording = formats::read(pickle.as_slice()).map_err(io::Error::other);
             texts.push(("report.txt", report_of(recording.as_ref(), most)));
         }
         texts.push((
@@ -233,6 +230,7 @@ impl<'p> Environment<'p> {
             vramscope: env!("CARGO_PKG_VERSION"),
             pid: std::process::id(),
             program,
+            cwd: std::env::current_dir().ok().map(|path| path.display().to_string()),
             own,
             system: std::env::consts::OS,
             architecture: std::env::consts::ARCH,
@@ -285,6 +283,7 @@ struct Environment<'p> {
     vramscope: &'static str,
     pid: u32,
     program: Option<String>,
+    cwd: Option<String>,
     #[serde(flatten)]
     own: &'p ProgramFacts,
     system: &'static str,
@@ -332,4 +331,27 @@ const NAMES: [&str; 8] = [
 fn is_kept(name: &str) -> bool {
     let is_known = NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     is_known && name != "SLURM_JWT"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_variables_of_launchers_and_allocators_are_kept() {
+        for name in ["RANK", "PYTORCH_CUDA_ALLOC_CONF", "TORCHELASTIC_RUN_ID", "SLURM_PROCID", "NCCL_DEBUG"] {
+            assert!(is_kept(name), "{name}");
+        }
+        for name in ["SLURM_JWT", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "RANKS", "PATH"] {
+            assert!(!is_kept(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_become_a_list() {
+        let of = |lines: &str| list(100, |out| out.write_all(lines.as_bytes())).unwrap();
+        assert_eq!(of(""), b"[]\n");
+        assert_eq!(of("1\n2\n"), b"[\n1,\n2\n]\n");
+        assert!(list(3, |out| out.write_all(b"1\n")).is_err());
+    }
 }

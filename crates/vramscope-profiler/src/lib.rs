@@ -109,9 +109,9 @@ pub use source::{
 #[cfg(feature = "nvml")]
 pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use tracker::{
-    Alert, AlertCallback, Event, EventKind, LogFile, LogFormat, MemoryTracker, Phase, PhaseScope,
-    PhasedSample, Quantity, Severity, Threshold, TimelinePoint, TrackerError, TrackerOptions,
-    TrackerStatistics, Watchdog,
+    Alert, AlertCallback, AlertChange, AlertLimits, AlertState, Event, EventKind, GrowthRate, LogFile,
+    LogFormat, MemoryTracker, Phase, PhaseScope, PhasedSample, Quantity, Severity, Threshold, TimelinePoint,
+    TrackerError, TrackerOptions, TrackerStatistics, Watchdog,
 };
 
 /// The README's example, compiled with the tests.

@@ -46,6 +46,7 @@
 //!   It holds no lock while Python code may run, because the garbage collector may call a hook.
 //! - `pool_history` wraps both ends of CuPy's pool. Each block has an object that dies with it, on any thread.
 
+mod alerts;
 mod answers;
 mod arguments;
 mod call_tree;
@@ -75,6 +76,8 @@ use pyo3::prelude::*;
 /// The exports that `python/vramscope` imports; `python/vramscope/_native.pyi` has their types.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::alerts::{AlertState, GrowthRate};
     #[pymodule_export]
     use super::command::{main, names_another_format};
     #[pymodule_export]

@@ -10,8 +10,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vramscope import VramscopeError, _arguments
-from vramscope.profiler._alerts import DEFAULTS, Growth, Watched
+from vramscope import VramscopeError, _arguments, _native
 from vramscope.profiler._events import Identity, TrackingEvent, timeline, write_events
 from vramscope.profiler._flight_recorder import (
     OOMFlightRecorder,
@@ -31,6 +30,16 @@ if TYPE_CHECKING:
     from os import PathLike
 
 _ALERTS = ("warning", "critical", "error")
+
+#: A new tracker's thresholds: percent of the device, bytes per minute, and a fraction of reserved bytes.
+_THRESHOLDS = {
+    "memory_warning_percent": 80.0,
+    "memory_critical_percent": 95.0,
+    "memory_leak_threshold": 100.0 * 1024 * 1024,
+    "fragmentation_threshold": 0.3,
+}
+#: The window over which growth is measured, in seconds.
+_GROWTH_WINDOW = 60.0
 
 
 class MemoryTracker:
@@ -83,7 +92,7 @@ class MemoryTracker:
         self.native_history_max_entries = native_history_max_entries
         self.last_oom_dump_path: str | None = None
         self.events: deque[TrackingEvent] = deque(maxlen=max_events)
-        self.thresholds: dict[str, float] = dict(DEFAULTS)
+        self.thresholds: dict[str, float] = dict(_THRESHOLDS)
         self.alert_callbacks: list[Callable[[TrackingEvent], None]] = []
         self.stats: dict[str, Any] = {}
         memory = self.source.device_memory()
@@ -104,10 +113,9 @@ class MemoryTracker:
         self._phases = Phases()
         self._monitor: Monitor | None = None
         self._scope: PeakScope | None = None
-        self._watched: dict[str, Watched] = {}
-        self._growth = Growth()
+        self._watched: dict[str, _native.AlertState] = {}
+        self._growth = _native.GrowthRate(_GROWTH_WINDOW)
         self._last: Reading | None = None
-        self._start = time.monotonic()
         self._reset_stats()
 
     @property
@@ -127,7 +135,8 @@ class MemoryTracker:
         with self._events_lock:
             if self.is_tracking:
                 return
-            self._scope, self._last, self._growth = self._book.open(), None, Growth()
+            self._scope, self._last = self._book.open(), None
+            self._growth = _native.GrowthRate(_GROWTH_WINDOW)
             self._watched.clear()
             self.stats["tracking_start_time"] = time.time()
             self._add_event("start", 0, "Memory tracking started")
@@ -225,7 +234,7 @@ class MemoryTracker:
             if not is_critical and percent < critical:
                 text = f"WARNING: Memory usage at {percent:.1f}%"
                 self._alert("warning", "warning", percent, warning, text, found, change)
-        growth = self._growth.update(time.monotonic() - self._start, now.allocated)
+        growth = self._growth.update(time.monotonic(), now.allocated)
         if growth is not None:
             text = f"Memory keeps growing: {format_bytes(growth)} per minute"
             self._alert(
@@ -246,7 +255,7 @@ class MemoryTracker:
     def _alert(
         self, name: str, kind: str, value: float, above: float, text: str, metadata: dict[str, Any], change: int
     ) -> bool:
-        turned = self._watched.setdefault(name, Watched()).update(value, above, time.monotonic() - self._start)
+        turned = self._watched.setdefault(name, _native.AlertState()).update(value, above, time.monotonic())
         if turned == "raised":
             self._add_event(kind, change, text, metadata)
         elif turned == "cleared":

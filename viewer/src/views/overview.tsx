@@ -39,10 +39,10 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         <OtherFailures open={open} file={file} shown={device} />
         {found && <LeaksCard leaks={found.leaks} />}
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
-        <MemoryCard device={recording} />
+        <MemoryCard device={recording} hasRequests={!found?.quality.seen_from_outside} />
         {found && <LibrariesCard libraries={found.libraries} />}
         {recording.steps && <StepsCard steps={recording.steps} />}
-        {found && <FragmentationCard {...found.fragmentation} />}
+        {found && <FragmentationCard {...found.fragmentation} hasRequests={!found.quality.seen_from_outside} />}
         {found && <TrustCard trust={recording.trust} />}
         {found && <MarkersCard file={file} device={device} scope={scope} />}
       </div>

@@ -22,7 +22,9 @@ pub use log::LogFile;
 pub use options::{TrackerOptions, TrackerStatistics, Watchdog};
 pub use phase_scope::{PhaseScope, PhasedSample};
 pub use phases::Phase;
-pub use thresholds::{Alert, Quantity, Severity, Threshold};
+pub use thresholds::{
+    Alert, AlertChange, AlertLimits, AlertState, GrowthRate, Quantity, Severity, Threshold,
+};
 pub use timeline::TimelinePoint;
 
 use crate::hidden::{HiddenMemory, HiddenOptions};

@@ -13,7 +13,7 @@ pub struct TrackerOptions {
     pub interval: Duration,
     /// The thresholds that raise alerts.
     pub thresholds: Vec<Threshold>,
-    /// The time over which growth is measured, at least ten intervals. Growth is unknown before nine tenths of it have passed.
+    /// The time over which growth is measured, at least ten intervals. Growth is unknown before it has passed.
     pub growth_window: Duration,
     /// Releases cached memory when the device fills up.
     pub watchdog: Option<Watchdog>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::events::EventKind;
-use super::thresholds::{Alert, Change, GrowthRate, Quantity, WatchedThreshold};
+use super::thresholds::{Alert, AlertChange, GrowthRate, Quantity, WatchedThreshold};
 use super::{Event, TrackerOptions, TrackerShared, Watchdog};
 use crate::monitor::Sample;
 use crate::snapshot::now_us;
@@ -132,8 +132,8 @@ impl SampleJudge {
             let alert =
                 Alert { time_us: sample.time_us, threshold: watched.threshold, value, sample: *sample };
             events.push(match change {
-                Change::Raised => EventKind::Alert(alert),
-                Change::Cleared => EventKind::Cleared(alert),
+                AlertChange::Raised => EventKind::Alert(alert),
+                AlertChange::Cleared => EventKind::Cleared(alert),
             });
         }
         events.extend(self.clean_up(sample, at));

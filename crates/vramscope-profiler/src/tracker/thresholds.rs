@@ -34,9 +34,9 @@ pub enum Quantity {
     /// Cached bytes that emptying the cache would not release, because their segments contain live blocks, in percent of the device.
     /// Measured at most once a second.
     ExternalFragmentationPercent,
-    /// Growth of allocated bytes, in bytes per minute: from the lowest value in the first half of the
-    /// [window](super::TrackerOptions::growth_window) to the lowest in the second half. So memory that is allocated and freed in every step
-    /// does not count.
+    /// Growth of allocated bytes, in bytes per minute: the lowest values in the thirds of the
+    /// [window](super::TrackerOptions::growth_window), and the smaller of the two steps between them. So memory that is allocated and freed
+    /// in every step, and memory that is allocated once, does not count.
     GrowthPerMinute,
     /// Device bytes in use that the pool did not reserve, such as contexts, workspaces of libraries and other processes.
     Hidden,
@@ -64,7 +64,8 @@ impl fmt::Display for Severity {
 impl Threshold {
     /// Creates a threshold with an alert that is raised at `above` and ends at nine tenths of it, at most every ten seconds.
     pub fn new(quantity: Quantity, severity: Severity, above: f64) -> Self {
-        Self { quantity, severity, above, until: above * 0.9, min_interval: Duration::from_secs(10) }
+        let AlertLimits { above, until, min_interval } = AlertLimits::new(above);
+        Self { quantity, severity, above, until, min_interval }
     }
 
     pub(super) fn is_sensible(&self) -> bool {
@@ -123,51 +124,86 @@ impl fmt::Display for Alert {
     }
 }
 
-/// The change of a threshold's alert with a new value.
+/// When the alert of a value is raised, and when it ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AlertLimits {
+    /// The value from which the alert is raised.
+    pub above: f64,
+    /// The value at which the alert ends; at most `above`.
+    pub until: f64,
+    /// Minimum time between two alerts.
+    pub min_interval: Duration,
+}
+
+impl AlertLimits {
+    /// Creates limits with an alert that is raised at `above` and ends at nine tenths of it, at most every ten seconds.
+    pub fn new(above: f64) -> Self {
+        Self { above, until: above * 0.9, min_interval: Duration::from_secs(10) }
+    }
+}
+
+/// The change of an alert with a new value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub enum AlertChange {
+    /// The value reached the limit.
     Raised,
+    /// The value fell to the end of the alert.
     Cleared,
 }
 
-/// A threshold, and whether its alert is raised.
-#[derive(Debug, Clone)]
-pub(super) struct WatchedThreshold {
-    pub(super) threshold: Threshold,
-    /// Whether a value was ever known.
-    pub(super) measured: bool,
+/// Whether an alert is raised. Each crossing raises one alert, however many samples lie above the limit.
+#[derive(Debug, Clone, Default)]
+pub struct AlertState {
     raised: bool,
     last: Option<Duration>,
 }
 
-impl WatchedThreshold {
-    pub(super) fn new(threshold: Threshold) -> Self {
-        Self { threshold, measured: false, raised: false, last: None }
-    }
-
-    /// Applies a new value at the time `at` since the tracker's start, and returns whether it raised or cleared the alert.
-    pub(super) fn update(&mut self, value: f64, at: Duration) -> Option<Change> {
-        let Threshold { above, until, min_interval, .. } = self.threshold;
-        self.measured = true;
+impl AlertState {
+    /// Applies a new value at the time `at`, counted from any fixed moment, and returns whether it raised or cleared the alert.
+    pub fn update(&mut self, limits: &AlertLimits, value: f64, at: Duration) -> Option<AlertChange> {
+        let AlertLimits { above, until, min_interval } = *limits;
         if self.raised {
             // `above` and `until` may be equal.
             self.raised = value > until || value >= above;
-            return (!self.raised).then_some(Change::Cleared);
+            return (!self.raised).then_some(AlertChange::Cleared);
         }
         let waited = self.last.is_none_or(|last| at.saturating_sub(last) >= min_interval);
         if value.is_nan() || value < above || !waited {
             return None;
         }
         (self.raised, self.last) = (true, Some(at));
-        Some(Change::Raised)
+        Some(AlertChange::Raised)
     }
 }
 
-/// Measures the growth of the lowest values of allocated bytes.
+/// A threshold and its alert.
+#[derive(Debug, Clone)]
+pub(super) struct WatchedThreshold {
+    pub(super) threshold: Threshold,
+    /// Whether a value was ever known.
+    pub(super) measured: bool,
+    alert: AlertState,
+}
+
+impl WatchedThreshold {
+    pub(super) fn new(threshold: Threshold) -> Self {
+        Self { threshold, measured: false, alert: AlertState::default() }
+    }
+
+    /// Applies a new value at the time `at` since the tracker's start, and returns whether it raised or cleared the alert.
+    pub(super) fn update(&mut self, value: f64, at: Duration) -> Option<AlertChange> {
+        let Threshold { above, until, min_interval, .. } = self.threshold;
+        self.measured = true;
+        self.alert.update(&AlertLimits { above, until, min_interval }, value, at)
+    }
+}
+
+/// Measures the growth of retained bytes: the lowest allocated bytes in each third of a window, compared with those in the third before,
+/// and the smaller of the two steps. So neither temporary allocations nor one-time allocations count.
 #[derive(Debug)]
-pub(super) struct GrowthRate {
+pub struct GrowthRate {
     window: Duration,
-    /// The lowest allocated bytes of each interval, with the interval's start as time since the tracker's start.
+    /// The lowest allocated bytes of each interval, with the interval's start.
     seen: VecDeque<(Duration, u64)>,
 }
 
@@ -175,32 +211,39 @@ pub(super) struct GrowthRate {
 const MOST_LOOKS: u32 = 1024;
 
 impl GrowthRate {
-    pub(super) fn new(window: Duration) -> Self {
+    /// Measures over `window`.
+    pub fn new(window: Duration) -> Self {
         Self { window, seen: VecDeque::new() }
     }
 
-    /// Adds a value, and returns the growth in bytes per minute, after nine tenths of a window have passed.
-    pub(super) fn update(&mut self, at: Duration, allocated: u64) -> Option<f64> {
+    /// Adds the allocated bytes at the time `at`, counted from any fixed moment. Returns the growth in bytes per minute, once a whole window
+    /// has passed.
+    pub fn update(&mut self, at: Duration, allocated: u64) -> Option<f64> {
         let apart = self.window / MOST_LOOKS;
         match self.seen.back_mut() {
             Some((last, lowest)) if at.saturating_sub(*last) < apart => *lowest = allocated.min(*lowest),
             _ => self.seen.push_back((at, allocated)),
         }
-        while self.seen.front().is_some_and(|&(seen, _)| at.saturating_sub(seen) > self.window) {
+        let start = at.checked_sub(self.window)?;
+        // One value from before the window stays, because samples do not fall exactly on the window's start.
+        while self.seen.get(1).is_some_and(|&(seen, _)| seen <= start) {
             self.seen.pop_front();
         }
-        let &(first, _) = self.seen.front()?;
-        let span = at.saturating_sub(first);
-        // Nine tenths rather than all, because samples do not fall exactly on the window's ends.
-        if span < self.window / 10 * 9 {
+        if self.seen.front().is_none_or(|&(seen, _)| seen > start) {
             return None;
         }
-        let middle = first + span / 2;
-        let least = |half: bool| {
-            self.seen.iter().filter(|(seen, _)| (*seen > middle) == half).map(|&(_, bytes)| bytes).min()
+        let third = self.window.as_secs_f64() / 3.0;
+        let mut lowest = [None::<u64>; 3];
+        for &(seen, bytes) in &self.seen {
+            let part = (seen.saturating_sub(start).as_secs_f64() / third) as usize;
+            let lowest = &mut lowest[part.min(2)];
+            *lowest = Some(lowest.map_or(bytes, |lowest| lowest.min(bytes)));
+        }
+        let [Some(first), Some(second), Some(last)] = lowest.map(|bytes| bytes.map(|bytes| bytes as f64))
+        else {
+            return None;
         };
-        let (before, after) = (least(false)?, least(true)?);
-        Some((after as f64 - before as f64) / (span.as_secs_f64() / 2.0) * 60.0)
+        Some((second - first).min(last - second) / third * 60.0)
     }
 }
 
@@ -218,7 +261,7 @@ mod tests {
     }
 
     /// Returns the changes for values that are a second apart.
-    fn changes(watched: &mut WatchedThreshold, values: &[f64]) -> Vec<(usize, Change)> {
+    fn changes(watched: &mut WatchedThreshold, values: &[f64]) -> Vec<(usize, AlertChange)> {
         let seen = values.iter().enumerate();
         seen.filter_map(|(i, &v)| watched.update(v, Duration::from_secs(i as u64)).map(|c| (i, c))).collect()
     }
@@ -228,7 +271,7 @@ mod tests {
         let values = [10.0, 81.0, 82.0, 79.0, 81.0, 95.0, 73.0, 81.0, 70.0, 60.0, 81.0];
         assert_eq!(
             changes(&mut watched(80.0, 72.0, 0), &values),
-            [(1, Change::Raised), (8, Change::Cleared), (10, Change::Raised)]
+            [(1, AlertChange::Raised), (8, AlertChange::Cleared), (10, AlertChange::Raised)]
         );
     }
 
@@ -237,13 +280,16 @@ mod tests {
         let values = [81.0, 70.0, 81.0, 70.0, 70.0, 81.0, 81.0];
         assert_eq!(
             changes(&mut watched(80.0, 72.0, 6), &values),
-            [(0, Change::Raised), (1, Change::Cleared), (6, Change::Raised)]
+            [(0, AlertChange::Raised), (1, AlertChange::Cleared), (6, AlertChange::Raised)]
         );
     }
 
     #[test]
     fn without_hysteresis_a_value_at_the_threshold_alerts_once() {
-        assert_eq!(changes(&mut watched(80.0, 80.0, 0), &[80.0, 81.0, 80.0, 80.5]), [(0, Change::Raised)]);
+        assert_eq!(
+            changes(&mut watched(80.0, 80.0, 0), &[80.0, 81.0, 80.0, 80.5]),
+            [(0, AlertChange::Raised)]
+        );
         assert_eq!(changes(&mut watched(80.0, 72.0, 0), &[f64::NAN, f64::NAN]), []);
     }
 
@@ -259,6 +305,8 @@ mod tests {
         // The same, but each step leaves 1 MiB.
         let left = minute(&|i| 500 * mib + i % 10 * 10 * mib + i / 10 * mib).unwrap();
         assert!((55.0..65.0).contains(&(left / mib as f64)), "{left}");
+        // Memory that is allocated once.
+        assert_eq!(minute(&|i| if i < 450 { 0 } else { 300 * mib }), Some(0.0));
         // Half a window is not enough.
         let mut growth = GrowthRate::new(Duration::from_secs(60));
         assert_eq!((0..300).filter_map(|i| growth.update(Duration::from_millis(i * 100), 0)).count(), 0);

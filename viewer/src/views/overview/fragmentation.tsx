@@ -4,7 +4,10 @@ import type { Fragmentation, ReportDevice } from '../../source/generated/report'
 import { bytes } from '../../text/units';
 import { Card, TableHead, ViewLink, exactBytes } from './card';
 
-export function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: ReportDevice['fragmentation']) {
+type Shown = ReportDevice['fragmentation'] & { hasRequests: boolean };
+
+/** `hasRequests`: as in `MemoryCard`. */
+export function FragmentationCard({ at_peak: atPeak, at_end: atEnd, hasRequests }: Shown) {
   if (!atPeak && !atEnd) return null;
   const row = (name: string, of: (f: Fragmentation) => number, title: string) => (
     <tr>
@@ -24,7 +27,7 @@ export function FragmentationCard({ at_peak: atPeak, at_end: atEnd }: ReportDevi
       <table class="numbers">
         <TableHead columns={{ Bytes: 'words', 'At the peak': 'numeric', 'At the end': 'numeric' }} />
         <tbody>
-          {row('lost to rounding', (f) => f.internal_bytes, 'allocated - requested: internal fragmentation')}
+          {hasRequests && row('lost to rounding', (f) => f.internal_bytes, 'allocated - requested: internal fragmentation')}
           {row('reserved and unused', (f) => f.external_bytes, 'reserved - active')}
           {row('of which whole segments', (f) => f.whole_segments_bytes, 'can be returned to the device at any time')}
           {row('largest free block', (f) => f.largest_free_block?.bytes ?? 0, 'the largest request that needs no new segment')}

@@ -5,7 +5,8 @@ import { KINDS, type Device } from '../../source/source';
 import { bytes, duration } from '../../text/units';
 import { BytesCell, Card, TableHead, ViewLink, counted, exactBytes } from './card';
 
-export function MemoryCard({ device }: { device: Device }) {
+/** `hasRequests`: the recording has requested bytes. Logs of `vramscope run` only have the sizes of blocks. */
+export function MemoryCard({ device, hasRequests }: { device: Device; hasRequests: boolean }) {
   return (
     <Card title="Memory">
       <table class="numbers">
@@ -13,7 +14,7 @@ export function MemoryCard({ device }: { device: Device }) {
           columns={{ Bytes: 'words', 'At the start': 'numeric', Peak: 'numeric', Reached: 'words', 'At the end': 'numeric' }}
         />
         <tbody>
-          {KINDS.map((kind) => {
+          {KINDS.filter((kind) => hasRequests || kind !== 'requested').map((kind) => {
             const peak = device.peaks[kind];
             return (
               <tr key={kind}>

@@ -92,9 +92,9 @@ pub use monitor::{Monitor, MonitorError, Sample};
 #[doc(hidden)]
 pub use profiler::attribute;
 pub use profiler::{
-    FunctionSummary, GpuMemoryProfiler, OfPool, Outcome, PoolProfiler, ProfileContext, ProfileResult,
-    ProfileSummary, ProfilerError, ProfilerOptions, ThreadUse, global_profiler, set_global_profiler,
-    take_global_profiler,
+    CallTotals, EndedCall, FunctionSummary, GpuMemoryProfiler, OfPool, Outcome, PoolProfiler, ProfileContext,
+    ProfileResult, ProfileSummary, ProfilerError, ProfilerOptions, ThreadUse, global_profiler,
+    set_global_profiler, take_global_profiler,
 };
 #[cfg(feature = "prometheus")]
 pub use prometheus::{ListenAddress, PrometheusEndpoint, PrometheusError};

@@ -12,6 +12,9 @@
 //! - `work`: long work runs on a thread without the interpreter's lock, and Ctrl-C ends it. `table`: the columns of `vramscope-export`'s
 //!   `arrow.rs`, passed by address. `live`: the source of `vramscope.serve`.
 //!
+//! The profiler, whose rules are those of `vramscope::profiler`: `profiler` writes bundles and classifies memory outside the pool, `alerts`
+//! has the state of alerts, and `call_totals` the sums of calls. Python reads the allocators.
+//!
 //! PyTorch:
 //!
 //! ```text
@@ -49,6 +52,7 @@
 mod alerts;
 mod answers;
 mod arguments;
+mod call_totals;
 mod call_tree;
 mod command;
 mod error;
@@ -79,6 +83,8 @@ mod _native {
     #[pymodule_export]
     use super::alerts::{AlertState, GrowthRate};
     #[pymodule_export]
+    use super::call_totals::CallTotals;
+    #[pymodule_export]
     use super::command::{main, names_another_format};
     #[pymodule_export]
     use super::error::{OutOfMemoryError, ReadError, VramscopeError};
@@ -98,13 +104,14 @@ mod _native {
     #[pymodule_export]
     use super::profiler::{
         check_saved_results, hidden_memory, keeps_growing, nvml_devices, out_of_memory_words,
+        resident_memory,
     };
     #[pymodule_export]
     use super::purposes::Purposes;
     #[pymodule_export]
     use super::recording::{Recording, read};
     #[pymodule_export]
-    use super::size::parse_bytes;
+    use super::size::{format_bytes, parse_bytes};
     #[pymodule_export]
     use super::table::Table;
     #[pymodule_export]

@@ -4,7 +4,7 @@
 use pyo3::prelude::*;
 use vramscope::analysis;
 use vramscope::profiler::{
-    HiddenMemory, HiddenOptions, Reading, Sample, SavedResults, Tick, nvml_devices as devices,
+    HiddenMemory, HiddenOptions, ProcessMemory, Reading, Sample, SavedResults, Tick, nvml_devices as devices,
     out_of_memory_words as words,
 };
 use vramscope::report::write_json;
@@ -54,6 +54,12 @@ pub(crate) fn nvml_devices(py: Python<'_>) -> PyResult<String> {
     let mut json = Vec::new();
     write_json(&mut json, &found)?;
     Ok(String::from_utf8_lossy(&json).into_owned())
+}
+
+/// This process's resident host memory in bytes; 0 if the system does not report it.
+#[pyfunction]
+pub(crate) fn resident_memory() -> u64 {
+    ProcessMemory::of_this().and_then(|process| process.resident()).unwrap_or(0)
 }
 
 /// Checks that a text has the format of `save_results`. The error names the path of the first wrong value.

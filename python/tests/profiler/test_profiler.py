@@ -10,6 +10,7 @@ import threading
 import pytest
 import vramscope
 from vramscope import GPUMemoryProfiler, ProfileResult, SavedResults, profile_context, profile_function
+from vramscope.profiler import MemorySource, Reading
 
 KiB = 1024
 
@@ -225,6 +226,45 @@ def test_a_monitor_ends_with_its_profiler(device):
     del profiler
     thread.join(10)
     assert not thread.is_alive()
+
+
+def test_calls_at_the_same_time_count_once(device, profiler):
+    entered, done = threading.Event(), threading.Event()
+
+    def other():
+        with profiler.profile_context("other"):
+            entered.set()
+            done.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    entered.wait()
+    with profiler.profile_context("here"):
+        device.malloc(100)
+    device.malloc(5)
+    done.set()
+    thread.join()
+    device.malloc(7)
+    summary = profiler.get_summary()
+    assert (summary["total_memory_allocated"], summary["total_function_calls"]) == (105, 2)
+
+
+def test_a_source_that_does_not_count_has_sums_of_its_changes():
+    class Numbers(MemorySource):
+        allocated = 50
+
+        def read(self):
+            return Reading(allocated=self.allocated)
+
+    source = Numbers()
+    profiler = GPUMemoryProfiler(source=source)
+    for change in (30, -20, 10):
+        source.allocated += 1000
+        with profiler.profile_context("step"):
+            source.allocated += change
+    summary = profiler.get_summary()
+    assert (summary["total_memory_allocated"], summary["total_memory_freed"]) == (40, 20)
+    assert summary["net_memory_change"] == 20
 
 
 def test_a_result_that_is_dropped_is_no_leak_and_a_list_is(device, profiler):

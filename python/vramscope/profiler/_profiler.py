@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -11,14 +12,13 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vramscope import VramscopeError, _arguments
+from vramscope import VramscopeError, _arguments, _native
 from vramscope.profiler._leaks import LeakDetector, LeakSuspect
 from vramscope.profiler._monitor import Monitor, logger
 from vramscope.profiler._peaks import PeakBook, PeakScope
 from vramscope.profiler._result import ProfileResult
 from vramscope.profiler._snapshot import MemorySnapshot, calling_stack
 from vramscope.profiler._sources import MemorySource, Peaks, Reading, source_of
-from vramscope.profiler._summary import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,15 +85,16 @@ class GPUMemoryProfiler:
         self._book = PeakBook.of(self.source)
         self._lock = threading.RLock()
         self._leaks = LeakDetector()
+        self._totals = _native.CallTotals()
         self._monitor: Monitor | None = None
         self._begin("baseline")
         _profilers.add(self)
 
     def _begin(self, operation: str) -> None:
         """Starts counting from a new baseline."""
-        self._totals = Totals()
         self._since_baseline = self._book.open()
         start = self._since_baseline.start
+        self._totals.clear(_bytes(start))
         self._baseline_snapshot = self._snapshot(start, start.current, operation)
 
     # ---- calls ----
@@ -115,13 +116,22 @@ class GPUMemoryProfiler:
         """Profiles a `with` block; `ProfileContext.result` is set when it ends."""
         return ProfileContext(self, name)
 
-    def _record(self, result: ProfileResult, returned: object) -> None:
-        held = 0 if returned is None or result.memory_diff() <= 0 else self.source.bytes_of(returned)
+    def _record(self, result: ProfileResult, returned: object, now: Reading) -> None:
+        ended = (
+            result.function_name,
+            result.depth,
+            result.execution_time,
+            result.outcome != "returned",
+            result.memory_allocated,
+            result.peak_memory_usage(),
+        )
         with self._lock:
+            self._totals.end(_bytes(now), ended)
             self.results.append(result)
             if len(self.results) > self.max_results:
                 del self.results[: len(self.results) - self.max_results]
-            self._totals.add(result)
+        held = 0 if returned is None or result.memory_diff() <= 0 else self.source.bytes_of(returned)
+        with self._lock:
             self._leaks.record(result, held)
 
     @property
@@ -183,7 +193,7 @@ class GPUMemoryProfiler:
             return {"message": "No profiling results available"}
         now = self._book.look()
         with self._lock:
-            totals = self._totals.to_dict()
+            totals = json.loads(self._totals.summary(_bytes(now)))
             baseline = self._baseline_snapshot.allocated_memory
         return {
             "device": str(self.device),
@@ -263,6 +273,7 @@ class ProfileContext:
         try:
             self._scope = scope = profiler._book.open()
             self._before = profiler._snapshot(scope.start, scope.start.current, f"before_{self.name}")
+            profiler._totals.begin(_bytes(scope.start))
         except BaseException:
             self._leave()
             raise
@@ -276,20 +287,21 @@ class ProfileContext:
         took = time.perf_counter() - self._began
         self._leave()
         try:
-            self.result = self._end(took, error)
+            self.result, now = self._end(took, error)
         except Exception as own:
+            self._profiler._totals.abandon()
             if error is None:
                 raise
             # If the device no longer answers, do not hide the program's exception.
             logger.warning("%s failed, and its memory use is unknown: %s", self.name, own)
             return
-        self._profiler._record(self.result, self.returned)
+        self._profiler._record(self.result, self.returned, now)
 
     def _leave(self) -> None:
         if self._nests:
             _leave(self._profiler)
 
-    def _end(self, took: float, error: BaseException | None) -> ProfileResult:
+    def _end(self, took: float, error: BaseException | None) -> tuple[ProfileResult, Reading]:
         profiler, scope, name = self._profiler, self._scope, self.name
         assert scope is not None  # noqa: S101
         now = profiler._book.close(scope)
@@ -307,7 +319,7 @@ class ProfileContext:
         )
         net = now.allocated - start.allocated
         tracked = profiler.track_tensors
-        return ProfileResult(
+        result = ProfileResult(
             function_name=name,
             execution_time=took,
             memory_before=self._before,
@@ -322,6 +334,12 @@ class ProfileContext:
             outcome="returned" if error is None else "failed",
             error=None if error is None else _message(error),
         )
+        return result, now
+
+
+def _bytes(now: Reading) -> tuple[int, int | None, int | None]:
+    """Returns the numbers of a reading that the sums need."""
+    return now.allocated, now.allocated_bytes, now.freed_bytes
 
 
 def _since(now: int | None, before: int | None, otherwise: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vramscope import _native
 from vramscope._arguments import number
 from vramscope.profiler._snapshot import MemorySnapshot
 
@@ -106,11 +107,4 @@ def format_bytes(n: float, *, signed: bool = False) -> str:
     """Formats bytes as text: `512 B`, `1.50 MiB`. `signed` adds a plus to values that are not negative: `+512 B`."""
     size = number("n", n)
     sign = "-" if size < 0 else "+" if signed else ""
-    size = abs(size)
-    if size < 1024:
-        return f"{sign}{int(size)} B"
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= 1024
-        if size < 1024:
-            return f"{sign}{size:.2f} {unit}"
-    return f"{sign}{size / 1024:.2f} TiB"
+    return sign + _native.format_bytes(abs(size))

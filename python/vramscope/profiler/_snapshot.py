@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vramscope import _native
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
@@ -67,7 +69,7 @@ class MemorySnapshot:
             max_memory_reserved=peaks.reserved,
             active_memory=now.active,
             inactive_memory=now.inactive,
-            cpu_memory=resident_memory() if cpu else 0,
+            cpu_memory=_native.resident_memory() if cpu else 0,
             device_id=source.device_index,
             operation=operation,
             requested_memory=now.requested,
@@ -84,27 +86,6 @@ class MemorySnapshot:
         known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
         known["cpu_memory"] = known.get("cpu_memory") or 0
         return cls(**known)
-
-
-def resident_memory() -> int:
-    """Returns this process's resident host memory in bytes; 0 if the system does not report it."""
-    try:
-        with open("/proc/self/statm", "rb") as statm:
-            return int(statm.read().split()[1]) * _PAGE
-    except (OSError, ValueError, IndexError):
-        return 0
-
-
-def _page() -> int:
-    try:
-        import resource
-
-        return resource.getpagesize()
-    except ImportError:
-        return 4096
-
-
-_PAGE = _page()
 
 
 def calling_stack() -> str:

@@ -26,7 +26,7 @@ pub use global::{global_profiler, set_global_profiler, take_global_profiler};
 pub use of_pool::{OfPool, PoolProfiler};
 pub use result::{Outcome, ProfileResult};
 pub use scope::ProfileContext;
-pub use summary::{FunctionSummary, ProfileSummary};
+pub use summary::{CallTotals, EndedCall, FunctionSummary, ProfileSummary};
 pub use threads::ThreadUse;
 
 use crate::leaks::{CallLeakSuspect, LeakDetector};
@@ -37,7 +37,6 @@ use crate::source::{
 };
 use peak_stacks::PeakStacks;
 use source_reader::{MONITOR_HOLDS, Peak, SourceReader};
-use summary::Totals;
 use threads::ThreadTally;
 use vramscope_basics::lock;
 
@@ -153,7 +152,7 @@ struct ProfilerShared {
 struct ProfilerState {
     results: VecDeque<ProfileResult>,
     snapshots: VecDeque<MemorySnapshot>,
-    totals: Totals,
+    totals: CallTotals,
     baseline: MemorySnapshot,
     /// The peaks since the baseline. Shared, so that they can be read without a lock: reading may run code of the source.
     peak: Arc<Peak>,
@@ -211,7 +210,7 @@ impl GpuMemoryProfiler {
         let state = ProfilerState {
             results: VecDeque::new(),
             snapshots: VecDeque::new(),
-            totals: Totals::new(),
+            totals: CallTotals::default(),
             peak: Arc::new(source_reader.watch()),
             baseline: baseline(&source_reader, &source_reader.read()),
         };
@@ -407,11 +406,12 @@ impl GpuMemoryProfiler {
             |a: Option<u64>, b: Option<u64>| Some(a?.cast_signed().wrapping_sub(b?.cast_signed()));
         let used = state.totals.used(now.counts);
         let (allocated, freed) = (used.map(|used| used.0), used.map(|used| used.1));
+        let function_summaries = state.totals.summaries();
         ProfileSummary {
             device,
-            total_functions_profiled: state.totals.functions.len(),
-            total_function_calls: state.totals.calls,
-            total_execution_time: state.totals.time.as_secs_f64(),
+            total_functions_profiled: function_summaries.len(),
+            total_function_calls: state.totals.calls(),
+            total_execution_time: state.totals.time().as_secs_f64(),
             total_memory_allocated: allocated,
             total_memory_freed: freed,
             net_memory_change: difference(allocated, freed),
@@ -420,7 +420,7 @@ impl GpuMemoryProfiler {
             current_memory_usage: now.allocated,
             baseline_memory_usage: state.baseline.allocated_memory,
             memory_change_from_baseline: difference(now.allocated, state.baseline.allocated_memory),
-            function_summaries: state.totals.summaries(),
+            function_summaries,
             monitoring_active,
             snapshots_collected: state.snapshots.len(),
         }
@@ -476,7 +476,15 @@ impl ProfilerShared {
     /// Counts and keeps an ended call, with the source's counts at its end.
     fn end(&self, result: ProfileResult, counts: Option<Counts>) {
         let mut state = lock(&self.state);
-        state.totals.end(&result, counts);
+        let call = EndedCall {
+            function_name: &result.function_name,
+            depth: result.depth,
+            execution_time: result.execution_time,
+            failed: result.error().is_some(),
+            memory_allocated: result.memory_allocated,
+            peak_memory: result.peak_memory_usage(),
+        };
+        state.totals.end(call, counts);
         push_bounded(&mut state.results, result, self.options.max_results);
     }
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::result::ProfileResult;
 use crate::source::Counts;
 
 /// The summary of all calls, with the keys of gpumemprof's `get_summary()`. Memory is in bytes and time in seconds. Unknown numbers are
@@ -71,13 +70,13 @@ pub struct FunctionSummary {
     pub failed_calls: u64,
 }
 
-/// Sums over calls.
-#[derive(Debug, Default)]
-pub(super) struct Totals {
+/// Sums over the calls of a profiler, updated as calls begin and end. So results can be dropped.
+#[derive(Debug)]
+pub struct CallTotals {
     /// The time spent in ended outermost calls.
-    pub(super) time: Duration,
-    pub(super) calls: u64,
-    pub(super) functions: BTreeMap<Arc<str>, FunctionTotals>,
+    time: Duration,
+    calls: u64,
+    functions: BTreeMap<Arc<str>, FunctionTotals>,
     /// Number of open calls on all threads.
     open: u64,
     /// The source's counts when the first of the open calls began.
@@ -88,8 +87,25 @@ pub(super) struct Totals {
     until: Counts,
 }
 
+/// An ended call, as far as the sums need it.
+#[derive(Debug, Clone, Copy)]
+pub struct EndedCall<'c> {
+    /// The call's name.
+    pub function_name: &'c Arc<str>,
+    /// Number of calls of the same profiler around it.
+    pub depth: usize,
+    /// The call's duration.
+    pub execution_time: Duration,
+    /// Whether it returned an error or panicked.
+    pub failed: bool,
+    /// Bytes allocated during the call.
+    pub memory_allocated: Option<u64>,
+    /// The peak of allocated bytes.
+    pub peak_memory: Option<u64>,
+}
+
 #[derive(Debug, Default)]
-pub(super) struct FunctionTotals {
+struct FunctionTotals {
     calls: u64,
     failed: u64,
     time: Duration,
@@ -99,18 +115,29 @@ pub(super) struct FunctionTotals {
     peak: Option<u64>,
 }
 
-impl Totals {
-    pub(super) fn new() -> Self {
-        Self { used: Some((0, 0)), ..Self::default() }
+impl Default for CallTotals {
+    fn default() -> Self {
+        Self {
+            time: Duration::ZERO,
+            calls: 0,
+            functions: BTreeMap::new(),
+            open: 0,
+            since: None,
+            used: Some((0, 0)),
+            until: Counts::default(),
+        }
     }
+}
 
+impl CallTotals {
     /// Clears all sums. Open calls count from `counts` on.
-    pub(super) fn clear(&mut self, counts: Option<Counts>) {
+    pub fn clear(&mut self, counts: Option<Counts>) {
         let since = self.since.and(counts);
-        *self = Self { open: self.open, since, until: self.until, ..Self::new() };
+        *self = Self { open: self.open, since, until: self.until, ..Self::default() };
     }
 
-    pub(super) fn begin(&mut self, counts: Option<Counts>) {
+    /// Counts a started call, with the source's counts at its start.
+    pub fn begin(&mut self, counts: Option<Counts>) {
         if self.open == 0 {
             // Another thread's call may have ended after these counts were read. Its bytes must not count twice.
             self.since = counts.map(|counts| Counts {
@@ -122,33 +149,51 @@ impl Totals {
         self.open += 1;
     }
 
-    pub(super) fn end(&mut self, result: &ProfileResult, counts: Option<Counts>) {
+    /// Counts an ended call, with the source's counts at its end.
+    pub fn end(&mut self, call: EndedCall<'_>, counts: Option<Counts>) {
         if self.open == 1 {
             self.used = self.used(counts);
             self.until = counts.unwrap_or(self.until);
-            self.since = None;
         }
-        self.open = self.open.saturating_sub(1);
+        self.abandon();
         self.calls += 1;
-        if result.depth == 0 {
-            self.time += result.execution_time;
+        if call.depth == 0 {
+            self.time += call.execution_time;
         }
-        let function = match self.functions.get_mut(&result.function_name) {
+        let function = match self.functions.get_mut(call.function_name) {
             Some(function) => function,
-            None => self.functions.entry(Arc::clone(&result.function_name)).or_default(),
+            None => self.functions.entry(Arc::clone(call.function_name)).or_default(),
         };
         function.calls += 1;
-        function.failed += u64::from(result.error().is_some());
-        function.time += result.execution_time;
-        if let Some(allocated) = result.memory_allocated {
+        function.failed += u64::from(call.failed);
+        function.time += call.execution_time;
+        if let Some(allocated) = call.memory_allocated {
             function.allocated = function.allocated.saturating_add(allocated);
             function.known += 1;
         }
-        function.peak = function.peak.max(result.peak_memory_usage());
+        function.peak = function.peak.max(call.peak_memory);
+    }
+
+    /// Ends a call without counting it.
+    pub fn abandon(&mut self) {
+        if self.open == 1 {
+            self.since = None;
+        }
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// Returns the number of ended calls.
+    pub fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// Returns the time spent in ended outermost calls, summed over all threads.
+    pub fn time(&self) -> Duration {
+        self.time
     }
 
     /// Returns the bytes allocated and freed while any call was open, up to the counts `now`.
-    pub(super) fn used(&self, now: Option<Counts>) -> Option<(u64, u64)> {
+    pub fn used(&self, now: Option<Counts>) -> Option<(u64, u64)> {
         let ((allocated, freed), now) = (self.used?, now?);
         let since = match self.since {
             Some(since) => since,
@@ -161,7 +206,8 @@ impl Totals {
         ))
     }
 
-    pub(super) fn summaries(&self) -> BTreeMap<Arc<str>, FunctionSummary> {
+    /// Returns the summary of each function, by name.
+    pub fn summaries(&self) -> BTreeMap<Arc<str>, FunctionSummary> {
         self.functions.iter().map(|(name, f)| (Arc::clone(name), f.summary())).collect()
     }
 }

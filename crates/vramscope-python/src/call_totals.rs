@@ -1,11 +1,10 @@
 //! The sums of a profiler's calls, for the Python profiler.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use vramscope::profiler::{self, Counts, EndedCall, FunctionSummary};
 use vramscope::report::write_json;
 
@@ -21,7 +20,12 @@ struct Sums {
     total_memory_allocated: u64,
     total_memory_freed: u64,
     net_memory_change: i64,
-    function_summaries: BTreeMap<Arc<str>, FunctionSummary>,
+    #[serde(serialize_with = "as_map")]
+    function_summaries: Vec<(Arc<str>, FunctionSummary)>,
+}
+
+fn as_map<S: Serializer>(functions: &[(Arc<str>, FunctionSummary)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(functions.iter().map(|(name, function)| (name, function)))
 }
 
 /// Sums over calls. Totals count while any call is open, so nested and concurrent calls do not count twice.
@@ -95,7 +99,7 @@ impl CallTotals {
     fn summary(&mut self, bytes: Bytes) -> PyResult<String> {
         let counts = self.counts(bytes);
         let (allocated, freed) = self.totals.used(counts).unwrap_or_default();
-        let function_summaries = self.totals.summaries();
+        let function_summaries = self.totals.in_order();
         let sums = Sums {
             total_functions_profiled: function_summaries.len(),
             total_function_calls: self.totals.calls(),

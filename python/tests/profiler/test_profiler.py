@@ -195,6 +195,7 @@ def test_the_summary_counts_nothing_twice(device, profiler, program):
     assert summary["peak_memory_usage"] == 64 + 30 * KiB
     assert summary["memory_change_from_baseline"] == 64
     assert (summary["total_functions_profiled"], summary["total_function_calls"]) == (2, 2)
+    assert list(summary["function_summaries"]) == ["inner", "outer"]
     profiler.clear_results()
     assert profiler.get_summary() == {"message": "No profiling results available"}
     assert profiler._baseline_snapshot.operation == "new_baseline"

@@ -106,6 +106,8 @@ pub struct EndedCall<'c> {
 
 #[derive(Debug, Default)]
 struct FunctionTotals {
+    /// Number of names before it, in the order of their first ended calls.
+    number: usize,
     calls: u64,
     failed: u64,
     time: Duration,
@@ -160,9 +162,13 @@ impl CallTotals {
         if call.depth == 0 {
             self.time += call.execution_time;
         }
+        let number = self.functions.len();
         let function = match self.functions.get_mut(call.function_name) {
             Some(function) => function,
-            None => self.functions.entry(Arc::clone(call.function_name)).or_default(),
+            None => self
+                .functions
+                .entry(Arc::clone(call.function_name))
+                .or_insert_with(|| FunctionTotals { number, ..FunctionTotals::default() }),
         };
         function.calls += 1;
         function.failed += u64::from(call.failed);
@@ -204,6 +210,13 @@ impl CallTotals {
             allocated.saturating_add(now.allocated_bytes.saturating_sub(since.allocated_bytes)),
             freed.saturating_add(now.freed_bytes.saturating_sub(since.freed_bytes)),
         ))
+    }
+
+    /// Returns the name and the summary of each function, in the order of their first ended calls.
+    pub fn in_order(&self) -> Vec<(Arc<str>, FunctionSummary)> {
+        let mut functions: Vec<_> = self.functions.iter().collect();
+        functions.sort_by_key(|(_, function)| function.number);
+        functions.into_iter().map(|(name, function)| (Arc::clone(name), function.summary())).collect()
     }
 
     /// Returns the summary of each function, by name.

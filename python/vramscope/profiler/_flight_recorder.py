@@ -65,8 +65,10 @@ class OOMFlightRecorder:
         kept = _arguments.at_least("buffer_size", config.buffer_size, -sys.maxsize)
         self._events: deque[dict[str, Any]] = deque(maxlen=max(1, kept))
         self._lock = threading.Lock()
-        bundles, total = (limit if limit > 0 else sys.maxsize for limit in (config.max_dumps, config.max_total_mb))
-        self._folder = _native.BundleFolder(config.dump_dir, bundles, min(total * 1024 * 1024, sys.maxsize))
+        # 0 or less turns a limit off.
+        limits = (config.max_dumps, config.max_total_mb * 1024 * 1024)
+        bundles, total_bytes = (min(limit, sys.maxsize) if limit > 0 else sys.maxsize for limit in limits)
+        self._folder = _native.BundleFolder(config.dump_dir, bundles, total_bytes)
 
     def record_event(self, event: Mapping[str, Any]) -> None:
         """Adds an event; if the buffer is full, drops the oldest."""

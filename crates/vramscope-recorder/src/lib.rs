@@ -17,4 +17,4 @@ mod ring;
 mod run;
 mod symbols;
 
-pub use run::{RecordError, Recorded, RecordedStacks, RecorderOptions, RecorderRun};
+pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};

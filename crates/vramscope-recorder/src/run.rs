@@ -88,13 +88,13 @@ struct Shared {
     out: PathBuf,
     rings: PathBuf,
     is_over: AtomicBool,
-    recorded: Mutex<Vec<Recorded>>,
+    recorded: Mutex<Vec<RecordedProcess>>,
 }
 
 /// The log of one process.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Recorded {
+pub struct RecordedProcess {
     /// Path of the log.
     pub path: PathBuf,
     /// Id of the process.
@@ -160,7 +160,7 @@ impl RecorderRun {
     }
 
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
-    pub fn finish(self) -> Vec<Recorded> {
+    pub fn finish(self) -> Vec<RecordedProcess> {
         self.shared.is_over.store(true, Ordering::Release);
         // The thread ends soon, and has no panics of its own.
         self.thread.join().ok();
@@ -227,7 +227,7 @@ impl Shared {
                 Ok(None) => {}
                 Err((path, error)) => {
                     let (_, process) = parts_of(&name);
-                    let failed = Recorded { path, process, events: 0, dropped: 0, error: Some(error) };
+                    let failed = RecordedProcess { path, process, events: 0, dropped: 0, error: Some(error) };
                     lock(&self.recorded).push(failed);
                     processes.insert(name, None);
                 }
@@ -319,11 +319,11 @@ impl Process {
         pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
     }
 
-    fn finish(self) -> Recorded {
+    fn finish(self) -> RecordedProcess {
         let Self { id, path, ring, log, error, .. } = self;
         let dropped = ring.ring().map_or(0, |ring| ring.header(AT_DROPPED).load(Ordering::Relaxed));
         let events = log.events;
         let error = log.finish().err().or(error);
-        Recorded { path, process: id, events, dropped, error }
+        RecordedProcess { path, process: id, events, dropped, error }
     }
 }

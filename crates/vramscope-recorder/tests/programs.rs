@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 use vramscope_phantom::PhantomRun;
-use vramscope_recorder::{Recorded, RecordedStacks, RecorderOptions, RecorderRun};
+use vramscope_recorder::{RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};
 use vramscope_testing::phantom_run;
 use vramscope_trace::{Action, Trace, formats};
 
@@ -66,7 +66,7 @@ fn compile(folder: &Path, program: &str, libraries: &[(&str, &str)]) {
 }
 
 /// The folder of a run, the program's status, and the logs of its processes.
-type Run = (tempfile::TempDir, ExitStatus, Vec<Recorded>);
+type Run = (tempfile::TempDir, ExitStatus, Vec<RecordedProcess>);
 
 /// Runs a program on a phantom GPU and records it. `None` if this system has no phantom GPUs.
 fn record(program: &str, libraries: &[(&str, &str)]) -> Option<Run> {
@@ -102,7 +102,7 @@ fn record_with(options: RecorderOptions, program: &str, libraries: &[(&str, &str
     Some((folder, status, logs))
 }
 
-fn read(log: &Recorded) -> std::sync::Arc<Trace> {
+fn read(log: &RecordedProcess) -> std::sync::Arc<Trace> {
     let file = std::fs::File::open(&log.path).unwrap();
     formats::read(file).unwrap().trace
 }
@@ -357,9 +357,10 @@ int main() {
         return;
     };
     assert!(status.success());
-    let sizes = |log: &Recorded| read(log).devices[0].events.iter().map(|e| e.size).collect::<Vec<_>>();
+    let sizes =
+        |log: &RecordedProcess| read(log).devices[0].events.iter().map(|e| e.size).collect::<Vec<_>>();
     assert_eq!(logs.iter().map(sizes).collect::<Vec<_>>(), [vec![2 << 20, 512, 512], vec![1024]]);
-    let name = |log: &Recorded| log.path.file_name().unwrap().to_string_lossy().into_owned();
+    let name = |log: &RecordedProcess| log.path.file_name().unwrap().to_string_lossy().into_owned();
     assert_eq!(name(&logs[0]), "run.vramscope");
     assert_eq!(name(&logs[1]), format!("run-pid{}.vramscope", logs[1].process));
 }

@@ -4,7 +4,7 @@ use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::events::{Event, Tags};
 use crate::ids::{FrameId, StackId, StringId, StringListId};
-use crate::process::{DriverEvent, ProcessMemory};
+use crate::process::{DriverEvent, ProcessEvents};
 use crate::stacks::{Frame, FxNode};
 use crate::trace::{DeviceTrace, Trace};
 
@@ -20,7 +20,7 @@ impl PartialEq for Trace {
             };
             a.len() == b.len() && a.iter().zip(b).all(same)
         };
-        let calls = |a: &ProcessMemory, b: &ProcessMemory| {
+        let calls = |a: &ProcessEvents, b: &ProcessEvents| {
             let same = |(a, b): (&DriverEvent, &DriverEvent)| {
                 ids.string(a.library) == Some(b.library)
                     && ids.stack_or_none(a.stack, b.stack)

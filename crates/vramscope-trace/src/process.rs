@@ -7,7 +7,7 @@ use crate::ids::{StackId, StringId};
 /// Where a trace has it, the events of its devices come from the same recorder: allocations have the size of their block, because PyTorch
 /// does not report the requested size, and all streams are 0, because it does not report those either.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct ProcessMemory {
+pub struct ProcessEvents {
     /// Memory that was allocated and freed, oldest first. Segments of PyTorch's caching allocator are not included: they are events of
     /// their device.
     pub events: Vec<DriverEvent>,

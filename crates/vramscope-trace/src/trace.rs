@@ -3,7 +3,7 @@
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::events::{Events, TagsTable};
-use crate::process::ProcessMemory;
+use crate::process::ProcessEvents;
 use crate::release::TorchRelease;
 use crate::settings::AllocatorSettings;
 use crate::stacks::{FrameTable, StackTable};
@@ -33,7 +33,7 @@ pub struct Trace {
     /// Regions that the program named, in recorded order (July 2024 and later); `None` if the key is absent.
     pub annotations: Option<Vec<Annotation>>,
     /// Memory of the process beside PyTorch's allocator, in logs of the recorder.
-    pub process: Option<ProcessMemory>,
+    pub process: Option<ProcessEvents>,
 }
 
 impl Trace {

@@ -97,7 +97,7 @@ impl Here {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_trace::{DriverEvent, ProcessMemory};
+    use vramscope_trace::{DriverEvent, ProcessEvents};
 
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
             let device = if DriverMemory::is_host(memory) { -1 } else { 0 };
             DriverEvent { device, memory, is_free, address, size, time_us, library, stack: None }
         };
-        trace.process = Some(ProcessMemory { events: events.iter().map(event).collect() });
+        trace.process = Some(ProcessEvents { events: events.iter().map(event).collect() });
         trace
     }
 

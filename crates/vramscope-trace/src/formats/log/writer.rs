@@ -371,7 +371,7 @@ impl<W: Write> LogWriter<W> {
         self.time(time_us);
     }
 
-    /// Marks the recording as one of a whole process; see [`ProcessMemory`](crate::ProcessMemory).
+    /// Marks the recording as one of a whole process; see [`ProcessEvents`](crate::ProcessEvents).
     pub fn process(&mut self) {
         self.begin(PROCESS);
     }

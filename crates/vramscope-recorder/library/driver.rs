@@ -53,11 +53,7 @@ fn array_bytes(sides: [usize; 3], format: i32, channels: u32) -> u64 {
 
 wrapped! {
     cuMemAlloc_v2 / "cuMemAlloc" [2] (address: *mut u64, size: usize) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Malloc, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Malloc, address, size)
     }
     cuMemAllocPitch_v2 / "cuMemAllocPitch" [5]
         (address: *mut u64, pitch: *mut usize, width: usize, height: usize, element: u32) |real, call| {
@@ -68,11 +64,7 @@ wrapped! {
         status
     }
     cuMemAllocManaged / "cuMemAllocManaged" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Managed, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Managed, address, size)
     }
     // A free is recorded before it happens: afterwards, another thread may get the same address.
     cuMemFree_v2 / "cuMemFree" [1] (address: u64) |real, call| {
@@ -80,19 +72,11 @@ wrapped! {
         real()
     }
     cuMemAllocAsync / "cuMemAllocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::MallocAsync, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::MallocAsync, address, size)
     }
     cuMemAllocFromPoolAsync / "cuMemAllocFromPoolAsync" [4]
         (address: *mut u64, size: usize, pool: *mut c_void, stream: *mut c_void) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::MallocAsync, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::MallocAsync, address, size)
     }
     cuMemFreeAsync / "cuMemFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
         call.record(Kind::FreeAsync, address, 0);
@@ -123,18 +107,10 @@ wrapped! {
         real()
     }
     cuMemHostAlloc / "cuMemHostAlloc" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Host, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Host, address, size)
     }
     cuMemAllocHost_v2 / "cuMemAllocHost" [2] (address: *mut u64, size: usize) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Host, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Host, address, size)
     }
     cuMemFreeHost / "cuMemFreeHost" [1] (address: u64) |real, call| {
         call.record(Kind::HostFree, address, 0);
@@ -167,10 +143,6 @@ wrapped! {
     }
     cuArrayDestroy / "cuArrayDestroy" [1] (array: u64) |real, call| {
         call.record(Kind::ArrayFree, array, 0);
-        real()
-    }
-    cuIpcCloseMemHandle / "cuIpcCloseMemHandle" [1] (address: u64) |real, call| {
-        call.record(Kind::IpcClose, address, 0);
         real()
     }
 }

@@ -31,8 +31,6 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 thread_local! {
     /// Whether this thread is inside this library.
     static BUSY: Cell<bool> = const { Cell::new(false) };
-    /// The system's id of this thread, and the number of forks at which it was asked.
-    static THREAD: Cell<(u32, u64)> = const { Cell::new((u32::MAX, 0)) };
 }
 
 /// Proof that this thread is inside the library, and that its process has a ring.
@@ -169,20 +167,6 @@ extern "C" fn forked() {
 /// Number of forks between the first process and this one.
 pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
-}
-
-/// The system's id of the calling thread.
-pub(crate) fn thread_id() -> u64 {
-    let forks = FORKS.load(Ordering::Relaxed);
-    THREAD
-        .try_with(|thread| {
-            if thread.get().0 != forks {
-                // SAFETY: the call takes no arguments and cannot fail.
-                thread.set((forks, unsafe { sys::syscall(sys::SYS_GETTID) } as u64));
-            }
-            thread.get().1
-        })
-        .unwrap_or(0)
 }
 
 /// Microseconds since the Unix epoch.

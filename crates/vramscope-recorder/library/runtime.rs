@@ -10,11 +10,7 @@ use crate::wrap::{caller_as_argument, read, wrapped};
 
 wrapped! {
     cudaMalloc / "cudaMalloc" [2] (address: *mut u64, size: usize) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Malloc, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Malloc, address, size)
     }
     cudaMallocPitch / "cudaMallocPitch" [4]
         (address: *mut u64, pitch: *mut usize, width: usize, height: usize) |real, call| {
@@ -25,48 +21,28 @@ wrapped! {
         status
     }
     cudaMallocManaged / "cudaMallocManaged" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Managed, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Managed, address, size)
     }
     cudaFree / "cudaFree" [1] (address: u64) |real, call| {
         call.record(Kind::Free, address, 0);
         real()
     }
     cudaMallocAsync / "cudaMallocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::MallocAsync, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::MallocAsync, address, size)
     }
     cudaMallocFromPoolAsync / "cudaMallocFromPoolAsync" [4]
         (address: *mut u64, size: usize, pool: *mut c_void, stream: *mut c_void) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::MallocAsync, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::MallocAsync, address, size)
     }
     cudaFreeAsync / "cudaFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
         call.record(Kind::FreeAsync, address, 0);
         real()
     }
     cudaHostAlloc / "cudaHostAlloc" [3] (address: *mut u64, size: usize, flags: u32) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Host, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Host, address, size)
     }
     cudaMallocHost / "cudaMallocHost" [2] (address: *mut u64, size: usize) |real, call| {
-        let status = real();
-        if status == 0 && let Some(address) = read(address) {
-            call.record(Kind::Host, address, size as u64);
-        }
-        status
+        call.allocated(real(), Kind::Host, address, size)
     }
     cudaFreeHost / "cudaFreeHost" [1] (address: u64) |real, call| {
         call.record(Kind::HostFree, address, 0);
@@ -85,10 +61,6 @@ wrapped! {
     }
     cudaFreeArray / "cudaFreeArray" [1] (array: u64) |real, call| {
         call.record(Kind::ArrayFree, array, 0);
-        real()
-    }
-    cudaIpcCloseMemHandle / "cudaIpcCloseMemHandle" [1] (address: u64) |real, call| {
-        call.record(Kind::IpcClose, address, 0);
         real()
     }
 }

@@ -1,7 +1,7 @@
 //! Functions of the C library that Rust's standard library does not offer. The library depends on no crate, so that one call of the
 //! compiler builds it, and so that a program that loads it gets no other code.
 
-use std::ffi::{c_char, c_int, c_long, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
@@ -11,10 +11,6 @@ pub(crate) const RTLD_NOLOAD: c_int = 4;
 /// `RTLD_NEXT`: the next object after the caller's.
 pub(crate) const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 pub(crate) const CLOCK_REALTIME: c_int = 0;
-#[cfg(target_arch = "x86_64")]
-pub(crate) const SYS_GETTID: c_long = 186;
-#[cfg(target_arch = "aarch64")]
-pub(crate) const SYS_GETTID: c_long = 178;
 
 /// `struct timespec`.
 #[repr(C)]
@@ -91,7 +87,6 @@ unsafe extern "C" {
         offset: i64,
     ) -> *mut c_void;
     pub(crate) fn clock_gettime(clock: c_int, time: *mut Time) -> c_int;
-    pub(crate) fn syscall(number: c_long, ...) -> c_long;
     pub(crate) fn pthread_atfork(
         prepare: Option<extern "C" fn()>,
         parent: Option<extern "C" fn()>,
@@ -100,4 +95,15 @@ unsafe extern "C" {
     pub(crate) fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void;
     pub(crate) fn dlvsym(library: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
     pub(crate) fn dladdr(address: *const c_void, info: *mut AddressInfo) -> c_int;
+}
+
+/// The path of the loaded object that has an address; empty if there is none. The address is one that runs, so its object stays loaded.
+pub(crate) fn object_path(address: usize) -> &'static [u8] {
+    let mut info = AddressInfo::default();
+    // SAFETY: any address may be looked up, and the result is written in place. The loader keeps the name, which is zero-terminated, as
+    // long as the object is loaded.
+    unsafe {
+        let is_found = dladdr(address as *const c_void, &raw mut info) != 0 && !info.object_name.is_null();
+        if is_found { CStr::from_ptr(info.object_name).to_bytes() } else { b"" }
+    }
 }

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::next::Next;
-use crate::process::{Inside, thread_id, time_us};
+use crate::process::{Inside, time_us};
 use crate::record::{TORCH, TORCH_OOM, memory};
 use crate::stack;
 
@@ -53,10 +53,7 @@ pub(crate) extern "C" fn report_memory(
         body[memory::DEVICE] = device;
         body[memory::ADDRESS] = address as u64;
         body[memory::SIZE] = size as u64;
-        body[memory::ALLOCATED] = allocated as u64;
-        body[memory::RESERVED] = reserved as u64;
         body[memory::STACK] = stack::capture(&inside);
-        body[memory::THREAD] = thread_id();
         inside.write(TORCH, &body);
     }
     let next = MEMORY.address();
@@ -75,7 +72,7 @@ pub(crate) extern "C" fn report_out_of_memory(size: i64, allocated: usize, reser
         && let Some(inside) = Inside::enter()
     {
         let stack = stack::capture(&inside);
-        let body = [time_us(), device, stack, size as u64, allocated as u64, reserved as u64, free_bytes()];
+        let body = [time_us(), device, stack, size as u64, free_bytes()];
         inside.write(TORCH_OOM, &body);
     }
     let next = OOM.address();

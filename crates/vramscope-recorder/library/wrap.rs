@@ -5,12 +5,12 @@
 //! real function that it was made for.
 
 use std::cell::Cell;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::captured::mixed;
 use crate::next::{self, Next};
-use crate::process::{Inside, thread_id, time_us};
+use crate::process::{Inside, time_us};
 use crate::record::{CALL, Kind, OBJECT, call, text_words};
 use crate::stack;
 use crate::sys;
@@ -85,6 +85,16 @@ impl Call {
         Self { is_outermost, caller }
     }
 
+    /// Records an allocation whose address the real function wrote, if its status is success. Returns the status.
+    pub(crate) fn allocated(&self, status: c_int, kind: Kind, address: *const u64, size: usize) -> c_int {
+        if status == 0
+            && let Some(address) = read(address)
+        {
+            self.record(kind, address, size as u64);
+        }
+        status
+    }
+
     /// Records what the call did.
     pub(crate) fn record(&self, kind: Kind, address: u64, size: u64) {
         self.record_with(kind, address, size, None, 0);
@@ -105,7 +115,6 @@ impl Call {
         body[call::HANDLE] = handle;
         body[call::CALLER] = self.caller as u64;
         body[call::STACK] = stack::capture(&inside);
-        body[call::THREAD] = thread_id();
         name_object(&inside, self.caller);
         inside.write(CALL, &body);
     }
@@ -125,16 +134,8 @@ fn name_object(inside: &Inside, caller: usize) {
 #[cold]
 #[inline(never)]
 fn write_object(inside: &Inside, caller: usize, hash: u64) {
-    let mut info = sys::AddressInfo::default();
-    // SAFETY: any address may be looked up; the result is written in place.
-    let found = unsafe { sys::dladdr(caller as *const c_void, &raw mut info) };
-    let mut path: &[u8] = b"";
-    if found != 0 && !info.object_name.is_null() {
-        // SAFETY: the loader keeps the name, which is zero-terminated, as long as the object is loaded. Its code called, so it is.
-        path = unsafe { CStr::from_ptr(info.object_name) }.to_bytes();
-    }
     let mut body = [0_u64; 2 + MOST_PATH / 8];
-    let (bytes, words) = text_words(path, &mut body[2..]);
+    let (bytes, words) = text_words(sys::object_path(caller), &mut body[2..]);
     (body[0], body[1]) = (caller as u64, bytes as u64);
     if inside.write(OBJECT, &body[..2 + words]) {
         CALLERS.add(hash);

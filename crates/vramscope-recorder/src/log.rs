@@ -203,8 +203,6 @@ impl ProcessLog {
             Kind::Release => self.release(call),
             Kind::Map => self.map(call),
             Kind::Unmap => self.unmap(call),
-            // Memory of another process, which counts there.
-            Kind::IpcOpen | Kind::IpcClose => {}
         }
     }
 

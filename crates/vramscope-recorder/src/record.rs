@@ -8,8 +8,8 @@ pub(crate) const STACK: u8 = 1;
 pub(crate) const SITE: u8 = 2;
 /// A report of PyTorch's allocator, with the fields of [`memory`].
 pub(crate) const TORCH: u8 = 3;
-/// A request that PyTorch's allocator could not serve: time, device, stack, size, allocated and reserved bytes, and free bytes of the
-/// device.
+/// A request that PyTorch's allocator could not serve: time, device, stack, size, and free bytes of
+/// the device.
 pub(crate) const TORCH_OOM: u8 = 4;
 /// A call of the driver or the runtime, with the fields of [`call`].
 pub(crate) const CALL: u8 = 5;
@@ -44,16 +44,10 @@ pub(crate) mod memory {
     pub(crate) const ADDRESS: usize = 2;
     /// Bytes of the block: positive for an allocation, negative for a free (two's complement).
     pub(crate) const SIZE: usize = 3;
-    /// Bytes of all allocated blocks after this event.
-    pub(crate) const ALLOCATED: usize = 4;
-    /// Bytes of all segments after this event.
-    pub(crate) const RESERVED: usize = 5;
     /// Id of the stack; 0 for none.
-    pub(crate) const STACK: usize = 6;
-    /// The operating system's id of the thread.
-    pub(crate) const THREAD: usize = 7;
+    pub(crate) const STACK: usize = 4;
     /// Number of fields.
-    pub(crate) const FIELDS: usize = 8;
+    pub(crate) const FIELDS: usize = 5;
 }
 
 /// Fields of [`CALL`].
@@ -74,10 +68,8 @@ pub(crate) mod call {
     pub(crate) const CALLER: usize = 6;
     /// Id of the stack; 0 for none.
     pub(crate) const STACK: usize = 7;
-    /// The operating system's id of the thread.
-    pub(crate) const THREAD: usize = 8;
     /// Number of fields.
-    pub(crate) const FIELDS: usize = 9;
+    pub(crate) const FIELDS: usize = 8;
 
     /// The call does not say its device.
     pub(crate) const UNKNOWN_DEVICE: u64 = u64::MAX;
@@ -130,8 +122,4 @@ kinds! {
     Array,
     /// Free of an array.
     ArrayFree,
-    /// Memory of another process: `cudaIpcOpenMemHandle`. It is no memory of this process.
-    IpcOpen,
-    /// End of [`Kind::IpcOpen`].
-    IpcClose,
 }

@@ -72,7 +72,7 @@ impl<'a> Record<'a> {
                 })
             }
             TORCH_OOM => {
-                let &[time, device, stack, size, _allocated, _reserved, free] = body else { return None };
+                let &[time, device, stack, size, free] = body else { return None };
                 Self::TorchOom {
                     time_us: time as i64,
                     device: i64::try_from(device).ok()?,

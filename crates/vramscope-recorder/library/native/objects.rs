@@ -126,15 +126,8 @@ extern "C" fn visit(info: *const sys::ObjectInfo, _size: usize, data: *mut c_voi
 
 /// Writes an object's record.
 fn write(inside: &Inside, object: Object, address: usize) {
-    let mut info = sys::AddressInfo::default();
-    // SAFETY: any address may be looked up; the result is written in place. The loader keeps the name as long as the object.
-    let name = unsafe {
-        let is_found =
-            sys::dladdr(address as *const c_void, &raw mut info) != 0 && !info.object_name.is_null();
-        if is_found { CStr::from_ptr(info.object_name).to_bytes() } else { b"" }
-    };
     let mut body = [0; 4 + MOST_PATH / 8];
-    let (bytes, words) = text_words(name, &mut body[4..]);
+    let (bytes, words) = text_words(sys::object_path(address), &mut body[4..]);
     body[..4].copy_from_slice(&[object.start as u64, object.end as u64, object.base as u64, bytes as u64]);
     inside.write(MODULE, &body[..4 + words]);
 }

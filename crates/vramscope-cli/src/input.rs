@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use vramscope::trace::ReadError;
-use vramscope::trace::formats::{Opened, ReadOptions, Reader, Recording};
+use vramscope::trace::formats::{self, Opened, ReadOptions, Reader, Recording};
 
 use crate::progress::ByteProgress;
 use crate::say::say;
@@ -38,21 +38,12 @@ fn read_by<T>(
     options: ReadOptions,
     read: impl FnOnce(Reader<'_>) -> Result<T, ReadError>,
 ) -> anyhow::Result<T> {
-    let file = &*in_bundle(file).map_or(Cow::Borrowed(file), Cow::Owned);
+    let file = &*formats::in_bundle(file).map_or(Cow::Borrowed(file), Cow::Owned);
     let reader = if file == Path::new("-") { Reader::new(io::stdin().lock()) } else { Reader::open(file)? };
     let mut progress = ByteProgress::new("reading", reader.length());
     let read = read(reader.options(options).progress(|bytes| progress.at(bytes)));
     progress.done();
     read.map_err(remedied).with_context(|| name(file))
-}
-
-/// The recording of an out-of-memory bundle, and its events; `log.jsonl` is their name in earlier versions of the format.
-const BUNDLED: [&str; 3] = ["snapshot.pickle", "log.jsonl", "events.json"];
-
-/// Returns the recording of a bundle, or else its events; `None` if the path is not the folder of a bundle.
-fn in_bundle(folder: &Path) -> Option<PathBuf> {
-    let is_bundle = folder.join("manifest.json").is_file();
-    BUNDLED.iter().map(|name| folder.join(name)).find(|file| is_bundle && file.is_file())
 }
 
 /// Prints notes about contents that were not used.

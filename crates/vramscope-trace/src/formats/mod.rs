@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 pub use compression::Compression;
 pub use format::{Contents, Format, FormatReader};
+pub use open::in_bundle;
 pub use pickle::write as write_pickle;
 #[cfg(not(target_family = "wasm"))]
 pub use pickle::write_file as write_pickle_file;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::ReadError;
 
@@ -34,9 +34,18 @@ impl ReadError {
     }
 }
 
-/// The files to read in a folder. The bundle of an out-of-memory failure contains a recording and a log.
+/// The recording of an out-of-memory bundle, and its events; `log.jsonl` is their name in earlier versions of the format.
+const BUNDLED: [&str; 3] = ["snapshot.pickle", "log.jsonl", "events.json"];
+
+/// Returns the recording of an out-of-memory bundle, or else its events; `None` if the path is not the folder of a bundle.
+pub fn in_bundle(folder: &Path) -> Option<PathBuf> {
+    let is_bundle = folder.join("manifest.json").is_file();
+    BUNDLED.iter().map(|name| folder.join(name)).find(|file| is_bundle && file.is_file())
+}
+
+/// The files to read in a folder, which may have those of a bundle.
 fn recordings_in(folder: &Path) -> String {
-    let mut found = ["snapshot.pickle", "log.jsonl", "events.json"].to_vec();
+    let mut found = BUNDLED.to_vec();
     found.retain(|name| folder.join(name).is_file());
     if found.is_empty() { "a snapshot".to_owned() } else { found.join(" or ") }
 }

@@ -13,6 +13,7 @@ mod open;
 mod private;
 mod replace;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::{fs, io};
 
@@ -39,6 +40,16 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o755);
     builder.recursive(true).create(path)
+}
+
+/// Returns a path list for an environment variable: `first`, then this process's own value of the variable.
+pub fn with_first(first: &Path, variable: &str) -> OsString {
+    let mut paths = first.as_os_str().to_owned();
+    if let Some(rest) = std::env::var_os(variable).filter(|rest| !rest.is_empty()) {
+        paths.push(":");
+        paths.push(rest);
+    }
+    paths
 }
 
 /// The README's example, compiled with the tests.

@@ -7,4 +7,4 @@ mod state;
 
 pub use architecture::cubin_runs;
 pub use machine::{AskedAt, Counts, GpuUse, MachineReport, PhantomGpu, ReadAt, Unanswered};
-pub use run::{PhantomError, PhantomOptions, PhantomRun, with_first};
+pub use run::{PhantomError, PhantomOptions, PhantomRun};

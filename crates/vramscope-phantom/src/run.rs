@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use vramscope_files::PrivateFolder;
+use vramscope_files::{PrivateFolder, with_first};
 
 use crate::machine::{MachineReport, PhantomGpu};
 use crate::state::{DEVICES, State, WORDS};
@@ -169,14 +169,4 @@ impl PhantomRun {
         let word = |bytes: &[u8; 8]| AtomicU64::new(u64::from_le_bytes(*bytes));
         Ok(bytes.as_chunks().0.iter().map(word).collect())
     }
-}
-
-/// Returns a path list for an environment variable: `first`, then this process's own value of the variable.
-pub fn with_first(first: &Path, variable: &str) -> OsString {
-    let mut paths = first.as_os_str().to_owned();
-    if let Some(rest) = std::env::var_os(variable).filter(|rest| !rest.is_empty()) {
-        paths.push(":");
-        paths.push(rest);
-    }
-    paths
 }

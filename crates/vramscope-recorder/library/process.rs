@@ -51,7 +51,7 @@ impl Inside {
         ring.map(Self)
     }
 
-    /// Writes a record, and waits for room if necessary. Returns false if it was dropped, because nobody reads the ring.
+    /// Writes a record. If the ring is full, waits for its reader. Returns false if the reader has stopped; the record is then dropped.
     pub(crate) fn write(&self, kind: u8, body: &[u64]) -> bool {
         if self.0.try_write(kind, body) {
             return true;

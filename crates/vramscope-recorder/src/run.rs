@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use rustix::process::{Pid, test_kill_process};
 use vramscope_basics::lock;
-use vramscope_files::PrivateFolder;
+use vramscope_files::{PrivateFolder, with_first};
 
 use crate::log::ProcessLog;
 use crate::mapped::MappedRing;
@@ -74,7 +74,7 @@ pub struct RecorderOptions {
     pub stacks: RecordedStacks,
 }
 
-/// Records all processes of a run while they run. Each process has a log of its own.
+/// Records all processes of a run while they run. Each process has a separate log.
 #[derive(Debug)]
 pub struct RecorderRun {
     folder: PrivateFolder,
@@ -142,18 +142,13 @@ impl RecorderRun {
 
     /// Environment variables with which processes are recorded.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let mut preload = self.folder.path().join(LIBRARY_NAME).into_os_string();
-        if let Some(rest) = std::env::var_os("LD_PRELOAD").filter(|rest| !rest.is_empty()) {
-            preload.push(":");
-            preload.push(rest);
-        }
         let stacks = match self.options.stacks {
             RecordedStacks::None => "none",
             RecordedStacks::Python => "python",
             RecordedStacks::All => "all",
         };
         vec![
-            ("LD_PRELOAD", preload),
+            ("LD_PRELOAD", with_first(&self.folder.path().join(LIBRARY_NAME), "LD_PRELOAD")),
             ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into()),
             ("VRAMSCOPE_RECORDER_STACKS", stacks.into()),
         ]
@@ -162,7 +157,7 @@ impl RecorderRun {
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
     pub fn finish(self) -> Vec<RecordedProcess> {
         self.shared.is_over.store(true, Ordering::Release);
-        // The thread ends soon, and has no panics of its own.
+        // The thread ends within one round, and an error of `join` has no information.
         self.thread.join().ok();
         std::mem::take(&mut *lock(&self.shared.recorded))
     }

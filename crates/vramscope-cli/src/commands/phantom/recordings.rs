@@ -9,8 +9,9 @@ use anyhow::Context as _;
 use serde::Deserialize;
 
 use vramscope::gpus::Gpu;
-use vramscope::phantom::{cubin_runs, with_first};
+use vramscope::phantom::cubin_runs;
 use vramscope_files::Dir;
+use vramscope_files::with_first;
 
 use crate::commands::run::IMPORTS;
 use crate::output::Output;

@@ -1,7 +1,7 @@
 //! `vramscope run`
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -14,9 +14,8 @@ use anyhow::{Context as _, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use vramscope::phantom::with_first;
 use vramscope::recorder::{RecordedStacks, RecorderOptions, RecorderRun};
-use vramscope_files::PrivateFolder;
+use vramscope_files::{PrivateFolder, with_first};
 
 use crate::args::{RunArgs, StacksArg, names_log};
 use crate::say::say;
@@ -44,7 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
         bail!("{}: is a directory; name a file in {}", args.record.display(), folder.display());
     }
     if names_log(&out) {
-        return record_log(args, &out);
+        return record_log(args, program, arguments, &out);
     }
     if args.stacks.is_some() {
         bail!("--stacks is for logs: name one, as --record run.vramscope");
@@ -67,7 +66,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
 }
 
 /// Runs a program and writes the logs of its processes while they run.
-fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
+fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Path) -> anyhow::Result<u8> {
     for (option, is_given) in
         [("--max-entries", args.max_entries.is_some()), ("--every", args.every.is_some())]
     {
@@ -75,7 +74,6 @@ fn record_log(args: &RunArgs, out: &Path) -> anyhow::Result<u8> {
             bail!("{option} is for pickles: a log has all events, and is written while the program runs");
         }
     }
-    let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
     let mut options = RecorderOptions::default();
     options.stacks = match args.stacks {
         Some(StacksArg::None) => RecordedStacks::None,

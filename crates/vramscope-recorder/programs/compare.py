@@ -6,9 +6,12 @@ TRUTH is a file with one JSON object per line and run, as for `vramscope-phantom
 device. Each run of the PyTorch release of --python is repeated on a phantom GPU, with the history and with the recorder at once, so both
 see the same process. Allocations and frees must agree in order, address and size in bytes of the block, per device; segments must agree
 in their sum of bytes, and peaks to the byte. Exit code 1: something differs.
+
+With --real, the runs use this machine's GPU: each workload with each of its settings, one GPU, and the GPU's own memory.
 """
 
 import argparse
+import concurrent.futures
 import csv
 import io
 import json
@@ -77,11 +80,14 @@ def compare(vramscope, history, log):
 def repeat(run, arguments, folder):
     """Run a workload with the history and with the recorder, and compare both."""
     history, log = folder / "history.pickle", folder / "run.vramscope"
-    command = [arguments.vramscope, "phantom", "run", "--once", "--record", history]
-    command += ["--gpus", str(2 if run["name"] == "two_gpus" else 1), "--memory", str(run["device_capacity"])]
-    command += ["--context", str(run["device_capacity"] - run["device_free_at_start"]), "--"]
-    command += [arguments.vramscope, "run", "--record", log, "--"]
-    command += [arguments.python, PROGRAMS / f"{run['name']}.py", "--iterations", str(run["iters"])]
+    recorder = [arguments.vramscope, "run", "--record", log, "--"]
+    program = [arguments.python, PROGRAMS / f"{run['name']}.py", "--iterations", str(run["iters"])]
+    if arguments.real:
+        command = [*recorder, *program, "--record", history]
+    else:
+        command = [arguments.vramscope, "phantom", "run", "--once", "--record", history]
+        command += ["--gpus", str(2 if run["name"] == "two_gpus" else 1), "--memory", str(run["device_capacity"])]
+        command += ["--context", str(run["device_capacity"] - run["device_free_at_start"]), "--", *recorder, *program]
     environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": run["conf"]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     if not history.exists() or not log.exists():
@@ -94,6 +100,9 @@ def main():
     parser.add_argument("truth", type=pathlib.Path)
     parser.add_argument("--vramscope", default="vramscope", help="the command")
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
+    parser.add_argument("--real", action="store_true", help="use this machine's GPU")
+    parser.add_argument("--keep", type=pathlib.Path, help="keep the recordings in this folder")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--only", default="", help="only the runs whose name contains this")
     arguments = parser.parse_args()
 
@@ -102,10 +111,17 @@ def main():
     ).stdout.strip()
     runs = [json.loads(line) for line in arguments.truth.read_text().splitlines()]
     runs = [run for run in runs if run["torch"] == release and arguments.only in run["file"]]
-    equal = total = 0
-    for run in runs:
+    if arguments.real:
+        runs = list({(run["name"], run["conf"]): run for run in reversed(runs) if run["name"] != "two_gpus"}.values())
+
+    def one(run):
         with tempfile.TemporaryDirectory() as folder:
-            count, differences = repeat(run, arguments, pathlib.Path(folder))
+            folder = arguments.keep / pathlib.Path(run["file"]).stem if arguments.keep else pathlib.Path(folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            return run, *repeat(run, arguments, folder)
+
+    equal = total = 0
+    for run, count, differences in concurrent.futures.ThreadPoolExecutor(arguments.jobs).map(one, runs):
         equal, total = equal + (not differences), total + count
         name = run["file"].removesuffix(".pickle")
         print(f"{name}: {count} allocations and frees, {'; '.join(differences) or 'equal'}", flush=True)

@@ -51,6 +51,6 @@ impl Captured {
 /// Combines a hash with another word. Zero is no hash: it means that there is none.
 #[inline]
 pub(crate) fn mixed(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word.rotate_left(32)) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let product = u128::from(hash ^ word.rotate_left(32)) * 0x9e37_79b9_7f4a_7c15;
     (product as u64) ^ ((product >> 64) as u64) ^ word
 }

@@ -1,7 +1,7 @@
 //! The stack of the calling thread.
 //!
-//! A stack is a list of sites: positions in Python code, then return addresses of native code. Its id is a hash of its sites. The ring gets the sites of a stack once, and later
-//! only its id; likewise the names of a site.
+//! A stack is a list of sites: positions in Python code, then return addresses of native code. Its id is a hash of its sites. The ring gets
+//! the sites of a stack once, and later only its id; likewise the names of a site.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -51,9 +51,9 @@ pub(crate) fn capture(inside: &Inside) -> u64 {
     let mut stack = Captured::new();
     match stacks() {
         Stacks::None => return 0,
-        Stacks::Python => python::capture(inside, &mut stack),
+        Stacks::Python => python::capture(&mut stack),
         Stacks::All => {
-            python::capture(inside, &mut stack);
+            python::capture(&mut stack);
             #[cfg(target_arch = "x86_64")]
             native::capture(inside, &mut stack);
         }
@@ -63,8 +63,18 @@ pub(crate) fn capture(inside: &Inside) -> u64 {
         return 0;
     }
     let id = sites.iter().fold(sites.len() as u64, |hash, &site| mixed(hash, site)).max(1);
-    if !STACKS.has(id) && inside.write(STACK, stack.with_id(id)) {
-        STACKS.add(id);
+    if !STACKS.has(id) {
+        write_stack(inside, &mut stack, id);
     }
     id
+}
+
+/// Writes a stack after the names of its sites, so that who knows a stack need not look at its sites.
+#[cold]
+#[inline(never)]
+fn write_stack(inside: &Inside, stack: &mut Captured, id: u64) {
+    python::name_sites(inside);
+    if inside.write(STACK, stack.with_id(id)) {
+        STACKS.add(id);
+    }
 }

@@ -38,6 +38,8 @@ pub(crate) const AT_TAIL: usize = 16;
 pub(crate) const AT_DROPPED: usize = 24;
 /// Incremented by the reader whenever it looks. A writer that finds the ring full waits only while this changes.
 pub(crate) const AT_LOOKS: usize = 32;
+/// Number of words read, when a writer last looked. Only writers use it, so that they seldom wait for the cache line of [`AT_TAIL`].
+const AT_SEEN_TAIL: usize = 40;
 
 /// The place of a record is taken.
 pub(crate) const RESERVED: u64 = 1 << 62;
@@ -80,10 +82,15 @@ impl<'a> Ring<'a> {
         let length = body.len() as u64 + 1;
         debug_assert!(length <= LONGEST as u64);
         let head = self.header(AT_HEAD);
+        let seen = self.header(AT_SEEN_TAIL);
         let mut start = head.load(Ordering::Relaxed);
         loop {
-            if start + length > self.header(AT_TAIL).load(Ordering::Acquire) + self.capacity() {
-                return false;
+            if start + length > seen.load(Ordering::Acquire) + self.capacity() {
+                let tail = self.header(AT_TAIL).load(Ordering::Acquire);
+                if start + length > tail + self.capacity() {
+                    return false;
+                }
+                seen.store(tail, Ordering::Release);
             }
             match head.compare_exchange_weak(start, start + length, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => break,

@@ -163,7 +163,7 @@ impl Code<'_> {
             )
         };
         let place = u64::from(first_line) << 32 | u64::from(position as u32);
-        mixed(mixed(self.object as u64 ^ name.rotate_left(16), line_table), place)
+        mixed(self.object as u64 ^ name.rotate_left(16) ^ line_table.rotate_left(32), place)
     }
 
     /// Copies the function's name in UTF-8, and returns its size in bytes.

@@ -105,7 +105,26 @@ static SITES: Written<{ 1 << 16 }> = Written::new();
 const TEXT: usize = 2048;
 
 /// Adds the running Python functions of this thread, innermost first.
-pub(crate) fn capture(inside: &Inside, stack: &mut Captured) {
+pub(crate) fn capture(stack: &mut Captured) {
+    walk(|_, site, _, _| stack.push(site));
+}
+
+/// Writes the names of the sites of [`capture`] that the ring does not have.
+#[cold]
+#[inline(never)]
+pub(crate) fn name_sites(inside: &Inside) {
+    walk(|python, site, code, position| {
+        if !SITES.has(site) && python.write_site(inside, site, code, position) {
+            SITES.add(site);
+        }
+        true
+    });
+}
+
+/// Calls `visit` with the site, the code and the position of each running Python function of this thread, innermost first, until it
+/// returns false.
+#[inline(always)]
+fn walk(mut visit: impl FnMut(&Python, u64, Code<'_>, i32) -> bool) {
     let Some(python) = python() else { return };
     let state = (python.state)();
     if state.is_null() {
@@ -113,12 +132,8 @@ pub(crate) fn capture(inside: &Inside, stack: &mut Captured) {
     }
     // SAFETY: the state is this thread's, of a release with this layout.
     unsafe {
-        python.layout.frames(state, |code, position| {
-            let site = code.site(position) | PYTHON;
-            if !SITES.has(site) && python.write_site(inside, site, code, position) {
-                SITES.add(site);
-            }
-            stack.push(site)
-        });
+        python
+            .layout
+            .frames(state, |code, position| visit(python, code.site(position) | PYTHON, code, position));
     }
 }

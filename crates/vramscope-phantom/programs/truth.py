@@ -9,9 +9,9 @@ allocator. --run is the command prefix for a program; {gpus} is replaced by the 
 Only runs of the PyTorch release of --python are repeated. Each run prints one line: `equal`, or every counter that differs with its
 expected value. Exits with 1 if any run differs.
 
-Unlike a GPU, the recorded runs had one cuBLAS handle for all threads and devices, and no cuBLASLt. So the programs run with
---one-thread and DISABLE_ADDMM_CUDA_LT=1, which makes unmodified PyTorch take the same memory on the first device. The counters are
-those of the first device. A second device has its own workspace, which the recorded runs lack.
+Unlike a GPU, the recorded runs had one cuBLAS handle for all threads and devices, no cuBLASLt, and addresses that rise without gaps. So
+the programs run with --one-thread, DISABLE_ADDMM_CUDA_LT=1 and VRAMSCOPE_PHANTOM_ADDRESSES=rising, which makes unmodified PyTorch take
+the same memory on the first device. The counters are those of the first device. A second device has its own workspace, which the recorded runs lack.
 """
 
 import argparse
@@ -94,7 +94,8 @@ def repeat(run, arguments):
     command += [arguments.python, FOLDER / f"{run['name']}.py", "--one-thread", "--iterations", str(run["iters"])]
     if run["file"].endswith("-late.pickle"):
         command += ["--warm-up", "1"]
-    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": run["conf"], "DISABLE_ADDMM_CUDA_LT": "1"}
+    environment = {**os.environ, "PYTORCH_CUDA_ALLOC_CONF": run["conf"]}
+    environment |= {"DISABLE_ADDMM_CUDA_LT": "1", "VRAMSCOPE_PHANTOM_ADDRESSES": "rising"}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:

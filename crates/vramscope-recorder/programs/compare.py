@@ -41,12 +41,11 @@ def events(rows, freed):
 
 
 def segments(rows):
-    """Bytes of segments by device and action, and the highest allocated and reserved bytes."""
+    """Bytes of each segment by device and action, and the highest allocated and reserved bytes."""
     out = {}
     for row in rows:
         if row["action"].startswith("segment_"):
-            key = (row["device"], row["action"])
-            out[key] = out.get(key, 0) + int(row["size_bytes"])
+            out.setdefault((row["device"], row["action"]), []).append(int(row["size_bytes"]))
         for quantity in ("allocated_bytes", "reserved_bytes"):
             key = (row["device"], quantity)
             out[key] = max(out.get(key, 0), int(row[quantity] or 0))
@@ -72,8 +71,12 @@ def compare(vramscope, history, log):
             differences.append(f"device {device}: {len(a)} events in the history, {len(b)} in the log")
     a, b = segments(history), segments(log)
     for key in sorted(a.keys() | b.keys()):
-        if a.get(key, 0) != b.get(key, 0):
-            differences.append(f"{key}: {a.get(key, 0)} in the history, {b.get(key, 0)} in the log")
+        x, y = a.get(key, 0), b.get(key, 0)
+        if "segment_" in key[1]:
+            x = x or []
+            x, y = sum(x), sum((y or [])[: len(x)])
+        if x != y:
+            differences.append(f"{key}: {x} in the history, {y} in the log")
     return sum(len(a) for a in theirs.values()), differences
 
 

@@ -7,6 +7,7 @@ pub(crate) mod async_pool;
 pub(crate) mod copies;
 mod file_pages;
 pub(crate) mod host;
+mod placement;
 mod reads;
 pub(crate) mod space;
 pub(crate) mod virtual_memory;
@@ -20,6 +21,7 @@ use crate::out::Out;
 use crate::state::{DEVICES, Fact, Purpose};
 use crate::status::{Answer, Refusal};
 use crate::threads::use_current_device;
+use placement::Chunks;
 use space::Space;
 
 /// Allocation granularity of device memory, in bytes.
@@ -28,13 +30,18 @@ pub(crate) const PIECE: u64 = 2 << 20;
 /// A device's address space, and its allocations by `cudaMalloc` and `cuMemAlloc`: address to bytes.
 pub(crate) struct DeviceMemory {
     pub(crate) space: Space,
+    chunks: Chunks,
     allocations: BTreeMap<u64, u64>,
 }
 
 /// The memory of an existing device.
 pub(crate) fn of(device: usize) -> &'static Mutex<DeviceMemory> {
     static ALL: LazyLock<Vec<Mutex<DeviceMemory>>> = LazyLock::new(|| {
-        let new = |device| DeviceMemory { space: Space::of_device(device), allocations: BTreeMap::new() };
+        let new = |device| DeviceMemory {
+            space: Space::of_device(device),
+            chunks: Chunks::default(),
+            allocations: BTreeMap::new(),
+        };
         (0..DEVICES).map(|device| Mutex::new(new(device))).collect()
     });
     &ALL[device]
@@ -50,8 +57,8 @@ pub(super) fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
     let size = whole_pieces(size)?;
     let machine = machine();
     machine.take(device, Purpose::Memory, size)?;
-    let mut memory = lock(of(device));
-    match memory.space.take(size, PIECE) {
+    let memory = &mut *lock(of(device));
+    match memory.chunks.take(&mut memory.space, size) {
         Some(address) => {
             memory.allocations.insert(address, size);
             Ok(address)
@@ -69,11 +76,11 @@ pub(super) fn release(address: u64) -> Answer {
         return Ok(());
     }
     let device = space::device_of(address).ok_or(Refusal::InvalidValue)?;
-    let mut memory = lock(of(device));
+    let memory = &mut *lock(of(device));
     let size = memory.allocations.remove(&address).ok_or(Refusal::InvalidValue)?;
     copies::forget(address, size);
     space::give_pages_back(address, size);
-    memory.space.give_back(address, size);
+    memory.chunks.give_back(&mut memory.space, address, size);
     machine().give_back(device, Purpose::Memory, size);
     Ok(())
 }

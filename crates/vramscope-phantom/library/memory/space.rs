@@ -61,18 +61,34 @@ pub(crate) fn give_pages_back(address: u64, size: u64) {
     }
 }
 
-/// Free addresses; the lowest are used first.
+/// Free addresses.
 pub(crate) struct Space {
     /// Ranges of free addresses: start to bytes.
     free: BTreeMap<u64, u64>,
 }
 
 impl Space {
+    /// A range of free addresses.
+    pub(super) fn new(start: u64, bytes: u64) -> Self {
+        Self { free: BTreeMap::from([(start, bytes)]) }
+    }
+
     /// All addresses of a device.
     pub(crate) fn of_device(device: usize) -> Self {
-        let first = first();
-        let all = (first != 0).then(|| (first + PER_DEVICE * device as u64, PER_DEVICE));
-        Self { free: all.into_iter().collect() }
+        match first() {
+            0 => Self { free: BTreeMap::new() },
+            first => Self::new(first + PER_DEVICE * device as u64, PER_DEVICE),
+        }
+    }
+
+    /// Whether no addresses are free.
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Whether all addresses of a range are free, and none beside it.
+    pub(super) fn has_all(&self, start: u64, bytes: u64) -> bool {
+        self.free.len() == 1 && self.free.get(&start) == Some(&bytes)
     }
 
     /// Takes `size` bytes of addresses at a multiple of `alignment`, at the lowest possible address.
@@ -85,6 +101,24 @@ impl Space {
                 .map(|_| (start, length, address))
         };
         let (start, length, address) = self.free.iter().find_map(fits)?;
+        self.cut(start, length, address, size);
+        Some(address)
+    }
+
+    /// Like [`take`](Self::take), at the highest possible address.
+    pub(super) fn take_highest(&mut self, size: u64, alignment: u64) -> Option<u64> {
+        let fits = |(&start, &length): (&u64, &u64)| {
+            let last = length.checked_sub(size)? + start;
+            let address = last - last % alignment;
+            (address >= start).then_some((start, length, address))
+        };
+        let (start, length, address) = self.free.iter().rev().find_map(fits)?;
+        self.cut(start, length, address, size);
+        Some(address)
+    }
+
+    /// Removes `size` bytes at `address` from a free range.
+    fn cut(&mut self, start: u64, length: u64, address: u64, size: u64) {
         self.free.remove(&start);
         if address > start {
             self.free.insert(start, address - start);
@@ -93,7 +127,6 @@ impl Space {
         if end > taken_end {
             self.free.insert(taken_end, end - taken_end);
         }
-        Some(address)
     }
 
     /// Returns addresses that were taken.
@@ -117,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_lowest_gap_that_fits_is_taken_and_gaps_grow_together() {
-        let mut space = Space { free: BTreeMap::from([(100, 900)]) };
+        let mut space = Space::new(100, 900);
         assert_eq!(space.take(100, 100), Some(100));
         assert_eq!(space.take(100, 100), Some(200));
         assert_eq!(space.take(100, 200), Some(400));

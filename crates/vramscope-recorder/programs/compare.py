@@ -40,30 +40,37 @@ def events(rows, freed):
     return out
 
 
+def until(rows, freed, count):
+    """The rows up to the allocation or free number `count`, of all devices: the history ends before the process does."""
+    for index, row in enumerate(rows):
+        count -= row["action"] in ("alloc", freed)
+        if count == 0:
+            return rows[: index + 1]
+    return rows
+
+
 def segments(rows):
-    """Bytes of each segment by device and action, and the highest allocated and reserved bytes."""
+    """Bytes of segments by device and action, and the highest allocated and reserved bytes."""
     out = {}
     for row in rows:
         if row["action"].startswith("segment_"):
-            out.setdefault((row["device"], row["action"]), []).append(int(row["size_bytes"]))
+            key = (row["device"], row["action"])
+            out[key] = out.get(key, 0) + int(row["size_bytes"])
         for quantity in ("allocated_bytes", "reserved_bytes"):
             key = (row["device"], quantity)
             out[key] = max(out.get(key, 0), int(row[quantity] or 0))
     return out
 
 
-PROGRAMS = pathlib.Path(__file__).parents[2] / "vramscope-phantom" / "programs"
-
-
 def compare(vramscope, history, log):
     """The number of allocations and frees, and what differs, in words."""
     history, log = rows(vramscope, history), rows(vramscope, log)
+    count = sum(map(len, events(history, "free_requested").values()))
+    history, log = until(history, "free_requested", count), until(log, "free", count)
     theirs, ours = events(history, "free_requested"), events(log, "free")
     differences = []
     for device in sorted(theirs.keys() | ours.keys()):
         a, b = theirs.get(device, []), ours.get(device, [])
-        # The history ends before the process does.
-        b = b[: len(a)]
         first = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), None)
         if first is not None:
             differences.append(f"device {device}: event {first} is {a[first]} in the history, {b[first]} in the log")
@@ -71,13 +78,12 @@ def compare(vramscope, history, log):
             differences.append(f"device {device}: {len(a)} events in the history, {len(b)} in the log")
     a, b = segments(history), segments(log)
     for key in sorted(a.keys() | b.keys()):
-        x, y = a.get(key, 0), b.get(key, 0)
-        if "segment_" in key[1]:
-            x = x or []
-            x, y = sum(x), sum((y or [])[: len(x)])
-        if x != y:
-            differences.append(f"{key}: {x} in the history, {y} in the log")
-    return sum(len(a) for a in theirs.values()), differences
+        if a.get(key, 0) != b.get(key, 0):
+            differences.append(f"{key}: {a.get(key, 0)} in the history, {b.get(key, 0)} in the log")
+    return count, differences
+
+
+PROGRAMS = pathlib.Path(__file__).parents[2] / "vramscope-phantom" / "programs"
 
 
 def repeat(run, arguments, folder):

@@ -8,7 +8,7 @@ use crate::{root, vramscope};
 
 /// Runs `report` on a file with these bytes.
 fn report_on(name: &str, bytes: &[u8]) -> std::process::Command {
-    let directory = tempfile::tempdir().unwrap().keep();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
     std::fs::write(directory.join(name), bytes).unwrap();
     let mut command = vramscope(&["report", name]);
     command.current_dir(directory);
@@ -211,7 +211,7 @@ print(p.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 102
 
 #[test]
 fn what_expands_beyond_reason_is_read_where_the_user_says_so() {
-    let directory = tempfile::tempdir().unwrap().keep();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
     let spaces = " ".repeat(10 << 20);
     let snapshot = format!("{{\"segments\": [],{spaces}\"device_traces\": []{spaces}}}");
     std::fs::write(directory.join("spaces.json.zst"), zstd::encode_all(snapshot.as_bytes(), 1).unwrap())

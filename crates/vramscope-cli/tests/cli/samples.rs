@@ -27,7 +27,7 @@ fn leak() -> String {
 
 /// `report` on a file with these bytes.
 fn report_on(name: &str, bytes: &[u8], args: &[&str]) -> Command {
-    let directory = tempfile::tempdir().unwrap().keep();
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap().keep();
     std::fs::write(directory.join(name), bytes).unwrap();
     let mut command = vramscope(&[&["report", name], args].concat());
     command.current_dir(directory);

@@ -50,7 +50,7 @@ export async function allocations(source: Source, file = 0): Promise<Allocation[
   const all: Allocation[] = [];
   while (all.length < count) {
     const some = Array.from({ length: Math.min(AT_A_TIME, count - all.length) }, (_, i) => all.length + i);
-    all.push(...(await Promise.all(some.map((id) => source.allocation(file, 0, id)))));
+    all.push(...(await Promise.all(some.map((id) => source.ask(file, 0, { question: 'allocation', id })))));
   }
   return all;
 }

@@ -69,7 +69,7 @@ test('the bands match the report at the peak, and the tooltip shows them', async
   const { categories_at_peak: categories, peak_allocated_bytes: peak } = report(LEAK).devices[0];
   const source = engineOf(LEAK);
   const { events } = (await source.recordings())[0]!.devices[0]!;
-  const bands = await source.bands(0, 0, { axis: 'events', from: 0, to: events + 1, width: 1 });
+  const bands = await source.ask(0, 0, { question: 'bands', axis: 'events', from: 0, to: events + 1, width: 1 });
   const sums = bands.bands.map(({ category, bytes }) => [CATEGORIES[category], bytes[0]]);
   expect(Object.fromEntries(sums)).toEqual(
     Object.fromEntries(categories.map((c: { category: string; bytes: number }) => [c.category, c.bytes])),

@@ -48,7 +48,7 @@ async function isThatOfTheCommand(file: string): Promise<void> {
       if (moment === 0 || moment > device.events) continue;
       for (const by of GROUPS) {
         const query = { moment, by, calls: 'own' as const, inverted: false, before: null, search: null, only_found: false };
-        const { holders: held, calls, categories } = await asked.live(0, d, query);
+        const { holders: held, calls, categories } = await asked.ask(0, d, { question: 'live', ...query });
         const told_at = report(file, '--by', by, '--at', String(moment - 1)).devices[d].at;
         expect(held.now.counters.allocated).toBe(told_at.allocated_bytes);
         const groups = groupsOf(held);
@@ -95,7 +95,7 @@ test('differences of two recordings match the command by line', { timeout: 60_00
     other_moment: b!,
     other_search: null,
   };
-  const groups = groupsOf(await asked.holdersOfBoth(0, 0, query));
+  const groups = groupsOf(await asked.ask(0, 0, { question: 'holders_of_both', ...query }));
   const row = (name: string, bytes: number[], count: number[]) => JSON.stringify([name, bytes, count]);
   const lines = diff(base, batch).devices[0].lines.filter((line: any) => line.bytes.a > 0 || line.bytes.b > 0);
   expect(groups.map((g) => row(g.label, [g.before, g.bytes], [g.countBefore, g.count])).sort()).toEqual(

@@ -76,53 +76,63 @@ describe.each(files)('%s', (file) => {
             search: i % 4 === 0 ? ODD : null,
             only_found: i % 8 === 0,
           };
-          await same((s) => s.live(0, d, one));
+          await same((s) => s.ask(0, d, { question: 'live', ...one }));
         }
         const other = { other_file: 0, other_device: d, other_moment: before, other_search: null };
-        await same((s) => s.holdersOfBoth(0, d, { moment, by: 'line', search: null, ...other }));
-        await same((s) => s.layout(0, d, moment));
+        await same((s) => s.ask(0, d, { question: 'holders_of_both', moment, by: 'line', search: null, ...other }));
+        await same((s) => s.ask(0, d, { question: 'layout', moment }));
       }
-      await same((s) => s.events(0, d, Math.max(device.events - 300, 0), 400));
+      await same((s) => s.ask(0, d, { question: 'events', first: Math.max(device.events - 300, 0), count: 400 }));
       const first = random(device.events + 1);
-      await same((s) => s.events(0, d, first, 100));
-      await same((s) => s.regions(0, d));
-      await same((s) => s.segments(0, d));
-      await same((s) => s.report(0, d));
+      await same((s) => s.ask(0, d, { question: 'events', first, count: 100 }));
+      await same((s) => s.ask(0, d, { question: 'regions' }));
+      await same((s) => s.ask(0, d, { question: 'segments' }));
+      await same((s) => s.ask(0, d, { question: 'report' }));
       for (let i = 0; i < Math.min(device.allocations, 20); i += 1) {
         const id = random(device.allocations);
-        await same((s) => s.allocation(0, d, id));
+        await same((s) => s.ask(0, d, { question: 'allocation', id }));
       }
-      await same((s) => s.search(0, d, ANYTHING));
-      await same((s) => s.search(0, d, ODD));
+      await same((s) => s.ask(0, d, { question: 'search', search: ANYTHING }));
+      await same((s) => s.ask(0, d, { question: 'search', search: ODD }));
       await same((s) =>
-        s.search(0, d, {
-          is: 'any',
-          of: [ODD, { is: 'not', of: { is: 'tag', field: 'stream', sought: { text: 'default', is_pattern: false } } }],
+        s.ask(0, d, {
+          question: 'search',
+          search: {
+            is: 'any',
+            of: [ODD, { is: 'not', of: { is: 'tag', field: 'stream', sought: { text: 'default', is_pattern: false } } }],
+          },
         }),
       );
       await same((s) => s.meaning(0, d));
-      await same((s) => s.search(0, d, { is: 'category', sought: { text: 'a', is_pattern: false } }));
       await same((s) =>
-        s.search(0, d, {
-          is: 'freed',
-          spans: [
-            [NONE, NONE],
-            [0, 100],
-          ],
+        s.ask(0, d, { question: 'search', search: { is: 'category', sought: { text: 'a', is_pattern: false } } }),
+      );
+      await same((s) =>
+        s.ask(0, d, {
+          question: 'search',
+          search: {
+            is: 'freed',
+            spans: [
+              [NONE, NONE],
+              [0, 100],
+            ],
+          },
         }),
       );
       if (device.allocations > 0) {
         const id = random(device.allocations);
-        const { address, version } = await a.allocation(0, d, id);
-        await same((s) => s.search(0, d, { is: 'address', address, version }));
-        await same((s) => s.place(0, d, id, 'active'));
+        const { address, version } = await a.ask(0, d, { question: 'allocation', id });
+        await same((s) => s.ask(0, d, { question: 'search', search: { is: 'address', address, version } }));
+        await same((s) => s.ask(0, d, { question: 'place', id, stacked: 'active' }));
       }
       for (const among of [{ are: 'all' }, { are: 'live_at', moment: device.events }] as const) {
         for (const sort of ['line', 'lifetime_us', 'region'] as const)
-          await same((s) => s.allocations(0, d, { search: ODD, among, sort, descending: true, first: 3, count: 200 }));
+          await same((s) =>
+            s.ask(0, d, { question: 'allocations', search: ODD, among, sort, descending: true, first: 3, count: 200 }),
+          );
       }
       const specks = { search: ODD, axis: 'events', from: 0, to: device.events + 1, width: 300, bytes: 1e6 } as const;
-      await same((s) => s.specks(0, d, specks));
+      await same((s) => s.ask(0, d, { question: 'specks', ...specks }));
       for (const stacked of ['requested', 'allocated', 'active', 'reserved'] as ByteKind[]) {
         for (const axis of (device.origin_us === null ? ['events'] : ['events', 'time']) as Axis[]) {
           const whole = axis === 'time' ? Math.max(device.duration_us ?? 0, 1) : device.events + 1;
@@ -142,7 +152,7 @@ describe.each(files)('%s', (file) => {
             await same((s) => s.picture(0, d, window));
             if (stacked === 'allocated') {
               const { width } = window;
-              await same((s) => s.bands(0, d, { axis, from, to: window.to, width }));
+              await same((s) => s.ask(0, d, { question: 'bands', axis, from, to: window.to, width }));
             }
           }
         }

@@ -223,7 +223,7 @@ test('on the time axis, an interval has the events of its time range', async ({ 
   const [from, to] = (await spanOf(page))!.split('.').map(Number);
   const source = engineOf(TRAINING);
   const lasted = (await source.recordings())[0]!.devices[0]!.duration_us!;
-  const { time_us: times } = await source.events(0, 0, 0, events);
+  const { time_us: times } = await source.ask(0, 0, { question: 'events', first: 0, count: events });
   // Two pixels, because the column of the picture shows one of its moments.
   const slack = (2 * lasted) / box.width;
   for (const [first, at] of [

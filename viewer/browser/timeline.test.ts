@@ -81,7 +81,7 @@ test('hovering shows bytes, address and stack', async ({ open }) => {
     await tooltip.waitFor();
     const text = (await tooltip.textContent())!;
     const address = Number(/0x[0-9a-f]+/.exec(text)![0]);
-    const layout = await source.layout(0, 0, 1000 + Math.floor(right * 100));
+    const layout = await source.ask(0, 0, { question: 'layout', moment: 1000 + Math.floor(right * 100) });
     const at = layout.blocks.address.indexOf(address);
     expect(at, text).toBeGreaterThanOrEqual(0);
     expect(text).toContain(bytes(layout.blocks.bytes[at]!));
@@ -103,7 +103,7 @@ test('a click selects the allocation and chooses the moment', async ({ open }) =
   const details = page.locator('aside[data-selected]');
   await details.waitFor();
   const id = Number(await details.getAttribute('data-selected'));
-  const it = await engineOf(OOM).allocation(0, 0, id);
+  const it = await engineOf(OOM).ask(0, 0, { question: 'allocation', id });
   expect(it.from).toBeLessThanOrEqual(1050);
   expect(it.to ?? Infinity).toBeGreaterThan(1050);
   const titles = await details.locator('dd[title]').evaluateAll((all) => all.map((one) => (one as HTMLElement).title));

@@ -1,3 +1,5 @@
+/// <reference types="vite/types/importMeta.d.ts" />
+import type { JSX } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { itemsBy } from './draw/item-colors';
 import { shownPicture } from './draw/shown';
@@ -20,7 +22,9 @@ import { reason } from './text/reason';
 import { TimelineControls } from './timeline/controls';
 import { tall } from './timeline/model';
 import { Timeline } from './timeline/timeline';
-import { PANELS } from './views/registry';
+
+/** The components of the views (state/place.ts), by their files. */
+const PANELS = import.meta.glob<() => JSX.Element | null>('./views/*.tsx', { eager: true, import: 'View' });
 
 function Nothing() {
   if (recordings.value === null) {
@@ -67,7 +71,7 @@ export function App() {
   useEffect(() => {
     if (open && drawn) needGroups(number, position, by).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, position, open, drawn, by]);
-  const Panel = PANELS[shown];
+  const Panel = PANELS[`./views/${shown}.tsx`]!;
   return (
     <div class="page">
       <header class="bars">

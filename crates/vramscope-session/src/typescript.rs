@@ -1,6 +1,6 @@
 //! Generates the TypeScript types of the requests that the page sends.
 
-use vramscope_testing::{committed, declared};
+use vramscope_testing::{Declarations, committed};
 
 use crate::{DiffRequest, ReplayRequest, ReportRequest};
 
@@ -10,6 +10,9 @@ const HEAD: &str = "// Written by the tests of crates/vramscope-session from the
 
 #[test]
 fn the_page_sends_what_is_read() {
-    let types = [declared::<ReportRequest>(), declared::<ReplayRequest>(), declared::<DiffRequest>()];
-    committed("viewer/src/source/generated/requests.ts", &(HEAD.to_owned() + &types.concat()));
+    let mut types = Declarations::default();
+    types.add::<ReportRequest>();
+    types.add::<ReplayRequest>();
+    types.add::<DiffRequest>();
+    committed("viewer/src/source/generated/requests.ts", &(HEAD.to_owned() + &types.text()));
 }

@@ -1,6 +1,8 @@
 //! Files that tests generate and that are committed, for programs in another language.
 
-use ts_rs::{Config, TS};
+use std::collections::BTreeMap;
+
+use ts_rs::{Config, TS, TypeVisitor};
 
 use crate::book::root;
 
@@ -24,10 +26,37 @@ pub fn committed(path: &str, now: &str) {
     }
 }
 
-/// The TypeScript declaration of a type, with its documentation. Every number is a `number`.
-pub fn declared<T: TS + ?Sized>() -> String {
-    let config = Config::default().with_large_int("number");
-    typescript(T::docs().as_deref(), &T::decl(&config))
+/// TypeScript declarations of types and of the types of their members, by name, with documentation. Every number is a `number`.
+#[derive(Debug, Default)]
+pub struct Declarations(BTreeMap<String, String>);
+
+impl Declarations {
+    /// Declares a type and the types of its members, if they are not declared. Returns the name of the type.
+    pub fn add<T: TS + 'static + ?Sized>(&mut self) -> String {
+        self.visit::<T>();
+        T::visit_generics(self);
+        T::name(&config())
+    }
+
+    /// All declarations, sorted by name.
+    pub fn text(&self) -> String {
+        self.0.values().map(String::as_str).collect()
+    }
+}
+
+impl TypeVisitor for Declarations {
+    fn visit<T: TS + 'static + ?Sized>(&mut self) {
+        // A type without a path, such as a number or a list, has no declaration.
+        if T::output_path().is_none() || self.0.contains_key(&T::ident(&config())) {
+            return;
+        }
+        self.0.insert(T::ident(&config()), typescript(T::docs().as_deref(), &T::decl(&config())));
+        T::visit_dependencies(self);
+    }
+}
+
+fn config() -> Config {
+    Config::default().with_large_int("number")
 }
 
 /// Formats a TypeScript declaration of the generating library, with one member per line.

@@ -11,7 +11,7 @@ mod committed;
 pub mod fleet;
 mod phantom;
 
-pub use committed::{committed, declared};
+pub use committed::{Declarations, committed};
 pub use phantom::{is_on_phantom, on_phantom, own_test, phantom_gpu, phantom_run};
 
 use std::io::Write as _;

@@ -11,7 +11,7 @@ use vramscope_trace::{Category, StackId};
 use crate::ViewError;
 use crate::answers::{moment, stack};
 use crate::bits::STRIDE;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::{OpenDevice, Ordered};
 use crate::protocol::{AllocationColumn, Allocations, AllocationsQuery, Among, NONE};
 use crate::recording::OpenRecording;
@@ -192,7 +192,12 @@ impl OpenRecording {
         Ok((ids, bytes))
     }
 
-    pub(crate) fn allocations(&self, device: usize, query: &AllocationsQuery, cancel: &Cancel) -> Answer {
+    pub(crate) fn allocations(
+        &self,
+        device: usize,
+        query: &AllocationsQuery,
+        cancel: &Cancel,
+    ) -> Reply<Allocations<'_>> {
         let device = self.device(device)?;
         let history = device.history();
         let (all, bytes) = self.ordered(device, query, cancel)?;

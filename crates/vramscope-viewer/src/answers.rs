@@ -6,7 +6,7 @@ use vramscope_analysis::{Moment, Origin, event_times, region_runs};
 use vramscope_trace::StackId;
 
 use crate::ViewError;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::{OpenDevice, by_kind};
 use crate::protocol::{
     Allocation, Events, Layout, LayoutBlocks, LayoutSegments, NONE, Pools, Regions, Segments,
@@ -28,7 +28,7 @@ pub(crate) fn moment(m: Moment) -> u32 {
 }
 
 impl OpenDevice {
-    pub(crate) fn layout(&self, at: usize) -> Answer {
+    pub(crate) fn layout(&self, at: usize) -> Reply<Layout> {
         let (history, at) = (self.history(), self.moment(at)?);
         let mut ranges = self.timeline.reserved_at(at);
         ranges.sort_by_key(|&id| history.reserved[id as usize].address);
@@ -63,7 +63,7 @@ impl OpenDevice {
         })
     }
 
-    pub(crate) fn events(&self, first: usize, count: usize) -> Answer {
+    pub(crate) fn events(&self, first: usize, count: usize) -> Reply<Events> {
         let history = self.history();
         let all = &history.device().events;
         let first = first.min(all.len());
@@ -167,7 +167,7 @@ impl OpenDevice {
         }
     }
 
-    pub(crate) fn segments(&self, pools: &Pools) -> Answer {
+    pub(crate) fn segments<'p>(&self, pools: &'p Pools) -> Reply<Segments<'p>> {
         let history = self.history();
         let mut order: Vec<usize> = (0..history.reserved.len()).collect();
         order.sort_by_key(|&i| (history.reserved[i].from, history.reserved[i].address));

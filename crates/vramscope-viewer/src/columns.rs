@@ -14,6 +14,39 @@ use crate::ViewError;
 /// A serialized answer.
 pub type Answer = Result<Vec<u8>, ViewError>;
 
+/// An answer before its serialization.
+pub(crate) type Reply<H> = Result<Written<H>, ViewError>;
+
+/// A head, and the columns that it refers to.
+#[derive(Debug)]
+pub(crate) struct Written<H> {
+    pub(crate) head: H,
+    pub(crate) columns: Columns,
+}
+
+impl<H> From<H> for Written<H> {
+    fn from(head: H) -> Self {
+        Self { head, columns: Columns::default() }
+    }
+}
+
+impl<H: Serialize> Written<H> {
+    /// Serializes the answer.
+    ///
+    /// # Errors
+    /// Fails if the head is larger than 4 GiB.
+    pub(crate) fn bytes(&self) -> Answer {
+        let head = serde_json::to_vec(&self.head)?;
+        let length = u32::try_from(head.len()).map_err(|_| ViewError::TooMuch)?;
+        let mut out = Vec::with_capacity(12 + head.len() + self.columns.bytes.len());
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&head);
+        out.resize(out.len().next_multiple_of(8), 0);
+        out.extend_from_slice(&self.columns.bytes);
+        Ok(out)
+    }
+}
+
 /// The columns of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
@@ -57,25 +90,10 @@ impl Columns {
     }
 
     /// Builds an answer: `made` adds the columns and returns the head.
-    pub(crate) fn answer<H: Serialize>(made: impl FnOnce(&mut Self) -> H) -> Answer {
+    pub(crate) fn answer<H>(made: impl FnOnce(&mut Self) -> H) -> Reply<H> {
         let mut columns = Self::default();
         let head = made(&mut columns);
-        columns.behind(&head)
-    }
-
-    /// Serializes an answer: `head`, followed by these columns.
-    ///
-    /// # Errors
-    /// Fails if the head is larger than 4 GiB.
-    pub(crate) fn behind(self, head: &impl Serialize) -> Answer {
-        let head = serde_json::to_vec(head)?;
-        let length = u32::try_from(head.len()).map_err(|_| ViewError::TooMuch)?;
-        let mut out = Vec::with_capacity(12 + head.len() + self.bytes.len());
-        out.extend_from_slice(&length.to_le_bytes());
-        out.extend_from_slice(&head);
-        out.resize(out.len().next_multiple_of(8), 0);
-        out.extend_from_slice(&self.bytes);
-        Ok(out)
+        Ok(Written { head, columns })
     }
 }
 
@@ -90,9 +108,8 @@ mod tests {
             a: U8s,
             b: F64s,
         }
-        let mut columns = Columns::default();
-        let head = Head { a: columns.u8([1, 2, 3]), b: columns.f64([0.5]) };
-        let answer = columns.behind(&head).unwrap();
+        let answer = Columns::answer(|columns| Head { a: columns.u8([1, 2, 3]), b: columns.f64([0.5]) });
+        let answer = answer.unwrap().bytes().unwrap();
         let head = br#"{"a":{"u8":[0,3]},"b":{"f64":[8,1]}}"#;
         assert_eq!(answer[..4], (head.len() as u32).to_le_bytes());
         assert_eq!(&answer[4..4 + head.len()], head);

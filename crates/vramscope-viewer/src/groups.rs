@@ -7,7 +7,7 @@ use vramscope_analysis::{AllocationProperties, By, Cancel, Holder, HolderKey, Mo
 use vramscope_trace::{Category, FrameId};
 
 use crate::ViewError;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
 use crate::held::{DeviceAt, key_of};
 use crate::hues::{hue, hue_of};
@@ -125,7 +125,7 @@ impl Table {
 }
 
 impl OpenRecording {
-    pub(crate) fn groups(&self, device: usize, query: &GroupsQuery) -> Answer {
+    pub(crate) fn groups(&self, device: usize, query: &GroupsQuery) -> Reply<Groups> {
         let by = query.by;
         let of = self.device(device)?;
         let table = Table::of(self, of, by)?;

@@ -13,7 +13,7 @@ use vramscope_trace::{Category, PoolId};
 
 use crate::ViewError;
 use crate::answers::stack;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::{OpenDevice, by_kind};
 use crate::hues::hue;
 use crate::protocol::{self, HeldAt, Holders, HoldersOfBothQuery, Live, LiveQuery, NONE, SearchQuery};
@@ -157,7 +157,7 @@ impl DeviceMoment<'_> {
 }
 
 impl OpenRecording {
-    pub(crate) fn live(&self, device: usize, query: &LiveQuery, cancel: &Cancel) -> Answer {
+    pub(crate) fn live(&self, device: usize, query: &LiveQuery, cancel: &Cancel) -> Reply<Live> {
         let by = query.by;
         let at = |moment| {
             let at = DeviceAt::of(self, device, moment, query.search.as_ref(), cancel)?;
@@ -228,7 +228,7 @@ pub(crate) fn holders_of_both(
     of: Both<(&OpenRecording, usize)>,
     query: &HoldersOfBothQuery,
     cancel: &Cancel,
-) -> Answer {
+) -> Reply<Holders> {
     let by = query.by;
     let search = query.search.as_ref();
     let a = DeviceAt::of(of.a.0, of.a.1, query.moment, search, cancel)?;

@@ -7,7 +7,7 @@ use vramscope_analysis::{
 };
 
 use crate::ViewError;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
 use crate::held::{DeviceMoment, Groups, holders, marks};
 use crate::protocol::{HighestOfBoth, HighestOfBothQuery, NONE, SearchQuery};
@@ -19,7 +19,7 @@ pub(crate) fn highest(
     of: Both<(&OpenRecording, usize)>,
     query: &HighestOfBothQuery,
     cancel: &Cancel,
-) -> Answer {
+) -> Reply<HighestOfBoth> {
     let by = query.by;
     let asked = Asked { search: query.search.as_ref(), by, cancel };
     let a = Part::of(of.a, query.from, query.to, &asked)?;

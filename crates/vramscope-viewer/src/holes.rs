@@ -6,7 +6,7 @@ use vramscope_trace::{Action, PoolId};
 
 use crate::ViewError;
 use crate::answers::{moment, stack};
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
 use crate::protocol::{Asked, HoleSince, Holes, NONE, Pin};
 use crate::recording::OpenRecording;
@@ -26,7 +26,7 @@ const REASONS: [(Unusable, &str); 5] = [
 ];
 
 impl OpenRecording {
-    pub(crate) fn holes(&self, device: usize, at: usize) -> Answer {
+    pub(crate) fn holes(&self, device: usize, at: usize) -> Reply<Holes> {
         let device = self.device(device)?;
         let (history, at) = (device.history(), device.moment(at)?);
         let layout = device.layout_at(at);

@@ -13,7 +13,7 @@
 //! # Modules
 //! - `protocol`: the questions and answers as plain data; `columns` encodes columns of numbers. Tests write the page's types from these
 //!   structs.
-//! - `questions`: every question of the page, answered once for the server and for the engine in a worker.
+//! - `questions`: every question of the page, with the type of its answer. The server and the engine in a worker use it.
 //! - `recording`: a file with everything derived from it; `device`, `tags`, `purposes`: one device. `purposes` has one byte for each
 //!   allocation. A short recording includes it. For a long one, the page requests it after its first picture.
 //! - `answers`, `picture`, `search`, `held`, `allocations`, `holes`, `pools`, `what_if`: answers by subject.
@@ -58,7 +58,7 @@ mod server;
 mod spent;
 mod tables;
 mod tags;
-#[cfg(test)]
+#[cfg(all(test, feature = "fleet"))]
 mod typescript;
 mod what_if;
 

@@ -4,7 +4,7 @@ use vramscope_analysis::{Moment, event_times, region_runs};
 use vramscope_trace::Action;
 
 use crate::answers::moment;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
 use crate::protocol::Markers;
 
@@ -12,7 +12,7 @@ use crate::protocol::Markers;
 type Marker = (u8, u32, Moment, u64);
 
 impl OpenDevice {
-    pub(crate) fn markers(&self) -> Answer {
+    pub(crate) fn markers(&self) -> Reply<Markers> {
         let history = self.history();
         let events = &history.device().events;
         let mut markers: Vec<Marker> = Vec::new();

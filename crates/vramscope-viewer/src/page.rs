@@ -16,7 +16,7 @@ use vramscope_trace::formats::{self, Recording};
 
 use crate::ViewError;
 use crate::about::About;
-use crate::columns::{Columns, U8s};
+use crate::columns::{Columns, U8s, Written};
 use crate::protocol::Note;
 
 /// A file of the page.
@@ -115,7 +115,7 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
         style: columns.u8(style.iter().copied()),
         worker: columns.u8(worker.iter().copied()),
     })?;
-    let packed = STANDARD.encode(gzip(&packed)?);
+    let packed = STANDARD.encode(gzip(&packed.bytes()?)?);
     let engine = STANDARD.encode(&engine);
 
     let mut columns = Columns::default();
@@ -127,7 +127,7 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
         let bytes = columns.u8(zstd::encode_all(&pickle[..], level)?);
         carried.push(CarriedRecording { name: name.to_owned(), about: About::of(recording), bytes });
     }
-    let carried = STANDARD.encode(columns.behind(&Carried { recordings: carried })?);
+    let carried = STANDARD.encode(Written { head: Carried { recordings: carried }, columns }.bytes()?);
     // No note may terminate its script element.
     let notes = serde_json::to_string(notes)?.replace('<', "\\u003c");
 

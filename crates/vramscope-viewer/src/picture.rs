@@ -4,7 +4,7 @@ use vramscope_analysis::{Axis, ByteKind, Cancel, LARGEST_SIDE, Span, Window};
 
 use crate::ViewError;
 use crate::answers::{moment, stack};
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply, Written};
 use crate::device::OpenDevice;
 use crate::protocol::{self, Band, Bands, Items, Picture, SpanQuery, WindowQuery};
 use crate::tables::category;
@@ -40,7 +40,7 @@ impl TryFrom<WindowQuery> for Window {
 }
 
 impl OpenDevice {
-    pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Answer {
+    pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Reply<Picture> {
         let window = Window::try_from(query)?;
         self.check(window.axis)?;
         let view = self.timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
@@ -84,7 +84,7 @@ impl OpenDevice {
             }
         };
         let [requested, allocated, active, reserved] = view.highest.map(|bytes| columns.sizes(bytes));
-        let answer = Picture {
+        let head = Picture {
             low: picture.low,
             high: picture.high,
             column: columns.u32(picture.column),
@@ -95,10 +95,14 @@ impl OpenDevice {
             items,
             highest: protocol::ByKind { requested, allocated, active, reserved },
         };
-        columns.behind(&answer)
+        Ok(Written { head, columns })
     }
     /// Allocated bytes by category.
-    pub(crate) fn bands(&self, SpanQuery { axis, from, to, width }: SpanQuery, cancel: &Cancel) -> Answer {
+    pub(crate) fn bands(
+        &self,
+        SpanQuery { axis, from, to, width }: SpanQuery,
+        cancel: &Cancel,
+    ) -> Reply<Bands> {
         let sound = from.is_finite() && to.is_finite() && from < to && (1..=LARGEST_SIDE).contains(&width);
         if !sound {
             return Err(ViewError::Question("invalid interval: width or position out of range".to_owned()));

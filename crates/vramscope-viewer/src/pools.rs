@@ -7,10 +7,10 @@ use vramscope_report::Names;
 use vramscope_trace::{PoolId, StackId};
 
 use crate::answers::stack;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
 use crate::held::{DeviceAt, holders};
-use crate::protocol::{PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Pools};
+use crate::protocol::{PoolCourse, PoolHeld, PoolPeaks, PoolQuery, Pools, Segments};
 use crate::recording::OpenRecording;
 
 /// The maximum number of points in a line chart, which is drawn small.
@@ -127,7 +127,7 @@ fn thinned(points: Vec<(usize, u64)>) -> Vec<(usize, u64)> {
 }
 
 impl OpenRecording {
-    pub(crate) fn segments(&self, device: usize) -> Answer {
+    pub(crate) fn segments(&self, device: usize) -> Reply<Segments<'_>> {
         let device = self.device(device)?;
         let pools = || {
             let (peaks, fullest) = peaks(device);
@@ -137,7 +137,7 @@ impl OpenRecording {
     }
 
     /// The holders of a pool at a moment.
-    pub(crate) fn pool(&self, device: usize, query: &PoolQuery) -> Answer {
+    pub(crate) fn pool(&self, device: usize, query: &PoolQuery) -> Reply<PoolHeld> {
         let mut now = DeviceAt::of(self, device, query.moment, None, &Cancel::default())?;
         let (history, tags) = (now.device.history(), &now.device.tags);
         let is_in = |number: u32| tags.table[number as usize].pool == query.pool;

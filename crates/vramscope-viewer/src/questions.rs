@@ -5,101 +5,143 @@ use vramscope_analysis::{Both, Cancel};
 use vramscope_session::{DiffRequest, ReplayRequest, ReportRequest};
 
 use crate::ViewError;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Answer, Columns, Written};
 use crate::comparison::compare;
+use crate::device::OpenDevice;
 use crate::held::holders_of_both;
 use crate::highest::highest;
-use crate::protocol::{
-    AllocationsQuery, GroupsQuery, HighestOfBothQuery, HoldersOfBothQuery, LegendQuery, LiveQuery,
-    PlaceQuery, PoolQuery, SearchQuery, SpanQuery, SpecksQuery, SpentQuery, WindowQuery,
-};
+use crate::protocol::*;
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
 
-/// A query of the page about one device of a file.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(ts_rs::TS))]
-#[serde(tag = "question", rename_all = "snake_case")]
-pub enum Question {
+/// Declares [`Question`] from a list of queries. Each has the type of its answer, and an expression that computes the answer: its head,
+/// or its head with columns.
+macro_rules! questions {
+    (
+        |$of:ident|
+        $(
+            $(#[$docs:meta])*
+            $name:ident
+            $(($(#[$attribute:meta])* $query:ident: $type:ty))?
+            $({ $($(#[$about:meta])* $member:ident: $kind:ty),* })?
+            -> $answer:ty { $made:expr }
+        )*
+    ) => {
+        /// A query of the page about one device of a file.
+        #[derive(Debug, Deserialize)]
+        #[cfg_attr(test, derive(ts_rs::TS))]
+        #[serde(tag = "question", rename_all = "snake_case")]
+        pub enum Question {
+            $($(#[$docs])* $name $(($(#[$attribute])* $type))? $({ $($(#[$about])* $member: $kind),* })?,)*
+        }
+
+        impl Question {
+            fn answer_about(self, $of: &Subject<'_>) -> Answer {
+                match self {
+                    $(Self::$name $(($query))? $({ $($member),* })? => Written::<$answer>::from($made).bytes(),)*
+                }
+            }
+
+            /// Declares the answers in TypeScript. Returns the names of all queries, each with the type of its answer.
+            #[cfg(test)]
+            pub(crate) fn answers(types: &mut vramscope_testing::Declarations) -> Vec<(&'static str, String)> {
+                vec![$((stringify!($name), types.add::<$answer>())),*]
+            }
+        }
+    };
+}
+
+questions! { |of|
     /// The names of frames, and the stacks, of the whole file.
-    Names,
+    Names -> Names<'_> { Columns::answer(|columns| of.file.names(columns))? }
     /// The timeline in a window.
-    Picture(WindowQuery),
+    Picture(window: WindowQuery) -> Picture { of.device()?.picture(window, of.cancel)? }
     /// Allocated bytes by category over an interval.
-    Bands(SpanQuery),
+    Bands(span: SpanQuery) -> Bands { of.device()?.bands(span, of.cancel)? }
     /// The categories of allocations, and the steps of the program.
-    Meaning,
+    Meaning -> Meaning<'_> { of.device()?.meaning() }
     /// The live allocations at a moment: in groups, as a call tree, and by category.
-    Live(LiveQuery),
+    Live(query: LiveQuery) -> Live { of.file.live(of.position, &query, of.cancel)? }
     /// Groups of the live allocations in this device and in another one, of any file.
-    HoldersOfBoth(HoldersOfBothQuery),
+    HoldersOfBoth(query: HoldersOfBothQuery) -> Holders {
+        holders_of_both(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
+    }
     /// Allocations and frees between two moments, in groups.
-    Spent(SpentQuery),
+    Spent(query: SpentQuery) -> Spent { of.file.spent(of.position, &query, of.cancel)? }
     /// The groups by which pictures are colored.
-    Groups(GroupsQuery),
+    Groups(query: GroupsQuery) -> Groups { of.file.groups(of.position, &query)? }
     /// The largest groups, and their bytes.
-    Legend(LegendQuery),
+    Legend(query: LegendQuery) -> Legend { of.file.legend(of.position, &query, of.cancel)? }
     /// Groups in an interval of this device and in an interval of another one, of any file, each at its own peak.
-    HighestOfBoth(HighestOfBothQuery),
+    HighestOfBoth(query: HighestOfBothQuery) -> HighestOfBoth {
+        highest(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
+    }
     /// Segments and blocks at a moment.
     Layout {
         /// The moment.
-        moment: usize,
-    },
+        moment: usize
+    } -> Layout { of.device()?.layout(moment)? }
     /// Free memory at a moment, and the blocks that keep it from merging.
     Holes {
         /// The moment.
-        moment: usize,
-    },
+        moment: usize
+    } -> Holes { of.file.holes(of.position, moment)? }
     /// The moment since which a hole exists.
     Hole {
         /// The moment.
         moment: usize,
         /// The address of its first byte.
-        address: f64,
-    },
+        address: f64
+    } -> HoleSince { of.device()?.hole(moment, address as u64)? }
     /// The holders of a pool at a moment.
-    Pool(PoolQuery),
+    Pool(query: PoolQuery) -> PoolHeld { of.file.pool(of.position, &query)? }
     /// A range of events, in order.
     Events {
         /// The index of the first event.
         first: usize,
         /// The number of events.
-        count: usize,
-    },
+        count: usize
+    } -> Events { of.device()?.events(first, count)? }
     /// All facts about one allocation.
     Allocation {
         /// Its index.
-        id: usize,
-    },
+        id: usize
+    } -> Allocation<'_> { of.device()?.allocation(id)? }
     /// The matching allocations.
     Search {
         /// The search.
-        search: SearchQuery,
-    },
+        search: SearchQuery
+    } -> Found { of.device()?.search(&search, of.cancel)? }
     /// A range of rows of the allocation table.
-    Allocations(AllocationsQuery),
+    Allocations(query: AllocationsQuery) -> Allocations<'_> { of.file.allocations(of.position, &query, of.cancel)? }
     /// The positions of matches that are too small for a picture.
-    Specks(SpecksQuery),
+    Specks(query: SpecksQuery) -> Specks { of.device()?.specks(&query, of.cancel)? }
     /// The position of an allocation in the stacked timeline.
-    Place(PlaceQuery),
+    Place(query: PlaceQuery) -> Place { of.device()?.place(query)? }
     /// The markers along the recording, as a list.
-    Markers,
+    Markers -> Markers { of.device()?.markers()? }
     /// The runs of annotated regions.
-    Regions,
+    Regions -> Regions<'_> {{
+        let device = of.device()?;
+        Columns::answer(|columns| device.regions(columns))?
+    }}
     /// All reserved ranges, and the pools.
-    Segments,
+    Segments -> Segments<'_> { of.file.segments(of.position)? }
     /// The findings of the report. The device is that of the query.
-    Report(#[cfg_attr(test, ts(type = "ReportRequest"))] ReportRequest),
+    Report(#[cfg_attr(test, ts(type = "ReportRequest"))] request: ReportRequest) -> Report {
+        of.file.report(of.position, request, of.cancel)?
+    }
     /// The memory that other allocator settings would need. The device is that of the query.
-    Replay(#[cfg_attr(test, ts(type = "ReplayRequest"))] ReplayRequest),
+    Replay(#[cfg_attr(test, ts(type = "ReplayRequest"))] request: ReplayRequest) -> Replay {
+        of.file.replay(of.position, request, of.cancel)?
+    }
     /// Whether PyTorch accepts a setting.
     Setting {
         /// In the format of PYTORCH_CUDA_ALLOC_CONF.
-        conf: String,
-    },
+        conf: String
+    } -> SettingCheck { of.file.setting(&conf) }
     /// The GPUs known by name, smallest memory first.
-    Gpus,
+    Gpus -> Vec<KnownGpu> { known_gpus() }
     /// The changes from this device to another one, of any file.
     Comparison {
         /// The position of the other file.
@@ -109,8 +151,28 @@ pub enum Question {
         /// The moments to compare.
         #[serde(default)]
         #[cfg_attr(test, ts(optional, type = "DiffRequest"))]
-        request: DiffRequest,
-    },
+        request: DiffRequest
+    } -> Comparison { compare(of.both(other_file, other_device)?, &request, of.cancel)? }
+}
+
+/// A device of a file at a position, and the file to compare with.
+struct Subject<'f> {
+    file: &'f OpenRecording,
+    position: usize,
+    other: Option<&'f OpenRecording>,
+    cancel: &'f Cancel,
+}
+
+impl<'f> Subject<'f> {
+    fn device(&self) -> Result<&'f OpenDevice, ViewError> {
+        self.file.device(self.position)
+    }
+
+    /// This device, and a device of the other file, which is at the position `file`.
+    fn both(&self, file: usize, device: usize) -> Result<Both<(&'f OpenRecording, usize)>, ViewError> {
+        let other = self.other.ok_or(ViewError::NoFile(file))?;
+        Ok(Both { a: (self.file, self.position), b: (other, device) })
+    }
 }
 
 /// The expected duration of a query. Slow queries wait for each other, and never delay quick ones.
@@ -161,50 +223,6 @@ impl Question {
         other: Option<&OpenRecording>,
         cancel: &Cancel,
     ) -> Answer {
-        let of = || file.device(device);
-        let plain = Columns::default;
-        match self {
-            Self::Names => Columns::answer(|columns| file.names(columns)),
-            Self::Picture(window) => of()?.picture(window, cancel),
-            Self::Bands(span) => of()?.bands(span, cancel),
-            Self::Meaning => plain().behind(&of()?.meaning()),
-            Self::Live(query) => file.live(device, &query, cancel),
-            Self::Spent(query) => file.spent(device, &query, cancel),
-            Self::HoldersOfBoth(query) => {
-                let other = other.ok_or(ViewError::NoFile(query.other_file))?;
-                holders_of_both(Both { a: (file, device), b: (other, query.other_device) }, &query, cancel)
-            }
-            Self::Groups(query) => file.groups(device, &query),
-            Self::Legend(query) => plain().behind(&file.legend(device, &query, cancel)?),
-            Self::HighestOfBoth(query) => {
-                let other = other.ok_or(ViewError::NoFile(query.other_file))?;
-                highest(Both { a: (file, device), b: (other, query.other_device) }, &query, cancel)
-            }
-            Self::Layout { moment } => of()?.layout(moment),
-            Self::Holes { moment } => file.holes(device, moment),
-            Self::Hole { moment, address } => plain().behind(&of()?.hole(moment, address as u64)?),
-            Self::Pool(query) => file.pool(device, &query),
-            Self::Events { first, count } => of()?.events(first, count),
-            Self::Allocation { id } => plain().behind(&of()?.allocation(id)?),
-            Self::Search { search } => of()?.search(&search, cancel),
-            Self::Allocations(query) => file.allocations(device, &query, cancel),
-            Self::Specks(query) => of()?.specks(&query, cancel),
-            Self::Place(query) => plain().behind(&of()?.place(query)?),
-            Self::Markers => of()?.markers(),
-            Self::Regions => {
-                let device = of()?;
-                Columns::answer(|columns| device.regions(columns))
-            }
-            Self::Segments => file.segments(device),
-            Self::Report(request) => plain().behind(&file.report(device, request, cancel)?),
-            Self::Replay(request) => plain().behind(&file.replay(device, request, cancel)?),
-            Self::Setting { conf } => plain().behind(&file.setting(&conf)),
-            Self::Gpus => plain().behind(&known_gpus()),
-            Self::Comparison { other_file, other_device, request } => {
-                let other = other.ok_or(ViewError::NoFile(other_file))?;
-                let both = Both { a: (file, device), b: (other, other_device) };
-                plain().behind(&compare(both, &request, cancel)?)
-            }
-        }
+        self.answer_about(&Subject { file, position: device, other, cancel })
     }
 }

@@ -32,7 +32,7 @@ pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
     };
     let groups: BTreeSet<&str> =
         fleet.ranks.iter().flat_map(|row| row.rank.groups.keys().map(String::as_str)).collect();
-    Columns::answer(|columns| Ranks {
+    let ranks = Columns::answer(|columns| Ranks {
         paths: answers.paths,
         ranks_by: answers.rule,
         notes: answers.notes,
@@ -48,7 +48,8 @@ pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
         allocated: columns.sizes(course(fleet, |course| &course.allocated_bytes)),
         reserved: columns.sizes(course(fleet, |course| &course.reserved_bytes)),
         cells: CELLS,
-    })
+    });
+    ranks?.bytes()
 }
 
 /// The upper end of the byte scale, and its description: the GPU's memory if ranks take at least half of it, because otherwise

@@ -9,7 +9,7 @@ use vramscope_report::spent as words;
 
 use crate::ViewError;
 use crate::answers::stack;
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
 use crate::held::{key, label};
 use crate::protocol::{self, EarlierPart, SpentAmounts, SpentIn, SpentQuery};
@@ -26,7 +26,7 @@ struct Part<'d> {
 }
 
 impl OpenRecording {
-    pub(crate) fn spent(&self, device: usize, query: &SpentQuery, cancel: &Cancel) -> Answer {
+    pub(crate) fn spent(&self, device: usize, query: &SpentQuery, cancel: &Cancel) -> Reply<protocol::Spent> {
         let device = self.device(device)?;
         let matcher = Matcher::of(device, query.search.as_ref(), cancel)?;
         let takes = |id: usize| matcher.as_ref().is_none_or(|matcher| matcher.finds(id));

@@ -26,6 +26,6 @@ export const shares = asked((unwanted) => {
   const [from = 0, to = 0] = restedMoments.value.split(' ').map((at) => Math.min(Number(at), all.events));
   const asking = { by, from, to, reserved: stacked.value === 'reserved', most: MOST, search: query.value };
   return source
-    .legend(file.value, device.value, asking, unwanted)
+    .ask(file.value, device.value, { question: 'legend', ...asking }, unwanted)
     .then((legend) => ({ by, reserved: asking.reserved, ...legend }));
 });

@@ -36,7 +36,7 @@ export function useEventPages(file: number, device: number, count: number): Even
       for (let page = Math.floor(first / PAGE); page * PAGE < last; page++) {
         if (kept.has(page)) continue;
         const from = page * PAGE;
-        kept.set(page, await source.events(file, device, from, Math.min(PAGE, count - from)));
+        kept.set(page, await source.ask(file, device, { question: 'events', first: from, count: Math.min(PAGE, count - from) }));
         for (const old of kept.keys()) {
           if (kept.size <= KEPT) break;
           kept.delete(old);

@@ -72,7 +72,7 @@ export function PoolContents({ shown, course, moment, at: first }: PoolContentsP
   const [chosen, choose] = useState<string | null>(null);
   const asked = at === 'moment' ? moment : course.fullest_moment;
   const answer = useAnswer(scope, `${course.name} ${asked}`, (unwanted) =>
-    source.pool(file, device, { pool: course.pool, moment: asked, by: 'line' }, unwanted),
+    source.ask(file, device, { question: 'pool', pool: course.pool, moment: asked, by: 'line' }, unwanted),
   );
   const held = answer.value;
   const rows = useMemo(() => (held ? groupsOf(held.holders) : []), [held]);

@@ -22,7 +22,10 @@ export const queryNumber = computed(() => (query.value === null ? 0 : (queries +
 
 const answered = asked((unwanted) => {
   const asking = query.value;
-  return asking && source.search(file.value, device.value, asking, unwanted).then((all) => ({ query: asking, all }));
+  return (
+    asking &&
+    source.ask(file.value, device.value, { question: 'search', search: asking }, unwanted).then((all) => ({ query: asking, all }))
+  );
 });
 
 /** The query's matches, the largest allocations first; null until the answer arrives. */

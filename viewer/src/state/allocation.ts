@@ -6,5 +6,5 @@ import { selected } from './selection';
 /** The details of the selected allocation; null without a selection, or until the answer arrives. */
 export const selection = asked(() => {
   if (!current.value || selected.value === null) return null;
-  return source.allocation(file.value, device.value, selected.value);
+  return source.ask(file.value, device.value, { question: 'allocation', id: selected.value });
 });

@@ -23,7 +23,7 @@ export async function needGroups(file: number, device: number, by: ColorBy): Pro
   if (!isAsked(by) || asked.has(key)) return;
   asked.add(key);
   try {
-    const got = await source.groups(file, device, by);
+    const got = await source.ask(file, device, { question: 'groups', by });
     known.value = new Map(known.value).set(by, new Map(known.value.get(by)).set(scope, got));
   } catch (e) {
     asked.delete(key);

@@ -122,7 +122,7 @@ export function zoomToSelected(): void {
   const id = selected.value;
   if (id === null) return;
   const kind = stacked.value === 'reserved' ? 'allocated' : stacked.value;
-  showPlace(() => source.place(file.value, device.value, id, kind));
+  showPlace(() => source.ask(file.value, device.value, { question: 'place', id, stacked: kind }));
 }
 
 function zoomTo({ from, to, from_us, to_us, bytes, below_first, below_last }: Place): void {
@@ -142,13 +142,16 @@ export function chooseMoment(to: number): void {
   const at = Math.min(Math.max(Math.round(to), 0), last);
   moment.value = at;
   const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
-  showMoment(async () => (byTime && at > 0 ? ((await source.events(f, d, at - 1, 1)).time_us[0] ?? NaN) : at));
+  showMoment(async () =>
+    byTime && at > 0 ? ((await source.ask(f, d, { question: 'events', first: at - 1, count: 1 })).time_us[0] ?? NaN) : at,
+  );
 }
 
 /** Shows the events between two moments. */
 export function showBetween([from, to]: Range): void {
   const [f, d, byTime] = [file.value, device.value, axis.value === 'time'];
-  const timeOf = async (event: number) => (await source.events(f, d, event, 1)).time_us[0] ?? 0;
+  const timeOf = async (event: number) =>
+    (await source.ask(f, d, { question: 'events', first: event, count: 1 })).time_us[0] ?? 0;
   // The effect of event `n` is visible from moment `n + 1` on.
   showEvents(async () => (byTime ? [await timeOf(from), await timeOf(to - 1)] : [from + 1, to + 1]));
 }

@@ -1,7 +1,7 @@
 // The open files, and the default device of a file.
 
 import { signal } from '@preact/signals';
-import type { Ranks } from '../source/generated/ranks';
+import type { Ranks } from '../source/source';
 import type { Device, Mark, Recording } from '../source/source';
 
 /** Whether the page shows all ranks of a job: then it has another view, whose script the page names. */

@@ -8,4 +8,4 @@ import { source } from './recordings';
 export const pool = keptOfDevice('pool', twoWholeNumbers, null);
 
 /** Requests a device's reserved ranges and pools. */
-export const segmentsOf = once((file, device, unwanted) => source.segments(file, device, unwanted));
+export const segmentsOf = once((file, device, unwanted) => source.ask(file, device, { question: 'segments' }, unwanted));

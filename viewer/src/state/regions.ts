@@ -19,7 +19,7 @@ export const events = computed(() => current.value?.events ?? null);
 /** The regions of the shown device; null until known. The plot waits for them, because their rows take room above it. */
 export const regions = asked(() => {
   if (events.value === null) return null;
-  return source.regions(file.value, device.value).catch((e: unknown) => {
+  return source.ask(file.value, device.value, { question: 'regions' }).catch((e: unknown) => {
     trouble.value = reason(e);
     return NO_REGIONS;
   });

@@ -29,7 +29,7 @@ export async function needGpus(): Promise<void> {
   if (gpusAsked) return;
   gpusAsked = true;
   try {
-    knownGpus.value = await source.gpus(file.value);
+    knownGpus.value = await source.ask(file.value, 0, { question: 'gpus' });
   } catch (e) {
     gpusAsked = false;
     throw e;
@@ -56,7 +56,7 @@ export const replayQuery = computed<ReplayRequest | null>(() => {
 });
 
 export const replayOf = onceEach((file: number, device: number, query: ReplayRequest, unwanted: AbortSignal) =>
-  source.replay(file, device, query, unwanted),
+  source.ask(file, device, { question: 'replay', ...query }, unwanted),
 );
 
 export const nameOf = (conf: string) => (conf === '' ? 'the defaults' : conf);

@@ -26,7 +26,7 @@ const width = signal(0);
 const bands = asked((unwanted) => {
   if (!tellsCategories(current.value) || width.value === 0) return null;
   const [from, to] = whole.value;
-  return source.bands(file.value, device.value, { axis: axis.value, from, to, width: width.value }, unwanted);
+  return source.ask(file.value, device.value, { question: 'bands', axis: axis.value, from, to, width: width.value }, unwanted);
 });
 
 const nameOf = (category: number) => CATEGORIES[category] ?? 'unknown';

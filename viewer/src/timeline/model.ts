@@ -34,7 +34,7 @@ export const specks = asked(async (unwanted) => {
   if (!picture || !search || picture.window.stacked === 'reserved') return null;
   const { axis, from, to, width, height } = picture.window;
   const asking = { search, axis, from, to, width, bytes: (picture.high - picture.low) / height };
-  const { at, count } = await source.specks(file.value, device.value, asking, unwanted);
+  const { at, count } = await source.ask(file.value, device.value, { question: 'specks', ...asking }, unwanted);
   const places = Array.from(at.keys()).filter((x) => at[x] === 1);
   return { count, places: places.map((x) => from + ((x + 0.5) / width) * (to - from)) };
 });

@@ -42,7 +42,8 @@ function useSpent({ file, device, scope, recording }: Current) {
   const [by, finds, compared] = [groupBy.value, query.value, spanCompared.value !== null];
   const key = [moments, by, compared, recording.purposes !== null, queryNumber.value].join(' ');
   const ask = async (unwanted: AbortSignal, [from, to]: Range) => {
-    const of = (before: Range | null) => source.spent(file, device, { from, to, by, search: finds, before }, unwanted);
+    const of = (before: Range | null) =>
+      source.ask(file, device, { question: 'spent', from, to, by, search: finds, before }, unwanted);
     const plain = await of(null);
     const spent = compared && plain.earlier ? await of([plain.earlier.from, plain.earlier.to]) : plain;
     return { spent, rows: rowsOf(spent), by };

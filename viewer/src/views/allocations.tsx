@@ -166,7 +166,7 @@ function columnsOf({ tags, steps, origin_us: origin }: Device): Column[] {
   return COLUMNS.filter(({ key }) => has[key] ?? true);
 }
 
-export function AllocationsView() {
+export function View() {
   const shown = useCurrent();
   if (!shown) return null;
   if (shown.recording.allocations === 0) {
@@ -196,7 +196,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
   const pages = useRowPages(
     scope,
     `${JSON.stringify([asked.among, asked.sort, asked.descending])} ${told} ${query.value !== null}`,
-    (first, rows, unwanted) => source.allocations(file, device, { ...asked, first, count: rows }, unwanted),
+    (first, rows, unwanted) => source.ask(file, device, { question: 'allocations', ...asked, first, count: rows }, unwanted),
   );
   const { total } = pages;
   /** The row chosen last; its allocation is selected as soon as the row arrives. */
@@ -234,7 +234,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
   };
   const items = streamedItems(SAVED.columns, async function* () {
     for (let first = 0; first < total.count; ) {
-      const page = await source.allocations(file, device, { ...asked, first, count: SAVED_AT_ONCE });
+      const page = await source.ask(file, device, { question: 'allocations', ...asked, first, count: SAVED_AT_ONCE });
       const rows = Array.from(page.id, (_, at) => SAVED.row(rowOf(page, at, recording), names, recording.origin_us));
       if (rows.length === 0) return;
       yield rows;

@@ -36,7 +36,7 @@ function others(first: Current): Other[] {
   );
 }
 
-export function CompareView() {
+export function View() {
   const first = useCurrent();
   const of = recording.value;
   if (!first || !of) return null;

@@ -22,7 +22,7 @@ import { source } from '../state/recordings';
 import { search as searchText } from '../state/search';
 import { bytes, count, share, signedBytes } from '../text/units';
 
-export function MomentView() {
+export function View() {
   const shown = useCurrent();
   if (!shown) return null;
   return <Moment {...shown} />;
@@ -38,7 +38,12 @@ function useLive({ file, device, scope, names, recording }: Current) {
     ' ',
   );
   return useAnswer(scope, key, async (unwanted) => {
-    const live = await source.live(file, device, { moment: at, by, calls, inverted, before, search, only_found }, unwanted);
+    const live = await source.ask(
+      file,
+      device,
+      { question: 'live', moment: at, by, calls, inverted, before, search, only_found },
+      unwanted,
+    );
     return { ...live, groups: groupsOf(live.holders), by, searched: search !== null, filtered: only_found };
   });
 }

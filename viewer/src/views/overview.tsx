@@ -19,9 +19,9 @@ import { RegionsCard } from './overview/regions';
 import { StepsCard } from './overview/steps';
 import { TrustCard } from './overview/trust';
 
-const reportOf = once((file, device, unwanted) => source.report(file, device, unwanted));
+const reportOf = once((file, device, unwanted) => source.ask(file, device, { question: 'report' }, unwanted));
 
-export function OverviewView() {
+export function View() {
   const open = recording.value;
   const shown = useCurrent();
   if (!open || !shown) return null;

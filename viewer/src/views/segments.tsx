@@ -16,7 +16,7 @@ import { NONE, type Names, type Segments, type Tags } from '../source/source';
 import { shownMoment } from '../state/moment';
 import { segmentsOf } from '../state/pools';
 
-export function SegmentsView() {
+export function View() {
   const shown = useCurrent();
   if (!shown) return null;
   return <Ranges key={shown.scope} {...shown} />;

@@ -30,7 +30,7 @@ import { FreeMemory, shownHole } from './state/holes';
 /** Moments that PageUp and PageDown skip. */
 const PAGE = 100;
 
-export function StateView() {
+export function View() {
   const shown = useCurrent();
   if (!shown) return null;
   return <State key={shown.scope} {...shown} />;
@@ -40,10 +40,16 @@ function State(shown: Current) {
   const { file, device, recording, names } = shown;
   const panel = useRef<HTMLDivElement>(null);
   const at = shownMoment.value;
-  const layout = useAnswer(shown.scope, String(at), (unwanted) => source.layout(file, device, at, unwanted));
+  const layout = useAnswer(shown.scope, String(at), (unwanted) =>
+    source.ask(file, device, { question: 'layout', moment: at }, unwanted),
+  );
   // Holes are requested once the moment has not changed for a while; until then, the previous answer stays.
   const isResting = restedMoment.value === at;
-  const holes = useAnswer(shown.scope, String(at), isResting ? (unwanted) => source.holes(file, device, at, unwanted) : null);
+  const holes = useAnswer(
+    shown.scope,
+    String(at),
+    isResting ? (unwanted) => source.ask(file, device, { question: 'holes', moment: at }, unwanted) : null,
+  );
   const segments = useAnswer(shown.scope, shown.scope, (unwanted) => segmentsOf(file, device, unwanted)).value;
   const pools = poolsToShow(segments);
   const course = chosenPool(segments);

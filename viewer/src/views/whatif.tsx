@@ -33,7 +33,7 @@ const VARIABLE = 'PYTORCH_CUDA_ALLOC_CONF';
 
 type Row = Tried & { index: number };
 
-export function WhatIfView() {
+export function View() {
   const shown = useCurrent();
   if (!shown) return null;
   return <WhatIf key={shown.scope} {...shown} />;
@@ -42,7 +42,11 @@ export function WhatIfView() {
 function WhatIf({ file, device, scope, recording }: Current) {
   const hasHistory = recording.events > 0;
   const own = ownSetting.value;
-  const checked = useAnswer(scope, own ?? '', own === null ? null : (unwanted) => source.setting(file, device, own, unwanted));
+  const checked = useAnswer(
+    scope,
+    own ?? '',
+    own === null ? null : (unwanted) => source.ask(file, device, { question: 'setting', conf: own }, unwanted),
+  );
   const refused = own === null || checked.pending ? null : (checked.value?.refused ?? null);
   const query = replayQuery.value;
   const wrong = wrongDevice();

@@ -22,33 +22,20 @@ mod search;
 mod spent;
 mod timeline;
 
-pub(crate) use allocations::{AllocationColumn, Allocations, AllocationsQuery, Among};
-pub(crate) use comparison::{Comparison, Held, WhatChanged};
-pub(crate) use contents::{
-    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, Markers, PoolCourse, PoolHeld, PoolPeaks,
-    PoolQuery, Pools, Regions, Segments,
-};
-pub(crate) use findings::{KnownGpu, OomFinding, Replay, ReplayTrust, Report, SettingCheck};
-pub(crate) use groups::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery};
-pub(crate) use held::{Calls, HeldAt, Holders, Live};
-pub(crate) use held::{HighestOfBoth, HighestOfBothQuery, HoldersOfBothQuery, LiveQuery};
-pub(crate) use holes::{Asked, HoleSince, Holes, Pin};
-pub use notes::Note;
-#[cfg(feature = "server")]
-pub(crate) use notes::PageQuery;
+pub(crate) use allocations::*;
+pub(crate) use comparison::*;
+pub(crate) use contents::*;
+pub(crate) use findings::*;
+pub(crate) use groups::*;
+pub(crate) use held::*;
+pub(crate) use holes::*;
+pub use notes::*;
 #[cfg(feature = "fleet")]
-pub(crate) use ranks::{DifferentRank, KindOfRanks, RankTold, Ranks};
-pub(crate) use recording::{
-    ByKind, Device, Mark, MarkKind, Meaning, Names, Peak, Purpose, Recording, Steps, Tags, Trust,
-};
-pub(crate) use search::{
-    Found, FrameField, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery, TagField,
-};
-pub(crate) use spent::{Amount, EarlierPart, Spent, SpentAmounts, SpentIn, SpentQuery};
-pub(crate) use timeline::{Band, Bands, Items, Picture, SpanQuery, WindowQuery};
+pub(crate) use ranks::*;
+pub(crate) use recording::*;
+pub(crate) use search::*;
+pub(crate) use spent::*;
+pub(crate) use timeline::*;
 
 /// Marks a missing value in columns of numbers.
 pub(crate) const NONE: u32 = u32::MAX;
-
-#[cfg(test)]
-pub(crate) use contents::MARKERS;

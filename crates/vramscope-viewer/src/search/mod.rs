@@ -13,7 +13,7 @@ use vramscope_trace::Category;
 use crate::ViewError;
 use crate::answers::{moment, stack};
 use crate::bits::{Bits, STRIDE, Spans};
-use crate::columns::{Answer, Columns};
+use crate::columns::{Columns, Reply};
 use crate::conditions::{Condition, Search};
 use crate::device::{OpenDevice, Searched};
 use crate::protocol::{Found, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery};
@@ -263,7 +263,7 @@ impl OpenDevice {
         Ok(found)
     }
 
-    pub(crate) fn search(&self, query: &SearchQuery, cancel: &Cancel) -> Answer {
+    pub(crate) fn search(&self, query: &SearchQuery, cancel: &Cancel) -> Reply<Found> {
         let history = self.history();
         let allocations = &history.allocations;
         let search = self.ready(query, cancel)?;
@@ -303,7 +303,7 @@ impl OpenDevice {
         })
     }
 
-    pub(crate) fn specks(&self, query: &SpecksQuery, cancel: &Cancel) -> Answer {
+    pub(crate) fn specks(&self, query: &SpecksQuery, cancel: &Cancel) -> Reply<Specks> {
         let &SpecksQuery { from, to, width, bytes, .. } = query;
         if !(from.is_finite() && to.is_finite() && from < to && bytes.is_finite()) {
             return Err(ViewError::Question("invalid window: position out of range".to_owned()));

@@ -2,19 +2,13 @@
 // vramscope-session`.
 
 /**
- * A question for the report.
+ * A question for the changes from one recording to another.
  */
-export type ReportRequest = {
+export type DiffRequest = {
   /** Only this device */
   device?: number | null;
-  /** Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the allocations and frees of these events, both ends included */
-  at?: number | null;
-  /** Group live allocations by this key, instead of showing the tree of calls */
-  by?: string | null;
-  /** Keep only stacks with a frame that matches; a frame is matched as `file:line function` */
-  filter?: string | null;
-  /** Limit on the rows of each list */
-  top?: number | null;
+  /** Compare at the peaks of step N (counted from 1) instead of at the peaks of the recordings */
+  at_step?: number | null;
 };
 
 /**
@@ -40,11 +34,17 @@ export type ReplayRequest = {
 };
 
 /**
- * A question for the changes from one recording to another.
+ * A question for the report.
  */
-export type DiffRequest = {
+export type ReportRequest = {
   /** Only this device */
   device?: number | null;
-  /** Compare at the peaks of step N (counted from 1) instead of at the peaks of the recordings */
-  at_step?: number | null;
+  /** Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the allocations and frees of these events, both ends included */
+  at?: number | null;
+  /** Group live allocations by this key, instead of showing the tree of calls */
+  by?: string | null;
+  /** Keep only stacks with a frame that matches; a frame is matched as `file:line function` */
+  filter?: string | null;
+  /** Limit on the rows of each list */
+  top?: number | null;
 };

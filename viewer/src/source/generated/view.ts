@@ -61,25 +61,181 @@ export const CATEGORIES = [
   'unknown',
 ] as const;
 
-/**
- * A column of `u8`.
- */
-export type U8s = Uint8Array;
+/** What is marked along a recording. */
+export const MARKERS = [
+  'oom',
+  'snapshot',
+  'step',
+  'region',
+] as const;
 
 /**
- * A column of `u16`.
+ * A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.
  */
-export type U16s = Uint16Array;
+export type ByteKind = "requested" | "allocated" | "active" | "reserved";
 
 /**
- * A column of `u32`.
+ * The axis of the timeline: moments, or microseconds after the first event.
  */
-export type U32s = Uint32Array;
+export type Axis = "events" | "time";
 
 /**
- * A column of `f64`.
+ * The grouping of live allocations, as in `vramscope report --by`.
  */
-export type F64s = Float64Array;
+export type By = "stack" | "line" | "function" | "file" | "module" | "pool" | "stream" | "category" | "layer" | "step" | "size";
+
+/**
+ * The frames of a stack that become nodes of the call tree: user code, Python code, or all.
+ */
+export type CallsOf = "own" | "python" | "all";
+
+/**
+ * All facts about one allocation.
+ */
+export type Allocation = {
+  id: number;
+  address: number;
+  /** The number of earlier allocations at the same address. */
+  version: number;
+  requested: number;
+  /** The bytes of its block. */
+  bytes: number;
+  /** The moment after the allocation; 0 if it was live before recording. */
+  from: number;
+  /** The moment after its free. */
+  freed: number | null;
+  /** The moment after its memory became available again. It is later than `freed` if other streams still used the memory. */
+  to: number | null;
+  from_us: number | null;
+  freed_us: number | null;
+  to_us: number | null;
+  stack: number | null;
+  free_stack: number | null;
+  /** The forward pass of this backward allocation, if anomaly mode recorded it: lines of text, outermost call first. */
+  forward: Array<string>;
+  tags: number;
+  /** A position in the device's `purposes`. */
+  purpose: number;
+  /** A position in `ORIGINS`. */
+  origin: number;
+  size_inferred: boolean;
+  /** Allocated bytes right after the allocation. */
+  total: number;
+};
+
+/**
+ * The sort column of the table. Missing values come last in both directions; among equal values, the older allocation comes
+ * first.
+ */
+export type AllocationColumn = "allocation" | "address" | "requested_bytes" | "block_bytes" | "alloc_event" | "free_event" | "lifetime_events" | "lifetime_us" | "stream" | "pool" | "category" | "line" | "layer" | "step" | "region";
+
+/**
+ * A range of rows of the allocation table.
+ */
+export type Allocations = {
+  /** The number of rows in the whole table, and the sum of their bytes. */
+  count: number;
+  bytes: number;
+  /** The index of the first returned row. */
+  first: number;
+  /** The indices of the allocations. */
+  id: U32s;
+  address: F64s;
+  /** The number of earlier allocations at the same address. */
+  version: U32s;
+  requested: F64s;
+  /** The bytes of its block. */
+  bytes_of: F64s;
+  /** The moments after the allocation and after its free. */
+  from: U32s;
+  freed: U32s;
+  /** NaN if unknown. */
+  from_us: F64s;
+  freed_us: F64s;
+  stack: U32s;
+  tags: U32s;
+  /** Positions in the device's `purposes`. */
+  purpose: U8s;
+  /** Positions in `ORIGINS`. */
+  origin: U8s;
+  /** The step of the allocation, from 0. */
+  step: U32s;
+  /** The innermost annotated region around the allocation: a position in `regions`. */
+  region: U32s;
+  regions: Array<string>;
+};
+
+/**
+ * Requests a range of rows of the allocation table.
+ */
+export type AllocationsQuery = {
+  search: Query | null;
+  among: Among;
+  sort: AllocationColumn;
+  descending: boolean;
+  /** The first row, and the number of rows. */
+  first: number;
+  count: number;
+};
+
+/**
+ * The allocations in the table, before any search.
+ */
+export type Among = {
+  "are": "all"
+} | {
+  "are": "live_at";
+  moment: number;
+} | {
+  "are": "within";
+  from: number;
+  to: number;
+};
+
+/**
+ * Bytes, and their number of blocks.
+ */
+export type Amount = {
+  bytes: number;
+  count: number;
+};
+
+/**
+ * The request of an event.
+ */
+export type Asked = {
+  event: number;
+  /** After rounding. */
+  bytes: number;
+  failed: boolean;
+  /** The device's free bytes, if the request failed. */
+  device_free: number | null;
+  /** The position of the largest hole that would have served the request if it were large enough. */
+  largest: number | null;
+};
+
+/**
+ * One category over time.
+ */
+export type Band = {
+  /** A position in `CATEGORIES`. */
+  category: number;
+  /** Its bytes in each column. */
+  bytes: F64s;
+};
+
+/**
+ * Allocated bytes by category. Each pixel column shows the first moment of its allocated peak; there, the categories sum to
+ * the allocated bytes.
+ */
+export type Bands = {
+  /** The column of each pixel column; `NONE` outside of the recording. */
+  column: U32s;
+  /** The moment that a column shows. */
+  moment: U32s;
+  /** Categories with bytes, in the order of `CATEGORIES`. */
+  bands: Array<Band>;
+};
 
 /**
  * Bytes by kind. Requested bytes are PyTorch's sum over active blocks, so they can exceed the allocated bytes while blocks
@@ -93,19 +249,37 @@ export type ByKind<T> = {
 };
 
 /**
- * One open file.
+ * The call tree of the live allocations at a moment, and of those at another. Callers precede callees, largest weight first.
  */
-export type Recording = {
-  name: string;
-  /** `pickle`, `json` or `log`. */
-  format: string;
-  /** `PYTORCH_CUDA_ALLOC_CONF` as it was recorded. */
-  conf: string | null;
-  /** Names and values of facts about the file, in display order. */
-  facts: Array<[string, string]>;
-  /** Names and values of the recorded allocator settings. */
-  settings: Array<[string, string]>;
-  devices: Array<Device>;
+export type Calls = {
+  /** The position of the caller; `NONE` for a root. */
+  parent: U32s;
+  /** The frame; `NONE` for a node without a frame. */
+  frame: U32s;
+  /** The meaning of a node without a frame: a position in `words`. */
+  word: U8s;
+  words: Array<string>;
+  /** The bytes and blocks of the node and its descendants, now and before. */
+  bytes: F64s;
+  count: U32s;
+  bytes_before: F64s;
+  count_before: U32s;
+  /** The matching bytes. */
+  found: F64s;
+  /** The larger of the bytes now and before, summed from the leaves. */
+  weight: F64s;
+};
+
+/**
+ * The changes from one recording to another at the peaks of their allocated bytes, in the wording of `vramscope diff`.
+ */
+export type Comparison = {
+  /** The difference of the peaks, in a sentence. */
+  verdict: string;
+  /** Most significant first. */
+  changes: Array<WhatChanged>;
+  /** Empty if one of the two recordings has no categories. */
+  categories: Array<Held>;
 };
 
 /**
@@ -140,61 +314,385 @@ export type Device = {
 };
 
 /**
- * The categories of a device's memory, and the steps that follow from them.
+ * A rank that deserves a closer look.
  */
-export type Meaning = {
-  purposes: Array<Purpose>;
-  steps: Steps | null;
+export type DifferentRank = {
+  /** Its position in `ranks`. */
+  at: number;
+  /** The position of a usual rank for comparison. */
+  beside: number | null;
+  /** The reasons, one sentence each. */
+  reasons: Array<string>;
 };
 
 /**
- * The steps of a program that repeats itself, numbered from 0. Lists have one entry per step.
+ * An interval of the recording for comparison.
  */
-export type Steps = {
-  /** How the step boundaries were found, and how many steps are alike, in sentences. */
-  told: string;
-  /** The step with the largest peak; and, among the steps after the first, the one with the median peak (null for fewer than three of them). */
-  highest: number;
-  median: number | null;
-  /** Steps whose allocations differ from most steps, in order; empty if fewer than half are alike. */
-  unusual: Array<number>;
-  /** The first of `unusual` that is neither the first nor the last step. The recording may end within the last. */
-  first_unusual: number | null;
-  /** Boundaries on the moment axis: a step has the moments from its entry up to the next entry. One more entry than there are steps. */
-  bounds: Array<number>;
-  /** The same in microseconds; empty if the recording has no times. */
-  bounds_us: Array<number>;
-  /** The peak of allocated bytes, including the moment right before the step's first event, and the first moment of the peak. */
-  peak: Array<number>;
-  peak_moment: Array<number>;
-  /** The bytes of all blocks allocated in the step, and their number. */
-  allocated: Array<number>;
-  allocations: Array<number>;
-  /** Allocated bytes after the step minus those before it. */
-  kept: Array<number>;
-};
-
-/**
- * The confidence in a device's numbers, in the wording of the report.
- */
-export type Trust = {
-  is_exact: boolean;
-  /** The verdict in a few words. */
+export type EarlierPart = {
+  from: number;
+  to: number;
   title: string;
-  /** Why numbers may be inexact, one sentence each; empty if they are exact. */
-  doubts: Array<string>;
-  /** Whether a replay under the recorded settings reproduced the recording, in a sentence. */
-  replay: string;
-  /** A sentence if the oldest events were dropped, with advice on how to record them. */
-  dropped: string | null;
 };
 
 /**
- * The peak of one kind of bytes, and its first moment.
+ * A range of events, in order.
  */
-export type Peak = {
+export type Events = {
+  /** The index of the first event. */
+  first: number;
+  /** A position in `ACTIONS`. */
+  action: U8s;
+  address: F64s;
+  bytes: F64s;
+  /** NaN if no time was recorded. */
+  time_us: F64s;
+  stack: U32s;
+  tags: U32s;
+  /** The allocation that the event starts or frees. */
+  allocation: U32s;
+};
+
+/**
+ * A column of `f64`.
+ */
+export type F64s = Float64Array;
+
+/**
+ * The matches of a search: their number, a bit set, and the largest of them.
+ */
+export type Found = {
+  count: number;
+  /** The bytes of all matches, summed over the recording. */
   bytes: number;
+  /** A bit for each allocation, starting with the lowest bit of the first byte: 1 for a match. */
+  allocations: U8s;
+  /** The same for each reserved range. */
+  ranges: U8s;
+  /** The indices of the largest matches. */
+  id: U32s;
+  /** For each of `CATEGORIES`: 0 if the search cannot match it, judged by its category conditions. */
+  categories: Array<number>;
+  /** Why conditions are ignored. */
+  unclear: Array<string>;
+  /** Whether no condition is valid, so that everything matches. */
+  is_empty: boolean;
+};
+
+/**
+ * The part of a stack in which a text is searched.
+ */
+export type FrameField = "any" | "file" | "function" | "line";
+
+/**
+ * The bytes of one group.
+ */
+export type GroupShare = {
+  /** As in `Holders`. */
+  key: string;
+  label: string;
+  hue: number;
+  bytes: number;
+  /** The number of blocks or ranges. */
+  count: number;
+  /** The matching bytes. */
+  found: number;
+  /** The stack with the most bytes; null if none was recorded. */
+  stack: number | null;
+};
+
+/**
+ * The groups of a device, assigned to stacks or to tags.
+ */
+export type Groups = {
+  /** The hue of each group: a hash of its name, equal in every recording; 0 for a group without a known name. Groups that cover most of the timeline, or of its peak, come first. */
+  hue: U32s;
+  /** The group of each stack of the file; `NONE` if the device does not use it. Empty if groups are assigned to tags. */
+  stack: U32s;
+  /** The group of allocations without a stack. */
+  no_stack: number;
+  /** The group of each of the device's tags; empty if groups are assigned to stacks. */
+  tags: U32s;
+  /** The hue of each frame of the file, for call trees. Empty unless grouped by line, function, file or module. */
+  frame: U32s;
+};
+
+/**
+ * Requests the groups by which a picture is colored.
+ */
+export type GroupsQuery = {
+  by: By;
+};
+
+/**
+ * The bytes of a line or a category in both recordings.
+ */
+export type Held = {
+  name: string;
+  a: number;
+  b: number;
+};
+
+/**
+ * The amounts of the groups at a moment.
+ */
+export type HeldAt = {
   moment: number;
+  counters: ByKind<number>;
+  bytes: F64s;
+  requested: F64s;
+  /** The number of blocks. */
+  count: U32s;
+  /** The stack with the most bytes of each group. */
+  stack: U32s;
+};
+
+/**
+ * Groups, each with its bytes at its own peak. The moments of `holders` are those of the overall peak.
+ */
+export type HighestOfBoth = {
+  holders: Holders;
+  /** The moment of each group's own peak in the first device; `NONE` if it has no bytes there. */
+  moment: U32s;
+  /** The same for the other device. */
+  other_moment: U32s;
+};
+
+/**
+ * Requests groups of the live allocations in an interval of each of two devices, each group at its own peak.
+ */
+export type HighestOfBothQuery = {
+  /** The first and the last moment of the interval. */
+  from: number;
+  to: number;
+  by: By;
+  search: Query | null;
+  /** The position of the other file, and of the device in it. */
+  other_file: number;
+  other_device: number;
+  other_from: number;
+  other_to: number;
+};
+
+/**
+ * Groups of the live allocations at a moment, most bytes first. In a comparison with another moment or recording, the largest
+ * growth comes first and the largest decrease last.
+ */
+export type Holders = {
+  /** Identifies each group at any moment of the recording. */
+  key: Array<string>;
+  /** The display name of each group. */
+  label: Array<string>;
+  /** The hue of each group: see [`Groups`](super::groups::Groups). */
+  hue: U32s;
+  /** 1 if the group contains matches, at either moment. */
+  found: U8s;
+  now: HeldAt;
+  /** The compared moment or recording. */
+  before: HeldAt | null;
+};
+
+/**
+ * Requests groups of the live allocations at one moment of each of two devices.
+ */
+export type HoldersOfBothQuery = {
+  moment: number;
+  by: By;
+  search: Query | null;
+  /** The position of the other file, and of the device in it. */
+  other_file: number;
+  other_device: number;
+  other_moment: number;
+};
+
+/**
+ * The age of a hole.
+ */
+export type HoleSince = {
+  /** The moment since which all of it is free. */
+  since: number;
+  /** The last allocation in this range; null if the range was reserved at that moment. */
+  allocation: number | null;
+  /** The stack of that allocation's free. */
+  free_stack: number;
+};
+
+/**
+ * The free blocks at a moment, largest first.
+ */
+export type Holes = {
+  moment: number;
+  /** The request of the event right before the moment; null if it was not a request. */
+  asked: Asked | null;
+  /** The number of all holes, and their total bytes. The columns have only the largest. */
+  count: number;
+  total: number;
+  address: F64s;
+  bytes: F64s;
+  tags: U32s;
+  /** 1 if it is a whole segment, which can be returned to the device. */
+  whole: U8s;
+  /** Why the hole cannot serve the request: a position in `reasons`, or the length of `reasons` if it can. */
+  why: U8s;
+  reasons: Array<string>;
+  /** The allocations before and after the hole. */
+  before: U32s;
+  after: U32s;
+  /** The amount of free memory between blocks, in a sentence; empty if there is none. */
+  pinned: string;
+  /** The lines that pin it, most pinned bytes first. */
+  pins: Array<PinningLine>;
+  /** The number of further lines. */
+  more_pins: number;
+};
+
+/**
+ * The items of a picture: allocations, or reserved ranges.
+ */
+export type Items = {
+  /** The index of the allocation or range. */
+  id: U32s;
+  address: F64s;
+  /** Bytes as stacked. */
+  bytes: F64s;
+  /** Bytes of the block or range, independent of the stacking. */
+  size: F64s;
+  /** Its first moment. */
+  from: U32s;
+  /** The first moment after its end; `NONE` if it stays to the end. */
+  to: U32s;
+  stack: U32s;
+  tags: U32s;
+  /** Positions in the device's `purposes`; empty for ranges, and before the categories are computed. */
+  purpose: U8s;
+};
+
+/**
+ * A kind of similar ranks.
+ */
+export type KindOfRanks = {
+  /** The number of ranks. */
+  ranks: number;
+  /** Whether the kind has many ranks. Other kinds deserve a closer look. */
+  is_usual: boolean;
+  /** The median of the ranks' peaks of allocated bytes. */
+  peak_bytes: number;
+};
+
+/**
+ * A known GPU.
+ */
+export type KnownGpu = {
+  name: string;
+  /** The driver's name for the GPU. */
+  driver_name: string;
+  bytes: number;
+};
+
+/**
+ * Segments and blocks at a moment, both ordered by address. Ranges without a block are free.
+ */
+export type Layout = {
+  moment: number;
+  counters: ByKind<number>;
+  segments: LayoutSegments;
+  blocks: LayoutBlocks;
+};
+
+/**
+ * The active blocks of a layout.
+ */
+export type LayoutBlocks = {
+  allocation: U32s;
+  address: F64s;
+  bytes: F64s;
+  requested: F64s;
+  /** 1 if the block was freed and waits for another stream. */
+  pending: U8s;
+  stack: U32s;
+  tags: U32s;
+  /** Positions in the device's `purposes`. */
+  purpose: U8s;
+  from: U32s;
+  /** 1 if the block was live before recording. */
+  preexisting: U8s;
+};
+
+/**
+ * An expandable segment is listed as its mapped ranges; blocks may span adjacent ranges.
+ */
+export type LayoutSegments = {
+  address: F64s;
+  bytes: F64s;
+  tags: U32s;
+  /** A position in `SEGMENT_KINDS`. */
+  kind: U8s;
+  /** 1 if the segment is expandable. */
+  expandable: U8s;
+  stack: U32s;
+  from: U32s;
+};
+
+/**
+ * The largest groups at a moment, and the sum of the others.
+ */
+export type Legend = {
+  moment: number;
+  /** The bytes of all groups. */
+  bytes: number;
+  /** The matching bytes among them; null without a search. */
+  found: number | null;
+  /** Most bytes first. */
+  groups: Array<GroupShare>;
+  /** The number of groups that are not listed, and their bytes. */
+  others: number;
+  other_bytes: number;
+};
+
+/**
+ * Requests a legend: the groups at the peak of an interval.
+ */
+export type LegendQuery = {
+  by: By;
+  /** The first and the last moment of the interval. */
+  from: number;
+  to: number;
+  /** Whether to list reserved ranges instead of live allocations. */
+  reserved: boolean;
+  /** The maximum number of groups. */
+  most: number;
+  /** The search whose matches are not faded. */
+  search: Query | null;
+};
+
+/**
+ * The live allocations at a moment. All parts of the answer refer to the same moment.
+ */
+export type Live = {
+  holders: Holders;
+  calls: Calls;
+  /** Bytes for each of `CATEGORIES`; null before the categories are computed. */
+  categories: Array<number> | null;
+  /** The number of live blocks, the number of matching blocks, and the matching bytes. */
+  blocks: number;
+  found_blocks: number;
+  found_bytes: number;
+};
+
+/**
+ * Requests the live allocations at a moment.
+ */
+export type LiveQuery = {
+  moment: number;
+  by: By;
+  /** The frames that become nodes of the call tree. */
+  calls: CallsOf;
+  /** Whether the innermost calls are the roots of the tree. */
+  inverted: boolean;
+  /** An earlier moment for comparison. */
+  before: number | null;
+  /** A search that marks groups; with `only_found`, only matches are included. */
+  search: Query | null;
+  only_found: boolean;
 };
 
 /**
@@ -214,29 +712,29 @@ export type Mark = {
 export type MarkKind = "oom" | "snapshot";
 
 /**
- * Recorded properties of an allocation or event, besides numbers and the stack. Texts are positions in the device's
- * `tag_texts`.
+ * The markers along the recording: failed requests and snapshots, then steps, then region runs.
  */
-export type Tags = {
-  stream: number;
-  /** Null if the recording has no pool ids; (0, 0) is the default pool. */
-  pool: [number, number] | null;
-  /** The path of the module that made the allocation; empty for the outermost module. */
-  layer: number | null;
-  /** The category from PyTorch's profiler, in its own words. */
-  recorded_category: number | null;
-  compile_context: number | null;
-  user_metadata: number | null;
+export type Markers = {
+  /** A position in `MARKERS`. */
+  kind: U8s;
+  /** The index of the step, or of the run among the regions. */
+  number: U32s;
+  /** The moment after its event; for steps and regions, after the first event. */
+  moment: U32s;
+  /** Microseconds after the first event; NaN if the recording has no times. */
+  time_us: F64s;
+  /** Allocated bytes at that moment. */
+  allocated: F64s;
+  /** Bytes of a failed request. */
+  requested: F64s;
 };
 
 /**
- * The category of an allocation, and the evidence for it.
+ * The categories of a device's memory, and the steps that follow from them.
  */
-export type Purpose = {
-  /** A position in `CATEGORIES`. */
-  category: number;
-  /** A clause about "it". */
-  because: string;
+export type Meaning = {
+  purposes: Array<Purpose>;
+  steps: Steps | null;
 };
 
 /**
@@ -280,6 +778,195 @@ export type Note = {
   to: number;
   /** The text, on one line. */
   text: string;
+};
+
+/**
+ * The explanation of a failed request.
+ */
+export type OomFinding = {
+  /** The free blocks that the request could not use, with the reason: one clause each. */
+  unusable: Array<string>;
+  /** Why it failed. */
+  cause: string;
+  /** The amount of free memory between blocks, and the lines that pinned it: one sentence each. Empty if there was none. */
+  pinned: Array<string>;
+};
+
+/**
+ * The peak of one kind of bytes, and its first moment.
+ */
+export type Peak = {
+  bytes: number;
+  moment: number;
+};
+
+/**
+ * A picture of a window. Each pixel column shows the moment within it at which the stacked bytes peak, so no peak is lost at
+ * any zoom. Each row shows the item that covers its middle.
+ *
+ * Pixel columns that show the same moment share a column here. Column `c` has the runs `start[c]..start[c + 1]`, from the
+ * bottom up. Run `r` shows item `item[r]` below row `end[r]`, and above the end of the previous run. Row 0 is the bottom.
+ * Nothing is live above the last run, or where the item is `NONE`.
+ */
+export type Picture = {
+  /** Bytes at the bottom and at the top. */
+  low: number;
+  high: number;
+  /** The column of each pixel column; `NONE` outside of the recording. */
+  column: U32s;
+  /** The moment that a column shows. */
+  moment: U32s;
+  start: U32s;
+  item: U32s;
+  end: U16s;
+  items: Items;
+  /** The exact maximum of the bytes within each pixel column. */
+  highest: ByKind<F64s>;
+};
+
+/**
+ * A line whose blocks keep free memory from merging.
+ */
+export type PinningLine = {
+  /** The finding in a sentence. */
+  told: string;
+  line: string;
+  bytes: number;
+  /** The size of the largest hole without its blocks. */
+  joined: number;
+  /** The stack of its largest block. */
+  stack: number;
+};
+
+/**
+ * The position of an allocation in the stacked timeline.
+ */
+export type Place = {
+  /** Its first moment, and the first moment after its end; the end of the recording if it stays. */
+  from: number;
+  to: number;
+  from_us: number | null;
+  to_us: number | null;
+  /** Its bytes as stacked. */
+  bytes: number;
+  /** The bytes below it at its first moment and at its last moment. The second number is never larger. */
+  below_first: number;
+  below_last: number;
+};
+
+/**
+ * Requests the position of an allocation in the stacked timeline.
+ */
+export type PlaceQuery = {
+  id: number;
+  stacked: ByteKind;
+};
+
+/**
+ * The reserved bytes of a pool over time, summed over its streams.
+ */
+export type PoolCourse = {
+  pool: [number, number] | null;
+  /** For example `private pool (1, 0)`. */
+  name: string;
+  /** The kind of pool, as far as its id shows it. Null for the default pool, and if no pool was recorded. */
+  kind: string | null;
+  /** The stack that reserved its first memory. */
+  stack: number;
+  peak_reserved: number;
+  /** The first moment of its peak of active bytes. */
+  fullest_moment: number;
+  /** Moments, and the bytes from there on, in order. Chunks of many changes are reduced to their maximum. */
+  points: Array<[number, number]>;
+};
+
+/**
+ * The holders of a pool.
+ */
+export type PoolHeld = {
+  reserved: number;
+  allocated: number;
+  /** Groups of the pool's live allocations. */
+  holders: Holders;
+};
+
+/**
+ * The peaks of reserved and active bytes of a pool on a stream.
+ */
+export type PoolPeaks = {
+  pool: [number, number] | null;
+  stream: number;
+  peak_reserved: number;
+  peak_active: number;
+};
+
+/**
+ * Requests the holders of a pool at a moment.
+ */
+export type PoolQuery = {
+  pool: [number, number] | null;
+  moment: number;
+  by: By;
+};
+
+/**
+ * The category of an allocation, and the evidence for it.
+ */
+export type Purpose = {
+  /** A position in `CATEGORIES`. */
+  category: number;
+  /** A clause about "it". */
+  because: string;
+};
+
+/**
+ * A search for allocations: one condition, or a combination. Conditions with an invalid text are ignored, and the answer says
+ * why.
+ */
+export type Query = {
+  "is": "all";
+  of: Array<Query>;
+} | {
+  "is": "any";
+  of: Array<Query>;
+} | {
+  "is": "not";
+  of: Query;
+} | {
+  "is": "leak";
+  leak: number;
+} | {
+  "is": "frame";
+  field: FrameField;
+  sought: Sought;
+} | {
+  "is": "tag";
+  field: TagField;
+  sought: Sought;
+} | {
+  "is": "category";
+  sought: Sought;
+} | {
+  "is": "region";
+  sought: Sought;
+} | {
+  "is": "step";
+  from: number;
+  to: number | null;
+} | {
+  "is": "address";
+  address: number;
+  version: number | null;
+} | {
+  "is": "size";
+  sign: SizeSign;
+  size: string;
+} | {
+  "is": "allocated";
+  spans: Array<[number, number]>;
+} | {
+  "is": "freed";
+  spans: Array<[number, number]>;
 };
 
 /**
@@ -368,748 +1055,88 @@ export type Question = {
 };
 
 /**
- * The part of the timeline to draw, and the size of the picture.
+ * A rank.
  */
-export type Window = {
-  stacked: ByteKind;
-  axis: Axis;
-  /** The left and right ends on the axis. */
-  from: number;
-  to: number;
-  /** The size of the picture in pixels. */
-  width: number;
-  height: number;
-  /** Bytes at the bottom and at the top. If the top is null, the picture is fitted to its contents. */
-  low: number;
-  high: number | null;
-  /** Whether a fitted picture includes the reserved bytes. */
-  fit_reserved: boolean;
+export type RankTold = {
+  /** The rank number in the job. */
+  rank: number;
+  /** The host of the rank. */
+  host: string | null;
+  /** Its number in each parallel group. */
+  groups: {
+    [key in string]: number
+  };
+  /** The file. */
+  file: string;
+  /** Why the file could not be read. */
+  unread_because: string | null;
+  /** Its position in `kinds`. */
+  kind: number | null;
+  /** The peak of allocated bytes. */
+  allocated_bytes: number | null;
+  /** The difference to the most similar usual kind's peak, in bytes; negative if below it. */
+  against_usual_bytes: number | null;
+  /** The peak of reserved bytes. */
+  reserved_bytes: number | null;
+  /** The requested bytes, if the rank ran out of memory. */
+  failed_bytes: number | null;
+  /** The part of the recording in which it ran out of memory, if known. */
+  failed_cell: number | null;
+  /** The line that leaks most. */
+  leak: string | null;
 };
 
 /**
- * A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.
+ * All ranks of a job, with the results of `vramscope fleet`. Ranks are identified by their positions in `ranks`, which are
+ * also the positions of their files.
  */
-export type ByteKind = "requested" | "allocated" | "active" | "reserved";
-
-/**
- * The axis of the timeline: moments, or microseconds after the first event.
- */
-export type Axis = "events" | "time";
-
-/**
- * A picture of a window. Each pixel column shows the moment within it at which the stacked bytes peak, so no peak is lost at
- * any zoom. Each row shows the item that covers its middle.
- *
- * Pixel columns that show the same moment share a column here. Column `c` has the runs `start[c]..start[c + 1]`, from the
- * bottom up. Run `r` shows item `item[r]` below row `end[r]`, and above the end of the previous run. Row 0 is the bottom.
- * Nothing is live above the last run, or where the item is `NONE`.
- */
-export type Picture = {
-  /** Bytes at the bottom and at the top. */
-  low: number;
-  high: number;
-  /** The column of each pixel column; `NONE` outside of the recording. */
-  column: U32s;
-  /** The moment that a column shows. */
-  moment: U32s;
-  start: U32s;
-  item: U32s;
-  end: U16s;
-  items: Items;
-  /** The exact maximum of the bytes within each pixel column. */
-  highest: ByKind<F64s>;
-};
-
-/**
- * The items of a picture: allocations, or reserved ranges.
- */
-export type Items = {
-  /** The index of the allocation or range. */
-  id: U32s;
-  address: F64s;
-  /** Bytes as stacked. */
-  bytes: F64s;
-  /** Bytes of the block or range, independent of the stacking. */
-  size: F64s;
-  /** Its first moment. */
-  from: U32s;
-  /** The first moment after its end; `NONE` if it stays to the end. */
-  to: U32s;
-  stack: U32s;
-  tags: U32s;
-  /** Positions in the device's `purposes`; empty for ranges, and before the categories are computed. */
-  purpose: U8s;
-};
-
-/**
- * The part of the axis to draw, and its number of pixel columns.
- */
-export type Span = {
-  axis: Axis;
-  from: number;
-  to: number;
-  width: number;
-};
-
-/**
- * Allocated bytes by category. Each pixel column shows the first moment of its allocated peak; there, the categories sum to
- * the allocated bytes.
- */
-export type Bands = {
-  /** The column of each pixel column; `NONE` outside of the recording. */
-  column: U32s;
-  /** The moment that a column shows. */
-  moment: U32s;
-  /** Categories with bytes, in the order of `CATEGORIES`. */
-  bands: Array<Band>;
-};
-
-/**
- * One category over time.
- */
-export type Band = {
-  /** A position in `CATEGORIES`. */
-  category: number;
-  /** Its bytes in each column. */
-  bytes: F64s;
-};
-
-/**
- * The grouping of live allocations, as in `vramscope report --by`.
- */
-export type By = "stack" | "line" | "function" | "file" | "module" | "pool" | "stream" | "category" | "layer" | "step" | "size";
-
-/**
- * The frames of a stack that become nodes of the call tree: user code, Python code, or all.
- */
-export type CallsOf = "own" | "python" | "all";
-
-/**
- * Requests the live allocations at a moment.
- */
-export type LiveQuery = {
-  moment: number;
-  by: By;
-  /** The frames that become nodes of the call tree. */
-  calls: CallsOf;
-  /** Whether the innermost calls are the roots of the tree. */
-  inverted: boolean;
-  /** An earlier moment for comparison. */
-  before: number | null;
-  /** A search that marks groups; with `only_found`, only matches are included. */
-  search: Query | null;
-  only_found: boolean;
-};
-
-/**
- * Requests groups of the live allocations at one moment of each of two devices.
- */
-export type HoldersOfBothQuery = {
-  moment: number;
-  by: By;
-  search: Query | null;
-  /** The position of the other file, and of the device in it. */
-  other_file: number;
-  other_device: number;
-  other_moment: number;
-};
-
-/**
- * Requests the activity between two moments: the events `from..to`.
- */
-export type SpentQuery = {
-  from: number;
-  to: number;
-  by: By;
-  /** The search that selects allocations; null for all. */
-  search: Query | null;
-  /** The moments of the interval for comparison. */
-  before: [number, number] | null;
-};
-
-/**
- * The activity in an interval, in groups: most allocated bytes first. In a comparison, the largest increase comes first and
- * the largest decrease last.
- */
-export type Spent = {
-  /** Identifies each group in any interval of the recording. */
-  key: Array<string>;
-  /** The display name of each group. */
-  label: Array<string>;
-  /** The stack that allocated most of each group. */
-  stack: U32s;
-  now: SpentIn;
-  /** The amounts in the compared interval. */
-  before: SpentIn | null;
-  /** The same interval of the previous step, if this is a step or a region. */
-  earlier: EarlierPart | null;
-};
-
-/**
- * An interval of the recording, and its amounts.
- */
-export type SpentIn = {
-  from: number;
-  to: number;
-  /** For example `backward of step 2` or `events 10 to 99`. */
-  title: string;
-  /** A summary in one line. */
-  headline: string;
-  /** Microseconds from its first event to its last; null without times. */
-  lasted_us: number | null;
-  /** The peak of allocated bytes in the interval, and its first moment. */
-  highest: number;
-  highest_moment: number;
-  /** The amounts of all allocations. */
-  all: SpentAmounts;
-  /** The amounts of the allocations that match the search. */
-  found: SpentAmounts;
-  /** Bytes of each group. */
-  before: F64s;
+export type Ranks = {
+  /** The paths as given on the command line. */
+  paths: Array<string>;
+  /** The source of the rank numbers, as a phrase after "ranks by". */
+  ranks_by: string;
+  /** Skipped files and cache problems, one line each. */
+  notes: Array<string>;
+  /** The number of ranks that could be read. */
+  read: number;
+  /** The summary, in sentences. */
+  told: Array<string>;
+  /** Whether the summary reports no problem. */
+  is_well: boolean;
+  /** The upper end of the byte scale: the GPU's memory if known, otherwise the largest peak. */
+  scale_bytes: number;
+  /** The description of that value. */
+  scale: string;
+  /** Kinds of similar ranks, largest kind first. */
+  kinds: Array<KindOfRanks>;
+  /** The names of the parallel groups of the ranks. */
+  groups: Array<string>;
+  /** Every rank, in order. */
+  ranks: Array<RankTold>;
+  /** Ranks that deserve a closer look. */
+  different: Array<DifferentRank>;
+  /** The maximum of allocated bytes in equal parts of each recording, from its first event to its last: for the first rank, then for the next. Zeros for ranks that could not be read. */
   allocated: F64s;
-  freed: F64s;
-  temporary: F64s;
-  survived: F64s;
-  at_highest: F64s;
-  after: F64s;
-  /** The number of blocks that each group allocated. */
-  count: U32s;
+  /** The same for reserved bytes. */
+  reserved: F64s;
+  /** The number of parts per recording. */
+  cells: number;
 };
 
 /**
- * The amounts of allocations in an interval.
+ * One open file.
  */
-export type SpentAmounts = {
-  /** Live before the first event. */
-  before: Amount;
-  allocated: Amount;
-  freed: Amount;
-  /** Live before the first event, and freed. */
-  freed_from_before: Amount;
-  /** Allocated and freed. */
-  temporary: Amount;
-  /** Allocated and not freed. */
-  survived: Amount;
-  /** Live at the peak. */
-  at_highest: Amount;
-  /** Live after the last event. */
-  after: Amount;
-};
-
-/**
- * Bytes, and their number of blocks.
- */
-export type Amount = {
-  bytes: number;
-  count: number;
-};
-
-/**
- * An interval of the recording for comparison.
- */
-export type EarlierPart = {
-  from: number;
-  to: number;
-  title: string;
-};
-
-/**
- * Requests the groups by which a picture is colored.
- */
-export type GroupsQuery = {
-  by: By;
-};
-
-/**
- * The groups of a device, assigned to stacks or to tags.
- */
-export type Groups = {
-  /** The hue of each group: a hash of its name, equal in every recording; 0 for a group without a known name. Groups that cover most of the timeline, or of its peak, come first. */
-  hue: U32s;
-  /** The group of each stack of the file; `NONE` if the device does not use it. Empty if groups are assigned to tags. */
-  stack: U32s;
-  /** The group of allocations without a stack. */
-  no_stack: number;
-  /** The group of each of the device's tags; empty if groups are assigned to stacks. */
-  tags: U32s;
-  /** The hue of each frame of the file, for call trees. Empty unless grouped by line, function, file or module. */
-  frame: U32s;
-};
-
-/**
- * Requests a legend: the groups at the peak of an interval.
- */
-export type LegendQuery = {
-  by: By;
-  /** The first and the last moment of the interval. */
-  from: number;
-  to: number;
-  /** Whether to list reserved ranges instead of live allocations. */
-  reserved: boolean;
-  /** The maximum number of groups. */
-  most: number;
-  /** The search whose matches are not faded. */
-  search: Query | null;
-};
-
-/**
- * The largest groups at a moment, and the sum of the others.
- */
-export type Legend = {
-  moment: number;
-  /** The bytes of all groups. */
-  bytes: number;
-  /** The matching bytes among them; null without a search. */
-  found: number | null;
-  /** Most bytes first. */
-  groups: Array<GroupShare>;
-  /** The number of groups that are not listed, and their bytes. */
-  others: number;
-  other_bytes: number;
-};
-
-/**
- * The bytes of one group.
- */
-export type GroupShare = {
-  /** As in `Holders`. */
-  key: string;
-  label: string;
-  hue: number;
-  bytes: number;
-  /** The number of blocks or ranges. */
-  count: number;
-  /** The matching bytes. */
-  found: number;
-  /** The stack with the most bytes; null if none was recorded. */
-  stack: number | null;
-};
-
-/**
- * Requests groups of the live allocations in an interval of each of two devices, each group at its own peak.
- */
-export type HighestOfBothQuery = {
-  /** The first and the last moment of the interval. */
-  from: number;
-  to: number;
-  by: By;
-  search: Query | null;
-  /** The position of the other file, and of the device in it. */
-  other_file: number;
-  other_device: number;
-  other_from: number;
-  other_to: number;
-};
-
-/**
- * Groups, each with its bytes at its own peak. The moments of `holders` are those of the overall peak.
- */
-export type HighestOfBoth = {
-  holders: Holders;
-  /** The moment of each group's own peak in the first device; `NONE` if it has no bytes there. */
-  moment: U32s;
-  /** The same for the other device. */
-  other_moment: U32s;
-};
-
-/**
- * Groups of the live allocations at a moment, most bytes first. In a comparison with another moment or recording, the largest
- * growth comes first and the largest decrease last.
- */
-export type Holders = {
-  /** Identifies each group at any moment of the recording. */
-  key: Array<string>;
-  /** The display name of each group. */
-  label: Array<string>;
-  /** The hue of each group: see [`Groups`](super::groups::Groups). */
-  hue: U32s;
-  /** 1 if the group contains matches, at either moment. */
-  found: U8s;
-  now: HeldAt;
-  /** The compared moment or recording. */
-  before: HeldAt | null;
-};
-
-/**
- * The amounts of the groups at a moment.
- */
-export type HeldAt = {
-  moment: number;
-  counters: ByKind<number>;
-  bytes: F64s;
-  requested: F64s;
-  /** The number of blocks. */
-  count: U32s;
-  /** The stack with the most bytes of each group. */
-  stack: U32s;
-};
-
-/**
- * The call tree of the live allocations at a moment, and of those at another. Callers precede callees, largest weight first.
- */
-export type Calls = {
-  /** The position of the caller; `NONE` for a root. */
-  parent: U32s;
-  /** The frame; `NONE` for a node without a frame. */
-  frame: U32s;
-  /** The meaning of a node without a frame: a position in `words`. */
-  word: U8s;
-  words: Array<string>;
-  /** The bytes and blocks of the node and its descendants, now and before. */
-  bytes: F64s;
-  count: U32s;
-  bytes_before: F64s;
-  count_before: U32s;
-  /** The matching bytes. */
-  found: F64s;
-  /** The larger of the bytes now and before, summed from the leaves. */
-  weight: F64s;
-};
-
-/**
- * The live allocations at a moment. All parts of the answer refer to the same moment.
- */
-export type Live = {
-  holders: Holders;
-  calls: Calls;
-  /** Bytes for each of `CATEGORIES`; null before the categories are computed. */
-  categories: Array<number> | null;
-  /** The number of live blocks, the number of matching blocks, and the matching bytes. */
-  blocks: number;
-  found_blocks: number;
-  found_bytes: number;
-};
-
-/**
- * Segments and blocks at a moment, both ordered by address. Ranges without a block are free.
- */
-export type Layout = {
-  moment: number;
-  counters: ByKind<number>;
-  segments: LayoutSegments;
-  blocks: LayoutBlocks;
-};
-
-/**
- * An expandable segment is listed as its mapped ranges; blocks may span adjacent ranges.
- */
-export type LayoutSegments = {
-  address: F64s;
-  bytes: F64s;
-  tags: U32s;
-  /** A position in `SEGMENT_KINDS`. */
-  kind: U8s;
-  /** 1 if the segment is expandable. */
-  expandable: U8s;
-  stack: U32s;
-  from: U32s;
-};
-
-/**
- * The active blocks of a layout.
- */
-export type LayoutBlocks = {
-  allocation: U32s;
-  address: F64s;
-  bytes: F64s;
-  requested: F64s;
-  /** 1 if the block was freed and waits for another stream. */
-  pending: U8s;
-  stack: U32s;
-  tags: U32s;
-  /** Positions in the device's `purposes`. */
-  purpose: U8s;
-  from: U32s;
-  /** 1 if the block was live before recording. */
-  preexisting: U8s;
-};
-
-/**
- * A range of events, in order.
- */
-export type Events = {
-  /** The index of the first event. */
-  first: number;
-  /** A position in `ACTIONS`. */
-  action: U8s;
-  address: F64s;
-  bytes: F64s;
-  /** NaN if no time was recorded. */
-  time_us: F64s;
-  stack: U32s;
-  tags: U32s;
-  /** The allocation that the event starts or frees. */
-  allocation: U32s;
-};
-
-/**
- * All facts about one allocation.
- */
-export type Allocation = {
-  id: number;
-  address: number;
-  /** The number of earlier allocations at the same address. */
-  version: number;
-  requested: number;
-  /** The bytes of its block. */
-  bytes: number;
-  /** The moment after the allocation; 0 if it was live before recording. */
-  from: number;
-  /** The moment after its free. */
-  freed: number | null;
-  /** The moment after its memory became available again. It is later than `freed` if other streams still used the memory. */
-  to: number | null;
-  from_us: number | null;
-  freed_us: number | null;
-  to_us: number | null;
-  stack: number | null;
-  free_stack: number | null;
-  /** The forward pass of this backward allocation, if anomaly mode recorded it: lines of text, outermost call first. */
-  forward: Array<string>;
-  tags: number;
-  /** A position in the device's `purposes`. */
-  purpose: number;
-  /** A position in `ORIGINS`. */
-  origin: number;
-  size_inferred: boolean;
-  /** Allocated bytes right after the allocation. */
-  total: number;
-};
-
-/**
- * Requests a range of rows of the allocation table.
- */
-export type AllocationsQuery = {
-  search: Query | null;
-  among: Among;
-  sort: AllocationColumn;
-  descending: boolean;
-  /** The first row, and the number of rows. */
-  first: number;
-  count: number;
-};
-
-/**
- * The sort column of the table. Missing values come last in both directions; among equal values, the older allocation comes
- * first.
- */
-export type AllocationColumn = "allocation" | "address" | "requested_bytes" | "block_bytes" | "alloc_event" | "free_event" | "lifetime_events" | "lifetime_us" | "stream" | "pool" | "category" | "line" | "layer" | "step" | "region";
-
-/**
- * The allocations in the table, before any search.
- */
-export type Among = {
-  "are": "all"
-} | {
-  "are": "live_at";
-  moment: number;
-} | {
-  "are": "within";
-  from: number;
-  to: number;
-};
-
-/**
- * A range of rows of the allocation table.
- */
-export type Allocations = {
-  /** The number of rows in the whole table, and the sum of their bytes. */
-  count: number;
-  bytes: number;
-  /** The index of the first returned row. */
-  first: number;
-  /** The indices of the allocations. */
-  id: U32s;
-  address: F64s;
-  /** The number of earlier allocations at the same address. */
-  version: U32s;
-  requested: F64s;
-  /** The bytes of its block. */
-  bytes_of: F64s;
-  /** The moments after the allocation and after its free. */
-  from: U32s;
-  freed: U32s;
-  /** NaN if unknown. */
-  from_us: F64s;
-  freed_us: F64s;
-  stack: U32s;
-  tags: U32s;
-  /** Positions in the device's `purposes`. */
-  purpose: U8s;
-  /** Positions in `ORIGINS`. */
-  origin: U8s;
-  /** The step of the allocation, from 0. */
-  step: U32s;
-  /** The innermost annotated region around the allocation: a position in `regions`. */
-  region: U32s;
-  regions: Array<string>;
-};
-
-/**
- * A search for allocations: one condition, or a combination. Conditions with an invalid text are ignored, and the answer says
- * why.
- */
-export type Query = {
-  "is": "all";
-  of: Array<Query>;
-} | {
-  "is": "any";
-  of: Array<Query>;
-} | {
-  "is": "not";
-  of: Query;
-} | {
-  "is": "leak";
-  leak: number;
-} | {
-  "is": "frame";
-  field: FrameField;
-  sought: Sought;
-} | {
-  "is": "tag";
-  field: TagField;
-  sought: Sought;
-} | {
-  "is": "category";
-  sought: Sought;
-} | {
-  "is": "region";
-  sought: Sought;
-} | {
-  "is": "step";
-  from: number;
-  to: number | null;
-} | {
-  "is": "address";
-  address: number;
-  version: number | null;
-} | {
-  "is": "size";
-  sign: SizeSign;
-  size: string;
-} | {
-  "is": "allocated";
-  spans: Array<[number, number]>;
-} | {
-  "is": "freed";
-  spans: Array<[number, number]>;
-};
-
-/**
- * A text to search for, ignoring case.
- */
-export type Sought = {
-  text: string;
-  /** Whether it is a regular expression. */
-  is_pattern: boolean;
-};
-
-/**
- * The part of a stack in which a text is searched.
- */
-export type FrameField = "any" | "file" | "function" | "line";
-
-/**
- * The tag in which a text is searched.
- */
-export type TagField = "stream" | "pool" | "layer" | "context" | "metadata";
-
-/**
- * The comparison of a block size with a size.
- */
-export type SizeSign = "above" | "at_least" | "below" | "at_most" | "about";
-
-/**
- * The matches of a search: their number, a bit set, and the largest of them.
- */
-export type Found = {
-  count: number;
-  /** The bytes of all matches, summed over the recording. */
-  bytes: number;
-  /** A bit for each allocation, starting with the lowest bit of the first byte: 1 for a match. */
-  allocations: U8s;
-  /** The same for each reserved range. */
-  ranges: U8s;
-  /** The indices of the largest matches. */
-  id: U32s;
-  /** For each of `CATEGORIES`: 0 if the search cannot match it, judged by its category conditions. */
-  categories: Array<number>;
-  /** Why conditions are ignored. */
-  unclear: Array<string>;
-  /** Whether no condition is valid, so that everything matches. */
-  is_empty: boolean;
-};
-
-/**
- * Requests the positions of matches that are smaller than a pixel in a window.
- */
-export type SpecksQuery = {
-  search: Query;
-  axis: Axis;
-  from: number;
-  to: number;
-  width: number;
-  /** The bytes per pixel. */
-  bytes: number;
-};
-
-/**
- * Matches that are too small for a picture.
- */
-export type Specks = {
-  /** 1 for each pixel column in which such an allocation begins. Allocations from before the window count in the first column. */
-  at: U8s;
-  count: number;
-};
-
-/**
- * Requests the position of an allocation in the stacked timeline.
- */
-export type PlaceQuery = {
-  id: number;
-  stacked: ByteKind;
-};
-
-/**
- * The position of an allocation in the stacked timeline.
- */
-export type Place = {
-  /** Its first moment, and the first moment after its end; the end of the recording if it stays. */
-  from: number;
-  to: number;
-  from_us: number | null;
-  to_us: number | null;
-  /** Its bytes as stacked. */
-  bytes: number;
-  /** The bytes below it at its first moment and at its last moment. The second number is never larger. */
-  below_first: number;
-  below_last: number;
-};
-
-/** What is marked along a recording. */
-export const MARKERS = [
-  'oom',
-  'snapshot',
-  'step',
-  'region',
-] as const;
-
-/**
- * The markers along the recording: failed requests and snapshots, then steps, then region runs.
- */
-export type Markers = {
-  /** A position in `MARKERS`. */
-  kind: U8s;
-  /** The index of the step, or of the run among the regions. */
-  number: U32s;
-  /** The moment after its event; for steps and regions, after the first event. */
-  moment: U32s;
-  /** Microseconds after the first event; NaN if the recording has no times. */
-  time_us: F64s;
-  /** Allocated bytes at that moment. */
-  allocated: F64s;
-  /** Bytes of a failed request. */
-  requested: F64s;
+export type Recording = {
+  name: string;
+  /** `pickle`, `json` or `log`. */
+  format: string;
+  /** `PYTORCH_CUDA_ALLOC_CONF` as it was recorded. */
+  conf: string | null;
+  /** Names and values of facts about the file, in display order. */
+  facts: Array<[string, string]>;
+  /** Names and values of the recorded allocator settings. */
+  settings: Array<[string, string]>;
+  devices: Array<Device>;
 };
 
 /**
@@ -1126,166 +1153,6 @@ export type Regions = {
   to: U32s;
   from_us: F64s;
   to_us: F64s;
-};
-
-/**
- * Every reserved range, ordered by its first moment, and the peaks of each pool.
- */
-export type Segments = {
-  address: F64s;
-  bytes: F64s;
-  from: U32s;
-  /** `NONE` if it still exists at the end. */
-  to: U32s;
-  tags: U32s;
-  /** A position in `SEGMENT_KINDS`. */
-  kind: U8s;
-  /** 1 if the segment is expandable. */
-  expandable: U8s;
-  stack: U32s;
-  pools: Array<PoolPeaks>;
-  /** The reserved bytes of each pool over time, default pool first. */
-  courses: Array<PoolCourse>;
-};
-
-/**
- * The peaks of reserved and active bytes of a pool on a stream.
- */
-export type PoolPeaks = {
-  pool: [number, number] | null;
-  stream: number;
-  peak_reserved: number;
-  peak_active: number;
-};
-
-/**
- * The reserved bytes of a pool over time, summed over its streams.
- */
-export type PoolCourse = {
-  pool: [number, number] | null;
-  /** For example `private pool (1, 0)`. */
-  name: string;
-  /** The kind of pool, as far as its id shows it. Null for the default pool, and if no pool was recorded. */
-  kind: string | null;
-  /** The stack that reserved its first memory. */
-  stack: number;
-  peak_reserved: number;
-  /** The first moment of its peak of active bytes. */
-  fullest_moment: number;
-  /** Moments, and the bytes from there on, in order. Chunks of many changes are reduced to their maximum. */
-  points: Array<[number, number]>;
-};
-
-/**
- * Requests the holders of a pool at a moment.
- */
-export type PoolQuery = {
-  pool: [number, number] | null;
-  moment: number;
-  by: By;
-};
-
-/**
- * The holders of a pool.
- */
-export type PoolHeld = {
-  reserved: number;
-  allocated: number;
-  /** Groups of the pool's live allocations. */
-  holders: Holders;
-};
-
-/**
- * The free blocks at a moment, largest first.
- */
-export type Holes = {
-  moment: number;
-  /** The request of the event right before the moment; null if it was not a request. */
-  asked: Asked | null;
-  /** The number of all holes, and their total bytes. The columns have only the largest. */
-  count: number;
-  total: number;
-  address: F64s;
-  bytes: F64s;
-  tags: U32s;
-  /** 1 if it is a whole segment, which can be returned to the device. */
-  whole: U8s;
-  /** Why the hole cannot serve the request: a position in `reasons`, or the length of `reasons` if it can. */
-  why: U8s;
-  reasons: Array<string>;
-  /** The allocations before and after the hole. */
-  before: U32s;
-  after: U32s;
-  /** The amount of free memory between blocks, in a sentence; empty if there is none. */
-  pinned: string;
-  /** The lines that pin it, most pinned bytes first. */
-  pins: Array<PinningLine>;
-  /** The number of further lines. */
-  more_pins: number;
-};
-
-/**
- * The request of an event.
- */
-export type Asked = {
-  event: number;
-  /** After rounding. */
-  bytes: number;
-  failed: boolean;
-  /** The device's free bytes, if the request failed. */
-  device_free: number | null;
-  /** The position of the largest hole that would have served the request if it were large enough. */
-  largest: number | null;
-};
-
-/**
- * A line whose blocks keep free memory from merging.
- */
-export type PinningLine = {
-  /** The finding in a sentence. */
-  told: string;
-  line: string;
-  bytes: number;
-  /** The size of the largest hole without its blocks. */
-  joined: number;
-  /** The stack of its largest block. */
-  stack: number;
-};
-
-/**
- * The age of a hole.
- */
-export type HoleSince = {
-  /** The moment since which all of it is free. */
-  since: number;
-  /** The last allocation in this range; null if the range was reserved at that moment. */
-  allocation: number | null;
-  /** The stack of that allocation's free. */
-  free_stack: number;
-};
-
-/**
- * The findings of the report for a device, as data and in sentences.
- */
-export type Report = {
-  /** The device's part of `vramscope report --json`. */
-  device: ReportDevice;
-  /** The explanations of `ooms`, in the same order. */
-  ooms: Array<OomFinding>;
-  /** The recommended change after an out-of-memory error, in sentences; null without such an error. */
-  best_setting: string | null;
-};
-
-/**
- * The explanation of a failed request.
- */
-export type OomFinding = {
-  /** The free blocks that the request could not use, with the reason: one clause each. */
-  unusable: Array<string>;
-  /** Why it failed. */
-  cause: string;
-  /** The amount of free memory between blocks, and the lines that pinned it: one sentence each. Empty if there was none. */
-  pinned: Array<string>;
 };
 
 /**
@@ -1322,6 +1189,38 @@ export type ReplayTrust = {
 };
 
 /**
+ * The findings of the report for a device, as data and in sentences.
+ */
+export type Report = {
+  /** The device's part of `vramscope report --json`. */
+  device: ReportDevice;
+  /** The explanations of `ooms`, in the same order. */
+  ooms: Array<OomFinding>;
+  /** The recommended change after an out-of-memory error, in sentences; null without such an error. */
+  best_setting: string | null;
+};
+
+/**
+ * Every reserved range, ordered by its first moment, and the peaks of each pool.
+ */
+export type Segments = {
+  address: F64s;
+  bytes: F64s;
+  from: U32s;
+  /** `NONE` if it still exists at the end. */
+  to: U32s;
+  tags: U32s;
+  /** A position in `SEGMENT_KINDS`. */
+  kind: U8s;
+  /** 1 if the segment is expandable. */
+  expandable: U8s;
+  stack: U32s;
+  pools: Array<PoolPeaks>;
+  /** The reserved bytes of each pool over time, default pool first. */
+  courses: Array<PoolCourse>;
+};
+
+/**
  * Whether PyTorch accepts a setting.
  */
 export type SettingCheck = {
@@ -1330,26 +1229,210 @@ export type SettingCheck = {
 };
 
 /**
- * A known GPU.
+ * The comparison of a block size with a size.
  */
-export type KnownGpu = {
-  name: string;
-  /** The driver's name for the GPU. */
-  driver_name: string;
+export type SizeSign = "above" | "at_least" | "below" | "at_most" | "about";
+
+/**
+ * A text to search for, ignoring case.
+ */
+export type Sought = {
+  text: string;
+  /** Whether it is a regular expression. */
+  is_pattern: boolean;
+};
+
+/**
+ * The part of the axis to draw, and its number of pixel columns.
+ */
+export type Span = {
+  axis: Axis;
+  from: number;
+  to: number;
+  width: number;
+};
+
+/**
+ * Matches that are too small for a picture.
+ */
+export type Specks = {
+  /** 1 for each pixel column in which such an allocation begins. Allocations from before the window count in the first column. */
+  at: U8s;
+  count: number;
+};
+
+/**
+ * Requests the positions of matches that are smaller than a pixel in a window.
+ */
+export type SpecksQuery = {
+  search: Query;
+  axis: Axis;
+  from: number;
+  to: number;
+  width: number;
+  /** The bytes per pixel. */
   bytes: number;
 };
 
 /**
- * The changes from one recording to another at the peaks of their allocated bytes, in the wording of `vramscope diff`.
+ * The activity in an interval, in groups: most allocated bytes first. In a comparison, the largest increase comes first and
+ * the largest decrease last.
  */
-export type Comparison = {
-  /** The difference of the peaks, in a sentence. */
-  verdict: string;
-  /** Most significant first. */
-  changes: Array<WhatChanged>;
-  /** Empty if one of the two recordings has no categories. */
-  categories: Array<Held>;
+export type Spent = {
+  /** Identifies each group in any interval of the recording. */
+  key: Array<string>;
+  /** The display name of each group. */
+  label: Array<string>;
+  /** The stack that allocated most of each group. */
+  stack: U32s;
+  now: SpentIn;
+  /** The amounts in the compared interval. */
+  before: SpentIn | null;
+  /** The same interval of the previous step, if this is a step or a region. */
+  earlier: EarlierPart | null;
 };
+
+/**
+ * The amounts of allocations in an interval.
+ */
+export type SpentAmounts = {
+  /** Live before the first event. */
+  before: Amount;
+  allocated: Amount;
+  freed: Amount;
+  /** Live before the first event, and freed. */
+  freed_from_before: Amount;
+  /** Allocated and freed. */
+  temporary: Amount;
+  /** Allocated and not freed. */
+  survived: Amount;
+  /** Live at the peak. */
+  at_highest: Amount;
+  /** Live after the last event. */
+  after: Amount;
+};
+
+/**
+ * An interval of the recording, and its amounts.
+ */
+export type SpentIn = {
+  from: number;
+  to: number;
+  /** For example `backward of step 2` or `events 10 to 99`. */
+  title: string;
+  /** A summary in one line. */
+  headline: string;
+  /** Microseconds from its first event to its last; null without times. */
+  lasted_us: number | null;
+  /** The peak of allocated bytes in the interval, and its first moment. */
+  highest: number;
+  highest_moment: number;
+  /** The amounts of all allocations. */
+  all: SpentAmounts;
+  /** The amounts of the allocations that match the search. */
+  found: SpentAmounts;
+  /** Bytes of each group. */
+  before: F64s;
+  allocated: F64s;
+  freed: F64s;
+  temporary: F64s;
+  survived: F64s;
+  at_highest: F64s;
+  after: F64s;
+  /** The number of blocks that each group allocated. */
+  count: U32s;
+};
+
+/**
+ * Requests the activity between two moments: the events `from..to`.
+ */
+export type SpentQuery = {
+  from: number;
+  to: number;
+  by: By;
+  /** The search that selects allocations; null for all. */
+  search: Query | null;
+  /** The moments of the interval for comparison. */
+  before: [number, number] | null;
+};
+
+/**
+ * The steps of a program that repeats itself, numbered from 0. Lists have one entry per step.
+ */
+export type Steps = {
+  /** How the step boundaries were found, and how many steps are alike, in sentences. */
+  told: string;
+  /** The step with the largest peak; and, among the steps after the first, the one with the median peak (null for fewer than three of them). */
+  highest: number;
+  median: number | null;
+  /** Steps whose allocations differ from most steps, in order; empty if fewer than half are alike. */
+  unusual: Array<number>;
+  /** The first of `unusual` that is neither the first nor the last step. The recording may end within the last. */
+  first_unusual: number | null;
+  /** Boundaries on the moment axis: a step has the moments from its entry up to the next entry. One more entry than there are steps. */
+  bounds: Array<number>;
+  /** The same in microseconds; empty if the recording has no times. */
+  bounds_us: Array<number>;
+  /** The peak of allocated bytes, including the moment right before the step's first event, and the first moment of the peak. */
+  peak: Array<number>;
+  peak_moment: Array<number>;
+  /** The bytes of all blocks allocated in the step, and their number. */
+  allocated: Array<number>;
+  allocations: Array<number>;
+  /** Allocated bytes after the step minus those before it. */
+  kept: Array<number>;
+};
+
+/**
+ * The tag in which a text is searched.
+ */
+export type TagField = "stream" | "pool" | "layer" | "context" | "metadata";
+
+/**
+ * Recorded properties of an allocation or event, besides numbers and the stack. Texts are positions in the device's
+ * `tag_texts`.
+ */
+export type Tags = {
+  stream: number;
+  /** Null if the recording has no pool ids; (0, 0) is the default pool. */
+  pool: [number, number] | null;
+  /** The path of the module that made the allocation; empty for the outermost module. */
+  layer: number | null;
+  /** The category from PyTorch's profiler, in its own words. */
+  recorded_category: number | null;
+  compile_context: number | null;
+  user_metadata: number | null;
+};
+
+/**
+ * The confidence in a device's numbers, in the wording of the report.
+ */
+export type Trust = {
+  is_exact: boolean;
+  /** The verdict in a few words. */
+  title: string;
+  /** Why numbers may be inexact, one sentence each; empty if they are exact. */
+  doubts: Array<string>;
+  /** Whether a replay under the recorded settings reproduced the recording, in a sentence. */
+  replay: string;
+  /** A sentence if the oldest events were dropped, with advice on how to record them. */
+  dropped: string | null;
+};
+
+/**
+ * A column of `u16`.
+ */
+export type U16s = Uint16Array;
+
+/**
+ * A column of `u32`.
+ */
+export type U32s = Uint32Array;
+
+/**
+ * A column of `u8`.
+ */
+export type U8s = Uint8Array;
 
 /**
  * One change.
@@ -1368,10 +1451,52 @@ export type WhatChanged = {
 };
 
 /**
- * The bytes of a line or a category in both recordings.
+ * The part of the timeline to draw, and the size of the picture.
  */
-export type Held = {
-  name: string;
-  a: number;
-  b: number;
+export type Window = {
+  stacked: ByteKind;
+  axis: Axis;
+  /** The left and right ends on the axis. */
+  from: number;
+  to: number;
+  /** The size of the picture in pixels. */
+  width: number;
+  height: number;
+  /** Bytes at the bottom and at the top. If the top is null, the picture is fitted to its contents. */
+  low: number;
+  high: number | null;
+  /** Whether a fitted picture includes the reserved bytes. */
+  fit_reserved: boolean;
+};
+
+/** The answer to each question. */
+export type Answers = {
+  names: Names;
+  picture: Picture;
+  bands: Bands;
+  meaning: Meaning;
+  live: Live;
+  holders_of_both: Holders;
+  spent: Spent;
+  groups: Groups;
+  legend: Legend;
+  highest_of_both: HighestOfBoth;
+  layout: Layout;
+  holes: Holes;
+  hole: HoleSince;
+  pool: PoolHeld;
+  events: Events;
+  allocation: Allocation;
+  search: Found;
+  allocations: Allocations;
+  specks: Specks;
+  place: Place;
+  markers: Markers;
+  regions: Regions;
+  segments: Segments;
+  report: Report;
+  replay: Replay;
+  setting: SettingCheck;
+  gpus: Array<KnownGpu>;
+  comparison: Comparison;
 };

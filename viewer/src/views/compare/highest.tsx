@@ -105,7 +105,11 @@ function useHighest(a: Cut, b: Cut, inA: Range, inB: Range) {
   return useAnswer(a.scope, key, async (unwanted) => {
     const other = { other_file: b.file, other_device: b.device, other_from: inB[0], other_to: inB[1] };
     const asked = { by, from: inA[0], to: inA[1], search: query.peek(), ...other };
-    const { holders, moment: atA, other_moment: atB } = await source.highestOfBoth(a.file, a.device, asked, unwanted);
+    const {
+      holders,
+      moment: atA,
+      other_moment: atB,
+    } = await source.ask(a.file, a.device, { question: 'highest_of_both', ...asked }, unwanted);
     const at = (i: number): At => ({ atA: numberAt(atA, i), atB: numberAt(atB, i) });
     return { holders, groups: groupsOf(holders).map((group, i) => ({ ...group, ...at(i) })), by };
   });

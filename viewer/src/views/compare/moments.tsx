@@ -32,7 +32,12 @@ function useBoth(a: Cut, b: Cut, atA: number, atB: number) {
   const by = groupBy.value;
   return useAnswer(a.scope, [b.scope, atA, atB, by, search.value].join(' '), async (unwanted) => {
     const other = { other_file: b.file, other_device: b.device, other_moment: atB };
-    const held = await source.holdersOfBoth(a.file, a.device, { moment: atA, by, search: query.peek(), ...other }, unwanted);
+    const held = await source.ask(
+      a.file,
+      a.device,
+      { question: 'holders_of_both', moment: atA, by, search: query.peek(), ...other },
+      unwanted,
+    );
     return { held, groups: groupsOf(held), by };
   });
 }

@@ -32,7 +32,7 @@ export interface Cut extends Side {
 /** Returns the steps of a recording, and the runs of its regions once they are known. */
 export function useParts(side: Side): Cut {
   const { file, device, recording } = side;
-  const { value: regions } = useAnswer(`${file}.${device}`, 'regions', () => source.regions(file, device));
+  const { value: regions } = useAnswer(`${file}.${device}`, 'regions', () => source.ask(file, device, { question: 'regions' }));
   const { steps } = recording;
   const parts = useMemo(() => {
     const found = new Map<string, Range[]>();

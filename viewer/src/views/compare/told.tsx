@@ -48,9 +48,13 @@ export function WhatChanged({ a, b }: { a: Side; b: Side }) {
 }
 
 function Changes({ a, b, step }: { a: Side; b: Side; step: number | null }) {
-  const at = ({ file, device }: Side) => ({ file, device });
   const { value, pending, error } = useAnswer(a.scope, `${b.scope} ${step}`, (unwanted) =>
-    source.comparison(at(a), at(b), { at_step: step }, unwanted),
+    source.ask(
+      a.file,
+      a.device,
+      { question: 'comparison', other_file: b.file, other_device: b.device, request: { at_step: step } },
+      unwanted,
+    ),
   );
   if (!value || pending) return <Waiting error={error} what="Comparing the recordings." />;
   const told = value.changes.filter((c) => c.counts || c.a === c.b || c.kind === 'leak');

@@ -55,7 +55,7 @@ function go({ kind, number, moment }: Marker): void {
 }
 
 export function MarkersCard({ file, device, scope }: { file: number; device: number; scope: string }) {
-  const { value } = useAnswer(scope, scope, () => source.markers(file, device));
+  const { value } = useAnswer(scope, scope, () => source.ask(file, device, { question: 'markers' }));
   const named = regions.value;
   const rows = useMemo(() => (value ? rowsOf(value, named) : []), [value, named]);
   if (rows.length === 0) return null;

@@ -1,7 +1,7 @@
 // The ranks that differ, each as a small timeline beside a usual rank's.
 
 import { Button } from '../../parts/controls';
-import type { DifferentRank, Ranks } from '../../source/generated/ranks';
+import type { DifferentRank, Ranks } from '../../source/source';
 import { compareRanks, counter, openRank, type Counter } from '../../state/ranks';
 import { bytes, count } from '../../text/units';
 import { bytesAt, peakOf } from './rows';

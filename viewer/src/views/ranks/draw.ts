@@ -3,7 +3,7 @@
 import { byteTicks } from '../../draw/ticks';
 import type { Pen } from '../../draw/pen';
 import { entryAt } from '../../numbers/at';
-import type { Ranks } from '../../source/generated/ranks';
+import type { Ranks } from '../../source/source';
 import type { Counter } from '../../state/ranks';
 import { css, groupColor, unknownColor } from '../../style/colors';
 import type { Token } from '../../style/theme';

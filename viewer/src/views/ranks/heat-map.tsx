@@ -9,7 +9,7 @@ import { Facts, Tooltip } from '../../parts/tooltip';
 import { stepOf } from '../../parts/virtual';
 import { SaveMenu } from '../../save/menu';
 import { drawingItems } from '../../save/picture';
-import type { RankTold, Ranks } from '../../source/generated/ranks';
+import type { RankTold, Ranks } from '../../source/source';
 import { COUNTERS, ORDERS, counter, openRank, order, type Counter, type Order } from '../../state/ranks';
 import { dark, inks } from '../../style/theme';
 import { bytes, capital, count, signedBytes } from '../../text/units';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { RankTold, Ranks } from '../../source/generated/ranks';
+import type { RankTold, Ranks } from '../../source/source';
 import { bandsOf, highestIn, ranksIn, rowName, rowsOf, runsOf, stretchesOf } from './rows';
 
 const CELLS = 4;

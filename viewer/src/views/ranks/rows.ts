@@ -1,7 +1,7 @@
 // The ranks in each row of the heat map, and their contents.
 
 import { numberAt } from '../../numbers/at';
-import type { RankTold, Ranks } from '../../source/generated/ranks';
+import type { RankTold, Ranks } from '../../source/source';
 import type { Counter, Order } from '../../state/ranks';
 import { count } from '../../text/units';
 

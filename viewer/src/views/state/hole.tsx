@@ -23,7 +23,7 @@ export function HoleDetails({ shown, holes, layout, at }: HoleDetailsProps) {
   const { file, device, scope, recording } = shown;
   const where = numberAt(holes.address, at);
   const answer = useAnswer(scope, `${holes.moment} ${where}`, (unwanted) =>
-    source.hole(file, device, holes.moment, where, unwanted),
+    source.ask(file, device, { question: 'hole', moment: holes.moment, address: where }, unwanted),
   );
   // Not the previous hole's answer.
   const since = answer.pending ? null : answer.value;

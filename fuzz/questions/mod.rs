@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use vramscope::analysis::{
-    Axis, Both, Budget, BudgetCheck, By, ByteKind, Cancel, Capacity, DeviceDiff, DeviceHistory, DeviceReplay,
-    Frames, Growth, Options, RecordingFacts, ReplayOptions, Status, Summary, Timeline, Window,
+    Axis, Both, Budget, BudgetCheck, BudgetStatus, By, ByteKind, Cancel, Capacity, DeviceDiff, DeviceHistory,
+    DeviceReplay, Frames, Growth, Options, PictureWindow, RecordingFacts, ReplayOptions, Summary, Timeline,
     changed_settings,
 };
-use vramscope::export::{ExportError, ExportFormat, Options as ExportOptions, Source, Table};
+use vramscope::export::{ExportError, ExportFormat, ExportOptions, Source, Table};
 use vramscope::prelude::*;
 use vramscope::report::{
     Advice, Answers, CheckAnswers, CheckJson, Compared, DiffAnswers, DiffJson, InfoJson, ReplayAnswers,
@@ -178,7 +178,7 @@ fn budgets(recording: &Recording, frames: &Frames) {
         let check = BudgetCheck::of(recorded, Some(recorded), &budgets, &Cancel::default());
         let check = check.expect("never cancelled");
         for (budget, verdict) in budgets.iter().zip(&check.verdicts) {
-            let grew = matches!(budget, Budget::Growth(..)) && verdict.status == Status::Exceeded;
+            let grew = matches!(budget, Budget::Growth(..)) && verdict.status == BudgetStatus::Exceeded;
             assert!(!grew, "a recording shows no growth over itself");
         }
         check
@@ -236,7 +236,7 @@ fn draw(trace: &Arc<Trace>, position: usize) {
     {
         for (from, to) in [(0.0, whole.max(1.0)), (whole * 0.4, whole * 0.6 + 1.0)] {
             for stacked in ByteKind::ALL {
-                let window = Window {
+                let window = PictureWindow {
                     stacked,
                     axis,
                     from,

@@ -80,14 +80,14 @@ pub use history::{
 };
 pub use pool::{
     AllocError, Allocation, DevicePool, HistoryError, Limit, LimitError, MemoryPool, OomObserver, PeakScope,
-    PrivatePool, Region, SnapshotError, WeakPool,
+    PrivatePool, RegionGuard, SnapshotError, WeakPool,
 };
 pub use stacks::{
     CapturedStack, NO_LINES, SourceFrame, StackRecorder, StackSource, Stacks, symbol_table_bytes,
 };
 pub use vramscope_engine::{
     Allocator, AtPeak, BLOCK_UNIT, DEVICE_PAGE, Device, DeviceError, EventId, FreeMemoryCallback, LimitCheck,
-    MemoryInfo, OutOfMemory, Peaks, Policy, Reclaim, SearchOrder, SegmentSizes, Stat, Statistics,
+    MemoryInfo, OutOfMemory, Policy, Reclaim, ScopePeaks, SearchOrder, SegmentSizes, Stat, Statistics,
     TorchRelease, VirtualDevice, VirtualMemory,
 };
 

@@ -56,7 +56,7 @@ pub struct BudgetCheck {
     /// Number of recorded events.
     pub events: usize,
     /// One verdict per budget, in the order of the budgets.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<DeviceVerdict>,
     /// Number of out-of-memory events, counted even if no budget forbids them: after one, the memory that the
     /// run would have needed is unknown.
     pub ooms: usize,
@@ -68,16 +68,16 @@ pub struct BudgetCheck {
 
 /// Whether a device keeps one budget, with the evidence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct DeviceVerdict {
     /// Whether the budget is kept.
-    pub status: Status,
+    pub status: BudgetStatus,
     /// The budget and the measured values.
     pub measured: Measured,
 }
 
 /// Whether a budget is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum BudgetStatus {
     /// The budget is kept.
     Kept,
     /// The budget is exceeded.
@@ -189,7 +189,7 @@ impl BudgetCheck {
 
     /// Whether every budget is known to be kept.
     pub fn keeps_all(&self) -> bool {
-        self.verdicts.iter().all(|v| v.status == Status::Kept)
+        self.verdicts.iter().all(|v| v.status == BudgetStatus::Kept)
     }
 }
 
@@ -207,7 +207,7 @@ impl<'t> Side<'t> {
         Self { peaks: history.peaks(), history, categories: OnceCell::new(), frames }
     }
 
-    fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> Verdict {
+    fn verdict(&self, baseline: Option<&Self>, budget: Budget) -> DeviceVerdict {
         match budget {
             Budget::Peak(kind, limit) => self.peak(kind, limit),
             Budget::Growth(kind, growth) => self.growth(baseline, kind, growth),
@@ -217,55 +217,61 @@ impl<'t> Side<'t> {
         }
     }
 
-    fn peak(&self, kind: ByteKind, limit: u64) -> Verdict {
+    fn peak(&self, kind: ByteKind, limit: u64) -> DeviceVerdict {
         let peak = self.high_water(kind);
-        let status =
-            if peak.peak.bytes > limit { Status::Exceeded } else { self.kept_unless(self.lacks_events()) };
+        let status = if peak.peak.bytes > limit {
+            BudgetStatus::Exceeded
+        } else {
+            self.kept_unless(self.lacks_events())
+        };
         let holders = holders_at(self.history, self.frames, peak.peak.moment, By::Line);
-        Verdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
+        DeviceVerdict { status, measured: Measured::Peak { kind, limit, peak, holders } }
     }
 
-    fn growth(&self, baseline: Option<&Self>, kind: ByteKind, growth: Growth) -> Verdict {
+    fn growth(&self, baseline: Option<&Self>, kind: ByteKind, growth: Growth) -> DeviceVerdict {
         let peak = self.high_water(kind);
         let Some(old) = baseline else {
             let status = self.kept_unless(self.history.device().was_used().then_some(Unknown::NoBaseline));
             let measured = Measured::Growth { kind, growth, peak, baseline: None, lines: Vec::new() };
-            return Verdict { status, measured };
+            return DeviceVerdict { status, measured };
         };
         let before = old.high_water(kind);
         let limit = before.peak.bytes.saturating_add(growth.over(before.peak.bytes));
         let status = match old.lacks_history() {
-            Some(_) => Status::Unknown(Unknown::NoBaselineHistory),
+            Some(_) => BudgetStatus::Unknown(Unknown::NoBaselineHistory),
             // With its dropped events, the baseline's peak could only be higher and allow more.
             None if peak.peak.bytes > limit && old.lost_events() => {
-                Status::Unknown(Unknown::BaselineEventsDropped)
+                BudgetStatus::Unknown(Unknown::BaselineEventsDropped)
             }
-            None if peak.peak.bytes > limit => Status::Exceeded,
+            None if peak.peak.bytes > limit => BudgetStatus::Exceeded,
             None => self.kept_unless(self.lacks_events()),
         };
         let mut lines =
             holders_of_both(Both { a: old.lines_at(before), b: self.lines_at(peak) }, &|_, _| false);
         lines.retain(|line| line.held().map(|held| held.bytes).difference() > 0);
-        Verdict { status, measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines } }
+        DeviceVerdict {
+            status,
+            measured: Measured::Growth { kind, growth, peak, baseline: Some(before), lines },
+        }
     }
 
-    fn category(&self, category: Category, limit: u64) -> Verdict {
+    fn category(&self, category: Category, limit: u64) -> DeviceVerdict {
         let history = self.history;
         let categories = self.categories.get_or_init(|| AllocationCategories::of(history));
         let peak = categories.peak(history, category);
         let nothing = !history.allocations.iter().any(|a| categories.category(a).is_told());
         let lacks = (nothing && !history.allocations.is_empty()).then_some(Unknown::NoCategories);
         let status = if peak.bytes > limit {
-            Status::Exceeded
+            BudgetStatus::Exceeded
         } else {
             self.kept_unless(self.lacks_history().or(lacks).or(self.lacks_events()))
         };
         let held = history.allocated_at(peak.moment).filter(|a| categories.category(a) == category);
         let holders = by_line(history, self.frames, held);
-        Verdict { status, measured: Measured::Category { category, limit, peak, holders } }
+        DeviceVerdict { status, measured: Measured::Category { category, limit, peak, holders } }
     }
 
-    fn leaks(&self) -> Verdict {
+    fn leaks(&self) -> DeviceVerdict {
         let mut suspects = leak_suspects(self.history, self.frames);
         if !suspects.is_empty() {
             let categories = self.categories.get_or_init(|| AllocationCategories::of(self.history));
@@ -274,20 +280,20 @@ impl<'t> Side<'t> {
         let status = if suspects.is_empty() {
             self.kept_unless(self.lacks_history().or(self.lacks_stacks()).or(self.lacks_events()))
         } else {
-            Status::Exceeded
+            BudgetStatus::Exceeded
         };
-        Verdict { status, measured: Measured::Leaks(suspects) }
+        DeviceVerdict { status, measured: Measured::Leaks(suspects) }
     }
 
-    fn ooms(&self) -> Verdict {
+    fn ooms(&self) -> DeviceVerdict {
         let (explained, more) = ooms(self.history, self.frames);
         let status =
-            if explained.is_empty() { self.kept_unless(self.lacks_events()) } else { Status::Exceeded };
-        Verdict { status, measured: Measured::Ooms { explained, more } }
+            if explained.is_empty() { self.kept_unless(self.lacks_events()) } else { BudgetStatus::Exceeded };
+        DeviceVerdict { status, measured: Measured::Ooms { explained, more } }
     }
 
-    fn kept_unless(&self, unknown: Option<Unknown>) -> Status {
-        unknown.map_or(Status::Kept, Status::Unknown)
+    fn kept_unless(&self, unknown: Option<Unknown>) -> BudgetStatus {
+        unknown.map_or(BudgetStatus::Kept, BudgetStatus::Unknown)
     }
 
     /// Unknown if the recording has only an end state.

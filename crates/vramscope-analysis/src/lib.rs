@@ -39,7 +39,7 @@ mod summary;
 mod timeline;
 
 pub use basics::{Both, Cancel, Side, at_once};
-pub use budget::{Budget, BudgetCheck, Growth, HighWater, Measured, Status, Unknown, Verdict};
+pub use budget::{Budget, BudgetCheck, BudgetStatus, DeviceVerdict, Growth, HighWater, Measured, Unknown};
 pub use categories::{
     AllocationCategories, Basis, CATEGORY_RULES, CategoryRule, Evidence, Reason, ReasonGroup,
 };
@@ -76,7 +76,9 @@ pub use samples::{Growing, Outside, OutsidePart, PoolUse, QuantityRange, Samples
 pub use stacks::{Code, Frames};
 pub use steps::{ProgramPart, Step, Steps, StepsFrom};
 pub use summary::{IntervalOptions, IntervalSummary, Options, Remedy, Summary};
-pub use timeline::{Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, Span, Timeline, View, Window};
+pub use timeline::{
+    Axis, Bands, ByteKind, LARGEST_SIDE, NO_COLUMN, Picture, PictureWindow, Span, Timeline, View,
+};
 
 /// The README's example, compiled with the tests.
 #[cfg(doctest)]

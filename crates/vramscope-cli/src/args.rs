@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use regex::Regex;
 use vramscope::export::ExportFormat;
 use vramscope::gpus::Gpu;
-use vramscope::profiler::{ListenAddress, LogFormat, Quantity, Severity, Threshold};
+use vramscope::profiler::{AlertQuantity, ListenAddress, LogFormat, Severity, Threshold};
 use vramscope::session::values::command::{in_lines, one_of};
 use vramscope::session::values::{self, size};
 use vramscope::trace::formats::ReadOptions;
@@ -212,10 +212,10 @@ impl std::str::FromStr for AlertArg {
                 .ok_or(format!("`{value}` is not a percentage, as 90%"))
         };
         let (quantity, above) = match name.trim() {
-            "device" => (Quantity::DevicePercent, percent()?),
-            "fragmentation" => (Quantity::ExternalFragmentationPercent, percent()?),
-            "growth" => (Quantity::GrowthPerMinute, size(value)? as f64),
-            "hidden" => (Quantity::Hidden, size(value)? as f64),
+            "device" => (AlertQuantity::DevicePercent, percent()?),
+            "fragmentation" => (AlertQuantity::ExternalFragmentationPercent, percent()?),
+            "growth" => (AlertQuantity::GrowthPerMinute, size(value)? as f64),
+            "hidden" => (AlertQuantity::Hidden, size(value)? as f64),
             name => {
                 return Err(format!(
                     "unknown quantity `{name}`; use one of device, fragmentation, growth, hidden"

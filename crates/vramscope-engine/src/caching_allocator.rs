@@ -10,7 +10,7 @@ use crate::arena_key::ArenaKey;
 use crate::callbacks::NoCallbacks;
 use crate::device::{Device, DeviceError};
 use crate::engine::Engine;
-use crate::error::AllocError;
+use crate::error::EngineError;
 use crate::layout::SegmentLayout;
 use crate::observer::Unobserved;
 use crate::policy::Policy;
@@ -81,9 +81,9 @@ impl CachingAllocator {
     /// blocks, and keeps its cache until [`release_pool`](Self::release_pool).
     ///
     /// # Errors
-    /// See [`AllocError`].
+    /// See [`EngineError`].
     #[inline]
-    pub fn malloc(&self, pool: PoolId, stream: u64, size: u64) -> Result<LiveBlock, AllocError> {
+    pub fn malloc(&self, pool: PoolId, stream: u64, size: u64) -> Result<LiveBlock, EngineError> {
         let arena = self.engine.arena(ArenaKey { pool, stream });
         let size = size.max(1);
         let rounded = self.engine.policy().round_size(size);

@@ -10,7 +10,7 @@ pub trait AllocCallbacks {
     /// Called before `size` bytes are taken from the device.
     ///
     /// # Errors
-    /// An error makes the request fail with [`AllocError::Refused`](crate::AllocError::Refused).
+    /// An error makes the request fail with [`EngineError::Refused`](crate::EngineError::Refused).
     fn alloc_preprocess(&self, size: u64) -> Result<(), Self::Refusal>;
 
     /// Called after an attempt to take `size` bytes. `address` is 0 if the device was out of memory.

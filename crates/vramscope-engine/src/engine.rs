@@ -16,11 +16,11 @@ use crate::arena_key::ArenaKey;
 use crate::callbacks::AllocCallbacks;
 use crate::core::{Core, DeviceAccounts};
 use crate::device::{Device, DeviceError, MemoryInfo};
-use crate::error::AllocError;
+use crate::error::EngineError;
 use crate::layout::SegmentLayout;
 use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, Policy};
-use crate::statistics::{AtPeak, Ledger, Peaks, ScopeKey, Statistics, Tally};
+use crate::statistics::{AtPeak, Ledger, ScopeKey, ScopePeaks, Statistics, Tally};
 use crate::table::ArenaTable;
 
 /// Arena number for events that concern the whole device.
@@ -135,7 +135,7 @@ impl<O: Observer> Engine<O> {
     /// Serves a request of `requested` bytes, at least one. `rounded` is the size after rounding by the policy.
     ///
     /// # Errors
-    /// See [`AllocError`]. No memory is held for a failed request.
+    /// See [`EngineError`]. No memory is held for a failed request.
     #[inline]
     pub fn malloc<C: AllocCallbacks>(
         &self,
@@ -144,7 +144,7 @@ impl<O: Observer> Engine<O> {
         rounded: u64,
         stack: Option<O::Stack>,
         callbacks: &C,
-    ) -> Result<Grant, AllocError<C::Refusal>> {
+    ) -> Result<Grant, EngineError<C::Refusal>> {
         if !self.shared.nothing_waits() {
             self.shared.process_pending(false);
         }
@@ -169,7 +169,7 @@ impl<O: Observer> Engine<O> {
         requested: u64,
         stack: Option<O::Stack>,
         callbacks: &C,
-    ) -> Result<Grant, AllocError<C::Refusal>> {
+    ) -> Result<Grant, EngineError<C::Refusal>> {
         {
             let (mut locked, asking) = self.lock_all_for(arena);
             if let Some((block, size)) = locked.arenas[asking].find(class, rounded) {
@@ -340,7 +340,7 @@ impl<O: Observer> Engine<O> {
     }
 
     /// Returns the statistics and the peaks of a scope at the same point in time. Restarts the scope at that point.
-    pub fn restart_scope(&self, scope: ScopeKey) -> (Statistics, Peaks) {
+    pub fn restart_scope(&self, scope: ScopeKey) -> (Statistics, ScopePeaks) {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
         let (reserved, device_used) = accounts.ledger_meters();
@@ -367,7 +367,7 @@ impl<O: Observer> Engine<O> {
     }
 
     /// Returns the peaks since a scope was opened or restarted.
-    pub fn scope_peaks(&self, scope: ScopeKey) -> Peaks {
+    pub fn scope_peaks(&self, scope: ScopeKey) -> ScopePeaks {
         let LockedEngine { mut ledger, mut arenas, .. } = self.lock_all();
         let mut accounts = self.core().refreshed_accounts();
         let (reserved, device_used) = accounts.ledger_meters();

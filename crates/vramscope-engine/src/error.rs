@@ -10,7 +10,7 @@ use crate::device::DeviceError;
 /// Error of an allocation request. `Refusal` is the error type of the [callbacks](crate::AllocCallbacks); [`Infallible`] without
 /// callbacks.
 #[derive(Debug, Error)]
-pub enum AllocError<Refusal: std::error::Error + 'static = Infallible> {
+pub enum EngineError<Refusal: std::error::Error + 'static = Infallible> {
     /// The device or the limit has no memory left.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),

@@ -10,7 +10,7 @@ use crate::arena::BlockKey;
 use crate::callbacks::AllocCallbacks;
 use crate::device::DeviceError;
 use crate::engine::Engine;
-use crate::error::{AllocError, OutOfMemory};
+use crate::error::{EngineError, OutOfMemory};
 use crate::observer::{DeviceEvent, Observer};
 use crate::policy::{Class, LimitCheck, Reclaim};
 
@@ -58,7 +58,7 @@ impl<O: Observer> Engine<O> {
         requested: u64,
         stack: Option<O::Stack>,
         callbacks: &C,
-    ) -> Result<HeldBlock<'a, O>, AllocError<C::Refusal>> {
+    ) -> Result<HeldBlock<'a, O>, EngineError<C::Refusal>> {
         Growth { engine: self, arena, class, rounded, requested, stack }.run(callbacks)
     }
 
@@ -119,7 +119,7 @@ impl<O: Observer> Engine<O> {
 }
 
 impl<'a, O: Observer> Growth<'a, O> {
-    fn run<C: AllocCallbacks>(&self, callbacks: &C) -> Result<HeldBlock<'a, O>, AllocError<C::Refusal>> {
+    fn run<C: AllocCallbacks>(&self, callbacks: &C) -> Result<HeldBlock<'a, O>, EngineError<C::Refusal>> {
         let policy = self.engine.core().policy();
         if policy.callbacks_first && self.engine.run_callbacks() {
             self.engine.core().count_search(self.arena.key(), self.class);
@@ -149,7 +149,7 @@ impl<'a, O: Observer> Growth<'a, O> {
     }
 
     /// Releases memory until the request fits within the limit (`_try_malloc` in CuPy).
-    fn come_within_limit<R: std::error::Error>(&self) -> Result<(), AllocError<R>> {
+    fn come_within_limit<R: std::error::Error>(&self) -> Result<(), EngineError<R>> {
         let core = self.engine.core();
         let want = core.policy().segment_size(self.rounded);
         if core.accounts().limit().is_some_and(|limit| want > limit) {
@@ -186,13 +186,13 @@ impl<'a, O: Observer> Growth<'a, O> {
     fn attempt<C: AllocCallbacks>(
         &self,
         callbacks: &C,
-    ) -> Result<Option<HeldBlock<'a, O>>, AllocError<C::Refusal>> {
+    ) -> Result<Option<HeldBlock<'a, O>>, EngineError<C::Refusal>> {
         let core = self.engine.core();
         let want = core.policy().segment_size(self.rounded);
         if core.exceeds_limit(want) {
             return Ok(None);
         }
-        callbacks.alloc_preprocess(want).map_err(AllocError::Refused)?;
+        callbacks.alloc_preprocess(want).map_err(EngineError::Refused)?;
         let (mut at, mut mapped) = (0, 0);
         let taken = {
             let mut arena = self.arena.lock();

@@ -59,13 +59,13 @@ pub use caching_allocator::{CachingAllocator, Installed, LiveBlock, PendingBlock
 pub use callbacks::{AllocCallbacks, NoCallbacks};
 pub use device::{DEVICE_PAGE, Device, DeviceError, EventId, MemoryInfo, VirtualMemory, guarded};
 pub use engine::{Engine, FreeMemoryCallback, LockedEngine, NO_ARENA};
-pub use error::{AllocError, OutOfMemory};
+pub use error::{EngineError, OutOfMemory};
 pub use layout::{BlockLayout, SegmentLayout};
 pub use observer::{DeviceEvent, Observer, Unobserved};
 pub use policy::{Allocator, BLOCK_UNIT, Class, LimitCheck, Policy, Reclaim, SearchOrder, SegmentSizes};
 pub use start::{BadLayout, StartBlock, StartSegment};
-pub use statistics::{AtPeak, Peaks, ScopeKey, Stat, Statistics};
-pub use summary::{Metric, PartialStat, Summary};
+pub use statistics::{AtPeak, ScopeKey, ScopePeaks, Stat, Statistics};
+pub use summary::{MemorySummary, Metric, PartialStat};
 pub use virtual_device::VirtualDevice;
 pub use vramscope_trace::TorchRelease;
 

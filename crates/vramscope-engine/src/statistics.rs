@@ -71,7 +71,7 @@ pub struct Statistics {
 
 /// Peaks of the five kinds while a scope was open, in bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Peaks {
+pub struct ScopePeaks {
     /// Bytes requested by callers, over all active blocks.
     pub requested: u64,
     /// Bytes of allocated blocks.
@@ -84,7 +84,7 @@ pub struct Peaks {
     pub device_used: u64,
 }
 
-/// The bytes of each kind at the peak of a scope's allocated bytes. The values of [`Peaks`] may come from different points in time.
+/// The bytes of each kind at the peak of a scope's allocated bytes. The values of [`ScopePeaks`] may come from different points in time.
 /// These values all come from the same one, so their differences are meaningful.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct AtPeak {
@@ -386,14 +386,14 @@ impl Ledger {
         tallies: &mut [&mut Tally],
         reserved: &mut Meter,
         device_used: &mut Meter,
-    ) -> Peaks {
+    ) -> ScopePeaks {
         self.fold(tallies, reserved, device_used);
         // Include the current values, because nothing may have changed since the scope was opened.
         let now = [self.high[0], self.high[1], self.high[2], reserved.current, device_used.current];
         let seen = self.scopes.get(scope.0).and_then(Option::as_ref).map(|s| s.peaks).unwrap_or_default();
         let [requested, allocated, active, reserved, device_used]: Kinds =
             std::array::from_fn(|kind| seen[kind].max(now[kind]));
-        Peaks { requested, allocated, active, reserved, device_used }
+        ScopePeaks { requested, allocated, active, reserved, device_used }
     }
 
     /// Restarts a scope, right after its [peaks](Self::scope) were read.

@@ -113,7 +113,7 @@ impl Metric {
 
 /// The contents of PyTorch's `memory_summary`, by PyTorch's names.
 #[derive(Debug)]
-pub struct Summary {
+pub struct MemorySummary {
     /// Number of requests that failed with out of memory.
     pub num_ooms: u64,
     /// Number of attempts after all cached blocks were released.
@@ -186,7 +186,7 @@ impl BlockTotals {
 impl<O: Observer> Engine<O> {
     /// Returns the contents of PyTorch's `memory_summary`. Visits every block with every lock held, so its time grows with the number
     /// of blocks.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> MemorySummary {
         let LockedEngine { ledger, mut arenas, .. } = self.lock_all();
         let accounts = self.core().refreshed_accounts();
         let statistics = Self::statistics_of(&ledger, &mut arenas, &accounts);
@@ -221,7 +221,7 @@ impl<O: Observer> Engine<O> {
         let never_oversize = policy.max_split_size.is_none()
             || (!policy.expandable_segments && oversize_segments.allocated == Some(0));
 
-        Summary {
+        MemorySummary {
             num_ooms: statistics.num_ooms,
             num_alloc_retries: statistics.num_alloc_retries,
             allocated_bytes: Metric::of(statistics.allocated.into(), allocated[0], allocated[1]),

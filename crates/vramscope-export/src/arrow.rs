@@ -19,7 +19,7 @@ use crate::error::ExportError;
 use crate::labels::Labels;
 #[cfg(feature = "summaries")]
 use crate::tables::summary;
-use crate::tables::{Column, Kind, Sink, Table, Value, holders, rows_of};
+use crate::tables::{Column, ColumnKind, Sink, Table, Value, holders, rows_of};
 
 /// Limit on the bytes of distinct texts in a table. A few bytes of a hostile file can refer to a stack of 64 KiB; known recordings have
 /// some megabytes.
@@ -257,13 +257,13 @@ impl Texts {
 }
 
 impl Values {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ColumnKind) -> Self {
         match kind {
-            Kind::Signed => Self::Signed(Int64Builder::new()),
-            Kind::Unsigned | Kind::Hex => Self::Unsigned(UInt64Builder::new()),
-            Kind::Time => Self::Time(TimestampMicrosecondBuilder::new().with_timezone(ZONE)),
-            Kind::Bool => Self::Bool(BooleanBuilder::new()),
-            Kind::Text => Self::Text(Texts::default()),
+            ColumnKind::Signed => Self::Signed(Int64Builder::new()),
+            ColumnKind::Unsigned | ColumnKind::Hex => Self::Unsigned(UInt64Builder::new()),
+            ColumnKind::Time => Self::Time(TimestampMicrosecondBuilder::new().with_timezone(ZONE)),
+            ColumnKind::Bool => Self::Bool(BooleanBuilder::new()),
+            ColumnKind::Text => Self::Text(Texts::default()),
         }
     }
 
@@ -290,11 +290,11 @@ fn schema(columns: &[Column], places: &[usize]) -> SchemaRef {
 /// Returns the type of a column.
 fn field(column: &Column) -> Field {
     let data_type = match column.kind {
-        Kind::Signed => DataType::Int64,
-        Kind::Unsigned | Kind::Hex => DataType::UInt64,
-        Kind::Time => DataType::Timestamp(TimeUnit::Microsecond, Some(ZONE.into())),
-        Kind::Bool => DataType::Boolean,
-        Kind::Text => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+        ColumnKind::Signed => DataType::Int64,
+        ColumnKind::Unsigned | ColumnKind::Hex => DataType::UInt64,
+        ColumnKind::Time => DataType::Timestamp(TimeUnit::Microsecond, Some(ZONE.into())),
+        ColumnKind::Bool => DataType::Boolean,
+        ColumnKind::Text => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
     };
     Field::new(column.name, data_type, !column.required)
 }
@@ -376,7 +376,7 @@ mod tests {
             assert_eq!(batch.num_columns(), table.columns().len());
             for (column, array) in table.columns().iter().zip(batch.columns()) {
                 assert!(!column.required || array.null_count() == 0, "{}", column.name);
-                if column.kind == Kind::Text {
+                if column.kind == ColumnKind::Text {
                     let values = array.as_dictionary::<Int32Type>().values().clone();
                     let texts: Vec<_> = values.as_string::<i32>().iter().collect();
                     assert!(texts.iter().enumerate().all(|(i, t)| !texts[..i].contains(t)), "{texts:?}");

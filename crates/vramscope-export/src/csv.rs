@@ -11,7 +11,7 @@ use vramscope_trace::StackId;
 use crate::error::ExportError;
 use crate::labels::{Labels, pool};
 use crate::source::Source;
-use crate::tables::{Column, Kind, Sink, Table, Value, rows};
+use crate::tables::{Column, ColumnKind, Sink, Table, Value, rows};
 use crate::text_cache::TextCache;
 
 /// Writes a table; returns the number of rows without the header.
@@ -54,11 +54,11 @@ impl<W: Write> Csv<'_, W> {
         self.out.write_field(text.as_bytes())
     }
 
-    fn field(&mut self, kind: Kind, value: Value<'_>) -> Result<(), csv::Error> {
+    fn field(&mut self, kind: ColumnKind, value: Value<'_>) -> Result<(), csv::Error> {
         self.field.clear();
         match (value, kind) {
             (Value::Null, _) => {}
-            (Value::Unsigned(n), Kind::Hex) => write!(self.field, "{n:#x}")?,
+            (Value::Unsigned(n), ColumnKind::Hex) => write!(self.field, "{n:#x}")?,
             (Value::Unsigned(n), _) => write!(self.field, "{n}")?,
             (Value::Signed(n), _) => write!(self.field, "{n}")?,
             (Value::Bool(b), _) => write!(self.field, "{b}")?,
@@ -90,10 +90,10 @@ impl<W: Write> Sink for Csv<'_, W> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ExportFormat, Options, Table, testing};
+    use crate::{ExportFormat, ExportOptions, Table, testing};
 
     fn table(table: Table) -> Vec<Vec<String>> {
-        let options = Options { table, ..Options::default() };
+        let options = ExportOptions { table, ..ExportOptions::default() };
         let (bytes, written) = testing::export(&testing::two_devices(), ExportFormat::Csv, &options);
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(&bytes[..]);
         let rows: Vec<Vec<String>> =
@@ -126,7 +126,7 @@ mod tests {
     fn no_cell_is_a_formula() {
         let trace = testing::formulas();
         for table in Table::ALL {
-            let options = Options { table, ..Options::default() };
+            let options = ExportOptions { table, ..ExportOptions::default() };
             let (bytes, _) = testing::export(&trace, ExportFormat::Csv, &options);
             for delimiter in [b',', b';'] {
                 let mut reader = csv::ReaderBuilder::new();
@@ -140,7 +140,7 @@ mod tests {
                 }
             }
         }
-        let (bytes, _) = testing::export(&trace, ExportFormat::Csv, &Options::default());
+        let (bytes, _) = testing::export(&trace, ExportFormat::Csv, &ExportOptions::default());
         let text = String::from_utf8(bytes).unwrap();
         assert!(text.contains("'=cmd|'/c calc'!A0") && text.contains(",-1.5,"), "{text}");
     }

@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use vramscope_analysis::Frames;
-//! use vramscope_export::{ExportFormat, Options, Source, write};
+//! use vramscope_export::{ExportFormat, ExportOptions, Source, write};
 //! use vramscope_trace::formats;
 //!
 //! let snapshot = br#"{"segments": [], "device_traces": [[
@@ -15,7 +15,7 @@
 //! let frames = Frames::of(&trace);
 //! let source = Source { trace: &trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
 //! let mut out = Vec::new();
-//! write(&source, ExportFormat::Folded, &Options::default(), &mut out)?;
+//! write(&source, ExportFormat::Folded, &ExportOptions::default(), &mut out)?;
 //! assert_eq!(String::from_utf8(out).unwrap(), "train.py:3 step 1024\n");
 //! # Ok::<(), vramscope_export::ExportError>(())
 //! ```
@@ -56,7 +56,7 @@ pub use format::ExportFormat;
 pub use labels::{LONGEST_FRAME, LONGEST_STACK};
 pub use part::Part;
 pub use source::Source;
-pub use tables::{Column, Kind, Table};
+pub use tables::{Column, ColumnKind, Table};
 
 /// The columns of the table of summaries.
 #[cfg(feature = "summaries")]
@@ -64,7 +64,7 @@ pub const SUMMARY_COLUMNS: &[Column] = &tables::summary::COLUMNS;
 
 /// Options of formats.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Options {
+pub struct ExportOptions {
     /// Event index, from 0: the state after this event is exported. `None` exports the peak of allocated bytes of each device. It applies
     /// to formats that [show one event](ExportFormat::shows_a_moment).
     pub at: Option<usize>,
@@ -88,7 +88,7 @@ pub struct Written {
 pub fn write(
     source: &Source<'_>,
     format: ExportFormat,
-    options: &Options,
+    options: &ExportOptions,
     out: impl Write + Send,
 ) -> Result<Written, ExportError> {
     let mut out = CountingWriter { out, bytes: 0 };

@@ -19,7 +19,7 @@ use crate::part::Part;
 use crate::source::Source;
 #[cfg(feature = "summaries")]
 use crate::tables::summary;
-use crate::tables::{Column, Kind, Sink, Table, Value, rows};
+use crate::tables::{Column, ColumnKind, Sink, Table, Value, rows};
 
 /// Limit on the rows of a row group.
 const ROWS: usize = 1 << 16;
@@ -119,11 +119,11 @@ fn write_rows(
 /// Returns the type of a column in the file.
 fn field(column: &Column) -> Result<Type, ParquetError> {
     let (physical, logical) = match column.kind {
-        Kind::Signed => (Physical::INT64, Some(LogicalType::integer(64, true))),
-        Kind::Unsigned | Kind::Hex => (Physical::INT64, Some(LogicalType::integer(64, false))),
-        Kind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MICROS))),
-        Kind::Bool => (Physical::BOOLEAN, None),
-        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnKind::Signed => (Physical::INT64, Some(LogicalType::integer(64, true))),
+        ColumnKind::Unsigned | ColumnKind::Hex => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        ColumnKind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MICROS))),
+        ColumnKind::Bool => (Physical::BOOLEAN, None),
+        ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     let repetition = if column.required { Repetition::REQUIRED } else { Repetition::OPTIONAL };
     Type::primitive_type_builder(column.name, physical)
@@ -160,9 +160,11 @@ enum Values {
 impl Buffer {
     fn new(column: &Column) -> Self {
         let values = match column.kind {
-            Kind::Signed | Kind::Unsigned | Kind::Hex | Kind::Time => Values::Numbers(Vec::new()),
-            Kind::Bool => Values::Bools(Vec::new()),
-            Kind::Text => Values::Texts(Vec::new()),
+            ColumnKind::Signed | ColumnKind::Unsigned | ColumnKind::Hex | ColumnKind::Time => {
+                Values::Numbers(Vec::new())
+            }
+            ColumnKind::Bool => Values::Bools(Vec::new()),
+            ColumnKind::Text => Values::Texts(Vec::new()),
         };
         Self { levels: (!column.required).then(Vec::new), values }
     }
@@ -262,13 +264,13 @@ mod tests {
     use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
     use ::parquet::record::Field;
 
-    use crate::{ExportFormat, Options, Table, testing};
+    use crate::{ExportFormat, ExportOptions, Table, testing};
 
     /// The tests of the command also read it with pyarrow.
     #[test]
     fn it_reads_back_with_its_types() {
         for table in Table::ALL {
-            let options = Options { table, ..Options::default() };
+            let options = ExportOptions { table, ..ExportOptions::default() };
             let (bytes, written) = testing::export(&testing::two_devices(), ExportFormat::Parquet, &options);
             let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
             assert_eq!(reader.metadata().file_metadata().num_rows() as u64, written.rows);

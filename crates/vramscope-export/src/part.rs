@@ -1,6 +1,6 @@
 //! [`Part`]: the common columns of one recording's rows in a dataset.
 
-use crate::tables::{Column, Kind};
+use crate::tables::{Column, ColumnKind};
 
 /// A recording in a dataset that is partitioned by rank: the constant columns of its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,5 +13,6 @@ pub struct Part<'p> {
 
 impl Part<'_> {
     /// The columns in front of a table's columns.
-    pub const COLUMNS: [Column; 2] = [Column::maybe("host", Kind::Text), Column::always("file", Kind::Text)];
+    pub const COLUMNS: [Column; 2] =
+        [Column::maybe("host", ColumnKind::Text), Column::always("file", ColumnKind::Text)];
 }

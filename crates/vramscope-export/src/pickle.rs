@@ -40,12 +40,12 @@ mod tests {
     use vramscope_analysis::Frames;
     use vramscope_trace::formats;
 
-    use crate::{ExportFormat, Options, Source, testing, write};
+    use crate::{ExportFormat, ExportOptions, Source, testing, write};
 
     #[test]
     fn it_reads_back_as_the_same_trace() {
         let trace = testing::two_devices();
-        let (pickle, written) = testing::export(&trace, ExportFormat::Pickle, &Options::default());
+        let (pickle, written) = testing::export(&trace, ExportFormat::Pickle, &ExportOptions::default());
         assert_eq!(written.rows, 8);
         assert!(formats::read(&pickle[..]).unwrap().trace == trace);
     }
@@ -56,7 +56,7 @@ mod tests {
         let frames = Frames::of(&trace);
         let source = Source { trace: &trace, frames: &frames, devices: vec![1] };
         let mut pickle = Vec::new();
-        let written = write(&source, ExportFormat::Pickle, &Options::default(), &mut pickle).unwrap();
+        let written = write(&source, ExportFormat::Pickle, &ExportOptions::default(), &mut pickle).unwrap();
         assert_eq!(written.rows, 1);
         let read = formats::read(&pickle[..]).unwrap().trace;
         assert_eq!((read.devices[0].events.len(), read.devices[1].events.len()), (0, 1));
@@ -69,7 +69,7 @@ mod tests {
         let alloc = serde_json::json!({"action": "alloc", "addr": 512, "size": 9, "stream": 0});
         let trace = testing::read(&serde_json::json!({"segments": [], "device_traces": [[alloc]],
             "external_annotations": [{"stage": "START", "name": "a", "device": 5, "time_us": 1}]}));
-        let (pickle, _) = testing::export(&trace, ExportFormat::Pickle, &Options::default());
+        let (pickle, _) = testing::export(&trace, ExportFormat::Pickle, &ExportOptions::default());
         let read = formats::read(&pickle[..]).unwrap().trace;
         assert_eq!(read.annotations.as_ref().map(Vec::len), Some(1));
     }

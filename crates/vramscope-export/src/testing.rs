@@ -5,7 +5,7 @@ use std::sync::Arc;
 use vramscope_analysis::Frames;
 use vramscope_trace::{Event, Trace, formats};
 
-use crate::{ExportFormat, Options, Source, Written, write};
+use crate::{ExportFormat, ExportOptions, Source, Written, write};
 
 /// Reads a snapshot written as JSON.
 pub(crate) fn read(snapshot: &serde_json::Value) -> Arc<Trace> {
@@ -87,7 +87,11 @@ pub(crate) fn formulas() -> Arc<Trace> {
 }
 
 /// Exports all of `trace`.
-pub(crate) fn export(trace: &Arc<Trace>, format: ExportFormat, options: &Options) -> (Vec<u8>, Written) {
+pub(crate) fn export(
+    trace: &Arc<Trace>,
+    format: ExportFormat,
+    options: &ExportOptions,
+) -> (Vec<u8>, Written) {
     let frames = Frames::of(trace);
     let source = Source { trace, frames: &frames, devices: (0..trace.devices.len()).collect() };
     let mut out = Vec::new();
@@ -98,5 +102,5 @@ pub(crate) fn export(trace: &Arc<Trace>, format: ExportFormat, options: &Options
 
 /// Exports all of `trace` as text.
 pub(crate) fn text(trace: &Arc<Trace>, format: ExportFormat) -> String {
-    String::from_utf8(export(trace, format, &Options::default()).0).unwrap()
+    String::from_utf8(export(trace, format, &ExportOptions::default()).0).unwrap()
 }

@@ -6,5 +6,5 @@ mod run;
 mod state;
 
 pub use architecture::cubin_runs;
-pub use machine::{AskedAt, Counts, GpuUse, MachineReport, PhantomGpu, ReadAt, Unanswered};
+pub use machine::{AskedAt, GpuUse, MachineCounts, MachineReport, PhantomGpu, ReadAt, Unanswered};
 pub use run::{PhantomError, PhantomOptions, PhantomRun};

@@ -71,7 +71,7 @@ pub struct GpuUse {
 
 /// Counts over all processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
+pub struct MachineCounts {
     /// Launches of kernels and of library operations. None computes anything.
     pub launches: u64,
     /// Copies of at most 8 bytes of computed data from a GPU to the host: for example by `.item()`, or the number of
@@ -125,7 +125,7 @@ pub struct MachineReport {
     /// The memory use of each GPU.
     pub gpus: Vec<GpuUse>,
     /// Counts over all processes.
-    pub counts: Counts,
+    pub counts: MachineCounts,
     /// Calls that the phantom could not execute, in the order of their first call.
     pub unanswered: Vec<Unanswered>,
     /// Lines that read computed data, in the order of their first read.
@@ -161,7 +161,7 @@ impl MachineReport {
             |(what, name, calls)| Unanswered { name, calls, is_refused: what == Noticed::Refused };
         Some(Self {
             gpus: (0..state.devices()).map(gpu).collect(),
-            counts: Counts {
+            counts: MachineCounts {
                 launches: count(Counter::Launches),
                 values_read: count(Counter::ValuesRead),
                 results_read: count(Counter::ResultsRead),

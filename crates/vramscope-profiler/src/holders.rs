@@ -61,7 +61,7 @@ impl LiveStacks {
             total.bytes += held.bytes;
             total.count += held.count;
         }
-        let holder = |(stack, StackTotal { bytes, count })| LiveHolder { bytes, count, stack };
+        let holder = |(stack, StackTotal { bytes, count })| LiveHolder { bytes, count, stack: Some(stack) };
         let mut holders: Vec<LiveHolder> = by_lines.into_iter().map(holder).collect();
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
         holders.truncate(top);

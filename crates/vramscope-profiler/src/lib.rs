@@ -92,7 +92,7 @@ pub use monitor::{Monitor, MonitorError, Sample};
 #[doc(hidden)]
 pub use profiler::attribute;
 pub use profiler::{
-    CallTotals, EndedCall, FunctionSummary, GpuMemoryProfiler, OfPool, Outcome, PoolProfiler, ProfileContext,
+    CallOutcome, CallSummary, CallTotals, EndedCall, GpuMemoryProfiler, OfPool, PoolProfiler, ProfileContext,
     ProfileResult, ProfileSummary, ProfilerError, ProfilerOptions, ThreadUse, global_profiler,
     set_global_profiler, take_global_profiler,
 };
@@ -109,9 +109,9 @@ pub use source::{
 #[cfg(feature = "nvml")]
 pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};
 pub use tracker::{
-    Alert, AlertCallback, AlertChange, AlertLimits, AlertState, Event, EventKind, GrowthRate, LogFile,
-    LogFormat, MemoryTracker, Phase, PhaseScope, PhasedSample, Quantity, Severity, Threshold, TimelinePoint,
-    TrackerError, TrackerOptions, TrackerStatistics, Watchdog,
+    Alert, AlertCallback, AlertChange, AlertLimits, AlertQuantity, AlertState, EventKind, GrowthRate,
+    LogFile, LogFormat, MemoryTracker, PhaseGuard, PhaseScope, PhasedSample, Severity, Threshold,
+    TimelinePoint, TrackerError, TrackerEvent, TrackerOptions, TrackerStatistics, Watchdog,
 };
 
 /// The README's example, compiled with the tests.

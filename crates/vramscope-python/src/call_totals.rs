@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use serde::{Serialize, Serializer};
-use vramscope::profiler::{self, Counts, EndedCall, FunctionSummary};
+use vramscope::profiler::{self, CallSummary, Counts, EndedCall};
 use vramscope::report::write_json;
 
 /// Allocated bytes, and, if the source counts them, the bytes allocated and freed since the program began.
@@ -21,10 +21,10 @@ struct Sums {
     total_memory_freed: u64,
     net_memory_change: i64,
     #[serde(serialize_with = "as_map")]
-    function_summaries: Vec<(Arc<str>, FunctionSummary)>,
+    function_summaries: Vec<(Arc<str>, CallSummary)>,
 }
 
-fn as_map<S: Serializer>(functions: &[(Arc<str>, FunctionSummary)], to: S) -> Result<S::Ok, S::Error> {
+fn as_map<S: Serializer>(functions: &[(Arc<str>, CallSummary)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(functions.iter().map(|(name, function)| (name, function)))
 }
 

@@ -408,7 +408,7 @@ impl Recording {
             )));
         }
         let positions = self.positions(device, at)?;
-        let options = export::Options { at, table: table.map(kind).transpose()?.unwrap_or_default() };
+        let options = export::ExportOptions { at, table: table.map(kind).transpose()?.unwrap_or_default() };
         let target = self.target(py, &path)?;
         self.ask(py, move |open, cancel| {
             let source =

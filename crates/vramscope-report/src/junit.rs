@@ -4,7 +4,7 @@
 use std::io;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
-use vramscope_analysis::{BudgetCheck, Status, Verdict};
+use vramscope_analysis::{BudgetCheck, BudgetStatus, DeviceVerdict};
 
 use crate::answers::CheckAnswers;
 use crate::names::Names;
@@ -39,7 +39,7 @@ fn suite(answers: &CheckAnswers<'_>, device: &BudgetCheck, options: TextOptions)
 fn case(
     answers: &CheckAnswers<'_>,
     device: &BudgetCheck,
-    verdict: &Verdict,
+    verdict: &DeviceVerdict,
     options: TextOptions,
 ) -> TestCase {
     let names = Names { trace: &answers.recording.trace, frames: answers.frames };
@@ -50,9 +50,9 @@ fn case(
         _ => option.to_owned(),
     };
     let failed = match verdict.status {
-        Status::Kept => None,
-        Status::Exceeded => Some((NonSuccessKind::Failure, "exceeded")),
-        Status::Unknown(_) => Some((NonSuccessKind::Error, "unknown")),
+        BudgetStatus::Kept => None,
+        BudgetStatus::Exceeded => Some((NonSuccessKind::Failure, "exceeded")),
+        BudgetStatus::Unknown(_) => Some((NonSuccessKind::Error, "unknown")),
     };
     let status = failed.map_or_else(TestCaseStatus::success, |(kind, ty)| {
         let mut status = TestCaseStatus::non_success(kind);

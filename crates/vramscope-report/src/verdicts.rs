@@ -1,8 +1,8 @@
 //! Verdicts on budgets as sentences, for all output formats of a check.
 
 use vramscope_analysis::{
-    BudgetCheck, ByteKind, Growth, HighWater, LeakSuspect, Measured, OutOfMemory, Quality, Recorder, Status,
-    Unknown, Verdict,
+    BudgetCheck, BudgetStatus, ByteKind, DeviceVerdict, Growth, HighWater, LeakSuspect, Measured,
+    OutOfMemory, Quality, Recorder, Unknown,
 };
 
 use crate::advice::{self, Advice};
@@ -35,11 +35,11 @@ pub(crate) fn kind(measured: &Measured) -> Option<&'static str> {
 }
 
 /// The verdict on one line, with the measured value and the budget.
-pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict: &Verdict) -> String {
+pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict: &DeviceVerdict) -> String {
     let measured = &verdict.measured;
     let unknown_because = match verdict.status {
-        Status::Unknown(why) => Some(why),
-        Status::Kept | Status::Exceeded => None,
+        BudgetStatus::Unknown(why) => Some(why),
+        BudgetStatus::Kept | BudgetStatus::Exceeded => None,
     };
     let why = unknown_because.map(|why| unknown(why, device, names.overflowed(device)));
     let subject = match kind(measured) {
@@ -73,7 +73,7 @@ pub(crate) fn sentence(names: &Names<'_>, advice: &Advice, device: i64, verdict:
                     Growth::Bytes(_) => format!("{set} {allowed}"),
                     Growth::Percent(percent) => format!("{set} {percent}% ({allowed})"),
                 };
-                let within = if verdict.status == Status::Kept { "within" } else { "more than" };
+                let within = if verdict.status == BudgetStatus::Kept { "within" } else { "more than" };
                 format!("{subject}: {}, {change}; {within} {budget}", high(peak))
             }
         },

@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
     use crate::provider::{Of, Tasks};
-    use crate::reading::Reading;
+    use crate::reading::ReadingOptions;
     use crate::scan::Wanted;
     use crate::tables::SqlTable;
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_scan_is_the_same_on_another_machine() {
-        let reading = Reading { expanded_bytes: Some(u64::MAX), no_cache: true };
+        let reading = ReadingOptions { expanded_bytes: Some(u64::MAX), no_cache: true };
         for (table, columns) in [(SqlTable::Events, vec![0, 5, 2]), (SqlTable::Summary, vec![])] {
             let scan = ScanData {
                 wanted: Wanted { table, columns, reading, at_once: 3 },
@@ -172,7 +172,7 @@ mod tests {
             table: SqlTable::Holders,
             recordings: recordings(),
             tasks: Tasks::AtOnce(4),
-            reading: Reading::default(),
+            reading: ReadingOptions::default(),
         };
         let (name, codec) = (TableReference::bare("holders"), Codec::new(Says::default()));
         let table = Arc::new(Recordings::new(of.clone(), Says::default()));

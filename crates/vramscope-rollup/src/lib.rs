@@ -30,7 +30,7 @@ mod tables;
 pub use answers::{AnswerFormat, MOST_SHOWN};
 pub use cluster::{ClusterError, Executor, run_scheduler};
 pub use query::{Answered, Job, QueryError};
-pub use reading::Reading;
+pub use reading::ReadingOptions;
 pub use store::{Stores, list_stored};
 
 /// Compiles the README's example with the tests.

@@ -17,7 +17,7 @@ use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 use vramscope_fleet::RankFile;
 
-use crate::reading::Reading;
+use crate::reading::ReadingOptions;
 use crate::scan::{Says, ScanData, Wanted};
 use crate::tables::{SqlTable, whose, whose_fields};
 
@@ -39,7 +39,7 @@ pub(crate) struct Of {
     pub(crate) table: SqlTable,
     pub(crate) recordings: Vec<RankFile>,
     pub(crate) tasks: Tasks,
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadingOptions,
 }
 
 /// A table of the rows of many recordings.

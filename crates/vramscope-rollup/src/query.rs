@@ -21,7 +21,7 @@ use vramscope_fleet::{RankFile, RankRow, RankSummary};
 use crate::answers::{AnswerFormat, Answers};
 use crate::cluster::{self, ClusterError};
 use crate::provider::{Of, Recordings, Tasks};
-use crate::reading::Reading;
+use crate::reading::ReadingOptions;
 use crate::scan::{ROWS, Said, Says};
 use crate::tables::SqlTable;
 
@@ -63,7 +63,7 @@ pub struct Job {
     /// The recordings.
     pub recordings: Vec<RankFile>,
     /// Options for reading them.
-    pub reading: Reading,
+    pub reading: ReadingOptions,
     /// Number of recordings processed in parallel; 0 is the number of cores. On a cluster, the executors decide.
     pub at_once: usize,
     /// The URL of a cluster's scheduler, such as `df://host:50050`; `None` uses this process.

@@ -1,18 +1,18 @@
-//! [`Reading`]: options for reading recordings.
+//! [`ReadingOptions`]: options for reading recordings.
 
 use serde::{Deserialize, Serialize};
 use vramscope_trace::formats::ReadOptions;
 
 /// Options for reading recordings, as data that can be sent to other machines.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reading {
+pub struct ReadingOptions {
     /// Limit on the decompressed size of a recording in bytes; `None` is the reader's default.
     pub expanded_bytes: Option<u64>,
     /// Whether to neither read nor write cached summaries.
     pub no_cache: bool,
 }
 
-impl Reading {
+impl ReadingOptions {
     pub(crate) fn options(self) -> ReadOptions {
         ReadOptions { expanded_bytes: self.expanded_bytes, ..ReadOptions::default() }
     }

@@ -32,7 +32,7 @@ use vramscope_export::{Table, arrow_batches, arrow_summaries};
 use vramscope_fleet::{RankFile, WorkOptions, read as read_recording, summaries};
 use vramscope_report::Names;
 
-use crate::reading::Reading;
+use crate::reading::ReadingOptions;
 use crate::store::Stores;
 use crate::tables::{SqlTable, WHOSE, rows};
 
@@ -51,7 +51,7 @@ pub(crate) struct Wanted {
     pub(crate) table: SqlTable,
     /// Column indices in the table, in the requested order.
     pub(crate) columns: Vec<usize>,
-    pub(crate) reading: Reading,
+    pub(crate) reading: ReadingOptions,
     /// Number of summaries of a share made in parallel.
     pub(crate) at_once: usize,
 }

@@ -1,6 +1,6 @@
 //! Pictures of the timeline of one device.
 
-use vramscope_analysis::{Axis, ByteKind, Cancel, LARGEST_SIDE, Span, Window};
+use vramscope_analysis::{Axis, ByteKind, Cancel, LARGEST_SIDE, PictureWindow, Span};
 
 use crate::ViewError;
 use crate::answers::{moment, stack};
@@ -12,7 +12,7 @@ use crate::tables::category;
 /// The maximum number of pixels in a picture.
 const MOST_PIXELS: u32 = 64 << 20;
 
-impl TryFrom<WindowQuery> for Window {
+impl TryFrom<WindowQuery> for PictureWindow {
     type Error = ViewError;
 
     fn try_from(q: WindowQuery) -> Result<Self, ViewError> {
@@ -41,7 +41,7 @@ impl TryFrom<WindowQuery> for Window {
 
 impl OpenDevice {
     pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Reply<Picture> {
-        let window = Window::try_from(query)?;
+        let window = PictureWindow::try_from(query)?;
         self.check(window.axis)?;
         let view = self.timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
         let (picture, history) = (view.picture, self.history());

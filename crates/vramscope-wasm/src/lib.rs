@@ -31,14 +31,14 @@ impl Read for &Stream {
 }
 
 /// The open files, by the page's file numbers.
-#[wasm_bindgen]
+#[wasm_bindgen(js_name = Engine)]
 #[derive(Debug, Default)]
-pub struct Engine {
+pub struct PageEngine {
     files: HashMap<usize, OpenRecording>,
 }
 
-#[wasm_bindgen]
-impl Engine {
+#[wasm_bindgen(js_class = Engine)]
+impl PageEngine {
     /// Creates an engine without files.
     #[wasm_bindgen(constructor)]
     #[must_use]

@@ -120,8 +120,8 @@ pub use vramscope_macros::profile;
 /// Every trait comes with the types that its methods take and return, so the prelude is enough to implement it. Names that a program is
 /// likely to use itself are reached through their modules, which are also exported: `allocator::Device`, `allocator::Limit`,
 /// `analysis::{By, Frames, Moment, Options, Summary}`, `history::{Context, Enabled}`, `hooks::Function`, `hooks::function::{Ended,
-/// FunctionCall, Unit}`, `profiler::{Observation, Outcome, Quantity, Reading, Severity, SourceError, SourceInfo, Ticker, Watch}`,
-/// `report::{Answers, Names}`.
+/// FunctionCall, Unit}`, `profiler::{AlertQuantity, CallOutcome, Observation, Reading, Severity, SourceError,
+/// SourceInfo, Ticker, Watch}`, `report::{Answers, Names}`.
 pub mod prelude {
     pub use crate::{allocator, analysis, history, profiler, report, trace};
     pub use vramscope_allocator::hooks::{

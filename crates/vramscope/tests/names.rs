@@ -167,7 +167,7 @@ fn names_that_are_not_there_are_noticed() {
         "Unit::ZB",
         "hooks::function::register",
         "hooks::function",
-        "profiler::FunctionSummary::call_count",
+        "profiler::CallSummary::call_count",
         "DebugPrintHook::into_inner",
         "TorchRelease::new",
     ] {

@@ -98,7 +98,7 @@ struct Calls(AtomicU64);
 
 impl FunctionHook for Calls {
     fn forward_postprocess(&self, call: &hooks::function::FunctionCall, ended: hooks::function::Ended) {
-        assert_eq!((&*call.function, &call.phase), ("Linear", &hooks::function::Phase::Forward));
+        assert_eq!((&*call.function, &call.phase), ("Linear", &hooks::function::CallPhase::Forward));
         assert_eq!(ended, hooks::function::Ended::Returned);
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -174,7 +174,7 @@ fn policies_devices_and_limits() {
     let peaks: PeakScope = device.peak_scope();
     assert!(device.malloc(1 << 21).is_err());
     let statistics: Statistics = device.statistics();
-    let highest: allocator::Peaks = peaks.peaks();
+    let highest: allocator::ScopePeaks = peaks.peaks();
     assert_eq!((statistics.allocated.peak, highest.allocated), (0, 0));
 }
 
@@ -291,7 +291,7 @@ fn a_source_of_ones_own_is_profiled() {
     let profiled = GpuMemoryProfiler::with_options(Arc::new(Constant(info)), ProfilerOptions::default());
     let block = profiled.as_ref().unwrap().profile_context("block");
     let result: ProfileResult = ProfileContext::finish(block);
-    assert_eq!(result.outcome, profiler::Outcome::Returned);
+    assert_eq!(result.outcome, profiler::CallOutcome::Returned);
     let peak: &MemorySnapshot = &result.memory_peak;
     assert!(matches!(&peak.operation, profiler::Operation::Peak(name) if &**name == "block"));
     assert_eq!(peak.allocated_memory, Some(8192));
@@ -331,7 +331,7 @@ fn a_pool_is_tracked_and_its_last_moments_are_kept() {
     let folder = std::env::temp_dir().join(format!("vramscope-prelude-{}", std::process::id()));
     let threshold = Threshold {
         min_interval: Duration::ZERO,
-        ..Threshold::new(profiler::Quantity::DevicePercent, profiler::Severity::Critical, 50.0)
+        ..Threshold::new(profiler::AlertQuantity::DevicePercent, profiler::Severity::Critical, 50.0)
     };
     let options = TrackerOptions {
         thresholds: vec![threshold],

@@ -14,7 +14,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 
 use vramscope::prelude::*;
-use vramscope::profiler::Outcome;
+use vramscope::profiler::CallOutcome;
 
 const GIB: u64 = 1 << 30;
 
@@ -206,18 +206,21 @@ fn what_a_function_drops_of_its_arguments_counts() {
 #[test]
 fn errors_and_panics_are_recorded_and_passed_on() {
     assert!(fails(512).is_ok());
-    assert_eq!(last().outcome, Outcome::Returned);
+    assert_eq!(last().outcome, CallOutcome::Returned);
     let error = fails(25 * GIB).unwrap_err();
-    assert_eq!(last().outcome, Outcome::Failed(error.to_string()));
+    assert_eq!(last().outcome, CallOutcome::Failed(error.to_string()));
     assert!(error.is::<AllocError>());
     assert!(fails_without_words().is_err());
-    assert_eq!(last().outcome, Outcome::Failed("an error without a message (profile::Unwritten)".to_owned()));
+    assert_eq!(
+        last().outcome,
+        CallOutcome::Failed("an error without a message (profile::Unwritten)".to_owned())
+    );
     assert!(opaque_or_error(3).is_ok_and(|values| values.sum::<u64>() == 3));
     assert!(opaque_or_error(300).is_err());
     assert_eq!(last().error(), Some("out of range integral type conversion attempted"));
     let panic = catch_unwind(|| never()).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"no such layer"));
-    assert!(matches!(last().outcome, Outcome::Panicked(_)));
+    assert!(matches!(last().outcome, CallOutcome::Panicked(_)));
 }
 
 // ---- methods ----

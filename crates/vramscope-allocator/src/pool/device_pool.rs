@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use vramscope_trace::PoolId;
 
 use vramscope_engine::{
-    ArenaKey, AtPeak, DeviceError, Engine, FreeMemoryCallback, MemoryInfo, OutOfMemory, Peaks, ScopeKey,
+    ArenaKey, AtPeak, DeviceError, Engine, FreeMemoryCallback, MemoryInfo, OutOfMemory, ScopeKey, ScopePeaks,
     Statistics,
 };
 
@@ -306,7 +306,7 @@ pub struct PeakScope {
 
 impl PeakScope {
     /// Returns the peaks so far. Bytes that were live when the scope began count too.
-    pub fn peaks(&self) -> Peaks {
+    pub fn peaks(&self) -> ScopePeaks {
         self.engine.scope_peaks(self.key)
     }
 
@@ -347,7 +347,7 @@ impl PeakScope {
     /// assert_eq!((scope.peaks().allocated, now.allocated.peak), (0, 4096));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn restart(&mut self) -> (Statistics, Peaks) {
+    pub fn restart(&mut self) -> (Statistics, ScopePeaks) {
         self.engine.restart_scope(self.key)
     }
 }

@@ -23,12 +23,12 @@ pub enum AllocError {
     Forked,
 }
 
-impl From<vramscope_engine::AllocError<HookError>> for AllocError {
-    fn from(error: vramscope_engine::AllocError<HookError>) -> Self {
+impl From<vramscope_engine::EngineError<HookError>> for AllocError {
+    fn from(error: vramscope_engine::EngineError<HookError>) -> Self {
         match error {
-            vramscope_engine::AllocError::OutOfMemory(e) => Self::OutOfMemory(e),
-            vramscope_engine::AllocError::Device(e) => Self::Device(e),
-            vramscope_engine::AllocError::Refused(e) => Self::Hook(e),
+            vramscope_engine::EngineError::OutOfMemory(e) => Self::OutOfMemory(e),
+            vramscope_engine::EngineError::Device(e) => Self::Device(e),
+            vramscope_engine::EngineError::Refused(e) => Self::Hook(e),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use vramscope_engine::{Metric, PartialStat, Summary};
+use vramscope_engine::{MemorySummary, Metric, PartialStat};
 
 /// Width of the table between its outer bars, in characters.
 const WIDTH: usize = 75;
@@ -11,8 +11,8 @@ const WIDTH: usize = 75;
 type Unit = fn(u64, u64) -> String;
 
 /// Formats the table of one device. `abbreviated` leaves out the rows of the large and the small pool.
-pub(super) fn table(device_id: i32, summary: &Summary, abbreviated: bool) -> String {
-    let Summary { num_ooms, num_alloc_retries, .. } = summary;
+pub(super) fn table(device_id: i32, summary: &MemorySummary, abbreviated: bool) -> String {
+    let MemorySummary { num_ooms, num_alloc_retries, .. } = summary;
     let mut lines = vec![
         "=".repeat(WIDTH),
         format!(" {:16} PyTorch CUDA memory summary, device ID {device_id:<17} ", ""),

@@ -355,15 +355,15 @@ impl MemoryPool {
     }
 
     /// Starts a named region of the snapshot, which ends when the guard is dropped (`torch.profiler.record_function`).
-    pub fn annotate(&self, name: &str) -> Region {
+    pub fn annotate(&self, name: &str) -> RegionGuard {
         self.annotate_on(0, name)
     }
 
     /// Like [`annotate`](Self::annotate), for the device with this id.
-    pub fn annotate_on(&self, device_id: i32, name: &str) -> Region {
+    pub fn annotate_on(&self, device_id: i32, name: &str) -> RegionGuard {
         let name: Arc<str> = name.into();
         self.inner.regions.record(Stage::Start, &name, device_id);
-        Region { regions: Arc::clone(&self.inner.regions), name, device_id }
+        RegionGuard { regions: Arc::clone(&self.inner.regions), name, device_id }
     }
 }
 
@@ -378,13 +378,13 @@ impl std::ops::Deref for MemoryPool {
 
 /// A region that ends when it is dropped.
 #[must_use = "the region ends when the guard is dropped"]
-pub struct Region {
+pub struct RegionGuard {
     regions: Arc<Regions>,
     name: Arc<str>,
     device_id: i32,
 }
 
-impl Drop for Region {
+impl Drop for RegionGuard {
     fn drop(&mut self) {
         self.regions.record(Stage::End, &self.name, self.device_id);
     }

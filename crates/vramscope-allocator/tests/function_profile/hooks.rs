@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use vramscope_allocator::hooks::function::{
-    self, Ended, Function, FunctionCall, FunctionHook, FunctionHookError, FunctionHookGuard, Phase,
+    self, CallPhase, Ended, Function, FunctionCall, FunctionHook, FunctionHookError, FunctionHookGuard,
 };
 
 use crate::{caught, panic_quietly};
@@ -133,10 +133,10 @@ fn every_phase_has_its_callbacks() {
 #[test]
 fn forward_and_backward_are_phases_by_any_name() {
     assert_eq!(
-        ["forward", "backward", "eval"].map(Phase::from),
-        [Phase::Forward, Phase::Backward, Phase::Other("eval".into())]
+        ["forward", "backward", "eval"].map(CallPhase::from),
+        [CallPhase::Forward, CallPhase::Backward, CallPhase::Other("eval".into())]
     );
-    assert_eq!(Phase::from("backward".to_owned()).to_string(), "backward");
+    assert_eq!(CallPhase::from("backward".to_owned()).to_string(), "backward");
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_call_ends_however_it_ends() {
     let f = Function::new("F");
     assert!(caught(|| f.forward(|| function::backward("G", panic_quietly))));
     let early = || -> Result<(), std::num::ParseIntError> {
-        let _scope = f.scope(Phase::Backward);
+        let _scope = f.scope(CallPhase::Backward);
         "x".parse::<i32>()?;
         function::forward("never", || ());
         Ok(())
@@ -341,8 +341,8 @@ fn a_hook_that_panics_when_it_is_added_is_not_there() {
 fn scopes_may_end_in_any_order() {
     let log = Arc::default();
     let _guard = function::register(LoggingHook::new("a", &log)).unwrap();
-    let outer = function::scope("outer", Phase::Forward);
-    let inner = function::scope("inner", Phase::Forward);
+    let outer = function::scope("outer", CallPhase::Forward);
+    let inner = function::scope("inner", CallPhase::Forward);
     drop(outer);
     drop(inner);
     log.take();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vramscope_allocator::hooks::function::{self, CupyMemoryProfileHook, Ended, Function, Phase};
+use vramscope_allocator::hooks::function::{self, CallPhase, CupyMemoryProfileHook, Ended, Function};
 use vramscope_allocator::hooks::{self, BoxedError, MallocPreprocess, MemoryHook};
 use vramscope_allocator::{Limit, MemoryPool, Policy, VirtualDevice};
 
@@ -20,7 +20,7 @@ fn a_call_has_all_its_numbers() {
         (new, pool.malloc(1).unwrap())
     });
     let call = only(&hook);
-    assert_eq!((&*call.function, call.phase.clone(), call.depth), ("F", Phase::Forward, 0));
+    assert_eq!((&*call.function, call.phase.clone(), call.depth), ("F", CallPhase::Forward, 0));
     assert_eq!((call.used_bytes, call.acquired_bytes), (1024 + 2048 + 512, 2048));
     assert_eq!((call.peak_bytes, call.live_bytes, call.freed_bytes), (1024 + 2048, 2048 + 512, 1024));
     assert_eq!(call.ended, Ended::Returned);
@@ -88,7 +88,7 @@ fn a_function_that_calls_itself_is_not_counted_twice() {
 fn a_running_call_is_not_yet_in_the_answers() {
     let (hook, pool) = (profile(), pool());
     let _guard = function::register(hook.clone()).unwrap();
-    let outer = function::scope("Outer", Phase::Forward);
+    let outer = function::scope("Outer", CallPhase::Forward);
     let _a = pool.malloc(512).unwrap();
     let _b = function::forward("Inner", || pool.malloc(1024)).unwrap();
     assert_eq!(summary(&hook), owned(&[("Inner", 1024, 1024, 1)]));
@@ -125,7 +125,7 @@ fn an_early_return_ends_the_call() {
     let _guard = function::register(hook.clone()).unwrap();
     let f = Function::new("F");
     let run = || -> Result<(), vramscope_allocator::AllocError> {
-        let _scope = f.scope(Phase::Forward);
+        let _scope = f.scope(CallPhase::Forward);
         let _a = pool.malloc(512)?;
         let _b = pool.malloc(1 << 30)?;
         Ok(())
@@ -153,7 +153,11 @@ fn phases_can_be_told_apart() {
         .collect();
     assert_eq!(
         rows,
-        [(Phase::Forward, 1024, 512, 2), (Phase::Backward, 1024, 1024, 1), ("eval".into(), 2048, 2048, 1)]
+        [
+            (CallPhase::Forward, 1024, 512, 2),
+            (CallPhase::Backward, 1024, 1024, 1),
+            ("eval".into(), 2048, 2048, 1)
+        ]
     );
     assert_eq!(summary(&hook), owned(&[("F", 4096, 512 + 1024 + 2048, 4)]));
     assert_eq!(hook.summary()[0].phase, None);
@@ -359,8 +363,8 @@ fn a_bounded_history_keeps_the_newest_calls() {
 fn a_scope_that_outlives_the_one_around_it_is_counted_once() {
     let (hook, pool) = (profile(), pool());
     let _guard = function::register(hook.clone()).unwrap();
-    let outer = function::scope("Outer", Phase::Forward);
-    let inner = function::scope("Inner", Phase::Forward);
+    let outer = function::scope("Outer", CallPhase::Forward);
+    let inner = function::scope("Inner", CallPhase::Forward);
     let a = pool.malloc(512).unwrap();
     drop(outer);
     let b = pool.malloc(1024).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use vramscope_allocator::hooks::function::{self, CupyMemoryProfileHook, Ended, Function, Phase};
+use vramscope_allocator::hooks::function::{self, CallPhase, CupyMemoryProfileHook, Ended, Function};
 use vramscope_allocator::{Allocation, MemoryPool};
 
 use crate::{caught, panic_quietly, pool, profile};
@@ -45,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..12)
 }
 
-fn phase(number: usize) -> Phase {
+fn phase(number: usize) -> CallPhase {
     ["forward", "backward", "eval"][number].into()
 }
 
@@ -61,7 +61,7 @@ struct Running {
 #[derive(Debug, PartialEq)]
 struct Ran {
     name: String,
-    phase: Phase,
+    phase: CallPhase,
     depth: usize,
     used: u64,
     acquired: u64,

@@ -1,6 +1,6 @@
 //! Runs a program through an allocator.
 
-use vramscope_engine::{AllocError, CachingAllocator, Installed, LiveBlock, PendingBlock, Statistics};
+use vramscope_engine::{CachingAllocator, EngineError, Installed, LiveBlock, PendingBlock, Statistics};
 use vramscope_trace::{Action, PoolId, SegmentKind};
 
 use super::divergence::MemoryEvent;
@@ -170,14 +170,14 @@ impl<'p> Run<'p> {
         }
     }
 
-    fn fail(&mut self, step: &Step, error: &AllocError, recorded: bool) {
+    fn fail(&mut self, step: &Step, error: &EngineError, recorded: bool) {
         let (pool, stream) = self.program.arenas[step.arena as usize];
         let device_free = match error {
-            AllocError::OutOfMemory(e) => e.device_free,
+            EngineError::OutOfMemory(e) => e.device_free,
             _ => None,
         };
         let size = match error {
-            AllocError::OutOfMemory(e) => e.size,
+            EngineError::OutOfMemory(e) => e.size,
             _ => step.size(self.history),
         };
         let event = step.event as usize;

@@ -71,7 +71,7 @@ pub enum Axis {
 
 /// The part of the timeline to draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Window {
+pub struct PictureWindow {
     /// The kind of bytes to stack.
     pub stacked: ByteKind,
     /// The unit of the horizontal axis.
@@ -268,12 +268,12 @@ impl Timeline {
     }
 
     /// Draws a window.
-    pub fn view(&self, window: &Window) -> View {
+    pub fn view(&self, window: &PictureWindow) -> View {
         self.view_unless(window, &Cancel::default()).unwrap_or_else(View::nothing)
     }
 
     /// Draws a window; returns `None` if cancelled.
-    pub fn view_unless(&self, window: &Window, cancel: &Cancel) -> Option<View> {
+    pub fn view_unless(&self, window: &PictureWindow, cancel: &Cancel) -> Option<View> {
         let span = Span { axis: window.axis, from: window.from, to: window.to, width: window.width };
         let (lifetimes, counter) = match window.stacked {
             ByteKind::Requested => (self.active(), &self.counters[0]),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use vramscope_analysis::{
-    Budget, BudgetCheck, ByteKind, Cancel, DeviceHistory, Frames, Growth, History, Holder, HolderChange,
-    HolderKey, Measured, Status, Unknown,
+    Budget, BudgetCheck, BudgetStatus, ByteKind, Cancel, DeviceHistory, Frames, Growth, History, Holder,
+    HolderChange, HolderKey, Measured, Unknown,
 };
 use vramscope_trace::Trace;
 use vramscope_trace::formats;
@@ -28,7 +28,7 @@ fn check(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budgets: &[Budget]) 
     BudgetCheck::of(new, old, budgets, &Cancel::default()).unwrap()
 }
 
-fn status(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budget: Budget) -> Status {
+fn status(trace: &Arc<Trace>, baseline: Option<&Arc<Trace>>, budget: Budget) -> BudgetStatus {
     check(trace, baseline, &[budget]).verdicts[0].status
 }
 
@@ -73,8 +73,8 @@ fn grown(new: &Arc<Trace>, old: &Arc<Trace>) -> Vec<(String, u64, u64)> {
 #[test]
 fn a_peak_may_come_to_its_budget_and_not_a_byte_higher() {
     let trace = lines(&[(1, 3 * KIB), (2, 5 * KIB)]);
-    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB)), Status::Kept);
-    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB - 1)), Status::Exceeded);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB)), BudgetStatus::Kept);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 8 * KIB - 1)), BudgetStatus::Exceeded);
     let check = check(&trace, None, &[Budget::Peak(ALLOCATED, 1)]);
     assert!(!check.keeps_all());
     let Measured::Peak { peak, holders, .. } = &check.verdicts[0].measured else { panic!("expected a peak") };
@@ -98,8 +98,8 @@ fn every_kind_of_bytes_has_its_own_peak() {
     for (kind, peak) in
         [(ByteKind::Requested, 2000), (ALLOCATED, 1024), (ByteKind::Active, 2048), (RESERVED, 2 * MIB)]
     {
-        assert_eq!(status(&trace, None, Budget::Peak(kind, peak)), Status::Kept, "{kind:?}");
-        assert_eq!(status(&trace, None, Budget::Peak(kind, peak - 1)), Status::Exceeded, "{kind:?}");
+        assert_eq!(status(&trace, None, Budget::Peak(kind, peak)), BudgetStatus::Kept, "{kind:?}");
+        assert_eq!(status(&trace, None, Budget::Peak(kind, peak - 1)), BudgetStatus::Exceeded, "{kind:?}");
     }
 }
 
@@ -108,8 +108,8 @@ fn what_was_live_before_recording_counts() {
     let blocks = [(0x10_0000, 64 * KIB, 64 * KIB, "active_allocated")];
     let events = vec![at_line("alloc", 0x20_0000, KIB, 7)];
     let trace = recording(events, vec![segment(0x10_0000, 2 * MIB, "small", &blocks)], defaults());
-    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 65 * KIB)), Status::Kept);
-    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 65 * KIB - 1)), Status::Exceeded);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 65 * KIB)), BudgetStatus::Kept);
+    assert_eq!(status(&trace, None, Budget::Peak(ALLOCATED, 65 * KIB - 1)), BudgetStatus::Exceeded);
 }
 
 #[test]
@@ -125,12 +125,20 @@ fn growth_is_counted_from_the_baselines_peak() {
         (Growth::Percent(9.99), false),
         (Growth::Percent(10.0), true),
     ] {
-        let expected = if kept { Status::Kept } else { Status::Exceeded };
+        let expected = if kept { BudgetStatus::Kept } else { BudgetStatus::Exceeded };
         assert_eq!(status(&new, Some(&old), Budget::Growth(ALLOCATED, growth)), expected, "{growth:?}");
     }
     let none = Growth::Bytes(0);
-    assert_eq!(status(&old, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "the peak fell");
-    assert_eq!(status(&new, Some(&new), Budget::Growth(ALLOCATED, none)), Status::Kept, "it did not grow");
+    assert_eq!(
+        status(&old, Some(&new), Budget::Growth(ALLOCATED, none)),
+        BudgetStatus::Kept,
+        "the peak fell"
+    );
+    assert_eq!(
+        status(&new, Some(&new), Budget::Growth(ALLOCATED, none)),
+        BudgetStatus::Kept,
+        "it did not grow"
+    );
 }
 
 #[test]
@@ -246,26 +254,26 @@ fn a_line_is_the_same_before_recording_and_after() {
 fn a_device_the_baseline_lacks_is_not_passed() {
     let trace = lines(&[(1, KIB)]);
     let growth = Budget::Growth(ALLOCATED, Growth::Percent(1000.0));
-    assert_eq!(status(&trace, None, growth), Status::Unknown(Unknown::NoBaseline));
+    assert_eq!(status(&trace, None, growth), BudgetStatus::Unknown(Unknown::NoBaseline));
     let unused = recording(Vec::new(), Vec::new(), defaults());
-    assert_eq!(status(&unused, None, growth), Status::Kept, "an unused device has not grown");
-    assert_eq!(status(&trace, Some(&unused), growth), Status::Exceeded, "the baseline used none of it");
+    assert_eq!(status(&unused, None, growth), BudgetStatus::Kept, "an unused device has not grown");
+    assert_eq!(status(&trace, Some(&unused), growth), BudgetStatus::Exceeded, "the baseline used none of it");
 }
 
 #[test]
 fn the_end_alone_tells_what_is_exceeded_and_not_what_is_kept() {
     let end = without_history(64 * KIB);
-    let unknown = Status::Unknown(Unknown::NoHistory);
-    assert_eq!(status(&end, None, Budget::Peak(ALLOCATED, 63 * KIB)), Status::Exceeded);
+    let unknown = BudgetStatus::Unknown(Unknown::NoHistory);
+    assert_eq!(status(&end, None, Budget::Peak(ALLOCATED, 63 * KIB)), BudgetStatus::Exceeded);
     assert_eq!(status(&end, None, Budget::Peak(ALLOCATED, 64 * KIB)), unknown);
     assert_eq!(status(&end, None, Budget::Peak(RESERVED, 2 * MIB)), unknown);
     assert_eq!(status(&end, None, Budget::NoLeaks), unknown);
     assert_eq!(status(&end, None, Budget::NoOoms), unknown);
     let recorded = lines(&[(1, KIB)]);
     let growth = Budget::Growth(ALLOCATED, Growth::Bytes(0));
-    assert_eq!(status(&end, Some(&recorded), growth), Status::Exceeded);
+    assert_eq!(status(&end, Some(&recorded), growth), BudgetStatus::Exceeded);
     assert_eq!(status(&without_history(512), Some(&recorded), growth), unknown);
-    let in_baseline = Status::Unknown(Unknown::NoBaselineHistory);
+    let in_baseline = BudgetStatus::Unknown(Unknown::NoBaselineHistory);
     assert_eq!(status(&recorded, Some(&end), growth), in_baseline);
     assert_eq!(status(&end, Some(&end), growth), in_baseline);
 }
@@ -279,14 +287,14 @@ fn overflowed(mut trace: Arc<Trace>) -> Arc<Trace> {
 #[test]
 fn what_was_dropped_may_have_exceeded_a_budget() {
     let left = overflowed(lines(&[(1, 64 * KIB)]));
-    let unknown = Status::Unknown(Unknown::EventsDropped);
-    assert_eq!(status(&left, None, Budget::Peak(ALLOCATED, 63 * KIB)), Status::Exceeded);
+    let unknown = BudgetStatus::Unknown(Unknown::EventsDropped);
+    assert_eq!(status(&left, None, Budget::Peak(ALLOCATED, 63 * KIB)), BudgetStatus::Exceeded);
     assert_eq!(status(&left, None, Budget::Peak(ALLOCATED, 64 * KIB)), unknown);
     assert_eq!(status(&left, None, Budget::Peak(RESERVED, 2 * MIB)), unknown);
     assert_eq!(status(&left, None, Budget::NoLeaks), unknown);
     assert_eq!(status(&left, None, Budget::NoOoms), unknown);
     let failed = overflowed(recording(vec![at_line("oom", 0, 2 * MIB, 5)], Vec::new(), defaults()));
-    assert_eq!(status(&failed, None, Budget::NoOoms), Status::Exceeded);
+    assert_eq!(status(&failed, None, Budget::NoOoms), BudgetStatus::Exceeded);
     // All events were dropped.
     let none = overflowed(recording(Vec::new(), Vec::new(), defaults()));
     assert_eq!(status(&none, None, Budget::Peak(ALLOCATED, 1)), unknown);
@@ -296,13 +304,16 @@ fn what_was_dropped_may_have_exceeded_a_budget() {
 fn growth_is_known_only_as_far_as_both_peaks_are() {
     let (small, large) = (lines(&[(1, 64 * KIB)]), lines(&[(1, 65 * KIB)]));
     let growth = Budget::Growth(ALLOCATED, Growth::Bytes(0));
-    let unknown = Status::Unknown(Unknown::EventsDropped);
+    let unknown = BudgetStatus::Unknown(Unknown::EventsDropped);
     assert_eq!(status(&overflowed(small.clone()), Some(&small), growth), unknown);
-    assert_eq!(status(&overflowed(large.clone()), Some(&small), growth), Status::Exceeded);
+    assert_eq!(status(&overflowed(large.clone()), Some(&small), growth), BudgetStatus::Exceeded);
     // The baseline's peak was at least that of the remaining events.
     let baseline = overflowed(small.clone());
-    assert_eq!(status(&large, Some(&baseline), growth), Status::Unknown(Unknown::BaselineEventsDropped));
-    assert_eq!(status(&small, Some(&baseline), growth), Status::Kept);
+    assert_eq!(
+        status(&large, Some(&baseline), growth),
+        BudgetStatus::Unknown(Unknown::BaselineEventsDropped)
+    );
+    assert_eq!(status(&small, Some(&baseline), growth), BudgetStatus::Kept);
     assert_eq!(status(&overflowed(small), Some(&baseline), growth), unknown);
 }
 
@@ -317,25 +328,25 @@ fn a_leak_is_a_finding_with_its_line() {
     let check = check(&leaking, None, &[Budget::NoLeaks]);
     let Measured::Leaks(suspects) = &check.verdicts[0].measured else { panic!("expected leaks") };
     assert_eq!(suspects.iter().map(|s| leaking.frames.get(s.line).line).collect::<Vec<_>>(), [99]);
-    assert_eq!(check.verdicts[0].status, Status::Exceeded);
+    assert_eq!(check.verdicts[0].status, BudgetStatus::Exceeded);
 
     let mut p = Program::default();
     for _ in 0..40 {
         p.step();
     }
     let quiet = recording(p.events, Vec::new(), defaults());
-    assert_eq!(status(&quiet, None, Budget::NoLeaks), Status::Kept);
+    assert_eq!(status(&quiet, None, Budget::NoLeaks), BudgetStatus::Kept);
 }
 
 #[test]
 fn without_stacks_nobody_can_say_that_nothing_leaks() {
     let trace = recording(vec![event("alloc", MIB, KIB)], Vec::new(), defaults());
-    assert_eq!(status(&trace, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
-    assert_eq!(status(&trace, None, Budget::NoOoms), Status::Kept);
-    assert_eq!(status(&lines(&[(1, KIB)]), None, Budget::NoLeaks), Status::Kept);
+    assert_eq!(status(&trace, None, Budget::NoLeaks), BudgetStatus::Unknown(Unknown::NoStacks));
+    assert_eq!(status(&trace, None, Budget::NoOoms), BudgetStatus::Kept);
+    assert_eq!(status(&lines(&[(1, KIB)]), None, Budget::NoLeaks), BudgetStatus::Kept);
     // The stack of a free is not the stack of an allocation.
     let freed = recording(vec![at_line("free_completed", MIB, KIB, 1)], Vec::new(), defaults());
-    assert_eq!(status(&freed, None, Budget::NoLeaks), Status::Unknown(Unknown::NoStacks));
+    assert_eq!(status(&freed, None, Budget::NoLeaks), BudgetStatus::Unknown(Unknown::NoStacks));
 }
 
 #[test]
@@ -344,7 +355,10 @@ fn an_out_of_memory_is_a_finding_only_where_it_is_asked_for() {
     oom["device_free"] = json!(512);
     let trace = recording(vec![at_line("alloc", MIB, KIB, 1), oom], Vec::new(), defaults());
     let check = check(&trace, None, &[Budget::NoOoms, Budget::Peak(ALLOCATED, KIB)]);
-    assert_eq!([check.verdicts[0].status, check.verdicts[1].status], [Status::Exceeded, Status::Kept]);
+    assert_eq!(
+        [check.verdicts[0].status, check.verdicts[1].status],
+        [BudgetStatus::Exceeded, BudgetStatus::Kept]
+    );
     assert_eq!(check.ooms, 1);
     let Measured::Ooms { explained, more: 0 } = &check.verdicts[0].measured else {
         panic!("expected failed requests")

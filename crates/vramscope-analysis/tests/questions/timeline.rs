@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use vramscope_analysis::{
-    Allocation, Axis, ByteKind, Cancel, History, Moment, NO_COLUMN, Span, Timeline, Window,
+    Allocation, Axis, ByteKind, Cancel, History, Moment, NO_COLUMN, PictureWindow, Span, Timeline,
 };
 use vramscope_trace::Category;
 
@@ -81,7 +81,7 @@ proptest! {
         let whole = if by_time { timeline.duration().unwrap() as f64 } else { timeline.moments() as f64 }.max(1.0);
         let (from, to) = (at * whole, (at + share) * whole);
         let (low, high) = (low as f64, high.map(|h| (low + h) as f64));
-        let window = Window { stacked, axis, from, to, width, height, low, high, fit_reserved: false };
+        let window = PictureWindow { stacked, axis, from, to, width, height, low, high, fit_reserved: false };
         let view = timeline.view(&window);
         let picture = &view.picture;
         let high = high.unwrap_or(picture.high);

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Axis, ByteKind, Cancel, DeviceReplay, Frames, History, Options, ReplayError, ReplayOptions, Summary,
-    Timeline, Window,
+    Axis, ByteKind, Cancel, DeviceReplay, Frames, History, Options, PictureWindow, ReplayError,
+    ReplayOptions, Summary, Timeline,
 };
 use vramscope_trace::formats;
 
@@ -33,7 +33,7 @@ fn a_picture_that_is_cancelled_is_not_drawn() {
     let trace = recording(&events, &[]);
     let history = Arc::new(History::of(&trace, 0));
     let timeline = Timeline::of(history);
-    let window = Window {
+    let window = PictureWindow {
         stacked: ByteKind::Allocated,
         axis: Axis::Events,
         from: 0.0,

@@ -159,7 +159,7 @@ fn on_cluster(
 ) -> anyhow::Result<(Vec<RankRow>, Vec<String>)> {
     let job = vramscope_rollup::Job {
         recordings: files,
-        reading: vramscope_rollup::Reading {
+        reading: vramscope_rollup::ReadingOptions {
             expanded_bytes: args.reading.options().expanded_bytes,
             no_cache: args.no_cache,
         },

@@ -69,7 +69,7 @@ mod with_rollup {
 
     use anyhow::{Context as _, bail};
     use vramscope::report::counted;
-    use vramscope_rollup::{AnswerFormat, Answered, Job, MOST_SHOWN, Reading};
+    use vramscope_rollup::{AnswerFormat, Answered, Job, MOST_SHOWN, ReadingOptions};
 
     use super::{QueryArgs, RowFormat};
     use crate::output::Output;
@@ -88,7 +88,7 @@ mod with_rollup {
         let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
         let job = Job {
             recordings: files,
-            reading: Reading {
+            reading: ReadingOptions {
                 expanded_bytes: args.reading.options().expanded_bytes,
                 no_cache: args.no_cache,
             },

@@ -9,17 +9,17 @@ use vramscope_trace::Trace;
 
 use super::DEEPEST;
 use super::proto::Profile;
-use crate::{ExportFormat, Options, testing};
+use crate::{ExportFormat, ExportOptions, testing};
 
 /// The bytes of a profile, and its reported number of samples.
-fn plain(trace: &Arc<Trace>, options: &Options) -> (Vec<u8>, u64) {
+fn plain(trace: &Arc<Trace>, options: &ExportOptions) -> (Vec<u8>, u64) {
     let (bytes, written) = testing::export(trace, ExportFormat::Pprof, options);
     let mut plain = Vec::new();
     flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut plain).unwrap();
     (plain, written.rows)
 }
 
-fn profile(trace: &Arc<Trace>, options: &Options) -> Profile {
+fn profile(trace: &Arc<Trace>, options: &ExportOptions) -> Profile {
     let (bytes, samples) = plain(trace, options);
     let profile = Profile::decode(&bytes[..]).unwrap();
     assert_eq!(samples as usize, profile.sample.len());
@@ -43,14 +43,17 @@ fn sums(profile: &Profile) -> Vec<i64> {
 #[test]
 fn sums_are_those_of_the_moment_and_of_the_whole_recording() {
     let trace = testing::two_devices();
-    assert_eq!(sums(&profile(&trace, &Options::default())), [3, 3584, 3, 3584]);
+    assert_eq!(sums(&profile(&trace, &ExportOptions::default())), [3, 3584, 3, 3584]);
     // Event 3 frees 1000 bytes; device 1 has only one event and keeps its end state.
-    assert_eq!(sums(&profile(&trace, &Options { at: Some(3), ..Options::default() })), [3, 3584, 2, 2560]);
+    assert_eq!(
+        sums(&profile(&trace, &ExportOptions { at: Some(3), ..ExportOptions::default() })),
+        [3, 3584, 2, 2560]
+    );
 }
 
 #[test]
 fn every_number_refers_to_what_there_is() {
-    let p = profile(&testing::two_devices(), &Options::default());
+    let p = profile(&testing::two_devices(), &ExportOptions::default());
     assert_eq!(text(&p, 0), "");
     assert_eq!(text(&p, p.default_sample_type), "inuse_space");
     assert_eq!(p.location.iter().map(|l| l.id).collect::<Vec<_>>(), [1, 2]);
@@ -66,7 +69,7 @@ fn every_number_refers_to_what_there_is() {
 /// pprof refuses a profile with a second time; every other single-value field must also occur once.
 #[test]
 fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
-    let (bytes, _) = plain(&testing::two_devices(), &Options::default());
+    let (bytes, _) = plain(&testing::two_devices(), &ExportOptions::default());
     let mut rest = &bytes[..];
     let mut count = [0; 15];
     while !rest.is_empty() {
@@ -83,15 +86,15 @@ fn fields_of_one_value_are_written_once_whatever_the_number_of_devices() {
 #[test]
 fn every_device_has_a_label_that_no_reader_drops() {
     let mut trace = testing::two_devices();
-    assert_eq!(numbers(&profile(&trace, &Options::default()), "device"), [0, 0, 1]);
+    assert_eq!(numbers(&profile(&trace, &ExportOptions::default()), "device"), [0, 0, 1]);
     Arc::make_mut(&mut trace).devices[0].device = -1;
-    assert_eq!(numbers(&profile(&trace, &Options::default()), "device"), [-1, -1, 1]);
+    assert_eq!(numbers(&profile(&trace, &ExportOptions::default()), "device"), [-1, -1, 1]);
 }
 
 #[test]
 fn a_stack_without_end_is_told_in_its_innermost_frames() {
     for (depth, told) in [(DEEPEST, DEEPEST), (DEEPEST + 1, DEEPEST + 1), (100_000, DEEPEST + 1)] {
-        let p = profile(&testing::deep_stack(depth), &Options::default());
+        let p = profile(&testing::deep_stack(depth), &ExportOptions::default());
         let lines: Vec<_> =
             p.sample[0].location_id.iter().map(|&l| &p.location[l as usize - 1].line[0]).collect();
         assert_eq!(lines.len(), told);

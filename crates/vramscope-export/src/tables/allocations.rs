@@ -2,31 +2,31 @@
 
 use vramscope_analysis::{AllocationCategories, History, Layout, Origin};
 
-use super::{Column, Kind, Sink, Times, Value, event_before};
+use super::{Column, ColumnKind, Sink, Times, Value, event_before};
 use crate::error::ExportError;
 
 pub(super) const COLUMNS: [Column; 21] = [
-    Column::always("device", Kind::Signed),
-    Column::always("allocation", Kind::Unsigned),
-    Column::always("address", Kind::Hex),
-    Column::always("requested_bytes", Kind::Unsigned),
-    Column::always("block_bytes", Kind::Unsigned),
-    Column::always("block_inferred", Kind::Bool),
-    Column::always("origin", Kind::Text),
-    Column::maybe("alloc_event", Kind::Unsigned),
-    Column::maybe("free_event", Kind::Unsigned),
-    Column::maybe("available_event", Kind::Unsigned),
-    Column::maybe("alloc_time_us", Kind::Time),
-    Column::maybe("free_time_us", Kind::Time),
-    Column::maybe("available_time_us", Kind::Time),
-    Column::maybe("lifetime_us", Kind::Unsigned),
-    Column::always("stream", Kind::Hex),
-    Column::maybe("pool", Kind::Text),
-    Column::maybe("compile_context", Kind::Text),
-    Column::maybe("user_metadata", Kind::Text),
-    Column::always("category", Kind::Text),
-    Column::maybe("line", Kind::Text),
-    Column::maybe("stack", Kind::Text),
+    Column::always("device", ColumnKind::Signed),
+    Column::always("allocation", ColumnKind::Unsigned),
+    Column::always("address", ColumnKind::Hex),
+    Column::always("requested_bytes", ColumnKind::Unsigned),
+    Column::always("block_bytes", ColumnKind::Unsigned),
+    Column::always("block_inferred", ColumnKind::Bool),
+    Column::always("origin", ColumnKind::Text),
+    Column::maybe("alloc_event", ColumnKind::Unsigned),
+    Column::maybe("free_event", ColumnKind::Unsigned),
+    Column::maybe("available_event", ColumnKind::Unsigned),
+    Column::maybe("alloc_time_us", ColumnKind::Time),
+    Column::maybe("free_time_us", ColumnKind::Time),
+    Column::maybe("available_time_us", ColumnKind::Time),
+    Column::maybe("lifetime_us", ColumnKind::Unsigned),
+    Column::always("stream", ColumnKind::Hex),
+    Column::maybe("pool", ColumnKind::Text),
+    Column::maybe("compile_context", ColumnKind::Text),
+    Column::maybe("user_metadata", ColumnKind::Text),
+    Column::always("category", ColumnKind::Text),
+    Column::maybe("line", ColumnKind::Text),
+    Column::maybe("stack", ColumnKind::Text),
 ];
 
 /// Returns the name of an origin in the table.

@@ -3,33 +3,33 @@
 use vramscope_analysis::{Counters, History};
 use vramscope_trace::Action;
 
-use super::{Column, Kind, Sink, Times, Value, event_before};
+use super::{Column, ColumnKind, Sink, Times, Value, event_before};
 use crate::error::ExportError;
 
 pub(super) const COLUMNS: [Column; 23] = [
-    Column::always("device", Kind::Signed),
-    Column::always("event", Kind::Unsigned),
-    Column::maybe("time_us", Kind::Time),
-    Column::always("action", Kind::Text),
-    Column::maybe("address", Kind::Hex),
-    Column::always("size_bytes", Kind::Unsigned),
-    Column::maybe("block_bytes", Kind::Unsigned),
-    Column::always("stream", Kind::Hex),
-    Column::maybe("pool", Kind::Text),
-    Column::maybe("allocation", Kind::Unsigned),
-    Column::maybe("alloc_event", Kind::Unsigned),
-    Column::maybe("free_event", Kind::Unsigned),
-    Column::maybe("lifetime_us", Kind::Unsigned),
-    Column::maybe("device_free_bytes", Kind::Unsigned),
-    Column::always("requested_bytes", Kind::Unsigned),
-    Column::always("allocated_bytes", Kind::Unsigned),
-    Column::always("active_bytes", Kind::Unsigned),
-    Column::always("reserved_bytes", Kind::Unsigned),
-    Column::maybe("compile_context", Kind::Text),
-    Column::maybe("user_metadata", Kind::Text),
-    Column::maybe("category", Kind::Text),
-    Column::maybe("line", Kind::Text),
-    Column::maybe("stack", Kind::Text),
+    Column::always("device", ColumnKind::Signed),
+    Column::always("event", ColumnKind::Unsigned),
+    Column::maybe("time_us", ColumnKind::Time),
+    Column::always("action", ColumnKind::Text),
+    Column::maybe("address", ColumnKind::Hex),
+    Column::always("size_bytes", ColumnKind::Unsigned),
+    Column::maybe("block_bytes", ColumnKind::Unsigned),
+    Column::always("stream", ColumnKind::Hex),
+    Column::maybe("pool", ColumnKind::Text),
+    Column::maybe("allocation", ColumnKind::Unsigned),
+    Column::maybe("alloc_event", ColumnKind::Unsigned),
+    Column::maybe("free_event", ColumnKind::Unsigned),
+    Column::maybe("lifetime_us", ColumnKind::Unsigned),
+    Column::maybe("device_free_bytes", ColumnKind::Unsigned),
+    Column::always("requested_bytes", ColumnKind::Unsigned),
+    Column::always("allocated_bytes", ColumnKind::Unsigned),
+    Column::always("active_bytes", ColumnKind::Unsigned),
+    Column::always("reserved_bytes", ColumnKind::Unsigned),
+    Column::maybe("compile_context", ColumnKind::Text),
+    Column::maybe("user_metadata", ColumnKind::Text),
+    Column::maybe("category", ColumnKind::Text),
+    Column::maybe("line", ColumnKind::Text),
+    Column::maybe("stack", ColumnKind::Text),
 ];
 
 pub(super) fn rows(history: &History, sink: &mut dyn Sink) -> Result<u64, ExportError> {

@@ -3,20 +3,20 @@
 use vramscope_analysis::{By, History, Moment, Origin, holders_at};
 use vramscope_report::Names;
 
-use super::{Column, Kind, Sink, Value};
+use super::{Column, ColumnKind, Sink, Value};
 use crate::error::ExportError;
 
 pub(crate) const COLUMNS: [Column; 10] = [
-    Column::always("device", Kind::Signed),
-    Column::maybe("at_event", Kind::Unsigned),
-    Column::always("grouped_by", Kind::Text),
-    Column::always("key", Kind::Text),
-    Column::always("bytes", Kind::Unsigned),
-    Column::always("requested_bytes", Kind::Unsigned),
-    Column::always("count", Kind::Unsigned),
-    Column::maybe("preexisting", Kind::Bool),
-    Column::maybe("line", Kind::Text),
-    Column::maybe("stack", Kind::Text),
+    Column::always("device", ColumnKind::Signed),
+    Column::maybe("at_event", ColumnKind::Unsigned),
+    Column::always("grouped_by", ColumnKind::Text),
+    Column::always("key", ColumnKind::Text),
+    Column::always("bytes", ColumnKind::Unsigned),
+    Column::always("requested_bytes", ColumnKind::Unsigned),
+    Column::always("count", ColumnKind::Unsigned),
+    Column::maybe("preexisting", ColumnKind::Bool),
+    Column::maybe("line", ColumnKind::Text),
+    Column::maybe("stack", ColumnKind::Text),
 ];
 
 /// The groupings of the table. The bytes of each grouping sum to the allocated bytes.

@@ -60,14 +60,14 @@ pub struct Column {
     /// The column's name, which ends in its unit.
     pub name: &'static str,
     /// The kind of its values.
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// Whether every row has a value.
     pub required: bool,
 }
 
 /// The kind of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// A signed integer.
     Signed,
     /// An unsigned integer.
@@ -84,12 +84,12 @@ pub enum Kind {
 
 impl Column {
     /// A column with a value in every row.
-    pub(crate) const fn always(name: &'static str, kind: Kind) -> Self {
+    pub(crate) const fn always(name: &'static str, kind: ColumnKind) -> Self {
         Self { name, kind, required: true }
     }
 
     /// A column that may be empty.
-    pub(crate) const fn maybe(name: &'static str, kind: Kind) -> Self {
+    pub(crate) const fn maybe(name: &'static str, kind: ColumnKind) -> Self {
         Self { name, kind, required: false }
     }
 }
@@ -99,9 +99,9 @@ impl Column {
 pub(crate) enum Value<'v> {
     /// No value.
     Null,
-    /// A value of [`Kind::Signed`] or [`Kind::Time`].
+    /// A value of [`ColumnKind::Signed`] or [`ColumnKind::Time`].
     Signed(i64),
-    /// A value of [`Kind::Unsigned`] or [`Kind::Hex`].
+    /// A value of [`ColumnKind::Unsigned`] or [`ColumnKind::Hex`].
     Unsigned(u64),
     Bool(bool),
     /// A fixed text of this program, which is safe to print.
@@ -138,7 +138,7 @@ impl Value<'_> {
         })
     }
 
-    /// Returns the text of a value of [`Kind::Text`].
+    /// Returns the text of a value of [`ColumnKind::Text`].
     pub(crate) fn in_words(self, labels: &mut Labels<'_>) -> String {
         match self {
             Self::Word(word) => word.to_owned(),
@@ -227,7 +227,7 @@ mod tests {
             let columns = table.columns();
             for (i, c) in columns.iter().enumerate() {
                 assert!(columns[..i].iter().all(|other| other.name != c.name), "{}", c.name);
-                assert!(c.kind != Kind::Time || c.name.ends_with("_us"), "{}", c.name);
+                assert!(c.kind != ColumnKind::Time || c.name.ends_with("_us"), "{}", c.name);
             }
         }
     }

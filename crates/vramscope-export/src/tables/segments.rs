@@ -3,25 +3,25 @@
 use vramscope_analysis::{History, Moment};
 use vramscope_trace::SegmentKind;
 
-use super::{Column, Kind, Sink, Times, Value, event_before};
+use super::{Column, ColumnKind, Sink, Times, Value, event_before};
 use crate::error::ExportError;
 
 pub(super) const COLUMNS: [Column; 15] = [
-    Column::always("device", Kind::Signed),
-    Column::always("address", Kind::Hex),
-    Column::always("size_bytes", Kind::Unsigned),
-    Column::always("before_recording", Kind::Bool),
-    Column::maybe("alloc_event", Kind::Unsigned),
-    Column::maybe("free_event", Kind::Unsigned),
-    Column::maybe("alloc_time_us", Kind::Time),
-    Column::maybe("free_time_us", Kind::Time),
-    Column::maybe("lifetime_us", Kind::Unsigned),
-    Column::always("stream", Kind::Hex),
-    Column::always("kind", Kind::Text),
-    Column::maybe("pool", Kind::Text),
-    Column::always("expandable", Kind::Bool),
-    Column::maybe("line", Kind::Text),
-    Column::maybe("stack", Kind::Text),
+    Column::always("device", ColumnKind::Signed),
+    Column::always("address", ColumnKind::Hex),
+    Column::always("size_bytes", ColumnKind::Unsigned),
+    Column::always("before_recording", ColumnKind::Bool),
+    Column::maybe("alloc_event", ColumnKind::Unsigned),
+    Column::maybe("free_event", ColumnKind::Unsigned),
+    Column::maybe("alloc_time_us", ColumnKind::Time),
+    Column::maybe("free_time_us", ColumnKind::Time),
+    Column::maybe("lifetime_us", ColumnKind::Unsigned),
+    Column::always("stream", ColumnKind::Hex),
+    Column::always("kind", ColumnKind::Text),
+    Column::maybe("pool", ColumnKind::Text),
+    Column::always("expandable", ColumnKind::Bool),
+    Column::maybe("line", ColumnKind::Text),
+    Column::maybe("stack", ColumnKind::Text),
 ];
 
 /// Returns the name of a kind in the table: the name in a snapshot.

@@ -3,7 +3,7 @@
 use vramscope_fleet::{Oom, RankRow, RankSummary};
 use vramscope_report::Shown;
 
-use super::{Column, Kind, Sink, Value};
+use super::{Column, ColumnKind, Sink, Value};
 use crate::error::ExportError;
 
 /// A column, and the source of its values.
@@ -12,11 +12,15 @@ struct Field {
     value: for<'t> fn(&'t RankRowSource<'t>) -> Value<'t>,
 }
 
-const fn f(name: &'static str, kind: Kind, value: for<'t> fn(&'t RankRowSource<'t>) -> Value<'t>) -> Field {
+const fn f(
+    name: &'static str,
+    kind: ColumnKind,
+    value: for<'t> fn(&'t RankRowSource<'t>) -> Value<'t>,
+) -> Field {
     Field { column: Column::maybe(name, kind), value }
 }
 
-const U: Kind = Kind::Unsigned;
+const U: ColumnKind = ColumnKind::Unsigned;
 
 const FIELDS: [Field; 48] = [
     f("tp", U, |t| t.group("tp")),
@@ -24,49 +28,51 @@ const FIELDS: [Field; 48] = [
     f("dp", U, |t| t.group("dp")),
     f("ep", U, |t| t.group("ep")),
     f("cp", U, |t| t.group("cp")),
-    f("error", Kind::Text, |t| text(t.error.as_deref())),
-    f("format", Kind::Text, |t| text(t.of(|s| s.format.as_str()))),
-    f("device", Kind::Signed, |t| signed(t.of(|s| s.device))),
+    f("error", ColumnKind::Text, |t| text(t.error.as_deref())),
+    f("format", ColumnKind::Text, |t| text(t.of(|s| s.format.as_str()))),
+    f("device", ColumnKind::Signed, |t| signed(t.of(|s| s.device))),
     f("other_devices", U, |t| count(t.of(|s| s.other_devices.len()))),
     f("events", U, |t| count(t.of(|s| s.events))),
-    f("begin_us", Kind::Time, |t| signed(t.and(|s| s.begin_us))),
-    f("end_us", Kind::Time, |t| signed(t.and(|s| s.end_us))),
+    f("begin_us", ColumnKind::Time, |t| signed(t.and(|s| s.begin_us))),
+    f("end_us", ColumnKind::Time, |t| signed(t.and(|s| s.end_us))),
     f("peak_allocated_bytes", U, |t| bytes(t.of(|s| s.peak_allocated.bytes))),
     f("peak_allocated_event", U, |t| count(t.and(|s| s.peak_allocated.event))),
-    f("peak_allocated_time_us", Kind::Time, |t| signed(t.and(|s| s.peak_allocated.time_us))),
+    f("peak_allocated_time_us", ColumnKind::Time, |t| signed(t.and(|s| s.peak_allocated.time_us))),
     f("peak_reserved_bytes", U, |t| bytes(t.of(|s| s.peak_reserved.bytes))),
     f("peak_reserved_event", U, |t| count(t.and(|s| s.peak_reserved.event))),
-    f("peak_reserved_time_us", Kind::Time, |t| signed(t.and(|s| s.peak_reserved.time_us))),
+    f("peak_reserved_time_us", ColumnKind::Time, |t| signed(t.and(|s| s.peak_reserved.time_us))),
     f("preexisting_bytes", U, |t| bytes(t.of(|s| s.preexisting_bytes))),
     f("capacity_bytes", U, |t| bytes(t.and(|s| s.capacity_bytes))),
     f("ooms", U, |t| count(t.of(|s| s.ooms))),
     f("oom_event", U, |t| count(t.oom().map(|oom| oom.event))),
-    f("oom_time_us", Kind::Time, |t| signed(t.oom().and_then(|oom| oom.time_us))),
+    f("oom_time_us", ColumnKind::Time, |t| signed(t.oom().and_then(|oom| oom.time_us))),
     f("oom_requested_bytes", U, |t| bytes(t.oom().map(|oom| oom.requested_bytes))),
     f("oom_device_free_bytes", U, |t| bytes(t.oom().map(|oom| oom.device_free_bytes))),
     f("oom_allocated_bytes", U, |t| bytes(t.oom().map(|oom| oom.allocated_bytes))),
     f("oom_reserved_bytes", U, |t| bytes(t.oom().map(|oom| oom.reserved_bytes))),
-    f("oom_line", Kind::Text, |t| text(t.oom().and_then(|oom| oom.line.as_deref()))),
-    f("oom_verdict", Kind::Text, |t| text(t.oom_verdict.as_deref())),
-    f("top_line", Kind::Text, |t| text(t.and(|s| s.lines.top.first()).map(|line| line.name.as_str()))),
+    f("oom_line", ColumnKind::Text, |t| text(t.oom().and_then(|oom| oom.line.as_deref()))),
+    f("oom_verdict", ColumnKind::Text, |t| text(t.oom_verdict.as_deref())),
+    f("top_line", ColumnKind::Text, |t| text(t.and(|s| s.lines.top.first()).map(|line| line.name.as_str()))),
     f("top_line_bytes", U, |t| bytes(t.and(|s| s.lines.top.first()).map(|line| line.bytes))),
-    f("top_category", Kind::Text, |t| text(t.and(|s| s.categories.top.first()).map(|of| of.name.as_str()))),
+    f("top_category", ColumnKind::Text, |t| {
+        text(t.and(|s| s.categories.top.first()).map(|of| of.name.as_str()))
+    }),
     f("top_category_bytes", U, |t| bytes(t.and(|s| s.categories.top.first()).map(|of| of.bytes))),
     f("leaks", U, |t| count(t.of(|s| s.leaks.len() + s.more_leaks))),
-    f("leak_line", Kind::Text, |t| text(t.and(|s| s.leaks.first()).map(|leak| leak.name.as_str()))),
+    f("leak_line", ColumnKind::Text, |t| text(t.and(|s| s.leaks.first()).map(|leak| leak.name.as_str()))),
     f("leak_kept_bytes", U, |t| bytes(t.and(|s| s.leaks.first()).map(|leak| leak.kept_bytes))),
     f("leak_bytes_a_step", U, |t| bytes(t.and(|s| s.leaks.first()?.bytes_a_step))),
     f("internal_bytes_at_peak", U, |t| bytes(t.and(|s| s.fragmentation_at_peak).map(|f| f.internal_bytes))),
     f("external_bytes_at_peak", U, |t| bytes(t.and(|s| s.fragmentation_at_peak).map(|f| f.external_bytes))),
     f("unusable_bytes_at_peak", U, |t| bytes(t.and(|s| s.fragmentation_at_peak).map(|f| f.unusable_bytes))),
     f("steps", U, |t| count(t.and(|s| s.steps).map(|steps| steps.count))),
-    f("step_us", Kind::Signed, |t| signed(t.and(|s| s.steps?.typical_us))),
+    f("step_us", ColumnKind::Signed, |t| signed(t.and(|s| s.steps?.typical_us))),
     f("step_peak_bytes", U, |t| bytes(t.and(|s| s.steps).map(|steps| steps.typical_peak_bytes))),
-    f("release", Kind::Text, |t| text(t.of(|s| s.release.as_str()))),
-    f("settings", Kind::Text, |t| text(t.settings.as_deref())),
-    f("is_exact", Kind::Bool, |t| Value::or_null(t.of(RankSummary::is_exact), Value::Bool)),
-    f("events_dropped", Kind::Bool, |t| Value::or_null(t.of(RankSummary::events_dropped), Value::Bool)),
-    f("summary", Kind::Text, |t| text(t.whole.as_deref())),
+    f("release", ColumnKind::Text, |t| text(t.of(|s| s.release.as_str()))),
+    f("settings", ColumnKind::Text, |t| text(t.settings.as_deref())),
+    f("is_exact", ColumnKind::Bool, |t| Value::or_null(t.of(RankSummary::is_exact), Value::Bool)),
+    f("events_dropped", ColumnKind::Bool, |t| Value::or_null(t.of(RankSummary::events_dropped), Value::Bool)),
+    f("summary", ColumnKind::Text, |t| text(t.whole.as_deref())),
 ];
 
 pub(crate) const COLUMNS: [Column; FIELDS.len()] = {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::profiler::{Outcome, ProfileResult, ThreadUse};
+use crate::profiler::{CallOutcome, ProfileResult, ThreadUse};
 use crate::snapshot::MemorySnapshot;
 
 /// gpumemprof's keys in its order, then ours.
@@ -68,9 +68,9 @@ impl Serialize for ProfileResult {
             thread: self.thread,
             depth: self.depth,
             outcome: match self.outcome {
-                Outcome::Returned => OutcomeKey::Returned,
-                Outcome::Failed(_) => OutcomeKey::Failed,
-                Outcome::Panicked(_) => OutcomeKey::Panicked,
+                CallOutcome::Returned => OutcomeKey::Returned,
+                CallOutcome::Failed(_) => OutcomeKey::Failed,
+                CallOutcome::Panicked(_) => OutcomeKey::Panicked,
             },
             error: self.error().map(Cow::Borrowed),
         }
@@ -99,9 +99,9 @@ impl<'de> Deserialize<'de> for ProfileResult {
             thread: read.thread,
             depth: read.depth,
             outcome: match read.outcome {
-                OutcomeKey::Returned => Outcome::Returned,
-                OutcomeKey::Failed => Outcome::Failed(error),
-                OutcomeKey::Panicked => Outcome::Panicked(error),
+                OutcomeKey::Returned => CallOutcome::Returned,
+                OutcomeKey::Failed => CallOutcome::Failed(error),
+                OutcomeKey::Panicked => CallOutcome::Panicked(error),
             },
         })
     }

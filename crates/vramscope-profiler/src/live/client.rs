@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use vramscope_report::Shown;
 
-use super::protocol::{Hello, Look, MOST_ANSWERED, PROTOCOL, Question, Refusal, line};
+use super::protocol::{Hello, LiveResponse, MOST_ANSWERED, PROTOCOL, Question, Refusal, line};
 use super::{LiveError, folder, socket};
 use crate::source::{MemorySource, Reading, SourceError, SourceInfo, Tick, Ticker};
 use vramscope_basics::lock;
@@ -26,7 +26,7 @@ pub struct Connection {
     /// Whether a response timed out and may still arrive.
     due: bool,
     /// A late response whose peaks were not returned yet.
-    late: Option<Look>,
+    late: Option<LiveResponse>,
 }
 
 impl Connection {
@@ -60,7 +60,7 @@ impl Connection {
     /// # Errors
     /// [`SourceError::Gone`] if the program has ended. After any other error the call may be repeated: the next response includes the peaks
     /// of a late response.
-    pub fn look(&mut self, holders: usize) -> Result<Look, SourceError> {
+    pub fn look(&mut self, holders: usize) -> Result<LiveResponse, SourceError> {
         if self.due {
             let late = self.answer()?;
             self.late = Some(later(self.late.take(), late));
@@ -71,7 +71,7 @@ impl Connection {
         Ok(later(self.late.take(), look))
     }
 
-    fn answer(&mut self) -> Result<Look, SourceError> {
+    fn answer(&mut self) -> Result<LiveResponse, SourceError> {
         let line = self.lines.receive()?;
         self.due = false;
         parse(&line, &self.lines.name)
@@ -141,8 +141,8 @@ fn parse<T: DeserializeOwned>(line: &[u8], name: &str) -> Result<T, SourceError>
 }
 
 /// Returns `look` including the peaks of an earlier response that were not returned yet.
-fn later(before: Option<Look>, mut look: Look) -> Look {
-    if let Some(Look { tick: Tick { high, high_is_exact, .. }, .. }) = before {
+fn later(before: Option<LiveResponse>, mut look: LiveResponse) -> LiveResponse {
+    if let Some(LiveResponse { tick: Tick { high, high_is_exact, .. }, .. }) = before {
         look.tick.high = high.max(look.tick.high);
         look.tick.high_is_exact &= high_is_exact;
     }

@@ -32,7 +32,7 @@ mod socket;
 
 pub use client::{Connection, RemoteSource, discover, discover_except};
 pub use folder::{directory, sockets};
-pub use protocol::{Hello, Holder, Look, PROTOCOL};
+pub use protocol::{Hello, LiveResponse, PROTOCOL};
 pub use server::{LiveOptions, LiveServer};
 
 use std::io;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use vramscope_allocator::CapturedStack;
 
-use super::protocol::{Holder, MOST_ANSWERED};
-use crate::holders::{LiveStacks, in_words};
+use super::protocol::MOST_ANSWERED;
+use crate::holders::{LiveStacks, StackTotal, in_words};
+use crate::source::LiveHolder;
 use vramscope_basics::lock;
 
 /// Maximum time that a response waits for the symbols of its stacks.
@@ -51,7 +52,7 @@ impl StackNames {
 
     /// Returns at most `top` stacks with the most bytes, as far as they fit into a response. Symbols that are not resolved after [`PROMPT`]
     /// are left out.
-    pub(super) fn holders(&self, top: usize) -> Vec<Holder> {
+    pub(super) fn holders(&self, top: usize) -> Vec<LiveHolder> {
         let held = self.live.held(top);
         let mut stacks = lock(&self.known.stacks);
         for &stack in held.iter().filter_map(|(stack, _)| stack.as_ref()) {
@@ -67,13 +68,13 @@ impl StackNames {
         let waited = self.known.more.wait_timeout_while(stacks, PROMPT, missing);
         let (stacks, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let mut room = MOST_TEXT;
-        let holder = |&(stack, held): &(Option<CapturedStack>, _)| {
+        let holder = |&(stack, held): &(Option<CapturedStack>, StackTotal)| {
             let words = match &stack {
                 Some(stack) => stacks.get(stack)?.as_deref(),
                 None => Some(&[][..]),
             };
             room = room.checked_sub(words.iter().copied().flatten().map(String::len).sum())?;
-            Some(Holder::new(held, words.map(<[_]>::to_vec)))
+            Some(LiveHolder { bytes: held.bytes, count: held.count, stack: words.map(<[_]>::to_vec) })
         };
         held.iter().map_while(holder).collect()
     }

@@ -4,7 +4,6 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::holders::StackTotal;
 use crate::source::{Counts, LiveHolder, Reading, Tick};
 
 /// The protocol version. New keys do not raise it.
@@ -51,7 +50,7 @@ pub struct Hello {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "LookKeys", into = "LookKeys")]
-pub struct Look {
+pub struct LiveResponse {
     /// The time, in microseconds since the Unix epoch.
     pub time_us: i64,
     /// The current values, and the peaks since the same connection's previous request.
@@ -61,32 +60,7 @@ pub struct Look {
     /// Bytes that emptying the cache would release.
     pub releasable_bytes: Option<u64>,
     /// The stacks with the most live bytes, allocated since the program began to serve; `None` if it does not count them.
-    pub holders: Option<Vec<Holder>>,
-}
-
-/// The live blocks of one stack.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Holder {
-    /// Bytes of the blocks.
-    pub bytes: u64,
-    /// Number of blocks.
-    pub count: u64,
-    /// The stack, innermost first, as `file:line function`; empty if unknown. `None` while it is being resolved, which may take seconds the
-    /// first time: a later response has it.
-    pub stack: Option<Vec<String>>,
-}
-
-impl From<LiveHolder> for Holder {
-    fn from(LiveHolder { bytes, count, stack }: LiveHolder) -> Self {
-        Self { bytes, count, stack: Some(stack) }
-    }
-}
-
-impl Holder {
-    pub(super) fn new(StackTotal { bytes, count }: StackTotal, stack: Option<Vec<String>>) -> Self {
-        Self { bytes, count, stack }
-    }
+    pub holders: Option<Vec<LiveHolder>>,
 }
 
 /// The keys of a response.
@@ -106,12 +80,12 @@ struct LookKeys {
     /// Bytes that emptying the cache would release.
     releasable_bytes: Option<u64>,
     /// The stacks with the most live bytes; `None` if the program does not count them.
-    holders: Option<Vec<Holder>>,
+    holders: Option<Vec<LiveHolder>>,
 }
 
-impl From<Look> for LookKeys {
-    fn from(look: Look) -> Self {
-        let Look {
+impl From<LiveResponse> for LookKeys {
+    fn from(look: LiveResponse) -> Self {
+        let LiveResponse {
             time_us,
             tick: Tick { now, high, high_is_exact },
             inactive_split_bytes,
@@ -131,7 +105,7 @@ impl From<Look> for LookKeys {
     }
 }
 
-impl From<LookKeys> for Look {
+impl From<LookKeys> for LiveResponse {
     fn from(keys: LookKeys) -> Self {
         let now = Reading { counts: keys.counts, ..keys.now };
         Self {
@@ -180,18 +154,22 @@ mod tests {
 
         let counts = Counts { num_allocations: 3, num_ooms: 1, ..Counts::default() };
         let now = Reading { allocated: Some(512), counts: Some(counts), ..Reading::default() };
-        let look = Look {
+        let look = LiveResponse {
             time_us: 5,
             tick: Tick { now, high: Reading { counts: None, ..now }, high_is_exact: true },
             inactive_split_bytes: Some(9),
             releasable_bytes: Some(8),
-            holders: Some(vec![Holder { bytes: 512, count: 1, stack: Some(vec!["a.rs:1 f".to_owned()]) }]),
+            holders: Some(vec![LiveHolder {
+                bytes: 512,
+                count: 1,
+                stack: Some(vec!["a.rs:1 f".to_owned()]),
+            }]),
         };
         let value = serde_json::to_value(&look).unwrap();
         assert_eq!(value["now"]["allocated_bytes"], 512);
         assert_eq!(value["counts"]["num_allocations"], 3);
         assert_eq!(value["holders"][0]["stack"][0], "a.rs:1 f");
-        assert_eq!(serde_json::from_value::<Look>(value).unwrap(), look);
+        assert_eq!(serde_json::from_value::<LiveResponse>(value).unwrap(), look);
     }
 
     #[test]
@@ -199,7 +177,7 @@ mod tests {
         let asked = r#"{"ask":"tick","holders":2,"colour":"red"}"#;
         assert!(matches!(serde_json::from_str(asked), Ok(Question::Tick { holders: 2 })));
         let look = r#"{"time_us":1,"now":{"requested_bytes":1,"new_bytes":2},"high":{},"high_is_exact":false,"more":[]}"#;
-        let look: Look = serde_json::from_str(look).unwrap();
+        let look: LiveResponse = serde_json::from_str(look).unwrap();
         assert_eq!(
             (look.tick.now.requested, look.tick.high, look.holders),
             (Some(1), Reading::default(), None)

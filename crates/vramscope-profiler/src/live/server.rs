@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::names::StackNames;
 use super::protocol::{
-    Hello, Holder, Look, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, PROTOCOL, Question, Refusal, line,
+    Hello, LiveResponse, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, PROTOCOL, Question, Refusal, line,
 };
 use super::{LiveError, folder, socket};
 use crate::holders::LiveStacks;
@@ -263,8 +263,8 @@ impl Answers {
         }));
         let panicked = |_| Err(SourceError::Panicked(self.hello.source_name.clone()));
         let (tick, inactive_split_bytes, releasable_bytes, own) = looked.unwrap_or_else(panicked)?;
-        let own = own.map(|own| own.into_iter().take(top).map(Holder::from).collect());
-        let mut look = Look {
+        let own = own.map(|own| own.into_iter().take(top).collect());
+        let mut look = LiveResponse {
             time_us: now_us(),
             tick,
             inactive_split_bytes,

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use super::result::{Outcome, ProfileResult};
+use super::result::{CallOutcome, ProfileResult};
 use super::scope::Call;
 use super::threads::{self, ThreadUse};
 use super::{GpuMemoryProfiler, error_in_words, message};
@@ -56,12 +56,12 @@ impl GpuMemoryProfiler {
         });
         match polled.await {
             Ok(value) => {
-                let outcome = error(&value).map_or(Outcome::Returned, Outcome::Failed);
+                let outcome = error(&value).map_or(CallOutcome::Returned, CallOutcome::Failed);
                 let result = task.end(outcome);
                 (value, result)
             }
             Err(panic) => {
-                task.end(Outcome::Panicked(message(panic.as_ref())));
+                task.end(CallOutcome::Panicked(message(panic.as_ref())));
                 resume_unwind(panic)
             }
         }
@@ -105,7 +105,7 @@ impl<'p> Task<'p> {
         }
     }
 
-    fn end(mut self, outcome: Outcome) -> ProfileResult {
+    fn end(mut self, outcome: CallOutcome) -> ProfileResult {
         let used = self.used;
         self.call.end(self.profiler, outcome, |_| used)
     }
@@ -115,7 +115,7 @@ impl Drop for Task<'_> {
     fn drop(&mut self) {
         if !self.call.has_ended() {
             let used = self.used;
-            let dropped = Outcome::Failed("the future was dropped before it completed".to_owned());
+            let dropped = CallOutcome::Failed("the future was dropped before it completed".to_owned());
             self.call.end_in_own_process(self.profiler, dropped, |_| used);
         }
     }

@@ -24,9 +24,9 @@ use vramscope_allocator::{CapturedStack, MemoryPool, Process, SourceFrame, Stack
 
 pub use global::{global_profiler, set_global_profiler, take_global_profiler};
 pub use of_pool::{OfPool, PoolProfiler};
-pub use result::{Outcome, ProfileResult};
+pub use result::{CallOutcome, ProfileResult};
 pub use scope::ProfileContext;
-pub use summary::{CallTotals, EndedCall, FunctionSummary, ProfileSummary};
+pub use summary::{CallSummary, CallTotals, EndedCall, ProfileSummary};
 pub use threads::ThreadUse;
 
 use crate::leaks::{CallLeakSuspect, LeakDetector};
@@ -246,12 +246,12 @@ impl GpuMemoryProfiler {
         let context = ProfileContext::begin(self, name);
         match catch_unwind(AssertUnwindSafe(f)) {
             Ok(value) => {
-                let outcome = error(&value).map_or(Outcome::Returned, Outcome::Failed);
+                let outcome = error(&value).map_or(CallOutcome::Returned, CallOutcome::Failed);
                 let result = context.end(outcome);
                 (value, result)
             }
             Err(panic) => {
-                context.end(Outcome::Panicked(message(panic.as_ref())));
+                context.end(CallOutcome::Panicked(message(panic.as_ref())));
                 resume_unwind(panic)
             }
         }

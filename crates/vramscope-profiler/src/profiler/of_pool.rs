@@ -10,7 +10,7 @@ use serde::Serialize;
 use vramscope_allocator::{MemoryPool, SourceFrame};
 
 use super::{
-    FunctionSummary, GpuMemoryProfiler, Outcome, ProfileContext, ProfileResult, ProfileSummary,
+    CallOutcome, CallSummary, GpuMemoryProfiler, ProfileContext, ProfileResult, ProfileSummary,
     ProfilerError, ProfilerOptions, ThreadUse,
 };
 use crate::snapshot::{MemorySnapshot, Operation};
@@ -217,7 +217,7 @@ impl OfPool<ProfileResult> {
     }
 
     /// Returns how the call ended.
-    pub fn outcome(&self) -> &Outcome {
+    pub fn outcome(&self) -> &CallOutcome {
         &self.0.outcome
     }
 
@@ -386,12 +386,12 @@ impl OfPool<ProfileSummary> {
     }
 
     /// Returns the summary of all calls of one name; `None` if there was none.
-    pub fn function(&self, name: &str) -> Option<OfPool<&FunctionSummary>> {
+    pub fn function(&self, name: &str) -> Option<OfPool<&CallSummary>> {
         self.0.function_summaries.get(name).map(OfPool)
     }
 
     /// Returns the names of all functions, sorted, each with the summary of its calls.
-    pub fn functions(&self) -> impl Iterator<Item = (&str, OfPool<&FunctionSummary>)> {
+    pub fn functions(&self) -> impl Iterator<Item = (&str, OfPool<&CallSummary>)> {
         self.0.function_summaries.iter().map(|(name, summary)| (&**name, OfPool(summary)))
     }
 
@@ -431,7 +431,7 @@ impl OfPool<ProfileSummary> {
     }
 }
 
-impl OfPool<&FunctionSummary> {
+impl OfPool<&CallSummary> {
     /// Returns the number of ended calls.
     pub fn call_count(&self) -> u64 {
         self.0.call_count

@@ -40,12 +40,12 @@ pub struct ProfileResult {
     /// Number of calls of the same profiler around it on the same thread; 0 is outermost.
     pub depth: usize,
     /// How the call ended.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// The function returned, and not an error.
     Returned,
     /// The function returned an error with this message.
@@ -74,8 +74,8 @@ impl ProfileResult {
     /// Returns the message of the call's error or panic, if any.
     pub fn error(&self) -> Option<&str> {
         match &self.outcome {
-            Outcome::Returned => None,
-            Outcome::Failed(error) | Outcome::Panicked(error) => Some(error),
+            CallOutcome::Returned => None,
+            CallOutcome::Failed(error) | CallOutcome::Panicked(error) => Some(error),
         }
     }
 }

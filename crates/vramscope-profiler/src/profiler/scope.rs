@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::GpuMemoryProfiler;
 use super::peak_stacks::PeakStack;
-use super::result::{Outcome, ProfileResult};
+use super::result::{CallOutcome, ProfileResult};
 use super::source_reader::Peak;
 use super::threads::{self, ThreadUse};
 use crate::leaks::LeakCall;
@@ -58,15 +58,15 @@ impl<'p> ProfileContext<'p> {
 
     /// Ends the code block, and returns its result.
     pub fn finish(self) -> ProfileResult {
-        self.end(Outcome::Returned)
+        self.end(CallOutcome::Returned)
     }
 
     /// Ends the code block with an error. (If `?` leaves the block, the context is dropped without the error, and counts as returned.)
     pub fn fail(self, error: impl Display) -> ProfileResult {
-        self.end(Outcome::Failed(error.to_string()))
+        self.end(CallOutcome::Failed(error.to_string()))
     }
 
-    pub(super) fn end(mut self, outcome: Outcome) -> ProfileResult {
+    pub(super) fn end(mut self, outcome: CallOutcome) -> ProfileResult {
         self.call.end(self.profiler, outcome, threads::close)
     }
 }
@@ -78,9 +78,9 @@ impl Drop for ProfileContext<'_> {
         }
         let panicked = std::thread::panicking() && !self.panicking;
         let outcome = if panicked {
-            Outcome::Panicked("a panic passed through the block".to_owned())
+            CallOutcome::Panicked("a panic passed through the block".to_owned())
         } else {
-            Outcome::Returned
+            CallOutcome::Returned
         };
         self.call.end_in_own_process(self.profiler, outcome, threads::close);
     }
@@ -121,7 +121,7 @@ impl<L> Call<L> {
     pub(super) fn end_in_own_process(
         &mut self,
         profiler: &GpuMemoryProfiler,
-        outcome: Outcome,
+        outcome: CallOutcome,
         close: impl FnOnce(u64) -> Option<ThreadUse>,
     ) {
         if profiler.shared.process.is_this() {
@@ -135,7 +135,7 @@ impl<L> Call<L> {
     pub(super) fn end(
         &mut self,
         profiler: &GpuMemoryProfiler,
-        outcome: Outcome,
+        outcome: CallOutcome,
         close: impl FnOnce(u64) -> Option<ThreadUse>,
     ) -> ProfileResult {
         self.has_ended = true;

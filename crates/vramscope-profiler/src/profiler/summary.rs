@@ -43,7 +43,7 @@ pub struct ProfileSummary {
     /// Currently allocated bytes minus allocated bytes at the baseline.
     pub memory_change_from_baseline: Option<i64>,
     /// The summary of each function, by name.
-    pub function_summaries: BTreeMap<Arc<str>, FunctionSummary>,
+    pub function_summaries: BTreeMap<Arc<str>, CallSummary>,
     /// Whether monitoring is running.
     pub monitoring_active: bool,
     /// Number of kept monitoring snapshots.
@@ -52,7 +52,7 @@ pub struct ProfileSummary {
 
 /// All calls of one name.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FunctionSummary {
+pub struct CallSummary {
     /// Number of ended calls.
     pub call_count: u64,
     /// Seconds spent in all calls.
@@ -213,22 +213,22 @@ impl CallTotals {
     }
 
     /// Returns the name and the summary of each function, in the order of their first ended calls.
-    pub fn in_order(&self) -> Vec<(Arc<str>, FunctionSummary)> {
+    pub fn in_order(&self) -> Vec<(Arc<str>, CallSummary)> {
         let mut functions: Vec<_> = self.functions.iter().collect();
         functions.sort_by_key(|(_, function)| function.number);
         functions.into_iter().map(|(name, function)| (Arc::clone(name), function.summary())).collect()
     }
 
     /// Returns the summary of each function, by name.
-    pub fn summaries(&self) -> BTreeMap<Arc<str>, FunctionSummary> {
+    pub fn summaries(&self) -> BTreeMap<Arc<str>, CallSummary> {
         self.functions.iter().map(|(name, f)| (Arc::clone(name), f.summary())).collect()
     }
 }
 
 impl FunctionTotals {
-    fn summary(&self) -> FunctionSummary {
+    fn summary(&self) -> CallSummary {
         let (calls, time) = (self.calls.max(1) as f64, self.time.as_secs_f64());
-        FunctionSummary {
+        CallSummary {
             call_count: self.calls,
             total_time: time,
             avg_time: time / calls,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use vramscope_basics::units::{bytes, signed_bytes};
 
-use super::{Outcome, ProfileResult, ProfileSummary};
+use super::{CallOutcome, ProfileResult, ProfileSummary};
 
 /// Formats bytes, or `unknown`.
 fn known(n: Option<u64>) -> String {
@@ -25,9 +25,9 @@ impl fmt::Display for ProfileResult {
         write!(f, ", {} after", change(self.memory_diff()))?;
         write!(f, ", {:.3} s", self.execution_time.as_secs_f64())?;
         match &self.outcome {
-            Outcome::Returned => Ok(()),
-            Outcome::Failed(error) => write!(f, "; failed: {error}"),
-            Outcome::Panicked(error) => write!(f, "; panicked: {error}"),
+            CallOutcome::Returned => Ok(()),
+            CallOutcome::Failed(error) => write!(f, "; failed: {error}"),
+            CallOutcome::Panicked(error) => write!(f, "; panicked: {error}"),
         }
     }
 }

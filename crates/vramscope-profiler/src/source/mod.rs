@@ -207,13 +207,15 @@ impl Reading {
 
 /// The live blocks of one stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Holder"))]
 pub struct LiveHolder {
     /// Bytes of the blocks.
     pub bytes: u64,
     /// Number of blocks.
     pub count: u64,
-    /// The stack, innermost first, as `file:line function`; empty if unknown.
-    pub stack: Vec<String>,
+    /// The stack, innermost first, as `file:line function`; empty if unknown. `None` while it is being resolved, which may take seconds the
+    /// first time: a later response has it.
+    pub stack: Option<Vec<String>>,
 }
 
 /// Measures the peaks of a source since its creation.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use vramscope_allocator::hooks::{Free, MallocPostprocess, MemoryHook};
-use vramscope_allocator::{AtPeak, DevicePool, MemoryPool, PeakScope, Peaks, Statistics};
+use vramscope_allocator::{AtPeak, DevicePool, MemoryPool, PeakScope, ScopePeaks, Statistics};
 
 use super::{
     AllocationObserver, BlockEvent, Counts, DeviceSpec, MemorySource, Observation, Reading, SelectError,
@@ -131,7 +131,7 @@ impl Watch for PeakScope {
     }
 }
 
-fn highest(peaks: &Peaks) -> Reading {
+fn highest(peaks: &ScopePeaks) -> Reading {
     Reading {
         requested: Some(peaks.requested),
         allocated: Some(peaks.allocated),

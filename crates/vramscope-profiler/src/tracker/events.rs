@@ -16,7 +16,7 @@ use crate::source::{Counts, Tick};
 
 /// An event of a tracker.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Event {
+pub struct TrackerEvent {
     /// The time of the event, in microseconds since the Unix epoch.
     pub time_us: i64,
     /// The kind of event.
@@ -68,7 +68,7 @@ pub enum LogFormat {
 /// A row of a log: an event or a sample. Unknown numbers are left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Row<'r> {
-    Event(&'r Event),
+    Event(&'r TrackerEvent),
     Sample(&'r PhasedSample),
 }
 
@@ -131,7 +131,7 @@ impl Row<'_> {
             Self::Event(event) => (Some(*event), event.alert().map_or(&nothing, |alert| &alert.sample)),
             Self::Sample(seen) => (None, &seen.sample),
         };
-        let alert = event.and_then(Event::alert);
+        let alert = event.and_then(TrackerEvent::alert);
         let Tick { now, high, high_is_exact } = sample.tick;
         let is_sample = matches!(self, Self::Sample(_));
         let count = |of: fn(&Counts) -> u64| Cell::from(now.counts.as_ref().map(of));
@@ -180,8 +180,9 @@ impl Row<'_> {
     /// Returns a value of the phase that begins or ends; nothing for other rows.
     fn scope(&self, of: impl Fn(&PhaseScope) -> Cell) -> Cell {
         match self {
-            Self::Event(Event {
-                kind: EventKind::PhaseEnter(phase) | EventKind::PhaseExit(phase), ..
+            Self::Event(TrackerEvent {
+                kind: EventKind::PhaseEnter(phase) | EventKind::PhaseExit(phase),
+                ..
             }) => of(phase),
             _ => Cell::Nothing,
         }
@@ -214,13 +215,13 @@ pub(super) fn write_header(format: LogFormat, out: &mut dyn Write) -> io::Result
     if format == LogFormat::JsonLines {
         return Ok(());
     }
-    let any = Event { time_us: 0, kind: EventKind::Stop };
+    let any = TrackerEvent { time_us: 0, kind: EventKind::Stop };
     write_record(out, &Row::Event(&any).cells().map(|(name, _)| name))
 }
 
 /// Writes events and samples in time order.
 pub(super) fn write_log(
-    events: &VecDeque<Event>,
+    events: &VecDeque<TrackerEvent>,
     samples: &VecDeque<PhasedSample>,
     format: LogFormat,
     out: &mut dyn Write,
@@ -234,7 +235,7 @@ pub(super) fn write_log(
     out.flush()
 }
 
-impl Event {
+impl TrackerEvent {
     fn alert(&self) -> Option<&Alert> {
         match &self.kind {
             EventKind::Alert(alert) | EventKind::Cleared(alert) => Some(alert),

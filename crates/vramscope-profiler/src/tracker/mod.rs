@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 pub use error::TrackerError;
-pub use events::{Event, EventKind, LogFormat};
+pub use events::{EventKind, LogFormat, TrackerEvent};
 pub use log::LogFile;
 pub use options::{TrackerOptions, TrackerStatistics, Watchdog};
 pub use phase_scope::{PhaseScope, PhasedSample};
-pub use phases::Phase;
+pub use phases::PhaseGuard;
 pub use thresholds::{
-    Alert, AlertChange, AlertLimits, AlertState, GrowthRate, Quantity, Severity, Threshold,
+    Alert, AlertChange, AlertLimits, AlertQuantity, AlertState, GrowthRate, Severity, Threshold,
 };
 pub use timeline::TimelinePoint;
 
@@ -180,7 +180,7 @@ impl MemoryTracker {
     }
 
     /// Removes a threshold from the next sample on. Returns false if there is none of this quantity and severity.
-    pub fn remove_threshold(&self, quantity: Quantity, severity: Severity) -> bool {
+    pub fn remove_threshold(&self, quantity: AlertQuantity, severity: Severity) -> bool {
         let mut thresholds = lock(&self.shared.thresholds);
         let before = thresholds.now.len();
         thresholds.now.retain(|threshold| !threshold.is_of(quantity, severity));
@@ -196,13 +196,13 @@ impl MemoryTracker {
 
     /// Starts a phase of the calling thread, which ends when the guard is dropped. The log records its start and its end, and samples in
     /// between contain the phase. Phases nest on each thread.
-    pub fn phase(&self, name: &str) -> Phase<'_> {
-        Phase::enter(self, name, BTreeMap::new())
+    pub fn phase(&self, name: &str) -> PhaseGuard<'_> {
+        PhaseGuard::enter(self, name, BTreeMap::new())
     }
 
     /// Like [`phase`](Self::phase), with facts by name, such as the batch number.
-    pub fn phase_with(&self, name: &str, metadata: BTreeMap<String, String>) -> Phase<'_> {
-        Phase::enter(self, name, metadata)
+    pub fn phase_with(&self, name: &str, metadata: BTreeMap<String, String>) -> PhaseGuard<'_> {
+        PhaseGuard::enter(self, name, metadata)
     }
 
     /// Returns the open phases of all threads, in the order in which they were entered.
@@ -211,7 +211,7 @@ impl MemoryTracker {
     }
 
     /// Returns the kept events, oldest first.
-    pub fn events(&self) -> Vec<Event> {
+    pub fn events(&self) -> Vec<TrackerEvent> {
         lock(&self.shared.state).events.iter().cloned().collect()
     }
 

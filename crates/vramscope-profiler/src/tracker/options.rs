@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::log::LogFile;
-use super::thresholds::{Quantity, Severity, Threshold};
+use super::thresholds::{AlertQuantity, Severity, Threshold};
 use crate::source::Reading;
 
 /// Options of a tracker.
@@ -32,9 +32,9 @@ impl Default for TrackerOptions {
         Self {
             interval: Duration::from_millis(100),
             thresholds: vec![
-                Threshold::new(Quantity::DevicePercent, Severity::Warning, 80.0),
-                Threshold::new(Quantity::DevicePercent, Severity::Critical, 95.0),
-                Threshold::new(Quantity::ExternalFragmentationPercent, Severity::Warning, 20.0),
+                Threshold::new(AlertQuantity::DevicePercent, Severity::Warning, 80.0),
+                Threshold::new(AlertQuantity::DevicePercent, Severity::Critical, 95.0),
+                Threshold::new(AlertQuantity::ExternalFragmentationPercent, Severity::Warning, 20.0),
             ],
             growth_window: Duration::from_secs(60),
             watchdog: None,

@@ -1,4 +1,4 @@
-//! [`Phase`]: the guard of a phase.
+//! [`PhaseGuard`]: the guard of a phase.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use vramscope_basics::lock;
 /// A phase of the program from [`MemoryTracker::phase`], which ends when it is dropped, on any thread. Dropping it in a process that was
 /// forked during the phase does nothing.
 #[must_use = "the phase ends when the guard is dropped"]
-pub struct Phase<'t> {
+pub struct PhaseGuard<'t> {
     tracker: &'t MemoryTracker,
     scope: Arc<PhaseScope>,
     /// The process of the phase: in a forked process, the tracker's locks may never be released.
     process: Process,
 }
 
-impl<'t> Phase<'t> {
+impl<'t> PhaseGuard<'t> {
     pub(super) fn enter(tracker: &'t MemoryTracker, name: &str, metadata: BTreeMap<String, String>) -> Self {
         let scope = lock(&tracker.shared.phases).enter(name, metadata);
         tracker.shared.record_event(EventKind::PhaseEnter(Arc::clone(&scope)));
@@ -32,7 +32,7 @@ impl<'t> Phase<'t> {
     }
 }
 
-impl Drop for Phase<'_> {
+impl Drop for PhaseGuard<'_> {
     fn drop(&mut self) {
         if !self.process.is_this() {
             return;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::events::EventKind;
-use super::thresholds::{Alert, AlertChange, GrowthRate, Quantity, WatchedThreshold};
-use super::{Event, TrackerOptions, TrackerShared, Watchdog};
+use super::thresholds::{Alert, AlertChange, AlertQuantity, GrowthRate, WatchedThreshold};
+use super::{TrackerEvent, TrackerOptions, TrackerShared, Watchdog};
 use crate::monitor::Sample;
 use crate::snapshot::now_us;
 use crate::source::{Counts, MemorySource, Reading, SourceError};
@@ -69,7 +69,7 @@ impl SampleJudge {
                 Err(_) => state.statistics.errors += 1,
             }
             for kind in events {
-                state.record_event(Event { time_us, kind }, self.shared.max_events);
+                state.record_event(TrackerEvent { time_us, kind }, self.shared.max_events);
             }
             // The list is rebuilt only if it changed, which is rare.
             let never = self.thresholds.iter().filter(|watched| !watched.measured);
@@ -108,8 +108,9 @@ impl SampleJudge {
         let at = self.start.elapsed();
         let growth = sample.tick.now.allocated.and_then(|bytes| self.growth.update(at, bytes));
         // Fragmentation is measured only if a threshold needs it, and at most once a second.
-        let wanted =
-            |watched: &WatchedThreshold| watched.threshold.quantity == Quantity::ExternalFragmentationPercent;
+        let wanted = |watched: &WatchedThreshold| {
+            watched.threshold.quantity == AlertQuantity::ExternalFragmentationPercent
+        };
         let is_time = self.interval >= BETWEEN_WALKS
             || self.walked.is_none_or(|walked| at.saturating_sub(walked) >= BETWEEN_WALKS);
         let lost = if is_time && self.thresholds.iter().any(wanted) {
@@ -120,12 +121,12 @@ impl SampleJudge {
         };
         for watched in &mut self.thresholds {
             let value = match watched.threshold.quantity {
-                Quantity::DevicePercent => percent_in_use(sample),
-                Quantity::ExternalFragmentationPercent => {
+                AlertQuantity::DevicePercent => percent_in_use(sample),
+                AlertQuantity::ExternalFragmentationPercent => {
                     lost.zip(sample.tick.now.device_total).and_then(|(part, whole)| percent(part, whole))
                 }
-                Quantity::GrowthPerMinute => growth,
-                Quantity::Hidden => sample.tick.now.hidden().map(|bytes| bytes as f64),
+                AlertQuantity::GrowthPerMinute => growth,
+                AlertQuantity::Hidden => sample.tick.now.hidden().map(|bytes| bytes as f64),
             };
             let Some(value) = value else { continue };
             let Some(change) = watched.update(value, at) else { continue };

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
 use super::AlertCallback;
-use super::events::{Event, EventKind, Row};
+use super::events::{EventKind, Row, TrackerEvent};
 use super::log::OpenLog;
 use super::options::TrackerStatistics;
 use super::phase_scope::{OpenPhases, PhaseScope, PhasedSample};
@@ -43,7 +43,7 @@ pub(super) struct TrackerState {
     pub(super) alerts: VecDeque<Alert>,
     /// Thresholds whose value was never known.
     pub(super) never_measured: Vec<Threshold>,
-    pub(super) events: VecDeque<Event>,
+    pub(super) events: VecDeque<TrackerEvent>,
     pub(super) samples: VecDeque<PhasedSample>,
     pub(super) statistics: TrackerStatistics,
     /// Total number of raised alerts.
@@ -78,13 +78,13 @@ impl TrackerShared {
 
     pub(super) fn record_event(&self, kind: EventKind) {
         let mut state = lock(&self.state);
-        state.record_event(Event { time_us: now_us(), kind }, self.max_events);
+        state.record_event(TrackerEvent { time_us: now_us(), kind }, self.max_events);
         state.write_waiting();
     }
 }
 
 impl TrackerState {
-    pub(super) fn record_event(&mut self, event: Event, most: usize) {
+    pub(super) fn record_event(&mut self, event: TrackerEvent, most: usize) {
         if let Some(log) = &mut self.log {
             log.add(Row::Event(&event));
         }

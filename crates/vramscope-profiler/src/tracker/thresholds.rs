@@ -13,7 +13,7 @@ use crate::monitor::Sample;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold {
     /// The monitored value.
-    pub quantity: Quantity,
+    pub quantity: AlertQuantity,
     /// The severity of the threshold's alerts.
     pub severity: Severity,
     /// The value from which an alert is raised, in the quantity's unit.
@@ -28,7 +28,7 @@ pub struct Threshold {
 /// The monitored quantities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Quantity {
+pub enum AlertQuantity {
     /// Peak use of the device by all processes since the previous sample, in percent of the device.
     DevicePercent,
     /// Cached bytes that emptying the cache would not release, because their segments contain live blocks, in percent of the device.
@@ -63,7 +63,7 @@ impl fmt::Display for Severity {
 
 impl Threshold {
     /// Creates a threshold with an alert that is raised at `above` and ends at nine tenths of it, at most every ten seconds.
-    pub fn new(quantity: Quantity, severity: Severity, above: f64) -> Self {
+    pub fn new(quantity: AlertQuantity, severity: Severity, above: f64) -> Self {
         let AlertLimits { above, until, min_interval } = AlertLimits::new(above);
         Self { quantity, severity, above, until, min_interval }
     }
@@ -71,18 +71,18 @@ impl Threshold {
     pub(super) fn is_sensible(&self) -> bool {
         let most = match self.quantity {
             // A percentage of the device is at most 100.
-            Quantity::DevicePercent | Quantity::ExternalFragmentationPercent => 100.0,
-            Quantity::GrowthPerMinute | Quantity::Hidden => f64::MAX,
+            AlertQuantity::DevicePercent | AlertQuantity::ExternalFragmentationPercent => 100.0,
+            AlertQuantity::GrowthPerMinute | AlertQuantity::Hidden => f64::MAX,
         };
         self.until.is_finite() && self.until <= self.above && self.above <= most
     }
 
-    pub(super) fn is_of(&self, quantity: Quantity, severity: Severity) -> bool {
+    pub(super) fn is_of(&self, quantity: AlertQuantity, severity: Severity) -> bool {
         self.quantity == quantity && self.severity == severity
     }
 }
 
-impl Quantity {
+impl AlertQuantity {
     /// Formats a value of this quantity with its unit.
     fn in_words(self, value: f64) -> String {
         match self {
@@ -255,7 +255,7 @@ mod tests {
         let threshold = Threshold {
             until,
             min_interval: Duration::from_secs(seconds),
-            ..Threshold::new(Quantity::DevicePercent, Severity::Warning, above)
+            ..Threshold::new(AlertQuantity::DevicePercent, Severity::Warning, above)
         };
         WatchedThreshold::new(threshold)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vramscope_allocator::{Allocation, MemoryPool, Policy, VirtualDevice};
 use vramscope_profiler::{
-    DeviceSpec, GpuMemoryProfiler, HostSource, MonitorError, Outcome, PoolSource, ProfilerError,
+    CallOutcome, DeviceSpec, GpuMemoryProfiler, HostSource, MonitorError, PoolSource, ProfilerError,
     ProfilerOptions, SelectError,
 };
 
@@ -53,7 +53,7 @@ fn a_function_that_fails_has_its_true_peak_and_its_error() {
     assert_eq!(result.peak_memory_usage(), Some(11 * GIB));
     assert_eq!(result.peak_above_start(), Some(10 * GIB));
     assert_eq!(result.memory_after.allocated_memory, Some(GIB));
-    assert_eq!(result.outcome, Outcome::Failed(error.clone()));
+    assert_eq!(result.outcome, CallOutcome::Failed(error.clone()));
     assert!(error.starts_with("Out of memory allocating 15,032,385,536 bytes"), "{error}");
     assert_eq!((result.memory_allocated, result.memory_freed), (Some(10 * GIB), Some(10 * GIB)));
 }
@@ -79,7 +79,7 @@ fn a_panic_is_recorded_and_passed_on() {
         assert!(panic.is::<&str>() || panic.is::<String>());
         let result = profiler.last_result().unwrap();
         assert_eq!((&*result.function_name, result.peak_memory_usage()), (name, Some(11 * GIB)));
-        assert!(matches!(result.outcome, Outcome::Panicked(_)), "{:?}", result.outcome);
+        assert!(matches!(result.outcome, CallOutcome::Panicked(_)), "{:?}", result.outcome);
     }
     assert_eq!(profiler.results()[0].error(), Some("no such layer"));
     assert_eq!(profiler.get_summary().function_summaries["block"].failed_calls, 1);
@@ -101,7 +101,7 @@ fn a_guard_dropped_by_a_panic_that_was_on_its_way_has_not_panicked() {
         panic!("on its way");
     }))
     .unwrap_err();
-    assert_eq!(profiler.last_result().unwrap().outcome, Outcome::Returned);
+    assert_eq!(profiler.last_result().unwrap().outcome, CallOutcome::Returned);
 }
 
 /// Both threads are in their calls at the same time.

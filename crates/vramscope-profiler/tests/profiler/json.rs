@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use vramscope_allocator::{MemoryPool, Policy};
 use vramscope_profiler::{
-    GpuMemoryProfiler, MemorySnapshot, Operation, Outcome, PoolSource, ProfileResult, ProfilerOptions,
+    CallOutcome, GpuMemoryProfiler, MemorySnapshot, Operation, PoolSource, ProfileResult, ProfilerOptions,
     SavedResults, from_json,
 };
 
@@ -102,7 +102,7 @@ fn what_gpumemprof_saved_is_read_and_written_the_same() {
     let result = &read.results[0];
     assert_eq!((result.memory_diff(), result.peak_memory_usage()), (Some(512), Some(1536)));
     assert_eq!((result.allocations_created, result.depth), (Some(1), 0));
-    assert_eq!(result.outcome, Outcome::Returned);
+    assert_eq!(result.outcome, CallOutcome::Returned);
     assert_eq!(result.memory_before.operation, Operation::Before("step".into()));
     assert_eq!(result.memory_before.timestamp_us, 1_764_000_000_123_456);
     assert!(!result.peak_is_exact, "gpumemprof's file has no such key");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vramscope_allocator::{Device, DeviceError, EventId, MemoryInfo, MemoryPool, Policy, VirtualDevice};
 use vramscope_profiler::{
-    Counts, EventKind, LogFile, LogFormat, MemorySource, MemoryTracker, PoolSource, Quantity, Reading,
+    AlertQuantity, Counts, EventKind, LogFile, LogFormat, MemorySource, MemoryTracker, PoolSource, Reading,
     Severity, SourceError, SourceInfo, Threshold, Tick, Ticker, TrackerError, TrackerOptions, Watchdog,
 };
 
@@ -69,11 +69,11 @@ fn track(source: Arc<Script>, options: TrackerOptions) -> MemoryTracker {
     tracker
 }
 
-fn threshold(quantity: Quantity, above: f64) -> Threshold {
+fn threshold(quantity: AlertQuantity, above: f64) -> Threshold {
     Threshold { min_interval: Duration::ZERO, ..Threshold::new(quantity, Severity::Warning, above) }
 }
 
-fn one(quantity: Quantity, above: f64) -> TrackerOptions {
+fn one(quantity: AlertQuantity, above: f64) -> TrackerOptions {
     TrackerOptions { thresholds: vec![threshold(quantity, above)], ..TrackerOptions::default() }
 }
 
@@ -81,7 +81,7 @@ fn one(quantity: Quantity, above: f64) -> TrackerOptions {
 fn one_crossing_is_one_alert() {
     let values = [10, 81, 85, 79, 90, 81, 80].into_iter().chain([85; 50]).chain([60, 90]);
     let source = script(values.map(|v| Ok(in_use(v))));
-    let tracker = track(source, one(Quantity::DevicePercent, 80.0));
+    let tracker = track(source, one(AlertQuantity::DevicePercent, 80.0));
     let alerts: Vec<f64> = tracker.alerts().iter().map(|alert| alert.value).collect();
     assert_eq!(alerts, [81.0, 90.0]);
     let statistics = tracker.statistics();
@@ -93,7 +93,7 @@ fn one_crossing_is_one_alert() {
 fn callbacks_are_told_once_and_may_panic_and_ask_the_tracker() {
     let pool = MemoryPool::on_host(Policy::cupy(), 1 << 20).unwrap();
     let options =
-        TrackerOptions { interval: Duration::from_secs(3600), ..one(Quantity::DevicePercent, 50.0) };
+        TrackerOptions { interval: Duration::from_secs(3600), ..one(AlertQuantity::DevicePercent, 50.0) };
     let tracker = Arc::new(MemoryTracker::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap());
     tracker.add_alert_callback(Arc::new(|_| panic!("a callback's own")));
     let told = Arc::new(AtomicU64::new(0));
@@ -142,8 +142,10 @@ impl Device for Shared {
 fn memory_outside_of_the_pool_is_what_the_device_says() {
     let device = Arc::new(Shared(VirtualDevice::with_capacity(16 * GIB), AtomicU64::new(0)));
     let pool = MemoryPool::new(&Policy::cupy(), vec![Arc::clone(&device) as _]).unwrap();
-    let options =
-        TrackerOptions { interval: Duration::from_secs(3600), ..one(Quantity::Hidden, (2 * GIB) as f64) };
+    let options = TrackerOptions {
+        interval: Duration::from_secs(3600),
+        ..one(AlertQuantity::Hidden, (2 * GIB) as f64)
+    };
     let tracker = MemoryTracker::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
     let _block = pool.malloc(5 * GIB).unwrap();
     device.1.store(3 * GIB, Ordering::SeqCst);
@@ -165,7 +167,7 @@ fn fragmentation_is_what_emptying_the_cache_would_not_give_back() {
     let run = |keep: bool| {
         let options = TrackerOptions {
             interval: Duration::from_secs(3600),
-            ..one(Quantity::ExternalFragmentationPercent, 20.0)
+            ..one(AlertQuantity::ExternalFragmentationPercent, 20.0)
         };
         let tracker = MemoryTracker::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
         let mut blocks: Vec<_> = (0..600).map(|_| Some(pool.malloc((1 << 20) + 1).unwrap())).collect();
@@ -242,7 +244,7 @@ fn the_watchdog_empties_expandable_segments_and_no_alert_takes_them_for_lost() {
     let options = TrackerOptions {
         interval: Duration::from_secs(3600),
         watchdog: Some(Watchdog { above_percent: 80.0, min_interval: Duration::ZERO }),
-        ..one(Quantity::ExternalFragmentationPercent, 20.0)
+        ..one(AlertQuantity::ExternalFragmentationPercent, 20.0)
     };
     let tracker = MemoryTracker::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
     drop(pool.malloc(900 << 20).unwrap());
@@ -259,7 +261,7 @@ fn alerts_are_not_pushed_out_by_events() {
         tick.now.counts = Some(Counts { num_ooms: i, ..Counts::default() });
         Ok(tick)
     });
-    let options = TrackerOptions { max_events: 300, ..one(Quantity::DevicePercent, 80.0) };
+    let options = TrackerOptions { max_events: 300, ..one(AlertQuantity::DevicePercent, 80.0) };
     let tracker = track(script(ticks), options);
     assert_eq!(tracker.events().len(), 300);
     assert_eq!(tracker.alerts().len(), 200);
@@ -269,7 +271,7 @@ fn alerts_are_not_pushed_out_by_events() {
 
 #[test]
 fn a_callback_that_comes_late_is_told_of_what_was_raised_before() {
-    let tracker = track(script([Ok(in_use(90))]), one(Quantity::DevicePercent, 80.0));
+    let tracker = track(script([Ok(in_use(90))]), one(AlertQuantity::DevicePercent, 80.0));
     for _ in 0..2 {
         let told = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&told);
@@ -282,14 +284,14 @@ fn a_callback_that_comes_late_is_told_of_what_was_raised_before() {
 
 #[test]
 fn thresholds_that_were_never_measured_are_named() {
-    let thresholds =
-        [Quantity::DevicePercent, Quantity::Hidden, Quantity::GrowthPerMinute].map(|q| threshold(q, 1.0));
+    let thresholds = [AlertQuantity::DevicePercent, AlertQuantity::Hidden, AlertQuantity::GrowthPerMinute]
+        .map(|q| threshold(q, 1.0));
     let options = TrackerOptions { thresholds: thresholds.to_vec(), ..TrackerOptions::default() };
     let mut without_pool = in_use(50);
     without_pool.now.reserved = None;
     let tracker = track(script([Ok(without_pool)]), options);
-    let never: Vec<Quantity> = tracker.never_measured().iter().map(|t| t.quantity).collect();
-    assert_eq!(never, [Quantity::Hidden, Quantity::GrowthPerMinute]);
+    let never: Vec<AlertQuantity> = tracker.never_measured().iter().map(|t| t.quantity).collect();
+    assert_eq!(never, [AlertQuantity::Hidden, AlertQuantity::GrowthPerMinute]);
 }
 
 /// Every tick panics except the first and the last.
@@ -363,7 +365,7 @@ fn logs_say_the_same_in_both_formats_and_on_disk() {
     for format in [LogFormat::Csv, LogFormat::JsonLines] {
         let path = folder.path().join("log");
         let log = Some(LogFile { path: path.clone(), format });
-        let tracker = track(ticks(), TrackerOptions { log, ..one(Quantity::DevicePercent, 80.0) });
+        let tracker = track(ticks(), TrackerOptions { log, ..one(AlertQuantity::DevicePercent, 80.0) });
         tracker.stop();
         let mut exported = Vec::new();
         tracker.export_events(format, &mut exported).unwrap();
@@ -456,10 +458,10 @@ fn events_and_samples_are_bounded_apart() {
 #[test]
 fn senseless_thresholds_and_a_log_that_cannot_be_written_are_refused() {
     let start = |options| MemoryTracker::start(script([]), options).map(drop).unwrap_err();
-    let never_over = Threshold { until: 90.0, ..threshold(Quantity::DevicePercent, 80.0) };
+    let never_over = Threshold { until: 90.0, ..threshold(AlertQuantity::DevicePercent, 80.0) };
     let options = |threshold| TrackerOptions { thresholds: vec![threshold], ..TrackerOptions::default() };
     assert!(matches!(start(options(never_over)), TrackerError::Threshold(t) if t == never_over));
-    let no_number = threshold(Quantity::DevicePercent, f64::NAN);
+    let no_number = threshold(AlertQuantity::DevicePercent, f64::NAN);
     assert!(matches!(start(options(no_number)), TrackerError::Threshold(_)));
     let watchdog = Some(Watchdog { above_percent: f64::NAN, ..Watchdog::default() });
     let never = start(TrackerOptions { watchdog, ..TrackerOptions::default() });
@@ -521,32 +523,33 @@ fn pool_of(bytes: u64) -> MemoryPool {
 #[test]
 fn thresholds_are_set_while_it_runs() {
     let pool = pool_of(100 << 20);
-    let tracker = often(&pool, vec![threshold(Quantity::DevicePercent, 90.0)]);
+    let tracker = often(&pool, vec![threshold(AlertQuantity::DevicePercent, 90.0)]);
     let _live = pool.malloc(50 << 20).unwrap();
     look(&tracker);
     assert_eq!(tracker.alerts(), []);
-    tracker.set_threshold(threshold(Quantity::DevicePercent, 40.0)).unwrap();
+    tracker.set_threshold(threshold(AlertQuantity::DevicePercent, 40.0)).unwrap();
     look(&tracker);
     let values: Vec<f64> = tracker.alerts().iter().map(|alert| alert.threshold.above).collect();
     assert_eq!(values, [40.0]);
     // A threshold of another severity is separate; an alert that was raised is not raised again.
-    let critical = Threshold { severity: Severity::Critical, ..threshold(Quantity::DevicePercent, 45.0) };
+    let critical =
+        Threshold { severity: Severity::Critical, ..threshold(AlertQuantity::DevicePercent, 45.0) };
     tracker.set_threshold(critical).unwrap();
     look(&tracker);
     assert_eq!(tracker.alerts().len(), 2);
     assert_eq!(tracker.thresholds().len(), 2);
-    tracker.set_threshold(threshold(Quantity::Hidden, 1e9)).unwrap();
-    assert!(tracker.remove_threshold(Quantity::DevicePercent, Severity::Critical));
-    assert!(!tracker.remove_threshold(Quantity::DevicePercent, Severity::Critical));
+    tracker.set_threshold(threshold(AlertQuantity::Hidden, 1e9)).unwrap();
+    assert!(tracker.remove_threshold(AlertQuantity::DevicePercent, Severity::Critical));
+    assert!(!tracker.remove_threshold(AlertQuantity::DevicePercent, Severity::Critical));
     look(&tracker);
     assert_eq!(tracker.thresholds().len(), 2);
     assert_eq!(tracker.never_measured(), []);
     assert_eq!(tracker.alerts().len(), 2);
     for senseless in [
-        threshold(Quantity::DevicePercent, f64::NAN),
-        threshold(Quantity::DevicePercent, 100.5),
-        threshold(Quantity::ExternalFragmentationPercent, 1e9),
-        Threshold { until: 60.0, ..threshold(Quantity::DevicePercent, 50.0) },
+        threshold(AlertQuantity::DevicePercent, f64::NAN),
+        threshold(AlertQuantity::DevicePercent, 100.5),
+        threshold(AlertQuantity::ExternalFragmentationPercent, 1e9),
+        Threshold { until: 60.0, ..threshold(AlertQuantity::DevicePercent, 50.0) },
     ] {
         assert!(matches!(tracker.set_threshold(senseless), Err(TrackerError::Threshold(_))), "{senseless:?}");
     }
@@ -555,7 +558,7 @@ fn thresholds_are_set_while_it_runs() {
 #[test]
 fn a_callback_that_was_removed_is_told_no_more() {
     let pool = pool_of(100 << 20);
-    let tracker = often(&pool, vec![threshold(Quantity::DevicePercent, 40.0)]);
+    let tracker = often(&pool, vec![threshold(AlertQuantity::DevicePercent, 40.0)]);
     let told: [Arc<AtomicU64>; 2] = Default::default();
     let callbacks = told.clone().map(|told| {
         let callback: vramscope_profiler::AlertCallback = Arc::new(move |_| {
@@ -576,7 +579,7 @@ fn a_callback_that_was_removed_is_told_no_more() {
 #[test]
 fn events_are_cleared_and_alerts_are_told_once_all_the_same() {
     let pool = pool_of(100 << 20);
-    let tracker = often(&pool, vec![threshold(Quantity::DevicePercent, 40.0)]);
+    let tracker = often(&pool, vec![threshold(AlertQuantity::DevicePercent, 40.0)]);
     let told = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&told);
     tracker.add_alert_callback(Arc::new(move |_| {
@@ -622,7 +625,7 @@ fn what_could_keep_nothing_is_refused() {
     assert_eq!(refused(TrackerOptions { max_events: 0, ..TrackerOptions::default() }), words("max_events"));
     assert_eq!(refused(TrackerOptions { max_samples: 0, ..TrackerOptions::default() }), words("max_samples"));
     let never = "invalid threshold: `above` and `until` must be numbers, `until` at most `above`, percentages at most 100: ";
-    assert!(refused(one(Quantity::DevicePercent, 101.0)).starts_with(never));
+    assert!(refused(one(AlertQuantity::DevicePercent, 101.0)).starts_with(never));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use vramscope_allocator::{AllocError, MemoryPool, Policy, VirtualDevice};
 use vramscope_profiler::{
-    GpuMemoryProfiler, Outcome, PoolProfiler, PoolSource, ProfileResult, ProfilerOptions,
+    CallOutcome, GpuMemoryProfiler, PoolProfiler, PoolSource, ProfileResult, ProfilerOptions,
 };
 
 const GIB: u64 = 1 << 30;
@@ -93,12 +93,12 @@ fn a_wrapped_function_returns_what_the_function_does_and_records_how_it_ended() 
     let load = profiler.try_wrap("load", |bytes: u64| pool.malloc(bytes));
     assert_eq!(load(GIB).unwrap().size(), GIB);
     let error: AllocError = load(25 * GIB).unwrap_err();
-    assert_eq!(profiler.last_result().unwrap().outcome, Outcome::Failed(error.to_string()));
+    assert_eq!(profiler.last_result().unwrap().outcome, CallOutcome::Failed(error.to_string()));
     let fails = profiler.wrap("fails", |layer: usize| [0, 1][layer]);
     assert_eq!(fails(1), 1);
     catch_unwind(AssertUnwindSafe(|| fails(4))).unwrap_err();
     let panicked = "index out of bounds: the len is 2 but the index is 4".to_owned();
-    assert_eq!(profiler.last_result().unwrap().outcome, Outcome::Panicked(panicked));
+    assert_eq!(profiler.last_result().unwrap().outcome, CallOutcome::Panicked(panicked));
 }
 
 // ---- futures ----
@@ -180,7 +180,7 @@ fn a_future_that_fails_panics_or_is_dropped_says_so() {
     let outcome = || profiler.last_result().unwrap().outcome;
 
     let error = run(profiler.try_profile_future("fails", async { pool.malloc(25 * GIB) })).unwrap_err();
-    assert_eq!(outcome(), Outcome::Failed(error.to_string()));
+    assert_eq!(outcome(), CallOutcome::Failed(error.to_string()));
 
     let panics = profiler.profile_future("panics", async {
         wait().await;
@@ -188,7 +188,7 @@ fn a_future_that_fails_panics_or_is_dropped_says_so() {
     });
     let panic = catch_unwind(AssertUnwindSafe(|| run::<_>(panics).0)).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"no such layer"));
-    assert_eq!(outcome(), Outcome::Panicked("no such layer".to_owned()));
+    assert_eq!(outcome(), CallOutcome::Panicked("no such layer".to_owned()));
 
     {
         let mut dropped = pin!(profiler.profile_future("dropped", async {
@@ -197,7 +197,7 @@ fn a_future_that_fails_panics_or_is_dropped_says_so() {
         }));
         assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    assert_eq!(outcome(), Outcome::Failed("the future was dropped before it completed".to_owned()));
+    assert_eq!(outcome(), CallOutcome::Failed("the future was dropped before it completed".to_owned()));
     let last = profiler.last_result().unwrap();
     assert_eq!((last.memory_allocated, last.memory_freed), (Some(GIB), Some(GIB)));
 

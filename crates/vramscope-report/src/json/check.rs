@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vramscope_analysis::{
-    Both, BudgetCheck, Growth, HighWater, HolderChange, Measured, Status, Unknown, Verdict,
+    Both, BudgetCheck, BudgetStatus, DeviceVerdict, Growth, HighWater, HolderChange, Measured, Unknown,
 };
 
 use super::holders::HolderJson;
@@ -149,11 +149,11 @@ fn device(builder: &Builder<'_>, answers: &CheckAnswers<'_>, d: &BudgetCheck) ->
     }
 }
 
-fn verdict(builder: &Builder<'_>, advice: &Advice, device: &BudgetCheck, v: &Verdict) -> VerdictJson {
+fn verdict(builder: &Builder<'_>, advice: &Advice, device: &BudgetCheck, v: &DeviceVerdict) -> VerdictJson {
     let (status, unknown_because) = match v.status {
-        Status::Kept => ("kept", None),
-        Status::Exceeded => ("exceeded", None),
-        Status::Unknown(why) => ("unknown", Some(because(why))),
+        BudgetStatus::Kept => ("kept", None),
+        BudgetStatus::Exceeded => ("exceeded", None),
+        BudgetStatus::Unknown(why) => ("unknown", Some(because(why))),
     };
     VerdictJson {
         budget: budget(&v.measured).replace('-', "_"),

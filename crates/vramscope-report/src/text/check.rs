@@ -1,7 +1,7 @@
 //! The text of a check: exceeded budgets first, with the holders.
 
 use vramscope_analysis::{
-    Both, BudgetCheck, ByteKind, HolderChange, Measured, OutOfMemory, Recorder, Status, Verdict,
+    Both, BudgetCheck, BudgetStatus, ByteKind, DeviceVerdict, HolderChange, Measured, OutOfMemory, Recorder,
 };
 
 use super::page::{BAD, BOLD, DIM, GOOD, Page, TextOptions};
@@ -23,7 +23,7 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
         let room = options.width.saturating_sub(16).max(20);
         page.line(format!("{DIM}compared with {}{DIM:#}", fit(&Shown::of(baseline), room)));
     }
-    let mut verdicts: Vec<(&BudgetCheck, &Verdict)> =
+    let mut verdicts: Vec<(&BudgetCheck, &DeviceVerdict)> =
         answers.devices.iter().flat_map(|d| d.verdicts.iter().map(move |v| (d, v))).collect();
     verdicts.sort_by_key(|(_, v)| urgency(v.status));
     page.out.push('\n');
@@ -31,7 +31,7 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
     let mut before = None;
     for (device, verdict) in verdicts {
         // Kept budgets form a list; others are separated by blank lines, because of their evidence.
-        if before.replace(verdict.status) != Some(Status::Kept) {
+        if before.replace(verdict.status) != Some(BudgetStatus::Kept) {
             page.out.push('\n');
         }
         page.budget(device, verdict);
@@ -51,7 +51,7 @@ pub fn check(answers: &CheckAnswers<'_>, options: TextOptions) -> String {
 pub(crate) fn evidence(
     answers: &CheckAnswers<'_>,
     device: &BudgetCheck,
-    verdict: &Verdict,
+    verdict: &DeviceVerdict,
     options: TextOptions,
 ) -> String {
     let mut page = Page::of_check(answers, options);
@@ -59,11 +59,11 @@ pub(crate) fn evidence(
     page.out
 }
 
-fn urgency(status: Status) -> u8 {
+fn urgency(status: BudgetStatus) -> u8 {
     match status {
-        Status::Exceeded => 0,
-        Status::Unknown(_) => 1,
-        Status::Kept => 2,
+        BudgetStatus::Exceeded => 0,
+        BudgetStatus::Unknown(_) => 1,
+        BudgetStatus::Kept => 2,
     }
 }
 
@@ -74,7 +74,7 @@ impl<'r> Page<'r> {
     }
 
     /// A summary, as `1 budget exceeded, 2 kept.`
-    fn summary(&mut self, verdicts: &[(&BudgetCheck, &Verdict)]) {
+    fn summary(&mut self, verdicts: &[(&BudgetCheck, &DeviceVerdict)]) {
         let counts = ["exceeded", "unknown", "kept"].iter().zip(0..).filter_map(|(words, which)| {
             let n = verdicts.iter().filter(|(_, v)| urgency(v.status) == which).count();
             (n > 0).then_some((n, words))
@@ -83,15 +83,15 @@ impl<'r> Page<'r> {
             0 => format!("{} {words}", counted(n as u64, "budget")),
             _ => format!(", {} {words}", count(n)),
         });
-        let kept = verdicts.iter().all(|(_, v)| v.status == Status::Kept);
+        let kept = verdicts.iter().all(|(_, v)| v.status == BudgetStatus::Kept);
         self.styled_words(if kept { GOOD } else { BAD }, &format!("{}.", text.collect::<String>()));
     }
 
-    fn budget(&mut self, device: &BudgetCheck, verdict: &Verdict) {
+    fn budget(&mut self, device: &BudgetCheck, verdict: &DeviceVerdict) {
         let (style, word) = match verdict.status {
-            Status::Kept => (GOOD, "kept"),
-            Status::Exceeded => (BAD, "exceeded"),
-            Status::Unknown(_) => (BAD, "unknown"),
+            BudgetStatus::Kept => (GOOD, "kept"),
+            BudgetStatus::Exceeded => (BAD, "exceeded"),
+            BudgetStatus::Unknown(_) => (BAD, "unknown"),
         };
         // Not shortened, for searching and copying.
         let text = sentence(&self.names, &self.advice, device.device, verdict);
@@ -99,11 +99,11 @@ impl<'r> Page<'r> {
         self.evidence(device, verdict);
     }
 
-    fn evidence(&mut self, device: &BudgetCheck, verdict: &Verdict) {
+    fn evidence(&mut self, device: &BudgetCheck, verdict: &DeviceVerdict) {
         match verdict.status {
-            Status::Kept => return,
-            Status::Unknown(why) => return self.words(2, &remedy(why, self.recorder, &self.advice)),
-            Status::Exceeded => {}
+            BudgetStatus::Kept => return,
+            BudgetStatus::Unknown(why) => return self.words(2, &remedy(why, self.recorder, &self.advice)),
+            BudgetStatus::Exceeded => {}
         }
         let top = self.options.top;
         match &verdict.measured {

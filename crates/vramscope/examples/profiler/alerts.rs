@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use vramscope::prelude::*;
-use vramscope::profiler::{Quantity, Severity};
+use vramscope::profiler::{AlertQuantity, Severity};
 
 use crate::training::{self, Model};
 
@@ -16,8 +16,8 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let options = TrackerOptions {
         interval: Duration::from_secs(60), // pools report every peak anyway
         thresholds: vec![
-            Threshold::new(Quantity::DevicePercent, Severity::Warning, 80.0),
-            Threshold::new(Quantity::GrowthPerMinute, Severity::Warning, 1e9),
+            Threshold::new(AlertQuantity::DevicePercent, Severity::Warning, 80.0),
+            Threshold::new(AlertQuantity::GrowthPerMinute, Severity::Warning, 1e9),
         ],
         ..TrackerOptions::default()
     };

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use vramscope::prelude::*;
-use vramscope::profiler::{Quantity, Severity};
+use vramscope::profiler::{AlertQuantity, Severity};
 
 use crate::training::{self, Model, bytes};
 
@@ -15,7 +15,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let options = TrackerOptions { interval: Duration::from_millis(1), ..TrackerOptions::default() };
 
     let tracker = MemoryTracker::start(PoolSource::new(&pool, "cuda:0")?, options)?;
-    tracker.set_threshold(Threshold::new(Quantity::DevicePercent, Severity::Warning, 50.0))?;
+    tracker.set_threshold(Threshold::new(AlertQuantity::DevicePercent, Severity::Warning, 50.0))?;
     {
         let _epoch = tracker.phase("epoch");
         for batch in 0..2 {

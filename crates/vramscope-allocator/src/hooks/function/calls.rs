@@ -6,7 +6,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use serde::{Serialize, Serializer};
 
-use super::{Ended, FunctionCall, Phase};
+use super::{CallPhase, Ended, FunctionCall};
 
 /// An ended call. All byte counts are block sizes after rounding, and include nested calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -15,7 +15,7 @@ pub struct CallRecord {
     #[serde(serialize_with = "text")]
     pub function: Arc<str>,
     /// The phase in which it was called.
-    pub phase: Phase,
+    pub phase: CallPhase,
     /// The thread's number, as in [`FunctionCall::thread`].
     pub thread: u64,
     /// Number of measured calls around this call on its thread; 0 is outermost.
@@ -43,7 +43,7 @@ pub struct FunctionSummary {
     pub function: Arc<str>,
     /// The phase; `None` if phases are summed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub phase: Option<Phase>,
+    pub phase: Option<CallPhase>,
     /// Bytes allocated from the pool.
     pub used_bytes: u64,
     /// Bytes that the pool allocated from the device.
@@ -125,7 +125,7 @@ struct Block {
 
 struct Row {
     function: Arc<str>,
-    phase: Phase,
+    phase: CallPhase,
     /// Bytes of ended calls, nested calls excluded.
     own: Counts,
     peak: u64,
@@ -138,7 +138,7 @@ pub(super) struct Calls {
     blocks: HashMap<u64, Block>,
     num_open: usize,
     rows: Vec<Row>,
-    row_of: HashMap<(Arc<str>, Phase), usize>,
+    row_of: HashMap<(Arc<str>, CallPhase), usize>,
     /// Row indices, ordered by the first call that ended in each row.
     order: Vec<usize>,
     history: VecDeque<CallRecord>,

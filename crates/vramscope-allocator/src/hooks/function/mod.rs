@@ -120,7 +120,7 @@ pub struct FunctionCall {
     /// The function's name.
     pub function: Arc<str>,
     /// The phase of the call.
-    pub phase: Phase,
+    pub phase: CallPhase,
     /// The thread's number, unique in this process and never reused.
     pub thread: u64,
     /// The number of calls around this one on its thread, measured or not.
@@ -129,16 +129,16 @@ pub struct FunctionCall {
 
 /// The phase of a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum CallPhase {
     /// Forward propagation.
     Forward,
     /// Backward propagation.
     Backward,
-    /// A custom phase, by name. [`Phase::from`] maps the names of the other two phases to them.
+    /// A custom phase, by name. [`CallPhase::from`] maps the names of the other two phases to them.
     Other(Cow<'static, str>),
 }
 
-impl Phase {
+impl CallPhase {
     /// Returns the phase's name: `forward`, `backward`, or the custom name.
     pub fn as_str(&self) -> &str {
         match self {
@@ -149,7 +149,7 @@ impl Phase {
     }
 }
 
-impl From<Cow<'static, str>> for Phase {
+impl From<Cow<'static, str>> for CallPhase {
     /// Maps `forward` and `backward` to the phases of that name, and any other name to a custom phase.
     fn from(name: Cow<'static, str>) -> Self {
         match &*name {
@@ -160,25 +160,25 @@ impl From<Cow<'static, str>> for Phase {
     }
 }
 
-impl From<&'static str> for Phase {
+impl From<&'static str> for CallPhase {
     fn from(name: &'static str) -> Self {
         Cow::Borrowed(name).into()
     }
 }
 
-impl From<String> for Phase {
+impl From<String> for CallPhase {
     fn from(name: String) -> Self {
         Cow::<str>::Owned(name).into()
     }
 }
 
-impl fmt::Display for Phase {
+impl fmt::Display for CallPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
 }
 
-impl Serialize for Phase {
+impl Serialize for CallPhase {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::Phase;
+use super::CallPhase;
 use super::calls::{CallRecord, Calls, FunctionSummary};
 
 /// The unit of a report's byte columns, in powers of 1024: the `unit` of Chainer's `print_report`.
@@ -116,7 +116,7 @@ pub(super) fn write_report(
 
     let mut columns: Vec<(&str, Vec<String>)> = vec![("FunctionName", texts(|row| row.function.to_string()))];
     if full {
-        columns.push(("Phase", texts(|row| row.phase.as_ref().map_or("", Phase::as_str).to_owned())));
+        columns.push(("Phase", texts(|row| row.phase.as_ref().map_or("", CallPhase::as_str).to_owned())));
     }
     columns.push(("UsedBytes", bytes(|row| row.used_bytes)));
     columns.push(("AcquiredBytes", bytes(|row| row.acquired_bytes)));

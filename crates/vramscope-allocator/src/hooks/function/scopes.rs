@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::registry::{Hooks, Registration, hooks_for_call, tell, tell_added, tell_all};
-use super::{Ended, FunctionCall, FunctionHook, FunctionHookError, Phase};
+use super::{CallPhase, Ended, FunctionCall, FunctionHook, FunctionHookError};
 use crate::threads::this_thread;
 use vramscope_basics::lock;
 
@@ -44,22 +44,22 @@ impl Function {
 
     /// Calls `call` in the forward phase.
     pub fn forward<R>(&self, call: impl FnOnce() -> R) -> R {
-        self.phase(Phase::Forward, call)
+        self.phase(CallPhase::Forward, call)
     }
 
     /// Calls `call` in the backward phase.
     pub fn backward<R>(&self, call: impl FnOnce() -> R) -> R {
-        self.phase(Phase::Backward, call)
+        self.phase(CallPhase::Backward, call)
     }
 
     /// Calls `call` in the given phase.
-    pub fn phase<R>(&self, phase: impl Into<Phase>, call: impl FnOnce() -> R) -> R {
+    pub fn phase<R>(&self, phase: impl Into<CallPhase>, call: impl FnOnce() -> R) -> R {
         let _scope = self.scope(phase);
         call()
     }
 
     /// Starts a call that ends when the guard is dropped.
-    pub fn scope(&self, phase: impl Into<Phase>) -> Scope {
+    pub fn scope(&self, phase: impl Into<CallPhase>) -> Scope {
         let hooks = hooks_for_call(&lock(&self.hooks));
         Scope::enter(|| Arc::clone(&self.name), phase.into(), hooks)
     }
@@ -113,19 +113,19 @@ impl std::fmt::Debug for Function {
 
 /// Starts a call of the function with this name, which ends when the guard is dropped. Like [`Function::scope`], for a function without
 /// hooks.
-pub fn scope(function: &str, phase: impl Into<Phase>) -> Scope {
+pub fn scope(function: &str, phase: impl Into<CallPhase>) -> Scope {
     Scope::enter(|| function.into(), phase.into(), hooks_for_call(&[]))
 }
 
 /// Like [`Function::forward`], for a function without hooks.
 pub fn forward<R>(function: &str, call: impl FnOnce() -> R) -> R {
-    let _scope = scope(function, Phase::Forward);
+    let _scope = scope(function, CallPhase::Forward);
     call()
 }
 
 /// Like [`Function::backward`], for a function without hooks.
 pub fn backward<R>(function: &str, call: impl FnOnce() -> R) -> R {
-    let _scope = scope(function, Phase::Backward);
+    let _scope = scope(function, CallPhase::Backward);
     call()
 }
 
@@ -153,7 +153,7 @@ pub(super) fn this_thread_token() -> Weak<()> {
 }
 
 impl Scope {
-    fn enter(function: impl FnOnce() -> Arc<str>, phase: Phase, hooks: Hooks) -> Self {
+    fn enter(function: impl FnOnce() -> Arc<str>, phase: CallPhase, hooks: Hooks) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let depth = DEPTH.get();
         DEPTH.set(depth + 1);
@@ -166,9 +166,9 @@ impl Scope {
             scope.hooks.reserve_exact(hooks.len());
             for registration in hooks {
                 tell(&registration, |hook| match call.phase {
-                    Phase::Forward => hook.forward_preprocess(call),
-                    Phase::Backward => hook.backward_preprocess(call),
-                    Phase::Other(_) => hook.phase_preprocess(call),
+                    CallPhase::Forward => hook.forward_preprocess(call),
+                    CallPhase::Backward => hook.backward_preprocess(call),
+                    CallPhase::Other(_) => hook.phase_preprocess(call),
                 });
                 scope.hooks.push(registration);
             }
@@ -184,9 +184,9 @@ impl Drop for Scope {
         let ended =
             if std::thread::panicking() && !self.panicking { Ended::Panicked } else { Ended::Returned };
         tell_all(&self.hooks, |hook| match call.phase {
-            Phase::Forward => hook.forward_postprocess(call, ended),
-            Phase::Backward => hook.backward_postprocess(call, ended),
-            Phase::Other(_) => hook.phase_postprocess(call, ended),
+            CallPhase::Forward => hook.forward_postprocess(call, ended),
+            CallPhase::Backward => hook.backward_postprocess(call, ended),
+            CallPhase::Other(_) => hook.phase_postprocess(call, ended),
         });
     }
 }

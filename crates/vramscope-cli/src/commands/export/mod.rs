@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use schemars::JsonSchema;
 use serde::Serialize;
-use vramscope::export::{ExportFormat, Options, Source, Written, write};
+use vramscope::export::{ExportFormat, ExportOptions, Source, Written, write};
 
 use super::{about, open, print_json, stdout};
 use crate::output::Output;
@@ -44,7 +44,8 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let (name, trace) = (session.name().to_owned(), session.trace());
     let devices = session.devices(args.device).map_err(about(&name))?;
     session.check_event(&devices, args.at).map_err(about(&name))?;
-    let options = Options { at: args.at, table: args.what.first().copied().flatten().unwrap_or_default() };
+    let options =
+        ExportOptions { at: args.at, table: args.what.first().copied().flatten().unwrap_or_default() };
     let numbers = devices.iter().map(|&d| session.number(d)).collect();
     let source = Source { trace, frames: session.frames(), devices };
 

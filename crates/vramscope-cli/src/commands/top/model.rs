@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vramscope::profiler::live::{Hello, Look};
+use vramscope::profiler::live::{Hello, LiveResponse};
 use vramscope::profiler::{NvmlDevice, Reading, SourceError};
 
 /// Number of updates for which an ended program stays on the screen.
@@ -35,7 +35,7 @@ pub(super) struct Program {
     pub(super) hello: Hello,
     pub(super) state: State,
     /// The latest answer.
-    pub(super) look: Option<Look>,
+    pub(super) look: Option<LiveResponse>,
     /// The peak of each update, latest last; `None` if there was no answer.
     pub(super) history: VecDeque<Option<u64>>,
 }
@@ -105,7 +105,7 @@ impl Model {
     }
 
     /// Stores the answer of the program at `socket`.
-    pub(super) fn looked(&mut self, socket: &Path, look: Result<Look, SourceError>) {
+    pub(super) fn looked(&mut self, socket: &Path, look: Result<LiveResponse, SourceError>) {
         let Some(program) = self.programs.iter_mut().find(|p| p.socket == socket) else { return };
         let mut highest = None;
         program.state = match look {
@@ -158,12 +158,12 @@ mod tests {
         model
     }
 
-    fn look(high: Reading) -> Look {
+    fn look(high: Reading) -> LiveResponse {
         let tick = Tick { now: Reading::default(), high, high_is_exact: true };
-        Look { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
+        LiveResponse { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
     }
 
-    fn gone() -> Result<Look, SourceError> {
+    fn gone() -> Result<LiveResponse, SourceError> {
         Err(SourceError::Gone(String::new()))
     }
 

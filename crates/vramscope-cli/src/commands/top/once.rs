@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use vramscope::profiler::live::{Connection, Hello, Look, discover_except};
+use vramscope::profiler::live::{Connection, Hello, LiveResponse, discover_except};
 use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
 
 use super::HOLDERS;
@@ -33,7 +33,7 @@ struct ProgramJson {
     #[serde(flatten)]
     hello: Hello,
     #[serde(flatten)]
-    look: Option<Look>,
+    look: Option<LiveResponse>,
     /// The reason why the sample failed.
     error: Option<String>,
 }
@@ -68,7 +68,7 @@ pub(super) fn look(
 }
 
 /// Requests one sample, and waits until the stacks of its holders are resolved.
-fn look_at(connection: &mut Connection) -> Result<Look, SourceError> {
+fn look_at(connection: &mut Connection) -> Result<LiveResponse, SourceError> {
     let mut look = connection.look(HOLDERS)?;
     let until = Instant::now() + PATIENCE;
     while look.holders.iter().flatten().any(|holder| holder.stack.is_none()) && Instant::now() < until {

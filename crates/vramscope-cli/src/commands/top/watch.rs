@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 
 use ratatui::crossterm::event::Event;
-use vramscope::profiler::live::{Connection, Look, discover_except};
+use vramscope::profiler::live::{Connection, LiveResponse, discover_except};
 use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
 
 use super::HOLDERS;
@@ -22,7 +22,7 @@ pub(super) enum News {
     /// New programs.
     Found(Vec<(PathBuf, Connection)>),
     /// The answer of the program at this socket.
-    Looked(PathBuf, Box<Result<Look, SourceError>>),
+    Looked(PathBuf, Box<Result<LiveResponse, SourceError>>),
 }
 
 /// A thread that answers requests of one kind.
@@ -102,7 +102,7 @@ impl Watchers {
         self.search.busy = false;
     }
 
-    pub(super) fn program_answered(&mut self, path: &Path, look: &Result<Look, SourceError>) {
+    pub(super) fn program_answered(&mut self, path: &Path, look: &Result<LiveResponse, SourceError>) {
         if matches!(look, Err(SourceError::Gone(_))) {
             self.programs.remove(path);
         } else if let Some(program) = self.programs.get_mut(path) {

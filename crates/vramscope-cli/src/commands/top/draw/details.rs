@@ -5,7 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Stylize as _;
 use ratatui::text::{Line, Text};
 use ratatui::widgets::Sparkline;
-use vramscope::profiler::live::Look;
+use vramscope::profiler::live::LiveResponse;
 use vramscope::report::{Shown, bytes, count, fit_end};
 
 use super::super::model::{Program, State};
@@ -52,7 +52,7 @@ fn figures(program: &Program, width: usize) -> Vec<Line<'static>> {
 }
 
 /// The known numbers, one per line.
-fn of_look(look: &Look) -> Vec<String> {
+fn of_look(look: &LiveResponse) -> Vec<String> {
     let (now, high) = (&look.tick.now, &look.tick.high);
     // Only a pool's counters include peaks between two samples.
     let exact = look.tick.high_is_exact;

@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Stylize as _;
 use ratatui::text::{Line, Text};
-use vramscope::profiler::live::Holder;
+use vramscope::profiler::LiveHolder;
 use vramscope::report::{Shown, bytes, counted, fit};
 
 use super::super::model::Program;
@@ -44,7 +44,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, program: &Program, stacks: Stacks, are
 }
 
 /// The lines of a holder; the number of blocks is padded to `widest` columns.
-fn of_holder(holder: &Holder, widest: usize, stacks: Stacks, width: usize) -> Vec<String> {
+fn of_holder(holder: &LiveHolder, widest: usize, stacks: Stacks, width: usize) -> Vec<String> {
     let mut frames = holder.stack.iter().flatten().map(|frame| Shown::of(frame));
     let blocks = counted(holder.count, "block");
     let unknown = if holder.stack.is_some() { "unknown line" } else { "(resolving)" };

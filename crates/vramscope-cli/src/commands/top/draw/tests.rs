@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use vramscope::profiler::live::{Hello, Holder, Look};
-use vramscope::profiler::{Counts, GpuProcess, NvmlDevice, Reading, SourceError, Tick};
+use vramscope::profiler::live::{Hello, LiveResponse};
+use vramscope::profiler::{Counts, GpuProcess, LiveHolder, NvmlDevice, Reading, SourceError, Tick};
 
 use super::super::model::Model;
 use super::draw;
@@ -19,7 +19,7 @@ fn hello(title: &str, pid: u32, source_name: &str) -> Hello {
 }
 
 /// A pool in use with a peak of `high` MiB.
-fn pool(now: u64, high: u64) -> Look {
+fn pool(now: u64, high: u64) -> LiveResponse {
     let reading = |mib: u64| Reading {
         requested: Some(mib * MIB - 1000),
         allocated: Some(mib * MIB),
@@ -31,7 +31,7 @@ fn pool(now: u64, high: u64) -> Look {
     let counts =
         Counts { num_allocations: 1_234_567, num_frees: 1_234_000, num_ooms: 2, ..Counts::default() };
     let now = Reading { device_total: Some(80 * GIB), counts: Some(counts), ..reading(now) };
-    let holder = |mib: u64, count, stack: &[&str]| Holder {
+    let holder = |mib: u64, count, stack: &[&str]| LiveHolder {
         bytes: mib * MIB,
         count,
         stack: Some(stack.iter().map(|&frame| frame.to_owned()).collect()),
@@ -44,9 +44,9 @@ fn pool(now: u64, high: u64) -> Look {
         ),
         holder(20, 1234, &["/home/user/train/src/data.rs:9 train::data::load"]),
         holder(1, 2, &[]),
-        Holder { bytes: 512, count: 1, stack: None },
+        LiveHolder { bytes: 512, count: 1, stack: None },
     ];
-    Look {
+    LiveResponse {
         time_us: 0,
         tick: Tick { now, high: reading(high), high_is_exact: true },
         inactive_split_bytes: Some(3 * MIB),
@@ -56,10 +56,10 @@ fn pool(now: u64, high: u64) -> Look {
 }
 
 /// A process without a served pool.
-fn host(mib: u64) -> Look {
+fn host(mib: u64) -> LiveResponse {
     let now = Reading { cpu: Some(mib * MIB), ..Reading::default() };
     let tick = Tick { now, high: now, high_is_exact: false };
-    Look { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
+    LiveResponse { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
 }
 
 fn gpu(index: u32, used: u64, processes: &[(u32, Option<u64>)]) -> NvmlDevice {
@@ -176,7 +176,7 @@ fn whatever_is_answered_is_drawn() {
         model.found(format!("/run/{text}.sock").into(), hello("b", 8, &text));
         let mut look = pool(1, 1);
         look.holders =
-            Some(vec![Holder { bytes: 1, count: 1, stack: Some(vec![text.clone(), text.clone()]) }]);
+            Some(vec![LiveHolder { bytes: 1, count: 1, stack: Some(vec![text.clone(), text.clone()]) }]);
         model.looked("/run/a.sock".as_ref(), Ok(look));
         let trouble = SourceError::Answer { source_name: text.clone(), why: text.clone() };
         model.looked(format!("/run/{text}.sock").as_ref(), Err(trouble));

@@ -54,10 +54,10 @@ pub use findings::{
     UnusableBlocks, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, rises,
 };
 pub use groups::{
-    AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, Holder, HolderKey,
-    IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, LibraryUse, NoProperties,
-    Node, NodeKind, compared_call_tree, frame_key, holders_among, holders_at, interval_group_changes,
-    interval_groups, libraries, stack_key,
+    AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, DeviceUse, Holder, HolderKey,
+    IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, LibraryUse, MeasuredUse,
+    NoProperties, Node, NodeKind, compared_call_tree, frame_key, holders_among, holders_at,
+    interval_group_changes, interval_groups, libraries, stack_key,
 };
 pub use history::{
     Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,

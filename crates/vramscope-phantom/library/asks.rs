@@ -12,9 +12,15 @@ use crate::{python, sys};
 /// Python functions of PyTorch that query memory for the program, through libraries that otherwise query for themselves.
 const ASKS_FOR_THE_PROGRAM: [&str; 2] = ["mem_get_info", "get_memory_info"];
 
+/// The library of `vramscope run --record`, which asks for its own log.
+const RECORDER: &str = "libvramscope_recorder.so";
+
 /// Counts a memory query if the program made it.
 pub(crate) fn notice() {
     let library = caller();
+    if library.as_deref() == Some(RECORDER) {
+        return;
+    }
     let is_pytorchs = library.as_deref().is_some_and(is_of_pytorch)
         && !python::innermost_function().is_some_and(|name| ASKS_FOR_THE_PROGRAM.contains(&name.as_str()));
     if is_pytorchs {

@@ -1,6 +1,6 @@
-//! The driver's functions that take and return memory.
+//! The driver's functions that take and return memory. Those at the end take it for contexts and kernels, and do not say how much.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use crate::record::Kind;
 use crate::wrap::{caller_as_argument, read, wrapped};
@@ -143,6 +143,48 @@ wrapped! {
     }
     cuArrayDestroy / "cuArrayDestroy" [1] (array: u64) |real, call| {
         call.record(Kind::ArrayFree, array, 0);
+        real()
+    }
+
+    cuDevicePrimaryCtxRetain / "cuDevicePrimaryCtxRetain" [2] (context: *mut usize, device: c_int) |real, call| {
+        let status = real();
+        if status == 0 && let Some(context) = read(context) {
+            call.has_context(device, context);
+        }
+        status
+    }
+    // Revisions have three to five arguments. Passing more does no harm.
+    cuCtxCreate_v2 / "cuCtxCreate" [5] (context: *mut usize, b: usize, c: usize, d: usize, e: usize) |real, call| {
+        call.changes(0);
+        real()
+    }
+    cuModuleLoad / "cuModuleLoad" [2] (module: *mut usize, path: usize) |real, call| {
+        call.changes(0);
+        real()
+    }
+    cuModuleLoadData / "cuModuleLoadData" [2] (module: *mut usize, image: usize) |real, call| {
+        call.changes(0);
+        real()
+    }
+    cuModuleLoadDataEx / "cuModuleLoadDataEx" [5]
+        (module: *mut usize, image: usize, count: u32, options: usize, values: usize) |real, call| {
+        call.changes(0);
+        real()
+    }
+    cuModuleLoadFatBinary / "cuModuleLoadFatBinary" [2] (module: *mut usize, image: usize) |real, call| {
+        call.changes(0);
+        real()
+    }
+    cuLibraryLoadData / "cuLibraryLoadData" [8]
+        (library: *mut usize, code: usize, options: usize, values: usize, count: usize, library_options: usize,
+            library_values: usize, library_count: usize) |real, call| {
+        call.changes(0);
+        real()
+    }
+    cuLibraryLoadFromFile / "cuLibraryLoadFromFile" [8]
+        (library: *mut usize, path: usize, options: usize, values: usize, count: usize, library_options: usize,
+            library_values: usize, library_count: usize) |real, call| {
+        call.changes(0);
         real()
     }
 }

@@ -13,6 +13,8 @@
 //!   stack.rs, python/, native/    the calling thread's stack           ring.rs: a mapped file  --->  the reader, another process
 //! ```
 //!
+//! After calls that change the memory of a device, `reading.rs` records how much of it the driver counts as in use.
+//!
 //! Rules for everything that runs in a call:
 //! - It takes no lock and allocates no memory. The exceptions are the first event of a process, which creates the ring, the first native
 //!   stack of a thread, which asks for the thread's bounds, and the first one through an object, which asks the loader for it.
@@ -29,6 +31,7 @@ mod native;
 mod next;
 mod process;
 mod python;
+mod reading;
 #[path = "../src/record.rs"]
 mod record;
 #[path = "../src/ring.rs"]

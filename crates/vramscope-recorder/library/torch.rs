@@ -5,6 +5,7 @@ use std::ffi::c_void;
 
 use crate::next::Next;
 use crate::process::{Inside, time_us};
+use crate::reading;
 use crate::record::{TORCH, TORCH_OOM, memory};
 use crate::stack;
 
@@ -17,19 +18,6 @@ const CUDA: u64 = 1;
 /// The number of a CUDA device; `None` for any other device.
 fn cuda(device: Device) -> Option<u64> {
     (device & 0xff == CUDA).then_some(device >> 8 & 0xff)
-}
-
-/// Bytes of the calling thread's device that are free; 0 if the driver does not say.
-fn free_bytes() -> u64 {
-    static INFO: Next = Next::new(c"cuMemGetInfo_v2");
-    let (mut free, mut total) = (0_usize, 0_usize);
-    let info = INFO.address();
-    if info != 0 {
-        // SAFETY: the function of this name has this signature.
-        let info: extern "C" fn(*mut usize, *mut usize) -> i32 = unsafe { std::mem::transmute(info) };
-        info(&raw mut free, &raw mut total);
-    }
-    free as u64
 }
 
 static MEMORY: Next = Next::new(c"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
@@ -72,7 +60,9 @@ pub(crate) extern "C" fn report_out_of_memory(size: i64, allocated: usize, reser
         && let Some(inside) = Inside::enter()
     {
         let stack = stack::capture(&inside);
-        let body = [time_us(), device, stack, size as u64, free_bytes()];
+        // PyTorch asks for memory with the device as the thread's current one.
+        let free = reading::write(&inside, device).unwrap_or(0);
+        let body = [time_us(), device, stack, size as u64, free];
         inside.write(TORCH_OOM, &body);
     }
     let next = OOM.address();

@@ -9,8 +9,9 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::captured::mixed;
-use crate::next::{self, Next};
+use crate::next;
 use crate::process::{Inside, time_us};
+use crate::reading::{self, current_device};
 use crate::record::{CALL, Kind, OBJECT, call, text_words};
 use crate::stack;
 use crate::sys;
@@ -74,15 +75,32 @@ thread_local! {
 }
 
 /// A call of the program's, while it runs.
-pub(crate) struct Call {
+pub(crate) struct Call<'s> {
     is_outermost: bool,
     caller: usize,
+    /// The status of the real function, once it has returned.
+    status: &'s Cell<c_int>,
+    /// Bytes of device memory that the call took or returned, if it did either.
+    changed: Cell<Option<u64>>,
 }
 
-impl Call {
-    pub(crate) fn begin(caller: usize) -> Self {
+impl<'s> Call<'s> {
+    pub(crate) fn begin(caller: usize, status: &'s Cell<c_int>) -> Self {
         let is_outermost = IN_CALL.try_with(|inside| !inside.replace(true)).unwrap_or(false);
-        Self { is_outermost, caller }
+        Self { is_outermost, caller, status, changed: Cell::new(None) }
+    }
+
+    /// The call may take or return this many bytes of device memory, or an unknown number if it is 0. At its end, the driver's count is
+    /// recorded.
+    pub(crate) fn changes(&self, bytes: u64) {
+        self.changed.set(Some(bytes));
+    }
+
+    /// The call created a context of a device, or it returned the one that exists.
+    pub(crate) fn has_context(&self, device: c_int, context: usize) {
+        if self.is_outermost {
+            reading::first(device, context);
+        }
     }
 
     /// Records an allocation whose address the real function wrote, if its status is success. Returns the status.
@@ -105,10 +123,13 @@ impl Call {
         if !self.is_outermost {
             return;
         }
+        if kind.is_of_device() {
+            self.changes(size);
+        }
         let Some(inside) = Inside::enter() else { return };
         let mut body = [0; call::FIELDS];
         body[call::TIME] = time_us();
-        body[call::DEVICE] = device.unwrap_or_else(current_device);
+        body[call::DEVICE] = device.or_else(current_device).unwrap_or(call::UNKNOWN_DEVICE);
         body[call::KIND] = kind as u64;
         body[call::ADDRESS] = address;
         body[call::SIZE] = size;
@@ -145,9 +166,12 @@ fn write_object(inside: &Inside, caller: usize, hash: u64) {
 /// Longest path of an object, in bytes. Longer ones are cut.
 const MOST_PATH: usize = 4096;
 
-impl Drop for Call {
+impl Drop for Call<'_> {
     fn drop(&mut self) {
         if self.is_outermost {
+            if let (0, Some(bytes)) = (self.status.get(), self.changed.get()) {
+                reading::after(bytes);
+            }
             IN_CALL.try_with(|inside| inside.set(false)).ok();
         }
     }
@@ -159,26 +183,11 @@ pub(crate) fn read<T: Copy>(place: *const T) -> Option<T> {
     unsafe { place.as_ref() }.copied()
 }
 
-/// The number of the calling thread's device.
-fn current_device() -> u64 {
-    static CURRENT: Next = Next::new(c"cuCtxGetDevice");
-    let current = CURRENT.address();
-    let mut device: c_int = -1;
-    if current != 0 {
-        // SAFETY: the function of this name has this signature.
-        let current: extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(current) };
-        if current(&raw mut device) != 0 {
-            return call::UNKNOWN_DEVICE;
-        }
-    }
-    u64::try_from(device).unwrap_or(call::UNKNOWN_DEVICE)
-}
-
 /// Defines functions that stand before others. For each: the name that programs link, the number of arguments in brackets, the arguments,
 /// and what runs. `real` calls the real function and returns its status, `call` records.
 ///
 /// Each function is called through a few instructions that pass the caller's return address as one more argument, so there are at most five
-/// arguments, all of them integers or pointers.
+/// arguments, all of them integers or pointers. With eight arguments, that address is undefined, so such a function records no call.
 macro_rules! wrapped {
     ($(
         $(#[$doc:meta])*
@@ -190,6 +199,7 @@ macro_rules! wrapped {
             mod $link {
                 #[allow(unused_imports, reason = "each function uses some")]
                 use super::*;
+                use std::cell::Cell;
                 use std::ffi::{CStr, c_int};
                 use std::sync::atomic::AtomicUsize;
                 use $crate::wrap::{COPIES, Call, NOT_FOUND, Wrapped};
@@ -214,9 +224,13 @@ macro_rules! wrapped {
                     }
                     // SAFETY: the real function of this name has these arguments.
                     let function: extern "C" fn($($type),*) -> c_int = unsafe { std::mem::transmute(address) };
-                    let $real = || function($($argument),*);
+                    let status = Cell::new(NOT_FOUND);
+                    let $real = || {
+                        status.set(function($($argument),*));
+                        status.get()
+                    };
                     #[allow(unused_variables, reason = "some functions record nothing")]
-                    let $call = Call::begin(caller);
+                    let $call = Call::begin(caller, &status);
                     $body
                 }
 
@@ -258,6 +272,9 @@ macro_rules! caller_as_argument {
     (5) => {
         "mov r9, [rsp]\n jmp {function}"
     };
+    (8) => {
+        "jmp {function}"
+    };
 }
 #[cfg(target_arch = "aarch64")]
 macro_rules! caller_as_argument {
@@ -275,6 +292,9 @@ macro_rules! caller_as_argument {
     };
     (5) => {
         "mov x5, x30\n b {function}"
+    };
+    (8) => {
+        "b {function}"
     };
 }
 pub(crate) use caller_as_argument;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use hashbrown::{HashMap, HashSet};
 use vramscope_allocator::ExclusiveFile;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
-use vramscope_trace::{Action, DriverMemory, SegmentKind};
+use vramscope_trace::{Action, DriverMemory, MemoryReading, SegmentKind};
 
 use crate::record::{Kind, PYTHON};
 use crate::records::{Call, Record, TorchEvent};
@@ -32,6 +32,8 @@ pub(crate) struct ProcessLog {
     held: HashMap<(Place, u64), Held>,
     /// The handle of the physical memory at each mapped address.
     mapped: HashMap<u64, u64>,
+    /// Number of handles of PyTorch's physical memory that are not mapped: an expandable segment is about to grow, or it has shrunk.
+    unmapped_segments: u32,
     /// Devices with memory beside PyTorch's allocator.
     devices: HashSet<i64>,
     /// Number of events so far.
@@ -63,6 +65,13 @@ struct Held {
     is_released: bool,
 }
 
+impl Held {
+    /// Whether this is physical memory of PyTorch's allocator that is not mapped.
+    fn is_unmapped_segment(&self) -> bool {
+        self.is_segment && self.memory == DriverMemory::Physical && self.mappings == 0
+    }
+}
+
 impl ProcessLog {
     /// Begins the log of a process.
     ///
@@ -81,6 +90,7 @@ impl ProcessLog {
             libraries: HashMap::new(),
             held: HashMap::new(),
             mapped: HashMap::new(),
+            unmapped_segments: 0,
             devices: HashSet::new(),
             events: 0,
             invalid: 0,
@@ -131,6 +141,19 @@ impl ProcessLog {
                 self.event(Action::Oom, device, free, size, time_us, stack);
             }
             Some(Record::Call(call)) => self.call(call),
+            Some(Record::Reading { time_us, device, free, total }) => {
+                // Bytes that no segment has yet, or has no longer, would count as memory of nobody.
+                if self.unmapped_segments == 0 {
+                    let used = total.saturating_sub(free);
+                    self.log.reading(&MemoryReading {
+                        device,
+                        time_us,
+                        used,
+                        total,
+                        ..MemoryReading::default()
+                    });
+                }
+            }
             None => self.invalid += 1,
         }
     }
@@ -216,8 +239,10 @@ impl ProcessLog {
         let device = if memory.is_host() { -1 } else { call.device.unwrap_or(0) };
         let size = call.size;
         let held = Held { device, size, is_segment, memory, library, mappings: 0, is_released: false };
+        self.unmapped_segments += u32::from(held.is_unmapped_segment());
         self.taken(call, place, &held);
-        self.held.insert((place, call.address), held);
+        let before = self.held.insert((place, call.address), held);
+        self.unmapped_segments -= u32::from(before.is_some_and(|before| before.is_unmapped_segment()));
     }
 
     /// Writes that memory was taken.
@@ -254,6 +279,7 @@ impl ProcessLog {
 
     fn map(&mut self, call: Call) {
         let Some(held) = self.held.get_mut(&(Place::Handle, call.handle)) else { return };
+        self.unmapped_segments -= u32::from(held.is_unmapped_segment());
         held.mappings += 1;
         let (device, is_segment) = (held.device, held.is_segment);
         self.mapped.insert(call.address, call.handle);
@@ -266,6 +292,7 @@ impl ProcessLog {
         let Some(handle) = self.mapped.remove(&call.address) else { return };
         let Some(held) = self.held.get_mut(&(Place::Handle, handle)) else { return };
         held.mappings = held.mappings.saturating_sub(1);
+        self.unmapped_segments += u32::from(held.is_unmapped_segment());
         let (device, is_segment) = (held.device, held.is_segment);
         if is_segment {
             self.event(Action::SegmentUnmap, device, call.address, call.size, call.time_us, call.stack);
@@ -278,9 +305,11 @@ impl ProcessLog {
         let key = (Place::Handle, handle);
         if self.held.get(&key).is_some_and(|held| held.is_released && held.mappings == 0)
             && let Some(held) = self.held.remove(&key)
-            && !held.is_segment
         {
-            self.driver_event(Call { address: handle, ..call }, &held, true);
+            self.unmapped_segments -= u32::from(held.is_unmapped_segment());
+            if !held.is_segment {
+                self.driver_event(Call { address: handle, ..call }, &held, true);
+            }
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) const OBJECT: u8 = 6;
 /// A loaded object with native frames: its first address, its end, the difference between its addresses in memory and in its file, the size
 /// of its path in bytes, and the path.
 pub(crate) const MODULE: u8 = 7;
+/// The driver's count of a device's memory: time, device, free bytes and total bytes.
+pub(crate) const READING: u8 = 8;
 
 /// Copies a text into words, as far as it fits. Returns its size in bytes and in words.
 pub(crate) fn text_words(text: &[u8], words: &mut [u64]) -> (usize, usize) {
@@ -122,4 +124,21 @@ kinds! {
     Array,
     /// Free of an array.
     ArrayFree,
+}
+
+impl Kind {
+    /// Whether the driver changes the device's memory during the call. Memory in a stream's order is legal in a capture, and comes from a
+    /// pool.
+    #[allow(dead_code, reason = "only the library uses it")]
+    pub(crate) fn is_of_device(self) -> bool {
+        let others = [
+            Self::MallocAsync,
+            Self::FreeAsync,
+            Self::Host,
+            Self::HostFree,
+            Self::Register,
+            Self::Unregister,
+        ];
+        !others.contains(&self)
+    }
 }

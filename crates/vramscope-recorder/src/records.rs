@@ -1,6 +1,6 @@
 //! The records of a ring as plain data.
 
-use crate::record::{CALL, Kind, MODULE, OBJECT, SITE, STACK, TORCH, TORCH_OOM, call, memory};
+use crate::record::{CALL, Kind, MODULE, OBJECT, READING, SITE, STACK, TORCH, TORCH_OOM, call, memory};
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(crate) enum Record<'a> {
     Object { caller: u64, path: String },
     /// A loaded object with native frames. `base` is the difference between its addresses in memory and in its file.
     Module { start: u64, end: u64, base: u64, path: String },
+    /// The driver's count of a device's memory.
+    Reading { time_us: i64, device: i64, free: u64, total: u64 },
 }
 
 /// An allocation or a free of PyTorch.
@@ -101,6 +103,10 @@ impl<'a> Record<'a> {
             MODULE => {
                 let (&[start, end, base, size], words) = body.split_first_chunk()?;
                 Self::Module { start, end, base, path: text(words, size)? }
+            }
+            READING => {
+                let &[time, device, free, total] = body else { return None };
+                Self::Reading { time_us: time as i64, device: i64::try_from(device).ok()?, free, total }
             }
             _ => return None,
         })

@@ -26,7 +26,9 @@ impl PartialEq for Trace {
                     && ids.stack_or_none(a.stack, b.stack)
                     && *a == DriverEvent { library: a.library, stack: a.stack, ..*b }
             };
-            a.events.len() == b.events.len() && a.events.iter().zip(&b.events).all(same)
+            a.readings == b.readings
+                && a.events.len() == b.events.len()
+                && a.events.iter().zip(&b.events).all(same)
         };
         self.settings == other.settings
             && match (&self.process, &other.process) {

@@ -11,6 +11,28 @@ pub struct ProcessEvents {
     /// Memory that was allocated and freed, oldest first. Segments of PyTorch's caching allocator are not included: they are events of
     /// their device.
     pub events: Vec<DriverEvent>,
+    /// The driver's counts of the memory of devices, oldest first.
+    pub readings: Vec<MemoryReading>,
+}
+
+/// The driver's count of the memory of a device, as `cuMemGetInfo` returned it.
+///
+/// The recorder counts an allocation after it has happened, and a free before it happens. So `used` includes all memory of this process
+/// whose events come before the reading, and it may include memory of another thread whose event comes after it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryReading {
+    /// The device's number.
+    pub device: i64,
+    /// Microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// Bytes in use, by all processes.
+    pub used: u64,
+    /// Bytes that the device has.
+    pub total: u64,
+    /// Number of [events](crate::DeviceTrace::events) of the device before the reading.
+    pub device_events: usize,
+    /// Number of [driver events](ProcessEvents::events) before the reading.
+    pub driver_events: usize,
 }
 
 /// Memory allocated from the driver, or freed.

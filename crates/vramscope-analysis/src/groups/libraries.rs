@@ -108,7 +108,8 @@ mod tests {
             let device = if DriverMemory::is_host(memory) { -1 } else { 0 };
             DriverEvent { device, memory, is_free, address, size, time_us, library, stack: None }
         };
-        trace.process = Some(ProcessEvents { events: events.iter().map(event).collect() });
+        trace.process =
+            Some(ProcessEvents { events: events.iter().map(event).collect(), ..ProcessEvents::default() });
         trace
     }
 

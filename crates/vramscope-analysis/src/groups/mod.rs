@@ -8,10 +8,12 @@
 //! - `interval_totals`: bytes allocated, freed, temporary and retained in an interval, by group.
 //! - `call_tree`: live memory as a tree of the user's calls.
 //! - `libraries`: memory beside PyTorch's allocator, by library.
+//! - `device_use`: the driver's count of a device's memory, and what the recording explains of it.
 //! - `layers`: live memory as a tree of the model's modules.
 
 mod amount;
 mod call_tree;
+mod device_use;
 mod grouping;
 mod holders;
 mod interval_totals;
@@ -23,6 +25,7 @@ mod properties;
 pub use amount::Amount;
 pub(crate) use call_tree::call_tree;
 pub use call_tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, compared_call_tree};
+pub use device_use::{DeviceUse, MeasuredUse};
 pub(crate) use grouping::Grouping;
 pub(crate) use holders::{by_line, holders_without_stacks};
 pub use holders::{holders_among, holders_at};

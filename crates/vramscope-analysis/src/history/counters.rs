@@ -112,8 +112,13 @@ impl History {
                 c.allocated += a.size;
             }
         }
-        c.reserved = self.reserved.iter().filter(|r| r.lives_at(moment)).map(|r| r.size).sum();
+        c.reserved = self.reserved_at(moment);
         c
+    }
+
+    /// Returns the reserved bytes at `moment`.
+    pub(crate) fn reserved_at(&self, moment: Moment) -> u64 {
+        self.reserved.iter().filter(|r| r.lives_at(moment)).map(|r| r.size).sum()
     }
 }
 

@@ -19,8 +19,8 @@ use crate::findings::{
     Fragmentation, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
 };
 use crate::groups::{
-    By, CallTree, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree, holders_without_stacks,
-    layers, libraries,
+    By, CallTree, DeviceUse, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree,
+    holders_without_stacks, layers, libraries,
 };
 use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality};
 use crate::regions::Region;
@@ -74,6 +74,8 @@ pub struct Summary {
     pub layers: Vec<Layer>,
     /// Memory of the device beside PyTorch's allocator at that moment, by library; `None` if the recording does not have it.
     pub libraries: Option<Vec<LibraryUse>>,
+    /// The driver's count of the device's memory at that moment; `None` if the recording does not have it.
+    pub device_use: Option<DeviceUse>,
     /// The steps of training or serving, if the program repeats itself.
     pub steps: Steps,
     /// Bytes that the filter excludes from `holders` and `tree`.
@@ -203,6 +205,7 @@ impl Summary {
             reasons: known.categories().reasons(layout.allocated()),
             layers: layers(known.categories(), layout.allocated().filter(takes)),
             libraries: libraries(trace, device.device, time_of(device, moment)),
+            device_use: DeviceUse::at(history, moment),
             steps: known.into_steps(),
             filtered_out,
             preexisting: start.counters().allocated,

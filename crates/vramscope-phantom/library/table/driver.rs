@@ -116,6 +116,7 @@ calls! {
         cuEventSynchronize(event: usize) = streams::synchronize_event;
         cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
         cuStreamIsCapturing(stream: usize, status: Out<c_int>) = graphs::is_capturing;
+        cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) = graphs::exchange_capture_mode;
 
         cuLaunchKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
             block_z: u32, shared: u32, stream: usize) = kernels::launch_by_driver;

@@ -1,7 +1,7 @@
 //! JSON of memory beside PyTorch's allocator.
 
 use serde::Serialize;
-use vramscope_analysis::LibraryUse;
+use vramscope_analysis::{DeviceUse, LibraryUse, MeasuredUse};
 
 use super::stacks::{Builder, FrameJson};
 
@@ -21,6 +21,60 @@ pub(super) struct LibraryJson {
     end_bytes: u64,
     /// Stack of the largest allocation, innermost frame first.
     stack: Vec<FrameJson>,
+}
+
+/// The driver's counts of the device's memory.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DeviceUse"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportDeviceUse"))]
+pub(super) struct DeviceUseJson {
+    /// The last count at or before the event of the holders; null if there is none.
+    here: Option<MeasuredUseJson>,
+    /// The first count of the recording.
+    first: MeasuredUseJson,
+    /// The count with the most bytes in use.
+    highest: MeasuredUseJson,
+}
+
+impl DeviceUseJson {
+    pub(super) fn of(device_use: &DeviceUse) -> Self {
+        let DeviceUse { here, first, highest, .. } = device_use;
+        let [first, highest] = [first, highest].map(MeasuredUseJson::of);
+        Self { here: here.as_ref().map(MeasuredUseJson::of), first, highest }
+    }
+}
+
+/// A count of the driver, and the memory that the recording has at that time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "MeasuredUse"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportMeasuredUse"))]
+pub(super) struct MeasuredUseJson {
+    /// Microseconds since the Unix epoch.
+    time_us: i64,
+    /// Bytes in use, by all processes.
+    used_bytes: u64,
+    total_bytes: u64,
+    /// Bytes that PyTorch's allocator had reserved.
+    reserved_bytes: u64,
+    /// Bytes of all other libraries.
+    libraries_bytes: u64,
+    /// `used_bytes` without `reserved_bytes` and `libraries_bytes`: contexts, kernels and other processes. Negative if managed memory is
+    /// not on the device.
+    rest_bytes: i64,
+}
+
+impl MeasuredUseJson {
+    fn of(measured: &MeasuredUse) -> Self {
+        let &MeasuredUse { time_us, used, total, reserved, libraries } = measured;
+        Self {
+            time_us,
+            used_bytes: used,
+            total_bytes: total,
+            reserved_bytes: reserved,
+            libraries_bytes: libraries,
+            rest_bytes: measured.rest(),
+        }
+    }
 }
 
 impl Builder<'_> {

@@ -6,7 +6,7 @@ use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, 
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
-use super::libraries::LibraryJson;
+use super::libraries::{DeviceUseJson, LibraryJson};
 use super::oom::OomJson;
 use super::quality::QualityJson;
 use super::regions::{RegionJson, region};
@@ -69,6 +69,10 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     libraries: Option<Vec<LibraryJson>>,
+    /// The driver's counts of the device's memory. Only in logs of `vramscope run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    device_use: Option<DeviceUseJson>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
     /// Bytes of holders that `--filter` left out.
@@ -212,6 +216,7 @@ impl Builder<'_> {
             category_reasons: s.reasons.iter().map(ReasonJson::of).collect(),
             steps: StepsJson::of(&s.steps),
             libraries: s.libraries.as_deref().map(|uses| self.libraries(uses)),
+            device_use: s.device_use.as_ref().map(DeviceUseJson::of),
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,

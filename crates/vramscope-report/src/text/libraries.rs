@@ -1,11 +1,11 @@
 //! The section about memory beside PyTorch's allocator, by the library that took it.
 
-use vramscope_analysis::{HolderKey, LibraryUse, Summary};
+use vramscope_analysis::{DeviceUse, HolderKey, LibraryUse, Summary};
 use vramscope_trace::DriverMemory;
 
 use super::page::{DIM, Page};
 use crate::shown::Shown;
-use vramscope_basics::units::{bytes, counted};
+use vramscope_basics::units::{bytes, counted, duration};
 
 /// What a kind of memory is called in a sentence.
 fn kind(memory: DriverMemory) -> &'static str {
@@ -34,11 +34,41 @@ impl Page<'_> {
         ));
         self.line(format!("  {:>11}  PyTorch's allocator (reserved)", bytes(reserved)));
         self.library_rows(&uses);
-        self.words(2, "Contexts and kernels are not included: the driver takes them without a call.");
+        self.rest(s.device_use.as_ref());
         if !host.is_empty() {
             self.heading("Pinned host memory of the process at this moment");
             self.library_rows(&host);
         }
+    }
+
+    /// The row of the memory that the driver counts, and that nothing above explains.
+    fn rest(&mut self, device_use: Option<&DeviceUse>) {
+        let Some((DeviceUse { age_us, first, .. }, here)) = device_use.and_then(|u| Some((u, u.here?)))
+        else {
+            self.words(2, "Contexts and kernels are not included: the driver's count was not recorded before this moment.");
+            return;
+        };
+        let rest = here.rest();
+        self.line(format!(
+            "  {:>11}  contexts, kernels and other processes",
+            bytes(rest.max(0).unsigned_abs())
+        ));
+        let (used, total) = (bytes(here.used), bytes(here.total));
+        let mut text = match age_us {
+            ..1_000_000 => format!("Measured: the driver says that {used} of {total} are in use."),
+            age_us => format!(
+                "Measured {} before: the driver said that {used} of {total} were in use.",
+                duration(*age_us)
+            ),
+        };
+        if rest < 0 {
+            let less = bytes(rest.unsigned_abs());
+            text += &format!(" That is {less} less than the sum: managed memory counts wherever it is.");
+        } else if first.rest() != rest {
+            text +=
+                &format!(" At the first measurement, it was {}.", bytes(first.rest().max(0).unsigned_abs()));
+        }
+        self.words(15, &text);
     }
 
     /// Rows of libraries: bytes, library, and the stack of its largest allocation.

@@ -47,9 +47,10 @@ impl Page<'_> {
             self.heading(&format!("Device {} {rule}", s.device));
         }
         if s.events == 0 && s.end.segments == 0 {
-            match &s.libraries {
-                Some(uses) if !uses.is_empty() => self.libraries(s),
-                _ => self.line("Nothing was recorded on this device."),
+            if s.device_use.is_some() || s.libraries.as_ref().is_some_and(|uses| !uses.is_empty()) {
+                self.libraries(s);
+            } else {
+                self.line("Nothing was recorded on this device.");
             }
             return;
         }

@@ -8,8 +8,8 @@ use vramscope_trace::formats::log::{
 };
 use vramscope_trace::formats::{Compression, Format, write_pickle};
 use vramscope_trace::{
-    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, Notices, PoolId, PowerOfTwoDivisions,
-    SegmentKind, StackId, Stage, TorchSettings, Trace,
+    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, MemoryReading, Notices, PoolId,
+    PowerOfTwoDivisions, SegmentKind, StackId, Stage, TorchSettings, Trace,
 };
 
 use crate::read;
@@ -153,6 +153,8 @@ fn sample_of(run: u64) -> Vec<u8> {
             stack,
         });
     }
+    let (time_us, used, total) = (1_700_000_000_000_016, 9 << 30, 80 << 30);
+    log.reading(&MemoryReading { device: 0, time_us, used, total, ..MemoryReading::default() });
     let main = LogFrame { name: "main", filename: "/src/main.rs", line: 3 };
     log.symbols(sites[0], &[LogFrame { name: "allocate", filename: "/src/alloc.rs", line: 90 }, main]);
     log.symbols(sites[1], &[LogFrame { name: "start", ..main }]);
@@ -195,11 +197,15 @@ fn what_was_written_is_read() {
         d.segments.iter().map(|s| d.blocks_of(s).iter().map(|b| b.size).collect()).collect();
     assert_eq!(sizes, [vec![512, 512, (2 << 20) - 1024], vec![2 << 20]]);
     assert_eq!(trace.annotations.as_ref().unwrap().len(), 2);
-    let [taken, freed] = trace.process.as_ref().unwrap().events[..] else { panic!("two events") };
+    let process = trace.process.as_ref().unwrap();
+    let [taken, freed] = process.events[..] else { panic!("two events") };
     assert_eq!((taken.memory, taken.is_free, taken.size), (DriverMemory::Physical, false, 4 << 20));
     assert_eq!(trace.strings.get(taken.library), "libnccl.so.2");
     assert_eq!(stack_of(trace, taken.stack), stack_of(trace, alloc.stack));
     assert_eq!(freed, DriverEvent { is_free: true, time_us: 1_700_000_000_000_015, ..taken });
+    let (time_us, used, total) = (1_700_000_000_000_016, 9 << 30, 80 << 30);
+    let read = MemoryReading { device: 0, time_us, used, total, device_events: 6, driver_events: 2 };
+    assert_eq!(process.readings, [read]);
 }
 
 #[test]

@@ -89,6 +89,7 @@ const ANNOTATION: u8 = 10;
 const END: u8 = 11;
 const PROCESS: u8 = 12;
 const DRIVER: u8 = 13;
+const READING: u8 = 14;
 
 // A Boolean is one byte, an index of this list.
 const BOOLS: [bool; 2] = [false, true];

@@ -6,8 +6,8 @@ use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
-    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, DEVICE, DRIVER, END, EVENT, MAGIC, PROCESS, SEGMENT,
-    SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
+    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, DEVICE, DRIVER, END, EVENT, MAGIC, PROCESS, READING,
+    SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
@@ -17,7 +17,7 @@ use crate::formats::window::Window;
 use crate::formats::{Contents, DEVICES, Format};
 use crate::ids::{FrameId, StackId, StringId, TagsId};
 use crate::notices::{Notices, ValueKind};
-use crate::process::{DriverEvent, DriverMemory};
+use crate::process::{DriverEvent, DriverMemory, MemoryReading};
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::strings::bounds;
@@ -213,7 +213,10 @@ impl Reader {
             + self.stack_sites.len() * size_of::<u32>()
             + self.stack_ends.len() * (size_of::<usize>() + size_of::<StackId>())
             + self.annotations.len() * 2 * size_of::<Annotation>()
-            + self.trace.process.as_ref().map_or(0, |process| process.events.len()) * size_of::<DriverEvent>()
+            + self.trace.process.as_ref().map_or(0, |process| {
+                process.events.len() * size_of::<DriverEvent>()
+                    + process.readings.len() * size_of::<MemoryReading>()
+            })
     }
 
     fn chunk(&mut self, mut f: Fields<'_>) -> Result<()> {
@@ -252,6 +255,7 @@ impl Reader {
                 [ANNOTATION] => self.annotation(&mut f)?,
                 [PROCESS] => drop(self.trace.process.get_or_insert_default()),
                 [DRIVER] => self.driver_event(&mut f)?,
+                [READING] => self.reading(&mut f)?,
                 [END] => self.closed = true,
                 [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
             }
@@ -415,6 +419,16 @@ impl Reader {
             stack,
         });
         self.trace.process.get_or_insert_default().events.extend(event);
+        Ok(())
+    }
+
+    fn reading(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let (device, time_us) = (device(f)?, self.time(f)?);
+        let (used, total) = (f.uint()?, f.uint()?);
+        let device_events = self.devices.entry(device).or_default().0.len();
+        let process = self.trace.process.get_or_insert_default();
+        let driver_events = process.events.len();
+        process.readings.push(MemoryReading { device, time_us, used, total, device_events, driver_events });
         Ok(())
     }
 

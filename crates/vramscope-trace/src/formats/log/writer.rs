@@ -9,13 +9,13 @@ use hashbrown::HashMap;
 
 use super::{
     ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, DEEPEST, DEVICE, DRIVER, END, EVENT, LONGEST_STRING, MAGIC,
-    PROCESS, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
+    PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
 use crate::formats::{DEVICES, no_such_device};
-use crate::process::DriverMemory;
+use crate::process::{DriverMemory, MemoryReading};
 use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
 /// Size in bytes at which a chunk is closed. A reader holds one chunk at a time.
@@ -388,6 +388,17 @@ impl<W: Write> LogWriter<W> {
         self.time(e.time_us);
         self.uint(library);
         self.number(e.stack.map(|s| u64::from(s.0)));
+    }
+
+    /// Adds a reading of a device's memory. Its place among the events is its place in the log, whatever its own fields say.
+    pub fn reading(&mut self, r: &MemoryReading) {
+        if self.refuses(r.device) {
+            return;
+        }
+        self.begin(READING);
+        self.int(r.device);
+        self.time(r.time_us);
+        self.uints([r.used, r.total]);
     }
 
     /// Returns the underlying writer.

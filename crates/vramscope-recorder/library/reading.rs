@@ -1,0 +1,112 @@
+//! Readings: the memory of the calling thread's device that is in use, as the driver counts it.
+//!
+//! The driver's count includes memory that no call takes: contexts, loaded kernels, other processes.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::next::Next;
+use crate::process::{Inside, time_us};
+use crate::record::READING;
+
+/// Shortest time between two readings of a device, in microseconds. A reading may cost tens of microseconds.
+const INTERVAL_US: u64 = 10_000;
+/// A call of this many bytes is followed by a reading in any case. It takes longer than the reading.
+const LARGE: u64 = 2 << 20;
+
+/// The time of the last reading of each device; 0 before the first.
+static LAST: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
+/// Takes a reading after a successful call that changed the memory of the thread's device by `bytes` bytes.
+#[cold]
+pub(crate) fn after(bytes: u64) {
+    let Some(inside) = Inside::enter() else { return };
+    let Some(device) = current_device() else { return };
+    let Some(last) = LAST.get(device as usize) else { return };
+    let (before, now) = (last.load(Ordering::Relaxed), time_us());
+    if bytes >= LARGE || now.abs_diff(before) >= INTERVAL_US {
+        last.store(now, Ordering::Relaxed);
+        write(&inside, device);
+    }
+}
+
+/// Takes the first reading of a device, whose new context is not the thread's current one yet.
+#[cold]
+pub(crate) fn first(device: c_int, context: usize) {
+    static PUSH: Next = Next::new(c"cuCtxPushCurrent_v2");
+    static POP: Next = Next::new(c"cuCtxPopCurrent_v2");
+    let is_first =
+        |&device: &u64| LAST.get(device as usize).is_some_and(|last| last.load(Ordering::Relaxed) == 0);
+    let Some(device) = u64::try_from(device).ok().filter(is_first) else { return };
+    let Some(inside) = Inside::enter() else { return };
+    let (push, pop) = (PUSH.address(), POP.address());
+    if push == 0 || pop == 0 {
+        return;
+    }
+    // SAFETY: the functions of these names have these signatures.
+    let (push, pop): (extern "C" fn(usize) -> c_int, extern "C" fn(*mut usize) -> c_int) =
+        unsafe { (std::mem::transmute(push), std::mem::transmute(pop)) };
+    if push(context) == 0 {
+        LAST[device as usize].store(time_us(), Ordering::Relaxed);
+        write(&inside, device);
+        let mut pushed = 0;
+        pop(&raw mut pushed);
+    }
+}
+
+/// Writes a reading of the thread's device, whose number is `device`. Returns its free bytes; `None` if the driver does not say.
+pub(crate) fn write(inside: &Inside, device: u64) -> Option<u64> {
+    // Memory that is allocated during the reading is newer than it.
+    let time = time_us();
+    let (free, total) = device_bytes()?;
+    inside.write(READING, &[time, device, free, total]);
+    Some(free)
+}
+
+/// Free and total bytes of the thread's device.
+fn device_bytes() -> Option<(u64, u64)> {
+    static INFO: Next = Next::new(c"cuMemGetInfo_v2");
+    let info = INFO.address();
+    if info == 0 {
+        return None;
+    }
+    // SAFETY: the function of this name has this signature.
+    let info: extern "C" fn(*mut usize, *mut usize) -> c_int = unsafe { std::mem::transmute(info) };
+    let (mut free, mut total) = (0_usize, 0_usize);
+    // A thread may capture a stream while it maps memory. In the relaxed mode, the driver never ends a capture because of a call that is
+    // not of the captured stream.
+    let before = exchange_capture_mode(RELAXED);
+    let status = info(&raw mut free, &raw mut total);
+    if let Some(before) = before {
+        exchange_capture_mode(before);
+    }
+    (status == 0).then_some((free as u64, total as u64))
+}
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+const RELAXED: c_int = 2;
+
+/// Sets what the thread may call while a stream is captured. Returns what it was.
+fn exchange_capture_mode(mut mode: c_int) -> Option<c_int> {
+    static EXCHANGE: Next = Next::new(c"cuThreadExchangeStreamCaptureMode");
+    let exchange = EXCHANGE.address();
+    if exchange == 0 {
+        return None;
+    }
+    // SAFETY: the function of this name has this signature.
+    let exchange: extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(exchange) };
+    (exchange(&raw mut mode) == 0).then_some(mode)
+}
+
+/// The number of the calling thread's device; `None` without a context.
+pub(crate) fn current_device() -> Option<u64> {
+    static CURRENT: Next = Next::new(c"cuCtxGetDevice");
+    let current = CURRENT.address();
+    if current == 0 {
+        return None;
+    }
+    // SAFETY: the function of this name has this signature.
+    let current: extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(current) };
+    let mut device: c_int = -1;
+    (current(&raw mut device) == 0).then(|| u64::try_from(device).ok()).flatten()
+}

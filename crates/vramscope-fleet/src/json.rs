@@ -11,7 +11,9 @@ use crate::fleet::{
     Card, Imbalances, Kind, LeakOfFleet, Mixed, OomOfRank, Spread, UnreadRank, UnusedOfFleet,
 };
 use crate::rows::RankRow;
-use crate::summary::{Course, Holders, Leak, Oom, PeakAt, Program, RankSummary, StepsTold, Unused};
+use crate::summary::{
+    Course, DeviceUsed, Holders, Leak, Oom, PeakAt, Program, RankSummary, StepsTold, Unused,
+};
 
 /// The output of `vramscope fleet --json`.
 #[derive(Debug, Serialize)]
@@ -34,6 +36,10 @@ pub struct FleetJson<'f> {
     missing_ranks: &'f [u64],
     peak_allocated: Option<Spread>,
     peak_reserved: Option<Spread>,
+    /// The driver's highest counts of the memory of each rank's device, by all processes; null without a log of `vramscope run`.
+    device_used: Option<Spread>,
+    /// The parts of these that no recording explains: contexts, kernels and other processes.
+    device_rest: Option<Spread>,
     /// Groups of ranks that match, largest first.
     kinds: &'f [Kind],
     imbalances: Option<&'f Imbalances>,
@@ -71,6 +77,8 @@ impl<'f> FleetJson<'f> {
             missing_ranks: &fleet.missing_ranks,
             peak_allocated: fleet.peak_allocated,
             peak_reserved: fleet.peak_reserved,
+            device_used: fleet.device_used,
+            device_rest: fleet.device_rest,
             kinds: &fleet.kinds,
             imbalances: fleet.imbalances.as_ref(),
             out_of_memory: fleet.out_of_memory.iter().map(|oom| OomOfRankJson::new(oom, &advice)).collect(),
@@ -134,6 +142,8 @@ struct SummaryJson<'f> {
     ooms: usize,
     /// Device memory available to the allocator, inferred from the first out-of-memory failure.
     capacity_bytes: Option<u64>,
+    /// The driver's highest count of the device's memory; null if the recording has none.
+    device_use: Option<DeviceUsed>,
     /// Holders at the peak of allocated bytes, by line.
     lines: &'f Holders,
     /// Holders at that peak, by category.
@@ -180,6 +190,7 @@ impl<'f> SummaryJson<'f> {
             oom: summary.oom.as_ref().map(|oom| OomJson::new(oom, advice)),
             ooms: summary.ooms,
             capacity_bytes: summary.capacity_bytes,
+            device_use: summary.device_use,
             lines: &summary.lines,
             categories: &summary.categories,
             layers: &summary.layers,

@@ -52,7 +52,8 @@ pub use rows::RankRow;
 pub use sentences::{Different, Sentence, different, kinds_of_ranks, sentences};
 pub use summarize::summarize;
 pub use summary::{
-    CELLS, Course, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, StepsTold, Unused, VERSION,
+    CELLS, Course, DeviceUsed, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, StepsTold,
+    Unused, VERSION,
 };
 pub use text::fleet_text;
 pub use work::{RankFile, WorkOptions, summaries};

@@ -14,7 +14,7 @@ use vramscope_report::{Advice, Trust};
 use vramscope_trace::Notices;
 
 /// The version of [`RankSummary`]: cached summaries of other versions are recomputed.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The summary of one recording, for the device with the highest peak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub struct RankSummary {
     pub ooms: usize,
     /// Device memory available to the allocator, inferred from the first out-of-memory failure.
     pub capacity_bytes: Option<u64>,
+    /// The driver's highest count of the device's memory; `None` if the recording has none.
+    pub device_use: Option<DeviceUsed>,
     /// Holders at the peak of allocated bytes, by line.
     pub lines: Holders,
     /// Holders at that peak, by category.
@@ -75,6 +77,21 @@ pub struct RankSummary {
     pub recorder: Recorder,
     /// Contents of the file that were not used.
     pub notices: Notices,
+}
+
+/// A count of the driver of the memory of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceUsed {
+    /// Time of the count.
+    pub time_us: i64,
+    /// Bytes in use, by all processes.
+    pub used_bytes: u64,
+    /// Bytes that the device has.
+    pub total_bytes: u64,
+    /// The part that neither PyTorch's allocator nor another recorded library had: contexts, kernels and other processes. Negative if
+    /// managed memory is not on the device.
+    pub rest_bytes: i64,
 }
 
 /// The peak of a counter, and its first occurrence.

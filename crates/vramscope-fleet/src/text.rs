@@ -6,7 +6,7 @@ use vramscope_report::{Advice, BAD, BOLD, DIM, GOOD, Lines, Shown, fit, fit_end}
 
 use crate::answers::FleetAnswers;
 use crate::budgets::Status;
-use crate::fleet::{Fleet, Imbalance, Kind, Relation, Spread};
+use crate::fleet::{Fleet, Imbalance, Kind, PeakOfRank, Relation, Spread};
 use crate::numbers::{ranges, ranks};
 use crate::sentences::{Sentence, capital, group, named, sentences, shown, signed, words_of};
 
@@ -87,18 +87,30 @@ impl Page<'_, '_> {
         };
         self.lines.heading(&format!("Peaks of {}", counted(self.fleet.read_count as u64, "rank")));
         self.lines.line(format!(
-            "  {DIM}{:9} {:>13} {:>13} {:>13} {:>13} {:>12}{DIM:#}",
+            "  {DIM}{:11} {:>11} {:>13} {:>13} {:>13} {:>12}{DIM:#}",
             "", "lowest", "quarter", "median", "3 quarters", "highest"
         ));
-        for (name, Spread { lowest, lower_quartile_bytes, median, upper_quartile_bytes, highest, .. }) in
-            [("allocated", allocated), ("reserved", reserved)]
+        for (name, Spread { lowest, lower_quartile_bytes, median, upper_quartile_bytes, highest, .. }) in [
+            ("allocated", Some(allocated)),
+            ("reserved", Some(reserved)),
+            ("device used", self.fleet.device_used),
+        ]
+        .into_iter()
+        .filter_map(|(name, spread)| Some((name, spread?)))
         {
             let at = [lowest.bytes, lower_quartile_bytes, median.bytes, upper_quartile_bytes].map(bytes);
             let [a, b, c, d] = at;
             self.lines
-                .line(format!("  {name:9} {a:>13} {b:>13} {c:>13} {d:>13} {:>12}", bytes(highest.bytes)));
+                .line(format!("  {name:11} {a:>11} {b:>13} {c:>13} {d:>13} {:>12}", bytes(highest.bytes)));
             let [a, c, e] = [lowest, median, highest].map(|of| format!("rank {}", of.rank));
-            self.lines.line(format!("  {DIM}{:9} {a:>13} {:13} {c:>13} {:13} {e:>12}{DIM:#}", "", "", ""));
+            self.lines.line(format!("  {DIM}{:11} {a:>11} {:13} {c:>13} {:13} {e:>12}{DIM:#}", "", "", ""));
+        }
+        if let Some(PeakOfRank { rank, bytes: rest }) = self.fleet.device_rest.map(|rest| rest.highest) {
+            let text = format!(
+                "Device used is the driver's count, of all processes. Up to {} of it, on rank {rank}, were contexts, kernels and other processes.",
+                bytes(rest)
+            );
+            self.words(2, &text);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The driver's functions that take and return memory. Those at the end take it for contexts and kernels, and do not say how much.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
 use crate::record::Kind;
 use crate::wrap::{caller_as_argument, read, wrapped};

@@ -302,8 +302,60 @@ int main() {
     let free = failed.device_free().unwrap();
     // What `phantom_gpu` says, without the context and the segment.
     assert_eq!(free, (1 << 34) - (512 << 20) - (2 << 20));
+    let reading = trace.process.as_ref().unwrap().readings.iter().rfind(|r| r.device_events == 4).unwrap();
+    assert_eq!(reading.used, (512 << 20) + (2 << 20));
     assert!(driver_events(&trace).is_empty());
     assert!(trace.devices[0].segments.is_empty());
+}
+
+/// What no call took is the phantom's context, to the byte.
+#[test]
+fn the_rest_of_the_device_is_the_context() {
+    let program = r#"
+int main() {
+    u64 address, handle;
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context = 0, *module, *at, *async;
+    int (*init)(unsigned) = dlsym(driver, "cuInit"), (*retain)(void **, int) = dlsym(driver, "cuDevicePrimaryCtxRetain");
+    int (*load)(void **, const void *) = dlsym(driver, "cuModuleLoadData");
+    int (*library)(void **, const void *, void *, void *, u64, void *, void *, u64) = dlsym(driver, "cuLibraryLoadData");
+    check(init(0), "init"), check(retain(&context, 0), "retain");
+    check(cudaMalloc(&at, 6 << 20), "malloc");
+    usleep(11000);
+    check(load(&module, ""), "module");
+    grow(&address, &handle);
+    check(cudaMallocAsync(&async, 4 << 20, 0), "async");
+    usleep(11000);
+    check(library(&module, "", 0, 0, 0, 0, 0, 0), "library");
+    check(cudaFree(at), "free");
+    for (int i = 0; i < 1000; i++) check(cudaMalloc(&at, 1 << 20), "small"), check(cudaFree(at), "small");
+    check(retain(&context, 0), "retain");
+    char *segments = segment(20 << 20);
+    report(segments, 512, 1);
+}"#;
+    let libraries = [TORCH, &[("communicator", VIRTUAL_MEMORY)]].concat();
+    let declarations = format!("{TORCH_DECLARATIONS} void grow(u64 *, u64 *);");
+    let Some((_folder, status, logs)) = record(&format!("{declarations}{program}"), &libraries) else {
+        return;
+    };
+    assert!(status.success());
+    let trace = read(&logs[0]);
+    let gpu = vramscope_testing::phantom_gpu(0);
+    let readings = &trace.process.as_ref().unwrap().readings;
+    assert!(readings.iter().all(|r| (r.device, r.total) == (0, gpu.total_bytes)), "{readings:?}");
+    let used: Vec<u64> = readings.iter().map(|r| (r.used - gpu.context_bytes) >> 20).collect();
+    // The context, the allocation, the module, the physical memory when it is created and when it is mapped, the library with the
+    // asynchronous allocation.
+    assert_eq!(used[..6], [0, 6, 6, 8, 8, 12]);
+    assert_eq!(used.last(), Some(&26));
+    // At most one for small allocations and frees in ten milliseconds.
+    let taken = readings.last().unwrap().time_us - readings[0].time_us;
+    assert!((readings.len() as i64) < 12 + taken / 10_000, "{} in {taken} us", readings.len());
+    let options = vramscope_analysis::Options::default();
+    let frames = vramscope_analysis::Frames::of(&trace);
+    let device_use = vramscope_analysis::Summary::of(&trace, 0, &frames, &options).device_use.unwrap();
+    let here = device_use.here.unwrap();
+    assert_eq!((here.reserved, here.libraries), (20 << 20, 6 << 20));
+    assert_eq!([here, device_use.first].map(|m| m.rest()), [gpu.context_bytes as i64; 2]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {found && <LeaksCard leaks={found.leaks} />}
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
         <MemoryCard device={recording} hasRequests={!found?.quality.seen_from_outside} />
-        {found && <LibrariesCard libraries={found.libraries} />}
+        {found && <LibrariesCard libraries={found.libraries} device_use={found.device_use} />}
         {recording.steps && <StepsCard steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} hasRequests={!found.quality.seen_from_outside} />}
         {found && <TrustCard trust={recording.trust} />}

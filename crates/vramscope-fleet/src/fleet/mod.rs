@@ -38,6 +38,10 @@ pub struct Fleet {
     pub peak_allocated: Option<Spread>,
     /// The peaks of reserved bytes.
     pub peak_reserved: Option<Spread>,
+    /// The driver's highest counts of the memory of each rank's device, by all processes; `None` without a log that has them.
+    pub device_used: Option<Spread>,
+    /// The parts of these that no recording explains: contexts, kernels and other processes.
+    pub device_rest: Option<Spread>,
     /// Groups of ranks that match, largest first.
     pub kinds: Vec<Kind>,
     /// The excess of the highest peak of allocated bytes over the mean.
@@ -105,6 +109,7 @@ impl Fleet {
                 hosts.entry(host.clone()).or_default().push(row.rank.number);
             }
         }
+        let device_use = || read.iter().filter_map(|r| Some((r.summary.device_use?, r.number)));
         let unread = ranks.iter().filter_map(|row| {
             let reason = row.summary.as_ref().err()?.clone();
             Some(UnreadRank { rank: row.rank.number, file: row.file.clone(), reason })
@@ -117,6 +122,10 @@ impl Fleet {
             missing_ranks: missing(&ranks),
             peak_allocated: Spread::of(read.iter().map(|r| (r.summary.peak_allocated.bytes, r.number))),
             peak_reserved: Spread::of(read.iter().map(|r| (r.summary.peak_reserved.bytes, r.number))),
+            device_used: Spread::of(device_use().map(|(of, number)| (of.used_bytes, number))),
+            device_rest: Spread::of(
+                device_use().map(|(of, number)| (of.rest_bytes.max(0).unsigned_abs(), number)),
+            ),
             kinds: kinds::kinds(&read),
             imbalances: imbalance::imbalances(&read),
             out_of_memory: causes::out_of_memory(&read),

@@ -5,7 +5,9 @@ use vramscope_trace::Notices;
 
 use super::*;
 use crate::naming::Rank;
-use crate::summary::{CELLS, Course, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, Unused};
+use crate::summary::{
+    CELLS, Course, DeviceUsed, Held, Holders, Leak, Oom, Over, PeakAt, Program, RankSummary, Unused,
+};
 
 /// A summary with these lines, all of one category.
 fn summary(lines: &[(&str, u64)]) -> RankSummary {
@@ -32,6 +34,7 @@ fn summary(lines: &[(&str, u64)]) -> RankSummary {
         oom: None,
         ooms: 0,
         capacity_bytes: None,
+        device_use: None,
         lines: of(lines.iter().map(held).collect()),
         categories: of(vec![Held { place: None, ..held(&("activation", bytes)) }]),
         layers: Holders::default(),
@@ -333,4 +336,18 @@ proptest! {
             prop_assert!(rising.is_sorted());
         }
     }
+}
+
+#[test]
+fn the_use_of_devices_is_that_of_the_ranks_that_have_it() {
+    let with = |number, used_bytes, rest_bytes| {
+        let (time_us, total_bytes) = (5, 1000);
+        let device_use = Some(DeviceUsed { time_us, used_bytes, total_bytes, rest_bytes });
+        row(number, RankSummary { device_use, ..summary(&[("a", 100)]) })
+    };
+    let fleet = Fleet::of(vec![with(0, 500, -7), row(1, summary(&[("a", 100)])), with(2, 400, 90)], None);
+    let [used, rest] = [fleet.device_used, fleet.device_rest].map(|spread| spread.unwrap());
+    assert_eq!((used.highest, used.lowest.rank), (PeakOfRank { rank: 0, bytes: 500 }, 2));
+    assert_eq!((rest.highest, rest.lowest.bytes), (PeakOfRank { rank: 2, bytes: 90 }, 0));
+    assert_eq!(Fleet::of(vec![row(1, summary(&[("a", 100)]))], None).device_used, None);
 }

@@ -7,15 +7,15 @@ mod program;
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    By, Fragmentation, Frames, History, LeakSuspect, Moment, Options, OutOfMemory, Peak, Recorder, Steps,
-    Summary, event_times, largest_request,
+    By, DeviceUse, Fragmentation, Frames, History, LeakSuspect, Moment, Options, OutOfMemory, Peak, Recorder,
+    Steps, Summary, event_times, largest_request,
 };
 use vramscope_report::Names;
 use vramscope_report::findings::{MainCause, recorded_conf};
 use vramscope_trace::formats::Recording;
 use vramscope_trace::{AllocatorSettings, DeviceTrace, Trace};
 
-use crate::summary::{Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
+use crate::summary::{DeviceUsed, Leak, Oom, PeakAt, RankSummary, StepsTold, Unused};
 
 /// Limit on the individual leaking lines.
 const MOST_LEAKS: usize = 8;
@@ -83,6 +83,7 @@ impl Made<'_> {
                 .first()
                 .filter(|_| !answers.quality.skipped.segments())
                 .and_then(OutOfMemory::device_bytes),
+            device_use: answers.device_use.as_ref().map(device_used),
             lines: holders::lines(&names, &answers.holders),
             categories: holders::categories(&names, &answers.categories),
             layers: holders::layers(&answers.layers, answers.counters.allocated),
@@ -153,6 +154,17 @@ impl Made<'_> {
             whole_segments_bytes: f.whole_segments,
             unusable_bytes: f.unusable_bytes(),
         }
+    }
+}
+
+/// Returns the highest count of the driver.
+fn device_used(device_use: &DeviceUse) -> DeviceUsed {
+    let highest = &device_use.highest;
+    DeviceUsed {
+        time_us: highest.time_us,
+        used_bytes: highest.used,
+        total_bytes: highest.total,
+        rest_bytes: highest.rest(),
     }
 }
 

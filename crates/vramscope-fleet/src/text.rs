@@ -359,6 +359,7 @@ mod tests {
     use crate::naming::Rank;
     use crate::rows::RankRow;
     use crate::summarize::summarize;
+    use crate::summary::DeviceUsed;
 
     /// Returns a fleet with every kind of problem and long names.
     fn fleet() -> Fleet {
@@ -376,6 +377,9 @@ mod tests {
                 if let Some(oom) = &mut summary.oom {
                     oom.line = Some(format!("{}train.py:7 step", "a_folder/".repeat(20)));
                 }
+                let (time_us, total_bytes) = (7, 80 << 30);
+                let (used_bytes, rest_bytes) = (79 << 30, (number as i64) << 20);
+                summary.device_use = Some(DeviceUsed { time_us, used_bytes, total_bytes, rest_bytes });
                 if number > 12 {
                     summary.release = "2.15".to_owned();
                 }
@@ -414,6 +418,9 @@ mod tests {
             let text = styles.replace_all(&text, "");
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+            for row in ["\n  device used   79.00 GiB ", "\n  Device used is the driver's count"] {
+                assert!(text.contains(row), "{row}: {text}");
             }
             for heading in [
                 "Budgets",

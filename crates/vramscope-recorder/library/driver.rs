@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::record::Kind;
-use crate::wrap::{caller_as_argument, read, wrapped};
+use crate::wrap::{IpcHandle, caller_as_argument, read, wrapped};
 
 /// The start of `CUmemAllocationProp`: what the memory is and where.
 #[repr(C)]
@@ -144,6 +144,17 @@ wrapped! {
     cuArrayDestroy / "cuArrayDestroy" [1] (array: u64) |real, call| {
         call.record(Kind::ArrayFree, array, 0);
         real()
+    }
+    cuIpcOpenMemHandle_v2 / "cuIpcOpenMemHandle" [ipc] (address: *mut u64, handle: IpcHandle, flags: u32) |real, call| {
+        call.opened(real(), address)
+    }
+    cuIpcCloseMemHandle / "cuIpcCloseMemHandle" [1] (address: u64) |real, call| {
+        call.record(Kind::IpcClose, address, 0);
+        real()
+    }
+    cuMemImportFromShareableHandle / "cuMemImportFromShareableHandle" [3]
+        (handle: *mut u64, shared: usize, kind: u32) |real, call| {
+        call.allocated(real(), Kind::Import, handle, 0)
     }
 
     cuDevicePrimaryCtxRetain / "cuDevicePrimaryCtxRetain" [2] (context: *mut usize, device: c_int) |real, call| {

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 
 use crate::record::Kind;
-use crate::wrap::{caller_as_argument, read, wrapped};
+use crate::wrap::{IpcHandle, caller_as_argument, read, wrapped};
 
 wrapped! {
     cudaMalloc / "cudaMalloc" [2] (address: *mut u64, size: usize) |real, call| {
@@ -61,6 +61,13 @@ wrapped! {
     }
     cudaFreeArray / "cudaFreeArray" [1] (array: u64) |real, call| {
         call.record(Kind::ArrayFree, array, 0);
+        real()
+    }
+    cudaIpcOpenMemHandle / "cudaIpcOpenMemHandle" [ipc] (address: *mut u64, handle: IpcHandle, flags: u32) |real, call| {
+        call.opened(real(), address)
+    }
+    cudaIpcCloseMemHandle / "cudaIpcCloseMemHandle" [1] (address: u64) |real, call| {
+        call.record(Kind::IpcClose, address, 0);
         real()
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::captured::mixed;
-use crate::next;
+use crate::next::{self, Next};
 use crate::process::{Inside, time_us};
 use crate::reading::{self, current_device};
 use crate::record::{CALL, Kind, OBJECT, call, text_words};
@@ -113,6 +113,16 @@ impl<'s> Call<'s> {
         status
     }
 
+    /// Records memory of another process that the call opened. The call does not say its size. Returns the status.
+    pub(crate) fn opened(&self, status: c_int, address: *const u64) -> c_int {
+        if status == 0
+            && let Some(address) = read(address)
+        {
+            self.record(Kind::IpcOpen, address, size_at(address));
+        }
+        status
+    }
+
     /// Records what the call did.
     pub(crate) fn record(&self, kind: Kind, address: u64, size: u64) {
         self.record_with(kind, address, size, None, 0);
@@ -182,6 +192,24 @@ pub(crate) fn read<T: Copy>(place: *const T) -> Option<T> {
     // SAFETY: the call succeeded, so the place is valid and has the value; a null place was not written.
     unsafe { place.as_ref() }.copied()
 }
+
+/// Size in bytes of the allocation at an address; 0 if the driver does not say.
+fn size_at(address: u64) -> u64 {
+    static RANGE: Next = Next::new(c"cuMemGetAddressRange_v2");
+    let range = RANGE.address();
+    let (mut start, mut size) = (0, 0);
+    if range != 0 {
+        // SAFETY: the function of this name has this signature.
+        let range: extern "C" fn(*mut u64, *mut usize, u64) -> c_int = unsafe { std::mem::transmute(range) };
+        range(&raw mut start, &raw mut size, address);
+    }
+    size as u64
+}
+
+/// `CUipcMemHandle` and `cudaIpcMemHandle_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct IpcHandle([u8; 64]);
 
 /// Defines functions that stand before others. For each: the name that programs link, the number of arguments in brackets, the arguments,
 /// and what runs. `real` calls the real function and returns its status, `call` records.
@@ -275,6 +303,10 @@ macro_rules! caller_as_argument {
     (8) => {
         "jmp {function}"
     };
+    // An address, a handle of 64 bytes by value, and flags. The handle is on the stack.
+    (ipc) => {
+        "mov rdx, [rsp]\n jmp {function}"
+    };
 }
 #[cfg(target_arch = "aarch64")]
 macro_rules! caller_as_argument {
@@ -295,6 +327,10 @@ macro_rules! caller_as_argument {
     };
     (8) => {
         "b {function}"
+    };
+    // An address, a handle of 64 bytes by value, and flags. The handle is passed by its address.
+    (ipc) => {
+        "mov x3, x30\n b {function}"
     };
 }
 pub(crate) use caller_as_argument;

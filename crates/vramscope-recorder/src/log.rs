@@ -223,6 +223,9 @@ impl ProcessLog {
             Kind::Array => self.take(call, Place::Array, DriverMemory::Array),
             Kind::ArrayFree => self.free(call, Place::Array),
             Kind::Create => self.take(call, Place::Handle, DriverMemory::Physical),
+            Kind::IpcOpen => self.take(call, Place::Device, DriverMemory::Imported),
+            Kind::IpcClose => self.free(call, Place::Device),
+            Kind::Import => self.take(call, Place::Handle, DriverMemory::Imported),
             Kind::Release => self.release(call),
             Kind::Map => self.map(call),
             Kind::Unmap => self.unmap(call),
@@ -235,7 +238,7 @@ impl ProcessLog {
 
     fn take(&mut self, call: Call, place: Place, memory: DriverMemory) {
         let library = self.library(call.caller);
-        let is_segment = library.starts_with(CACHING_ALLOCATOR) && !memory.is_host();
+        let is_segment = library.starts_with(CACHING_ALLOCATOR) && memory.is_own();
         let device = if memory.is_host() { -1 } else { call.device.unwrap_or(0) };
         let size = call.size;
         let held = Held { device, size, is_segment, memory, library, mappings: 0, is_released: false };
@@ -250,6 +253,8 @@ impl ProcessLog {
         match (held.is_segment, place) {
             // An expandable segment grows when its memory is mapped.
             (true, Place::Handle) => {}
+            // The size of a handle from another process is known when it is mapped.
+            (false, Place::Handle) if held.memory == DriverMemory::Imported && held.size == 0 => {}
             (true, _) => {
                 let Held { device, size, .. } = *held;
                 self.event(Action::SegmentAlloc, device, call.address, size, call.time_us, call.stack);
@@ -282,7 +287,14 @@ impl ProcessLog {
         self.unmapped_segments -= u32::from(held.is_unmapped_segment());
         held.mappings += 1;
         let (device, is_segment) = (held.device, held.is_segment);
+        let sized = (held.memory == DriverMemory::Imported && held.size == 0).then(|| {
+            held.size = call.size;
+            held.clone()
+        });
         self.mapped.insert(call.address, call.handle);
+        if let Some(held) = sized {
+            self.driver_event(Call { address: call.handle, ..call }, &held, false);
+        }
         if is_segment {
             self.event(Action::SegmentMap, device, call.address, call.size, call.time_us, call.stack);
         }
@@ -307,7 +319,7 @@ impl ProcessLog {
             && let Some(held) = self.held.remove(&key)
         {
             self.unmapped_segments -= u32::from(held.is_unmapped_segment());
-            if !held.is_segment {
+            if !held.is_segment && held.size > 0 {
                 self.driver_event(Call { address: handle, ..call }, &held, true);
             }
         }

@@ -124,6 +124,12 @@ kinds! {
     Array,
     /// Free of an array.
     ArrayFree,
+    /// Memory of another process, opened at an address: `cuIpcOpenMemHandle`.
+    IpcOpen,
+    /// Memory of another process, closed.
+    IpcClose,
+    /// A handle of another process's physical memory, whose size the call does not say: `cuMemImportFromShareableHandle`.
+    Import,
 }
 
 impl Kind {
@@ -138,6 +144,9 @@ impl Kind {
             Self::HostFree,
             Self::Register,
             Self::Unregister,
+            Self::IpcOpen,
+            Self::IpcClose,
+            Self::Import,
         ];
         !others.contains(&self)
     }

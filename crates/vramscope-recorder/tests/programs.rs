@@ -241,6 +241,59 @@ int main() {
     assert_eq!(driver_events(&read(&logs[0])), [take, free, take, free]);
 }
 
+/// Memory of another process is not this one's. Phantom GPUs have no such memory, so a library stands for the driver.
+#[test]
+fn memory_of_another_process_is_seen() {
+    let ipc = r#"
+struct handle { char bytes[64]; };
+int cudaIpcOpenMemHandle(void **at, struct handle handle, unsigned flags) {
+    *at = (void *)(0x70000000ull + handle.bytes[63]);
+    return handle.bytes[0] == 'h' && flags == 1 ? 0 : 1;
+}
+int cudaIpcCloseMemHandle(void *at) { return at != (void *)0x70000007; }
+int cuMemGetAddressRange_v2(u64 *start, size_t *size, u64 at) { *start = at, *size = 3 << 20; return 0; }
+int cuMemImportFromShareableHandle(u64 *handle, void *shared, int kind) { *handle = 0x99; return 0; }
+int cuMemMap(u64 at, size_t size, size_t offset, u64 handle, u64 flags) { return 0; }
+int cuMemUnmap(u64 at, size_t size) { return 0; }
+int cuMemRelease(u64 handle) { return 0; }
+int cuCtxGetDevice(int *device) { *device = 0; return 0; }"#;
+    let program = r#"
+struct handle { char bytes[64]; };
+int cudaIpcOpenMemHandle(void **, struct handle, unsigned), cudaIpcCloseMemHandle(void *);
+int cuMemImportFromShareableHandle(u64 *, void *, int), cuMemMap(u64, size_t, size_t, u64, u64), cuMemUnmap(u64, size_t);
+int cuMemRelease(u64);
+int main() {
+    struct handle handle = { "h" };
+    void *at;
+    u64 imported;
+    handle.bytes[63] = 7;
+    check(cudaIpcOpenMemHandle(&at, handle, 1), "open");
+    check(at != (void *)0x70000007, "address");
+    check(cuMemImportFromShareableHandle(&imported, 0, 1), "import");
+    check(cuMemMap(0x80000000ull, 5 << 20, 0, imported, 0), "map");
+    check(cuMemRelease(imported), "release");
+    check(cuMemUnmap(0x80000000ull, 5 << 20), "unmap");
+    check(cudaIpcCloseMemHandle(at), "close");
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), program, &[("ipc", ipc)]);
+    let path = |name: &str| folder.path().join(name);
+    let recorder = RecorderRun::start(&path("run.vramscope"), RecorderOptions::default()).unwrap();
+    let status = Command::new(path("program")).envs(recorder.environment()).status().unwrap();
+    let logs = recorder.finish();
+    assert!(status.success());
+    let [ipc, physical] = [3 << 20, 5 << 20].map(|size| format!("imported {size} by program"));
+    assert_eq!(
+        driver_events(&read(&logs[0])),
+        [
+            format!("take {ipc}"),
+            format!("take {physical}"),
+            format!("free {physical}"),
+            format!("free {ipc}")
+        ]
+    );
+}
+
 /// Stands for PyTorch: `libc10.so` has the functions, `libc10_cuda.so` the allocator that calls them.
 const C10: &str = r#"
 static long calls;

@@ -69,6 +69,9 @@ pub enum DriverMemory {
     Managed,
     /// An array. Its size is that of its elements; the driver may pad it.
     Array,
+    /// Device memory of another process that this one uses: `cudaIpcOpenMemHandle`, `cuMemImportFromShareableHandle`. The other process
+    /// allocated it.
+    Imported,
     /// Pinned host memory: `cudaHostAlloc`.
     Pinned,
     /// Host memory of the program that was pinned: `cudaHostRegister`.
@@ -77,12 +80,13 @@ pub enum DriverMemory {
 
 impl DriverMemory {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Device,
         Self::Async,
         Self::Physical,
         Self::Managed,
         Self::Array,
+        Self::Imported,
         Self::Pinned,
         Self::Registered,
     ];
@@ -95,6 +99,7 @@ impl DriverMemory {
             Self::Physical => "physical",
             Self::Managed => "managed",
             Self::Array => "array",
+            Self::Imported => "imported",
             Self::Pinned => "pinned",
             Self::Registered => "registered",
         }
@@ -103,5 +108,10 @@ impl DriverMemory {
     /// Whether the memory is the host's. Managed memory counts as the device's.
     pub fn is_host(self) -> bool {
         matches!(self, Self::Pinned | Self::Registered)
+    }
+
+    /// Whether the memory is the device's, and this process allocated it.
+    pub fn is_own(self) -> bool {
+        !self.is_host() && self != Self::Imported
     }
 }

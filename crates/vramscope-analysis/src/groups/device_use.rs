@@ -75,7 +75,7 @@ impl DeviceUse {
 /// Bytes that libraries hold on a device after these events.
 fn live_bytes(events: &[DriverEvent], device: i64) -> u64 {
     let mut live: HashMap<(StringId, DriverMemory, u64), u64> = HashMap::new();
-    for e in events.iter().filter(|e| e.device == device && !e.memory.is_host()) {
+    for e in events.iter().filter(|e| e.device == device && e.memory.is_own()) {
         let key = (e.library, e.memory, e.address);
         if e.is_free {
             live.remove(&key)
@@ -132,15 +132,16 @@ mod tests {
                 event(0, DriverMemory::Physical, false, 40, 12),
                 event(1, DriverMemory::Physical, false, 5000, 12),
                 event(-1, DriverMemory::Pinned, false, 6000, 12),
+                event(0, DriverMemory::Imported, false, 3000, 12),
                 event(0, DriverMemory::Physical, true, 40, 25),
             ],
             readings: vec![
                 reading(5, 500, 0, 0),
                 reading(10, 1500, 1, 0),
                 MemoryReading { device: 1, ..reading(11, 7777, 0, 0) },
-                reading(13, 1610, 1, 3),
-                reading(26, 1570, 2, 4),
-                reading(41, 570, 4, 4),
+                reading(13, 1610, 1, 4),
+                reading(26, 1570, 2, 5),
+                reading(41, 570, 4, 5),
             ],
         };
         change(&mut process);

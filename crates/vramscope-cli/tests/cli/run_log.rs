@@ -45,7 +45,7 @@ fn the_report_shows_the_memory_of_each_library() {
     assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
     let memory = report.split_once("Device memory").map(|(_, rest)| rest).unwrap_or(&report);
-    insta::assert_snapshot!(memory.lines().take(9).collect::<Vec<_>>().join("\n"));
+    insta::assert_snapshot!(memory.lines().take(11).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::stacks::{Builder, FrameJson};
 pub(super) struct LibraryJson {
     /// File name of the library or program that called.
     library: String,
-    /// `device`, `async`, `physical`, `managed`, `array`, `pinned` or `registered`.
+    /// `device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or `registered`.
     memory: &'static str,
     /// Bytes at the event of the holders.
     bytes: u64,

@@ -15,6 +15,7 @@ fn kind(memory: DriverMemory) -> &'static str {
         DriverMemory::Physical => "cuMemCreate",
         DriverMemory::Managed => "managed",
         DriverMemory::Array => "array",
+        DriverMemory::Imported => "imported",
         DriverMemory::Pinned => "pinned",
         DriverMemory::Registered => "registered",
     }
@@ -24,8 +25,10 @@ impl Page<'_> {
     /// Device memory of each library, beside PyTorch's reserved bytes, and host memory that the process pinned.
     pub(super) fn libraries(&mut self, s: &Summary) {
         let Some(uses) = &s.libraries else { return };
-        let (host, uses): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
-            uses.iter().partition(|u| u.memory.is_host());
+        let (uses, others): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
+            uses.iter().partition(|u| u.memory.is_own());
+        let (host, imported): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
+            others.into_iter().partition(|u| u.memory.is_host());
         let others: u64 = uses.iter().map(|u| u.bytes).fold(0, u64::saturating_add);
         let reserved = s.counters.reserved;
         self.heading(&format!(
@@ -35,6 +38,10 @@ impl Page<'_> {
         self.line(format!("  {:>11}  PyTorch's allocator (reserved)", bytes(reserved)));
         self.library_rows(&uses);
         self.rest(s.device_use.as_ref());
+        if !imported.is_empty() {
+            self.heading("Memory of other processes that the process uses at this moment");
+            self.library_rows(&imported);
+        }
         if !host.is_empty() {
             self.heading("Pinned host memory of the process at this moment");
             self.library_rows(&host);

@@ -278,7 +278,7 @@ export type Leak = {
 export type ReportLibrary = {
   /** File name of the library or program that called. */
   library: string;
-  /** `device`, `async`, `physical`, `managed`, `array`, `pinned` or `registered`. */
+  /** `device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or `registered`. */
   memory: string;
   /** Bytes at the event of the holders. */
   bytes: number;

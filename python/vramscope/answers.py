@@ -140,6 +140,8 @@ class Device(TypedDict):
     """Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the
     holders. Only in logs of `vramscope run`.
     """
+    device_use: NotRequired[DeviceUse | None]
+    """The driver's counts of the device's memory. Only in logs of `vramscope run`."""
     pools: list[Holder]
     streams: list[Holder]
     filtered_out_bytes: int
@@ -212,6 +214,17 @@ class DeviceDiff(TypedDict):
     end_allocated_bytes: Numbers
     end_reserved_bytes: Numbers
     end_segments: Numbers
+
+
+class DeviceUse(TypedDict):
+    """The driver's counts of the device's memory."""
+
+    here: MeasuredUse | None
+    """The last count at or before the event of the holders; None if there is none."""
+    first: MeasuredUse
+    """The first count of the recording."""
+    highest: MeasuredUse
+    """The count with the most bytes in use."""
 
 
 class Diff(TypedDict):
@@ -522,7 +535,9 @@ class Library(TypedDict):
     library: str
     """File name of the library or program that called."""
     memory: str
-    """`device`, `async`, `physical`, `managed`, `array`, `pinned` or `registered`."""
+    """`device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or
+    `registered`.
+    """
     bytes: int
     """Bytes at the event of the holders."""
     count: int
@@ -544,6 +559,24 @@ class LineDifference(TypedDict):
     """Allocations over the whole run."""
     only_in: str | None
     """The only recording that has the line; None if both have it."""
+
+
+class MeasuredUse(TypedDict):
+    """A count of the driver, and the memory that the recording has at that time."""
+
+    time_us: int
+    """Microseconds since the Unix epoch."""
+    used_bytes: int
+    """Bytes in use, by all processes."""
+    total_bytes: int
+    reserved_bytes: int
+    """Bytes that PyTorch's allocator had reserved."""
+    libraries_bytes: int
+    """Bytes of all other libraries."""
+    rest_bytes: int
+    """`used_bytes` without `reserved_bytes` and `libraries_bytes`: contexts, kernels and other processes. Negative if
+    managed memory is not on the device.
+    """
 
 
 class Moment(TypedDict):

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use vramscope::trace::formats::log::{LogDriverEvent, LogEvent, LogWriter};
+use vramscope::trace::{Action, DriverMemory, MemoryReading, SegmentKind};
 use vramscope_testing::phantom_run;
 
 use crate::{run, vramscope};
@@ -107,4 +109,57 @@ fn a_program_goes_on_if_the_recorder_is_killed() {
     let report = run(&["report", &log]);
     let report = String::from_utf8(report.stdout).unwrap();
     assert!(report.contains("libcommunicator.so"), "{report}");
+}
+
+/// A process with 498 MiB of contexts and other processes when it begins, and 20 MiB of kernels at its peak.
+#[test]
+fn the_report_measures_what_no_call_took() {
+    const MIB: u64 = 1 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.vramscope");
+    let mut log = LogWriter::create(std::fs::File::create(&path).unwrap()).unwrap();
+    log.process();
+    let reading = |time_us, mib: u64| {
+        let (used, total) = (mib * MIB, 80 << 30);
+        MemoryReading { device: 0, time_us, used, total, ..MemoryReading::default() }
+    };
+    let event = |action, mib: u64, time_us| LogEvent {
+        device: 0,
+        action,
+        address_or_free: 1 << 40,
+        size: mib * MIB,
+        block_size: mib * MIB,
+        time_us,
+        stack: None,
+        stream: 0,
+        pool: None,
+        user_metadata: None,
+        kind: SegmentKind::Unknown,
+        unknown_action: None,
+    };
+    let taken = |memory, address, mib: u64| LogDriverEvent {
+        device: 0,
+        memory,
+        is_free: false,
+        address,
+        size: mib * MIB,
+        time_us: 3,
+        library: "libnccl.so.2",
+        stack: None,
+    };
+    log.event(&event(Action::SegmentAlloc, 1000, 2));
+    log.reading(&reading(2, 1498));
+    log.driver_event(&taken(DriverMemory::Physical, 0x10, 200));
+    log.driver_event(&taken(DriverMemory::Imported, 0x20, 64));
+    log.reading(&reading(4, 1718));
+    log.event(&event(Action::Alloc, 900, 12_000_004));
+    log.reading(&reading(12_000_005, 2000));
+    log.finish().unwrap();
+    let path = path.display().to_string();
+    let section = |arguments: &[&str]| {
+        let report = String::from_utf8(run(&[&["report", &path], arguments].concat()).stdout).unwrap();
+        let (_, section) = report.split_once("Device memory of the process").unwrap();
+        section.split("\nHolders").next().unwrap_or_default().trim_end().to_owned()
+    };
+    insta::assert_snapshot!([section(&[]), section(&["--at", "0"])].join("\n\n"));
 }

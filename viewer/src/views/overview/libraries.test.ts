@@ -19,6 +19,8 @@ test('the count of the driver is shown where the recording has it', () => {
   };
   const said = 'The driver says that 9.00 GiB of 80.00 GiB are in use, by all processes.';
   expect(text({})).toBe(said);
-  expect(text({ rest_bytes: -(2 ** 20) })).toBe(`${said} That is 1.00 MiB less than the sum: managed memory counts wherever it is.`);
+  expect(text({ rest_bytes: -(2 ** 20) })).toBe(
+    `${said} That is 1.00 MiB less than the sum: managed memory counts wherever it is.`,
+  );
   expect(measuredText({ device_use: undefined })).toBe('CUDA contexts and kernels are not included.');
 });

@@ -25,8 +25,8 @@ fn ask_process(recording: &Recording) {
         let libraries = summary.libraries.expect("the recording has them");
         assert!(libraries.iter().all(|library| library.bytes <= library.peak && library.end <= library.peak));
         if let Some(device_use) = summary.device_use {
-            let counts = device_use.here.into_iter().chain([device_use.first]);
-            assert!(counts.into_iter().all(|count| count.used <= device_use.highest.used));
+            let mut counts = device_use.here.into_iter().chain([device_use.first]);
+            assert!(counts.all(|count| count.used <= device_use.highest.used));
         }
     }
 }

@@ -43,9 +43,10 @@ pub(crate) fn first(device: c_int, context: usize) {
     if push == 0 || pop == 0 {
         return;
     }
-    // SAFETY: the functions of these names have these signatures.
-    let (push, pop): (extern "C" fn(usize) -> c_int, extern "C" fn(*mut usize) -> c_int) =
-        unsafe { (std::mem::transmute(push), std::mem::transmute(pop)) };
+    // SAFETY: the function of this name has this signature.
+    let push: extern "C" fn(usize) -> c_int = unsafe { std::mem::transmute(push) };
+    // SAFETY: the function of this name has this signature.
+    let pop: extern "C" fn(*mut usize) -> c_int = unsafe { std::mem::transmute(pop) };
     if push(context) == 0 {
         LAST[device as usize].store(time_us(), Ordering::Relaxed);
         write(&inside, device);

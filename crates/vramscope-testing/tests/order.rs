@@ -30,6 +30,10 @@ struct File {
     named: BTreeSet<Module>,
     /// The re-exported names: the name here, and its target path.
     exported: BTreeMap<String, Module>,
+    /// The modules of which everything is re-exported.
+    exported_whole: Vec<Module>,
+    /// The names of items.
+    items: BTreeSet<String>,
     /// The declared modules whose file lies elsewhere: the name, and the path in the attribute `#[path]`.
     elsewhere: Vec<(String, String)>,
 }
@@ -89,7 +93,10 @@ impl Crate {
                 whole.extend_from_slice(&path[i + 1..]);
                 (followed < 9 && *target != path[..=i]).then(|| self.defines(&whole, followed + 1)).flatten()
             };
-            if let Some(target) = file.exported.get(name) {
+            let has = |of: &&Module| self.files.get(*of).is_some_and(|file| file.items.contains(name));
+            let whole =
+                file.exported_whole.iter().find(has).map(|of| [&of[..], std::slice::from_ref(name)].concat());
+            if let Some(target) = file.exported.get(name).or(whole.as_ref()) {
                 return follow(target).or(Some(module));
             }
             return Some(module);
@@ -162,7 +169,8 @@ impl Reader {
                 self.imported(before, name.ident.to_string(), Some(name.rename.to_string()), is_export);
             }
             UseTree::Glob(_) if is_export => {
-                panic!("{names:?}: name the re-exported items, because a glob is not followed")
+                let whole = self.whole(&names).unwrap_or_else(|| [&self.module[..], &names].concat());
+                self.file.exported_whole.push(whole);
             }
             UseTree::Glob(_) => self.file.named.extend(self.whole(&names)),
         }
@@ -223,6 +231,16 @@ impl<'ast> Visit<'ast> for Reader {
                 && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
         });
         if !is_test {
+            let name = match item {
+                Item::Const(item) => Some(&item.ident),
+                Item::Enum(item) => Some(&item.ident),
+                Item::Fn(item) => Some(&item.sig.ident),
+                Item::Struct(item) => Some(&item.ident),
+                Item::Trait(item) => Some(&item.ident),
+                Item::Type(item) => Some(&item.ident),
+                _ => None,
+            };
+            self.file.items.extend(name.map(ToString::to_string));
             syn::visit::visit_item(self, item);
         }
     }

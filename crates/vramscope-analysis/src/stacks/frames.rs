@@ -247,9 +247,9 @@ fn is_backward(name: &str) -> bool {
     name.contains("autograd::generated::") && name.contains("::apply(")
 }
 
-/// Whether the function captures the stack or belongs to the allocator; every allocation has such frames.
+/// Whether the function captures the stack or belongs to an allocator; every allocation has such frames.
 fn is_plumbing(name: &str) -> bool {
-    const PLUMBING: [&str; 10] = [
+    const PLUMBING: [&str; 11] = [
         "torch::unwind::",
         "CapturedTraceback::gather",
         "gather_with_cpp",
@@ -260,6 +260,8 @@ fn is_plumbing(name: &str) -> bool {
         "::create_out(",
         "::set_output_",
         "TensorIterator",
+        // Functions of CUDA's runtime in a program that contains it, whose names end in a hash.
+        "libcudart_static_",
     ];
     PLUMBING.iter().any(|p| name.contains(p))
 }

@@ -748,6 +748,8 @@ class Quality(TypedDict):
     settings_assumed: bool
     seen_from_outside: bool
     """Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator."""
+    older_allocations: int
+    """Number of allocations that are older than the log, which was cut."""
     probably_overflowed: bool
     reproduced: bool | None
     """Whether the allocator's rules reproduce every address, every segment event and the layout at the end."""

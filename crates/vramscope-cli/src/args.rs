@@ -83,6 +83,7 @@ pub(crate) fn rank_pattern(text: &str) -> Result<Regex, String> {
   vramscope run --record run.pickle -- python train.py
   vramscope run --every 60 -- torchrun --nproc-per-node 8 train.py
   vramscope run --record run.vramscope -- python train.py
+  vramscope run --record run.vramscope --keep 2GiB -- python train.py
 
 A pickle is PyTorch's history with categories. The Python that runs the program needs the package: pip install vramscope.
 
@@ -107,6 +108,10 @@ pub(crate) struct RunArgs {
     /// Frames of the stacks in a log; `all` adds native frames to those of Python [default: python]
     #[arg(long, value_name = "FRAMES")]
     pub(crate) stacks: Option<StacksArg>,
+    /// Limit the log of each process to this size, as 2GiB, at least 1MiB: the newest events are kept, in run.vramscope and
+    /// run-before.vramscope
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) keep: Option<u64>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<std::ffi::OsString>,

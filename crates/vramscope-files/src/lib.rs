@@ -18,7 +18,7 @@ use std::path::Path;
 use std::{fs, io};
 
 pub use dir::{Access, Dir};
-pub use log::open_log;
+pub use log::{open_log, rotate_log};
 pub use open::open_regular;
 pub use private::PrivateFolder;
 pub use replace::{Replacement, Target, Unfinished};

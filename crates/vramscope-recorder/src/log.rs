@@ -1,45 +1,136 @@
 //! Turns the records of one process into its log.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use hashbrown::{HashMap, HashSet};
 use vramscope_allocator::ExclusiveFile;
+use vramscope_basics::lock;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope_trace::{Action, DriverMemory, MemoryReading, SegmentKind};
 
 use crate::record::{Kind, PYTHON};
 use crate::records::{Call, Record, TorchEvent};
-use crate::symbols::{NativeFrame, Symbols};
+use crate::symbols::{Modules, Names, NativeFrame};
 
 /// The library with PyTorch's caching allocator. What it takes from the driver becomes a segment.
 const CACHING_ALLOCATOR: &str = "libc10_cuda.so";
+
+/// Bytes of the name of a native frame in a log, about.
+const BYTES_PER_NAME: usize = 150;
 
 /// The log of one process.
 #[derive(Debug)]
 pub(crate) struct ProcessLog {
     log: LogWriter<ExclusiveFile>,
-    sites: HashMap<u64, LogSite>,
-    stacks: HashMap<u64, LogStack>,
+    keep: Option<Keep>,
+    /// Bytes of the log that were flushed.
+    flushed: u64,
+    /// What the log has of the following.
+    written: Written,
+    /// Positions in Python code.
+    frames: HashMap<u64, OwnedFrame>,
+    /// The sites of stacks.
+    stacks: HashMap<u64, Box<[u64]>>,
     /// The program's file, whose name in memory may be relative.
     program: PathBuf,
-    symbols: Symbols,
-    /// Return addresses whose names are not in the log yet.
-    unnamed: Vec<(LogSite, u64)>,
+    modules: Modules,
+    names: Arc<Mutex<Names>>,
     /// The file name of the library at each call site.
     libraries: HashMap<u64, String>,
     /// What the process holds, by address or handle.
     held: HashMap<(Place, u64), Held>,
-    /// The handle of the physical memory at each mapped address.
-    mapped: HashMap<u64, u64>,
+    /// The physical memory at each mapped address.
+    mapped: HashMap<u64, Mapped>,
     /// Number of handles of PyTorch's physical memory that are not mapped: an expandable segment is about to grow, or it has shrunk.
     unmapped_segments: u32,
-    /// Devices with memory beside PyTorch's allocator.
-    devices: HashSet<i64>,
+    /// The live blocks of PyTorch's allocator, by device and address, if older logs are deleted.
+    blocks: HashMap<(i64, u64), Taken>,
+    /// The last reading of each device, and the number of calls before it.
+    readings: BTreeMap<i64, (MemoryReading, u64)>,
+    /// Number of calls of the runtime and the driver.
+    calls: u64,
     /// Number of events so far.
     pub(crate) events: u64,
     /// Number of records that could not be understood.
     pub(crate) invalid: u64,
+}
+
+/// The limit on a log's size.
+#[derive(Debug)]
+struct Keep {
+    bytes: u64,
+    /// Size at which the next log begins.
+    limit: u64,
+    paths: LogPaths,
+    /// Closes the log before this one.
+    closing: Option<Closing>,
+}
+
+/// The names of a process's logs, in one folder.
+#[derive(Debug, Clone)]
+pub(crate) struct LogPaths {
+    pub(crate) log: PathBuf,
+    /// The log before it.
+    pub(crate) before: PathBuf,
+    /// A log of which only the beginning is written yet.
+    pub(crate) next: PathBuf,
+}
+
+/// A thread that adds the names of native frames to a log, and closes it.
+#[derive(Debug)]
+pub(crate) struct Closing {
+    thread: JoinHandle<io::Result<()>>,
+    /// Whether the log is no longer wanted.
+    is_cancelled: Arc<AtomicBool>,
+}
+
+/// The numbers in a log of what it has.
+#[derive(Debug, Default)]
+struct Written {
+    sites: HashMap<u64, LogSite>,
+    stacks: HashMap<u64, LogStack>,
+    /// Return addresses whose names are not in the log yet.
+    unnamed: Vec<(LogSite, u64)>,
+    /// Devices with memory beside PyTorch's allocator.
+    devices: HashSet<i64>,
+}
+
+/// A position in Python code.
+#[derive(Debug)]
+struct OwnedFrame {
+    name: Box<str>,
+    path: Box<str>,
+    line: u32,
+}
+
+/// The event by which memory was taken.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    /// Number of events before it.
+    order: u64,
+    time_us: i64,
+    size: u64,
+    stack: u64,
+}
+
+/// A mapping of physical memory.
+#[derive(Debug, Clone, Copy)]
+struct Mapped {
+    handle: u64,
+    taken: Taken,
+}
+
+/// Live memory, which a new log begins with.
+enum Live<'a> {
+    Block(i64, u64, Taken),
+    Mapped(i64, u64, Taken),
+    Held(Place, u64, &'a Held),
 }
 
 /// The kinds of addresses and handles, which are different numbers.
@@ -56,6 +147,7 @@ enum Place {
 struct Held {
     device: i64,
     size: u64,
+    taken: Taken,
     /// Part of PyTorch's caching allocator.
     is_segment: bool,
     memory: DriverMemory,
@@ -77,21 +169,35 @@ impl ProcessLog {
     ///
     /// # Errors
     /// The file cannot be written, or another recording writes to it.
-    pub(crate) fn create(path: &Path, program: PathBuf) -> io::Result<Self> {
-        let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
-        log.process();
+    pub(crate) fn create(paths: LogPaths, program: PathBuf, keep: Option<u64>) -> io::Result<Self> {
+        let log = begin(&paths.log)?;
+        // A pipe cannot be cut.
+        let keep = keep.filter(|_| log.get_ref().is_regular()).map(|bytes| {
+            Ok::<_, io::Error>(Keep { bytes, limit: limit(bytes, 0), paths: paths.real()?, closing: None })
+        });
+        let keep = keep.transpose()?;
+        if let Some(Keep { paths, .. }) = &keep {
+            // Those of an earlier run do not continue this one.
+            remove_log(&paths.before)?;
+            remove_log(&paths.next)?;
+        }
         Ok(Self {
             log,
-            sites: HashMap::new(),
+            keep,
+            flushed: 0,
+            written: Written::default(),
+            frames: HashMap::new(),
             stacks: HashMap::new(),
             program,
-            symbols: Symbols::default(),
-            unnamed: Vec::new(),
+            modules: Modules::default(),
+            names: Arc::default(),
             libraries: HashMap::new(),
             held: HashMap::new(),
             mapped: HashMap::new(),
             unmapped_segments: 0,
-            devices: HashSet::new(),
+            blocks: HashMap::new(),
+            readings: BTreeMap::new(),
+            calls: 0,
             events: 0,
             invalid: 0,
         })
@@ -99,7 +205,99 @@ impl ProcessLog {
 
     /// Writes what was added.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.log.flush()
+        let pending = self.log.pending();
+        let flushed = self.log.flush();
+        self.flushed += (pending - self.log.pending()) as u64;
+        flushed
+    }
+
+    /// Whether the log is so large that the next one begins.
+    pub(crate) fn is_large(&self) -> bool {
+        self.keep.as_ref().is_some_and(|keep| self.size() >= keep.limit)
+    }
+
+    /// Size of the log in bytes with the names of native frames, about.
+    fn size(&self) -> u64 {
+        self.flushed + (self.log.pending() + self.written.unnamed.len() * BYTES_PER_NAME) as u64
+    }
+
+    /// Begins the next log with the live memory, and keeps the present one as the log before it. The file of the present one has its name
+    /// until the next one has all live memory.
+    ///
+    /// # Errors
+    /// The system's error. The present log goes on then.
+    pub(crate) fn rotate(&mut self) -> io::Result<()> {
+        let Some(mut keep) = self.keep.take() else { return Ok(()) };
+        let began = self.begin_next(&mut keep);
+        keep.limit = match &began {
+            Ok(()) => limit(keep.bytes, self.size()),
+            Err(_) => self.size() + keep.bytes / 8,
+        };
+        self.keep = Some(keep);
+        began
+    }
+
+    fn begin_next(&mut self, keep: &mut Keep) -> io::Result<()> {
+        if let Some(closing) = keep.closing.take() {
+            closing.is_cancelled.store(true, Ordering::Relaxed);
+        }
+        // Not before it has its name: another file may have taken it.
+        if self.log.get_ref().has_its_name() {
+            match std::fs::remove_file(&keep.paths.before) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        self.flush()?;
+        let mut former = std::mem::replace(&mut self.log, begin(&keep.paths.next)?);
+        let (written, flushed) = (std::mem::take(&mut self.written), std::mem::take(&mut self.flushed));
+        self.write_live();
+        let named =
+            self.flush().and_then(|()| self.log.get_mut().take_name(former.get_mut(), &keep.paths.before));
+        if let Err(error) = named {
+            (self.log, self.written, self.flushed) = (former, written, flushed);
+            std::fs::remove_file(&keep.paths.next).ok();
+            return Err(error);
+        }
+        let (modules, names) = (self.modules.clone(), Arc::clone(&self.names));
+        keep.closing = Some(close(former, written.unnamed, modules, names)?);
+        Ok(())
+    }
+
+    /// Writes the events of all live memory, in the order in which they happened.
+    fn write_live(&mut self) {
+        let (held, mapped, blocks) = (
+            std::mem::take(&mut self.held),
+            std::mem::take(&mut self.mapped),
+            std::mem::take(&mut self.blocks),
+        );
+        let of_blocks =
+            blocks.iter().map(|(&(device, at), &taken)| (taken.order, Live::Block(device, at, taken)));
+        let of_mapped = mapped.iter().filter_map(|(&at, &Mapped { handle, taken })| {
+            let held = held.get(&(Place::Handle, handle)).filter(|held| held.is_segment)?;
+            Some((taken.order, Live::Mapped(held.device, at, taken)))
+        });
+        let of_held = held.iter().map(|(&(place, at), held)| (held.taken.order, Live::Held(place, at, held)));
+        let mut live: Vec<(u64, Live<'_>)> = of_blocks.chain(of_mapped).chain(of_held).collect();
+        live.sort_unstable_by_key(|&(order, _)| order);
+        let events = self.events;
+        for (_, live) in live {
+            match live {
+                Live::Block(device, at, taken) => self.event(Action::Alloc, device, at, taken),
+                Live::Mapped(device, at, taken) => self.event(Action::SegmentMap, device, at, taken),
+                Live::Held(place, at, held) => self.taken(place, at, held),
+            }
+        }
+        self.events = events;
+        (self.held, self.mapped, self.blocks) = (held, mapped, blocks);
+        // A reading counts what was live when it was taken.
+        for (reading, calls) in self.readings.values() {
+            if *calls == self.calls {
+                self.log.reading(reading);
+            }
+        }
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.log.cut(i64::try_from(now.as_micros()).unwrap_or(i64::MAX));
     }
 
     /// Number of bytes that wait for a flush.
@@ -107,23 +305,20 @@ impl ProcessLog {
         self.log.pending()
     }
 
-    /// Adds the names of native frames, and closes the log.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        for (site, address) in std::mem::take(&mut self.unnamed) {
-            let frames = self.symbols.frames(address);
-            if !frames.is_empty() {
-                self.log.symbols(site, &frames.iter().map(log_frame).collect::<Vec<_>>());
-            }
-        }
-        self.log.finish().map(drop)
+    /// Adds the names of native frames, and closes the log, in threads: other processes are recorded meanwhile.
+    pub(crate) fn finish(mut self) -> io::Result<Vec<Closing>> {
+        self.flush()?;
+        let before = self.keep.as_mut().and_then(|keep| keep.closing.take());
+        let last = close(self.log, self.written.unnamed, self.modules, self.names)?;
+        Ok(before.into_iter().chain([last]).collect())
     }
 
     /// Adds a record, by its kind and body.
     pub(crate) fn add(&mut self, kind: u8, body: &[u64]) {
         match Record::of(kind, body) {
             Some(Record::Site { site, line, name, path }) => {
-                let frame = LogFrame { name: &name, filename: &path, line };
-                self.sites.entry(site).or_insert_with(|| self.log.site(frame));
+                let frame = OwnedFrame { name: name.into(), path: path.into(), line };
+                self.frames.entry(site).or_insert(frame);
             }
             Some(Record::Stack(id, sites)) => self.stack(id, sites),
             Some(Record::Object { caller, path }) => {
@@ -134,24 +329,20 @@ impl ProcessLog {
             }
             Some(Record::Module { start, end, base, path }) => {
                 let path = if path.contains('/') { PathBuf::from(path) } else { self.program.clone() };
-                self.symbols.add(start, end, base, &path);
+                self.modules.add(start, end, base, &path);
             }
             Some(Record::Torch(event)) => self.torch(event),
             Some(Record::TorchOom { time_us, device, stack, size, free }) => {
-                self.event(Action::Oom, device, free, size, time_us, stack);
+                self.now(Action::Oom, device, free, size, time_us, stack);
             }
             Some(Record::Call(call)) => self.call(call),
             Some(Record::Reading { time_us, device, free, total }) => {
                 // Bytes that no segment has yet, or has no longer, would count as memory of nobody.
                 if self.unmapped_segments == 0 {
                     let used = total.saturating_sub(free);
-                    self.log.reading(&MemoryReading {
-                        device,
-                        time_us,
-                        used,
-                        total,
-                        ..MemoryReading::default()
-                    });
+                    let reading = MemoryReading { device, time_us, used, total, ..MemoryReading::default() };
+                    self.log.reading(&reading);
+                    self.readings.insert(device, (reading, self.calls));
                 }
             }
             None => self.invalid += 1,
@@ -159,33 +350,51 @@ impl ProcessLog {
     }
 
     fn stack(&mut self, id: u64, sites: &[u64]) {
-        if self.stacks.contains_key(&id) {
-            return;
+        let modules = &self.modules;
+        let is_shown = |&&site: &&u64| site & PYTHON != 0 || !modules.is_recorders(site);
+        self.stacks.entry(id).or_insert_with(|| sites.iter().filter(is_shown).copied().collect());
+    }
+
+    /// The number of a stack in the log, which gets the stack if it is new.
+    fn log_stack(&mut self, id: u64) -> Option<LogStack> {
+        if let Some(&stack) = self.written.stacks.get(&id) {
+            return Some(stack);
         }
-        let sites: Vec<LogSite> = sites
-            .iter()
-            .filter(|&&site| site & PYTHON != 0 || !self.symbols.is_recorders(site))
-            .map(|&site| {
-                *self.sites.entry(site).or_insert_with(|| {
-                    if site & PYTHON != 0 {
-                        return self.log.site(LogFrame { name: "??", filename: "??", line: 0 });
-                    }
-                    let number = self.log.site(log_frame(&self.symbols.place(site)));
-                    self.unnamed.push((number, site));
-                    number
-                })
+        let sites = self.stacks.get(&id)?.iter().map(|&site| {
+            *self.written.sites.entry(site).or_insert_with(|| {
+                if site & PYTHON == 0 {
+                    let number = self.log.site(log_frame(&self.modules.place(site)));
+                    self.written.unnamed.push((number, site));
+                    return number;
+                }
+                let frame = self.frames.get(&site);
+                let frame = frame.map(|f| LogFrame { name: &f.name, filename: &f.path, line: f.line });
+                self.log.site(frame.unwrap_or(LogFrame { name: "??", filename: "??", line: 0 }))
             })
-            .collect();
-        self.stacks.insert(id, self.log.stack(&sites));
+        });
+        let sites: Vec<LogSite> = sites.collect();
+        let stack = self.log.stack(&sites);
+        self.written.stacks.insert(id, stack);
+        Some(stack)
     }
 
     fn torch(&mut self, event: TorchEvent) {
-        let action = if event.size < 0 { Action::Free } else { Action::Alloc };
+        let TorchEvent { time_us, device, address, stack, .. } = event;
         let size = event.size.unsigned_abs();
-        self.event(action, event.device, event.address, size, event.time_us, event.stack);
+        let is_free = event.size < 0;
+        if self.keep.is_some() {
+            if is_free {
+                self.blocks.remove(&(device, address));
+            } else {
+                let taken = Taken { order: self.events, time_us, size, stack };
+                self.blocks.insert((device, address), taken);
+            }
+        }
+        self.now(if is_free { Action::Free } else { Action::Alloc }, device, address, size, time_us, stack);
     }
 
-    fn event(
+    /// Adds an event that happens now.
+    fn now(
         &mut self,
         action: Action,
         device: i64,
@@ -194,6 +403,13 @@ impl ProcessLog {
         time_us: i64,
         stack: u64,
     ) {
+        let taken = Taken { order: self.events, time_us, size, stack };
+        self.event(action, device, address_or_free, taken);
+    }
+
+    fn event(&mut self, action: Action, device: i64, address_or_free: u64, taken: Taken) {
+        let Taken { time_us, size, stack, .. } = taken;
+        let stack = self.log_stack(stack);
         self.events += 1;
         self.log.event(&LogEvent {
             device,
@@ -202,7 +418,7 @@ impl ProcessLog {
             size,
             block_size: size.max(1),
             time_us,
-            stack: self.stacks.get(&stack).copied(),
+            stack,
             stream: 0,
             pool: None,
             user_metadata: None,
@@ -212,6 +428,7 @@ impl ProcessLog {
     }
 
     fn call(&mut self, call: Call) {
+        self.calls += 1;
         match call.kind {
             Kind::Malloc => self.take(call, Place::Device, DriverMemory::Device),
             Kind::MallocAsync => self.take(call, Place::Device, DriverMemory::Async),
@@ -241,25 +458,28 @@ impl ProcessLog {
         let is_segment = library.starts_with(CACHING_ALLOCATOR) && memory.is_own();
         let device = if memory.is_host() { -1 } else { call.device.unwrap_or(0) };
         let size = call.size;
-        let held = Held { device, size, is_segment, memory, library, mappings: 0, is_released: false };
+        let taken = self.taken_by(call);
+        let held = Held { device, size, taken, is_segment, memory, library, mappings: 0, is_released: false };
         self.unmapped_segments += u32::from(held.is_unmapped_segment());
-        self.taken(call, place, &held);
+        self.taken(place, call.address, &held);
         let before = self.held.insert((place, call.address), held);
         self.unmapped_segments -= u32::from(before.is_some_and(|before| before.is_unmapped_segment()));
     }
 
+    fn taken_by(&self, call: Call) -> Taken {
+        let Call { time_us, size, stack, .. } = call;
+        Taken { order: self.events, time_us, size, stack }
+    }
+
     /// Writes that memory was taken.
-    fn taken(&mut self, call: Call, place: Place, held: &Held) {
+    fn taken(&mut self, place: Place, address: u64, held: &Held) {
         match (held.is_segment, place) {
             // An expandable segment grows when its memory is mapped.
             (true, Place::Handle) => {}
             // The size of a handle from another process is known when it is mapped.
             (false, Place::Handle) if held.memory == DriverMemory::Imported && held.size == 0 => {}
-            (true, _) => {
-                let Held { device, size, .. } = *held;
-                self.event(Action::SegmentAlloc, device, call.address, size, call.time_us, call.stack);
-            }
-            (false, _) => self.driver_event(call, held, false),
+            (true, _) => self.event(Action::SegmentAlloc, held.device, address, held.taken),
+            (false, _) => self.driver_event(held, address, held.taken, false),
         }
     }
 
@@ -269,9 +489,9 @@ impl ProcessLog {
         match held.is_segment {
             true => {
                 let Held { device, size, .. } = held;
-                self.event(Action::SegmentFree, device, call.address, size, call.time_us, call.stack);
+                self.now(Action::SegmentFree, device, call.address, size, call.time_us, call.stack);
             }
-            false => self.driver_event(call, &held, true),
+            false => self.driver_event(&held, call.address, self.taken_by(call), true),
         }
     }
 
@@ -283,6 +503,7 @@ impl ProcessLog {
     }
 
     fn map(&mut self, call: Call) {
+        let taken = self.taken_by(call);
         let Some(held) = self.held.get_mut(&(Place::Handle, call.handle)) else { return };
         self.unmapped_segments -= u32::from(held.is_unmapped_segment());
         held.mappings += 1;
@@ -291,23 +512,23 @@ impl ProcessLog {
             held.size = call.size;
             held.clone()
         });
-        self.mapped.insert(call.address, call.handle);
+        self.mapped.insert(call.address, Mapped { handle: call.handle, taken });
         if let Some(held) = sized {
-            self.driver_event(Call { address: call.handle, ..call }, &held, false);
+            self.driver_event(&held, call.handle, taken, false);
         }
         if is_segment {
-            self.event(Action::SegmentMap, device, call.address, call.size, call.time_us, call.stack);
+            self.event(Action::SegmentMap, device, call.address, taken);
         }
     }
 
     fn unmap(&mut self, call: Call) {
-        let Some(handle) = self.mapped.remove(&call.address) else { return };
+        let Some(Mapped { handle, .. }) = self.mapped.remove(&call.address) else { return };
         let Some(held) = self.held.get_mut(&(Place::Handle, handle)) else { return };
         held.mappings = held.mappings.saturating_sub(1);
         self.unmapped_segments += u32::from(held.is_unmapped_segment());
         let (device, is_segment) = (held.device, held.is_segment);
         if is_segment {
-            self.event(Action::SegmentUnmap, device, call.address, call.size, call.time_us, call.stack);
+            self.now(Action::SegmentUnmap, device, call.address, call.size, call.time_us, call.stack);
         }
         self.drop_unused(call, handle);
     }
@@ -320,26 +541,90 @@ impl ProcessLog {
         {
             self.unmapped_segments -= u32::from(held.is_unmapped_segment());
             if !held.is_segment && held.size > 0 {
-                self.driver_event(Call { address: handle, ..call }, &held, true);
+                self.driver_event(&held, handle, self.taken_by(call), true);
             }
         }
     }
 
-    fn driver_event(&mut self, call: Call, held: &Held, is_free: bool) {
+    fn driver_event(&mut self, held: &Held, address: u64, by: Taken, is_free: bool) {
+        let stack = self.log_stack(by.stack);
         self.events += 1;
-        if held.device >= 0 && self.devices.insert(held.device) {
+        if held.device >= 0 && self.written.devices.insert(held.device) {
             self.log.device(held.device);
         }
         self.log.driver_event(&LogDriverEvent {
             device: held.device,
             memory: held.memory,
             is_free,
-            address: call.address,
+            address,
             size: held.size,
-            time_us: call.time_us,
+            time_us: by.time_us,
             library: &held.library,
-            stack: self.stacks.get(&call.stack).copied(),
+            stack,
         });
+    }
+}
+
+/// Begins a log at `path`.
+fn begin(path: &Path) -> io::Result<LogWriter<ExclusiveFile>> {
+    let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
+    log.process();
+    Ok(log)
+}
+
+/// Removes a log of an earlier run, unless it is still written to.
+fn remove_log(path: &Path) -> io::Result<()> {
+    if !path.try_exists()? {
+        return Ok(());
+    }
+    drop(ExclusiveFile::create(path)?);
+    std::fs::remove_file(path)
+}
+
+/// Size at which a log that begins with so many bytes of live memory ends: half of what two logs may have, less space for names.
+fn limit(keep: u64, live: u64) -> u64 {
+    (keep / 2 - keep / 32).max(2 * live)
+}
+
+/// Adds the names of native frames to a log and closes it, in a thread.
+fn close(
+    mut log: LogWriter<ExclusiveFile>,
+    unnamed: Vec<(LogSite, u64)>,
+    modules: Modules,
+    names: Arc<Mutex<Names>>,
+) -> io::Result<Closing> {
+    let is_cancelled = Arc::new(AtomicBool::new(false));
+    let cancelled = Arc::clone(&is_cancelled);
+    let body = move || {
+        for (site, address) in unnamed {
+            if cancelled.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            let mut names = lock(&names);
+            let frames = names.frames(&modules, address);
+            if !frames.is_empty() {
+                log.symbols(site, &frames.iter().map(log_frame).collect::<Vec<_>>());
+            }
+        }
+        log.finish().map(drop)
+    };
+    let thread = std::thread::Builder::new().name("vramscope-names".to_owned()).spawn(body)?;
+    Ok(Closing { thread, is_cancelled })
+}
+
+impl Closing {
+    /// Waits until the log is closed.
+    pub(crate) fn join(self) -> io::Result<()> {
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the log's thread failed")))
+    }
+}
+
+impl LogPaths {
+    /// The paths in the folder of the log's file, where the log is a link to it.
+    fn real(self) -> io::Result<Self> {
+        let log = std::fs::canonicalize(&self.log)?;
+        let beside = |path: &Path| log.with_file_name(path.file_name().unwrap_or_default());
+        Ok(Self { before: beside(&self.before), next: beside(&self.next), log })
     }
 }
 

@@ -14,7 +14,7 @@ use rustix::process::{Pid, test_kill_process};
 use vramscope_basics::lock;
 use vramscope_files::{PrivateFolder, with_first};
 
-use crate::log::ProcessLog;
+use crate::log::{Closing, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
 use crate::ring::{AT_DROPPED, AT_LOOKS, AT_PROCESS};
 use crate::symbols::LIBRARY_NAME;
@@ -72,19 +72,27 @@ pub enum RecordedStacks {
 pub struct RecorderOptions {
     /// Which frames stacks have.
     pub stacks: RecordedStacks,
+    /// Maximum bytes of the logs of one process; `None` for no limit. A process then has two logs, and the oldest events are deleted. A
+    /// log that begins with much live memory may be larger: it has at least as many bytes of new events.
+    pub keep: Option<u64>,
+}
+
+impl RecorderOptions {
+    /// Smallest value of [`keep`](Self::keep): 1 MiB.
+    pub const LEAST_KEPT: u64 = 1 << 20;
 }
 
 /// Records all processes of a run while they run. Each process has a separate log.
 #[derive(Debug)]
 pub struct RecorderRun {
     folder: PrivateFolder,
-    options: RecorderOptions,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
 
 #[derive(Debug)]
 struct Shared {
+    options: RecorderOptions,
     out: PathBuf,
     rings: PathBuf,
     is_over: AtomicBool,
@@ -105,6 +113,8 @@ pub struct RecordedProcess {
     pub dropped: u64,
     /// The error that ended the log early, or that made it incomplete.
     pub error: Option<io::Error>,
+    /// Why the logs may be larger than [`RecorderOptions::keep`]: the next log could not begin.
+    pub limit_error: Option<io::Error>,
 }
 
 impl RecorderRun {
@@ -127,6 +137,7 @@ impl RecorderRun {
         folder.dir().new_subdir(RINGS.as_ref(), 0o700).map_err(failed)?;
         let rings = folder.path().join(RINGS);
         let shared = Arc::new(Shared {
+            options,
             out: out.to_owned(),
             rings,
             is_over: AtomicBool::new(false),
@@ -137,12 +148,12 @@ impl RecorderRun {
             .name("vramscope-recorder".to_owned())
             .spawn(move || of_thread.run())
             .map_err(failed)?;
-        Ok(Self { folder, options, shared, thread })
+        Ok(Self { folder, shared, thread })
     }
 
     /// Environment variables with which processes are recorded.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let stacks = match self.options.stacks {
+        let stacks = match self.shared.options.stacks {
             RecordedStacks::None => "none",
             RecordedStacks::Python => "python",
             RecordedStacks::All => "all",
@@ -167,6 +178,7 @@ impl Shared {
     /// Body of the thread that reads the rings and writes the logs.
     fn run(&self) {
         let mut processes: HashMap<OsString, Option<Process>> = HashMap::new();
+        let mut ended = Vec::new();
         let (mut written, mut checked) = (Instant::now(), Instant::now());
         loop {
             let is_over = self.is_over.load(Ordering::Acquire);
@@ -185,12 +197,13 @@ impl Shared {
                 if checks && (is_over || !process.is_running()) {
                     process.read(true);
                     if let Some(process) = place.take() {
-                        lock(&self.recorded).push(process.finish());
+                        ended.push(process.finish());
                         fs::remove_file(self.rings.join(name)).ok();
                     }
                 }
             }
             if is_over {
+                lock(&self.recorded).extend(ended.into_iter().map(Ended::join));
                 return;
             }
             if writes {
@@ -222,7 +235,8 @@ impl Shared {
                 Ok(None) => {}
                 Err((path, error)) => {
                     let (_, process) = parts_of(&name);
-                    let failed = RecordedProcess { path, process, events: 0, dropped: 0, error: Some(error) };
+                    let (error, limit_error) = (Some(error), None);
+                    let failed = RecordedProcess { path, process, events: 0, dropped: 0, error, limit_error };
                     lock(&self.recorded).push(failed);
                     processes.insert(name, None);
                 }
@@ -237,26 +251,31 @@ impl Shared {
         let Some(id) = ring.ring().map(|ring| ring.header(AT_PROCESS).load(Ordering::Relaxed) as u32) else {
             return Ok(None);
         };
-        let path = self.path_of(id, is_first);
+        let paths = self.paths_of(id, is_first);
+        let path = paths.log.clone();
         let program = fs::read_link(format!("/proc/{id}/exe")).unwrap_or_default();
-        let log = ProcessLog::create(&path, program).map_err(|e| (path.clone(), e))?;
-        Ok(Some(Process { id, path, ring, log, body: Vec::new(), error: None }))
+        let log = ProcessLog::create(paths, program, self.options.keep).map_err(|e| (path.clone(), e))?;
+        Ok(Some(Process { id, path, ring, log, body: Vec::new(), error: None, limit_error: None }))
     }
 
-    /// Where the log of a process goes.
-    fn path_of(&self, process: u32, is_first: bool) -> PathBuf {
+    /// Where the logs of a process go.
+    fn paths_of(&self, process: u32, is_first: bool) -> LogPaths {
         let suffix = match rank(process) {
             Some(rank) => format!("-rank{rank}"),
-            None if is_first => return self.out.clone(),
+            None if is_first => String::new(),
             None => format!("-pid{process}"),
         };
-        let mut name = self.out.file_stem().unwrap_or_default().to_owned();
-        name.push(suffix);
-        if let Some(extension) = self.out.extension() {
-            name.push(".");
-            name.push(extension);
-        }
-        self.out.with_file_name(name)
+        let path = |what: &str| {
+            let mut name = self.out.file_stem().unwrap_or_default().to_owned();
+            // Before the rank, so that `run-rank*` means one log of each rank.
+            name.push(format!("{what}{suffix}"));
+            if let Some(extension) = self.out.extension() {
+                name.push(".");
+                name.push(extension);
+            }
+            self.out.with_file_name(name)
+        };
+        LogPaths { log: path(""), before: path("-before"), next: path("-next") }
     }
 }
 
@@ -288,12 +307,17 @@ struct Process {
     /// Body of the record that is read.
     body: Vec<u64>,
     error: Option<io::Error>,
+    limit_error: Option<io::Error>,
 }
 
 impl Process {
     /// Moves records from the ring to the log. Returns whether there were any.
     fn read(&mut self, is_over: bool) -> bool {
         let Some(ring) = self.ring.ring() else { return false };
+        // A process would wait without end for a disk that is full.
+        if self.error.is_some() && self.log.pending() >= MOST_UNWRITTEN && !is_over {
+            return false;
+        }
         ring.header(AT_LOOKS).fetch_add(1, Ordering::Relaxed);
         let mut any = false;
         while self.log.pending() < MOST_UNWRITTEN
@@ -301,6 +325,9 @@ impl Process {
         {
             self.log.add(kind, &self.body);
             any = true;
+            if self.log.is_large() {
+                self.limit_error = self.log.rotate().err().or(self.limit_error.take());
+            }
         }
         any
     }
@@ -314,11 +341,34 @@ impl Process {
         pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
     }
 
-    fn finish(self) -> RecordedProcess {
-        let Self { id, path, ring, log, error, .. } = self;
+    fn finish(self) -> Ended {
+        let Self { id, path, ring, log, error, limit_error, .. } = self;
         let dropped = ring.ring().map_or(0, |ring| ring.header(AT_DROPPED).load(Ordering::Relaxed));
         let events = log.events;
-        let error = log.finish().err().or(error);
-        RecordedProcess { path, process: id, events, dropped, error }
+        let (closing, error) = match log.finish() {
+            Ok(closing) => (closing, error),
+            Err(why) => (Vec::new(), Some(why)),
+        };
+        Ended {
+            closing,
+            recorded: RecordedProcess { path, process: id, events, dropped, error, limit_error },
+        }
+    }
+}
+
+/// A process that has ended, and the threads that close its logs.
+struct Ended {
+    recorded: RecordedProcess,
+    closing: Vec<Closing>,
+}
+
+impl Ended {
+    fn join(mut self) -> RecordedProcess {
+        for closing in self.closing {
+            if let Err(error) = closing.join() {
+                self.recorded.error.get_or_insert(error);
+            }
+        }
+        self.recorded
     }
 }

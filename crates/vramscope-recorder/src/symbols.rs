@@ -27,22 +27,21 @@ struct Module {
 }
 
 /// The objects of a process.
-#[derive(Default)]
-pub(crate) struct Symbols {
-    modules: Vec<Module>,
-    /// The opened files; `None` for those that cannot be read.
-    files: HashMap<PathBuf, Option<Loader>>,
-}
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Modules(Vec<Module>);
 
-impl Symbols {
+impl Modules {
     /// Adds an object: its first address, its end, and the difference between its addresses in memory and in its file.
     pub(crate) fn add(&mut self, start: u64, end: u64, base: u64, path: &Path) {
+        let is_same = |m: &Module| (m.start, m.end, m.base) == (start, end, base) && m.path == path;
         // A later object may be at the place of an earlier one.
-        self.modules.push(Module { start, end, base, path: path.to_owned() });
+        if !self.module(start).is_some_and(is_same) {
+            self.0.push(Module { start, end, base, path: path.to_owned() });
+        }
     }
 
     fn module(&self, address: u64) -> Option<&Module> {
-        self.modules.iter().rev().find(|module| (module.start..module.end).contains(&address))
+        self.0.iter().rev().find(|module| (module.start..module.end).contains(&address))
     }
 
     /// Whether a return address lies in the library of the recorder.
@@ -62,10 +61,28 @@ impl Symbols {
         };
         NativeFrame { name, file, line: 0 }
     }
+}
 
+/// The names of return addresses.
+#[derive(Default)]
+pub(crate) struct Names {
+    /// The opened files; `None` for those that cannot be read.
+    files: HashMap<PathBuf, Option<Loader>>,
+    found: HashMap<u64, Vec<NativeFrame>>,
+}
+
+impl Names {
     /// The frames of a return address, innermost first; several if calls were inlined. Empty if the object has no symbol for it.
-    pub(crate) fn frames(&mut self, address: u64) -> Vec<NativeFrame> {
-        let Some(module) = self.module(address).cloned() else { return Vec::new() };
+    pub(crate) fn frames(&mut self, modules: &Modules, address: u64) -> &[NativeFrame] {
+        if !self.found.contains_key(&address) {
+            let frames = self.find(modules, address);
+            self.found.insert(address, frames);
+        }
+        &self.found[&address]
+    }
+
+    fn find(&mut self, modules: &Modules, address: u64) -> Vec<NativeFrame> {
+        let Some(module) = modules.module(address) else { return Vec::new() };
         let file = self.files.entry(module.path.clone()).or_insert_with(|| Loader::new(&module.path).ok());
         let Some(loader) = file else { return Vec::new() };
         // The call, not the instruction after it.
@@ -91,8 +108,8 @@ impl Symbols {
     }
 }
 
-impl std::fmt::Debug for Symbols {
+impl std::fmt::Debug for Names {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Symbols").field("modules", &self.modules).finish_non_exhaustive()
+        f.debug_struct("Names").field("found", &self.found).finish_non_exhaustive()
     }
 }

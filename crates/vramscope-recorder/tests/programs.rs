@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use vramscope_phantom::PhantomRun;
@@ -628,6 +628,237 @@ int main() {
             "{recorded} of {counted} events after kill {kill}"
         );
     }
+}
+
+/// A program that allocates a block of each size and frees it 100 blocks later, so that live memory is in every log. It counts its frees
+/// in a file, if it is to be killed.
+const SIZES: &str = r#"
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+static volatile long count_here, *count = &count_here;
+static void sizes(char *at, long from, long to) {
+    for (long i = from; i < to; i++) {
+        report(at + 512 * (i % 1000), i, 1);
+        if (i >= from + 100) report(at + 512 * ((i - 100) % 1000), 100 - i, 1), *count = i - 100;
+    }
+}
+static void count_in_file(void) {
+    int file = open(getenv("COUNT"), O_RDWR | O_CREAT, 0600);
+    ftruncate(file, 4096);
+    count = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+}
+"#;
+
+fn limited() -> RecorderOptions {
+    let mut options = RecorderOptions::default();
+    options.keep = Some(RecorderOptions::LEAST_KEPT);
+    options
+}
+
+fn read_at(path: &Path) -> Trace {
+    let file = std::fs::File::open(path).unwrap();
+    std::sync::Arc::unwrap_or_clone(formats::read(file).unwrap().trace)
+}
+
+fn before(log: &Path) -> PathBuf {
+    log.with_file_name("run-before.vramscope")
+}
+
+/// The sizes of the frees after the beginning of a log, which must be in order and of blocks that are live in the log.
+fn freed(trace: &Trace) -> std::ops::Range<u64> {
+    let events = &trace.devices[0].events;
+    let cut = trace.process.as_ref().unwrap().cut.as_ref();
+    let first = cut.map_or(0, |cut| cut.device_events[0].1);
+    let mut live = std::collections::HashMap::new();
+    let mut freed = Vec::new();
+    for (i, e) in events.iter().enumerate() {
+        match e.action {
+            Action::Alloc => assert_eq!(live.insert(e.address(), e.size), None, "event {i}"),
+            Action::Free => {
+                assert!(i >= first && live.remove(&e.address()) == Some(e.size), "event {i}");
+                freed.push(e.size);
+            }
+            _ => {}
+        }
+    }
+    let range = freed.first().map_or(0..0, |&first| first..first + freed.len() as u64);
+    assert!(freed.iter().copied().eq(range.clone()));
+    range
+}
+
+#[test]
+fn a_limited_log_begins_with_what_is_live() {
+    let program = r#"
+int main() {
+    void *workspace;
+    check(cudaMalloc(&workspace, 1000), "malloc");
+    char *at = segment(2 << 20);
+    report(at + (1 << 20), 4096, 1);
+    sizes(at, 1, 200000);
+    report(at + (1 << 20) + 4096, 500000, 1), report(at + (1 << 20) + 4096, -500000, 1);
+}"#;
+    let program = format!("{TORCH_DECLARATIONS}{SIZES}{program}");
+    let Some((_folder, status, logs)) = record_with(limited(), &program, TORCH) else { return };
+    assert!(status.success() && logs[0].limit_error.is_none());
+    let [log, before] = [logs[0].path.clone(), before(&logs[0].path)];
+    let size = [&log, &before].map(|path| std::fs::metadata(path).unwrap().len()).iter().sum::<u64>();
+    assert!((1 << 19..=1 << 20).contains(&size), "{size}");
+    let (earlier, trace) = (read_at(&before), read_at(&log));
+
+    // Each begins with the memory from the start of the program, in its order and with its times.
+    let start = |trace: &Trace| -> Vec<_> {
+        trace.devices[0].events.iter().take(2).map(|e| (e.action, e.size, e.time_us, e.address())).collect()
+    };
+    assert_eq!(start(&trace), start(&earlier));
+    assert_eq!(start(&trace)[0].0, Action::SegmentAlloc);
+    assert_eq!(start(&trace)[1].1, 4096);
+    assert_eq!(driver_events(&trace), ["take device 1000 by program"]);
+    let cut = trace.process.as_ref().unwrap().cut.as_ref().unwrap();
+    assert_eq!((cut.device_events[0].0, cut.driver_events), (0, 1));
+    assert!((102..=103).contains(&cut.device_events[0].1), "{cut:?}");
+    let times: Vec<i64> = trace.devices[0].events.iter().map(|e| e.time_us.unwrap()).collect();
+    assert!(times.is_sorted() && times[cut.device_events[0].1 - 1] <= cut.time_us);
+    assert_eq!(trace.devices[0].overflowed, Some(true));
+
+    // Nothing is missing between the two, and the end has the live blocks.
+    let frees = |trace: &Trace| trace.devices[0].events.iter().filter(|e| e.action == Action::Free).count();
+    let last = trace.devices[0].events.iter().last().unwrap();
+    assert_eq!((last.action, last.size, frees(&trace) > 1), (Action::Free, 500_000, true));
+    let sizes = |trace: &Trace| {
+        let frees = trace.devices[0].events.iter().filter(|e| e.action == Action::Free);
+        frees.map(|e| e.size).filter(|&size| size < 500_000).collect::<Vec<_>>()
+    };
+    let (earlier, later) = (sizes(&earlier), sizes(&trace));
+    assert!(earlier.len() > 10_000 && earlier.iter().chain(&later).copied().eq(earlier[0]..199_900));
+    let live: u64 = trace.devices[0].segments.iter().filter_map(|s| s.allocated_size).sum();
+    assert!(live >= 4096);
+}
+
+/// Resident memory of a process in KiB, without the rings that it has mapped.
+fn resident(process: &str) -> u64 {
+    let (mut total, mut is_ring) = (0, false);
+    for line in std::fs::read_to_string(format!("/proc/{process}/smaps")).unwrap_or_default().lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("Rss:") if !is_ring => total += words.next().unwrap().parse::<u64>().unwrap(),
+            Some(range) if !range.ends_with(':') => is_ring = line.contains("/rings/"),
+            _ => {}
+        }
+    }
+    total
+}
+
+/// `VRAMSCOPE_EVENTS` sets the number of events.
+#[test]
+fn memory_does_not_grow_with_the_number_of_events() {
+    let events: u64 = std::env::var("VRAMSCOPE_EVENTS").map_or(500_000, |events| events.parse().unwrap());
+    let program = "int main(int count, char **words) { sizes(segment(2 << 20), 1, atol(words[1]) / 2); }";
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{SIZES}{program}"), TORCH);
+    let Some(phantom) = phantom_run(1) else { return };
+    let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), limited()).unwrap();
+    let mut command = Command::new(folder.path().join("program"));
+    let mut child = command.arg(events.to_string()).envs(both(&phantom, &recorder)).spawn().unwrap();
+    let (mut highest, mut reader) = (0, Vec::new());
+    let begin = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        highest = resident(&child.id().to_string()).max(highest);
+        reader.push(resident("self"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let (first, most) = (reader[0], reader.iter().copied().max().unwrap());
+    println!(
+        "{events} events in {:.1?}: the program has at most {highest} KiB, the reader {first} to {most} KiB",
+        begin.elapsed()
+    );
+    assert!(highest < 64 << 10 && most - first < 128 << 10);
+    let logs = recorder.finish();
+    assert!(logs[0].dropped == 0 && logs[0].error.is_none() && logs[0].limit_error.is_none(), "{logs:?}");
+}
+
+/// `VRAMSCOPE_KILLS` sets the number of kills.
+#[test]
+fn limited_logs_of_programs_that_are_killed_at_any_time_are_complete() {
+    let kills: u64 = std::env::var("VRAMSCOPE_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let program = "int main() { count_in_file(); sizes((char *)4096, 1, 1l << 40); }";
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{SIZES}{program}"), TORCH);
+    let path = |name: &str| folder.path().join(name);
+    let mut cuts = 0;
+    for kill in 0..kills {
+        std::fs::remove_file(path("count")).ok();
+        let recorder = RecorderRun::start(&path("run.vramscope"), limited()).unwrap();
+        let mut command = Command::new(path("program"));
+        let mut child = command.envs(recorder.environment()).env("COUNT", path("count")).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(60_000 + kill * 7919 % 60_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let logs = recorder.finish();
+        let Some(log) = logs.first() else { continue };
+        assert!(log.error.is_none() && log.limit_error.is_none(), "{log:?}");
+        let counted = std::fs::read(path("count")).unwrap();
+        let counted = u64::from_le_bytes(*counted.first_chunk().unwrap());
+        let mut frees = freed(&read_at(&log.path));
+        if let Ok(true) = before(&log.path).try_exists() {
+            let earlier = freed(&read_at(&before(&log.path)));
+            assert!(frees.is_empty() || earlier.end == frees.start, "{earlier:?} {frees:?}");
+            frees = earlier.start..frees.end.max(earlier.end);
+            cuts += 1;
+        }
+        // The program may have recorded a free that it has not counted.
+        let is_whole = (counted + 1..=counted + 2).contains(&frees.end) || counted == 0;
+        assert!(is_whole, "{frees:?} of {counted}");
+        assert!(!path("run-next.vramscope").exists());
+    }
+    assert!(cuts > 0);
+}
+
+#[test]
+fn a_log_whose_successor_cannot_begin_goes_on() {
+    let program = r#"
+int main() {
+    char *at = segment(2 << 20);
+    usleep(100000);
+    mkdir("run-next.vramscope", 0700);
+    sizes(at, 1, 100000);
+    return 7;
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{SIZES}{program}"), TORCH);
+    let Some(phantom) = phantom_run(1) else { return };
+    let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), limited()).unwrap();
+    let mut command = Command::new(folder.path().join("program"));
+    let status = command.envs(both(&phantom, &recorder)).current_dir(folder.path()).status().unwrap();
+    assert_eq!(status.code(), Some(7));
+    let logs = recorder.finish();
+    assert!(logs[0].error.is_none() && logs[0].limit_error.is_some(), "{logs:?}");
+    assert_eq!(freed(&read(&logs[0])), 1..99_900);
+}
+
+/// On a file system of 700 KiB, a log of 512 KiB leaves no room for another one until it is deleted.
+#[test]
+fn a_disk_that_is_full_when_the_next_log_begins_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = |arguments: &[&str]| {
+        Command::new(arguments[0]).args(&arguments[1..]).arg(&disk).status().is_ok_and(|s| s.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=700k", "none"]) {
+        return vramscope_testing::skip("root", "only root can mount a file system");
+    }
+    let program = "int main() { sizes(segment(2 << 20), 1, 100000); return 7; }";
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{SIZES}{program}"), TORCH);
+    if let Some(phantom) = phantom_run(1) {
+        let recorder = RecorderRun::start(&disk.join("run.vramscope"), limited()).unwrap();
+        let status = Command::new(folder.path().join("program")).envs(both(&phantom, &recorder)).status();
+        assert_eq!(status.unwrap().code(), Some(7));
+        let logs = recorder.finish();
+        assert!(logs[0].limit_error.is_none() && logs[0].error.is_none(), "{logs:?}");
+        assert_eq!(freed(&read(&logs[0])).end, 99_900);
+    }
+    assert!(mount(&["umount"]));
 }
 
 /// The program goes on without a reader, and so does one whose log cannot be written.

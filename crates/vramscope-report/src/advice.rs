@@ -91,14 +91,14 @@ pub(crate) fn larger(recorder: Recorder) -> &'static str {
     match recorder {
         Recorder::Torch => "a larger `max_entries`",
         Recorder::Pool => "a larger `HistoryOptions::max_entries`, or with `stream_to`",
-        Recorder::Process => "`vramscope run` from the start of the program",
+        Recorder::Process => "`vramscope run` from the start of the program, and a larger `--keep`",
     }
 }
 
-/// What happened to the oldest events in a ring buffer. `is_certain` if the file records that they were dropped.
+/// What happened to the oldest events in a ring buffer or a cut log. `is_certain` if the file records that they were dropped.
 pub(crate) fn dropped(is_certain: bool) -> &'static str {
     if is_certain {
-        "the ring buffer dropped the oldest events"
+        "the oldest events were dropped"
     } else {
         "the ring buffer probably dropped the oldest events"
     }

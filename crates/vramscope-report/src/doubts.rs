@@ -53,6 +53,12 @@ pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
             advice.replay
         ));
     }
+    if q.older_allocations > 0 {
+        notes.push(format!(
+            "The log begins with {} older than the log, with their times and stacks. Memory that was freed before the log began is not in it.",
+            counted_with(q.older_allocations, "allocation", "that is", "that are")
+        ));
+    }
     if q.seen_from_outside {
         notes.push(SEEN_FROM_OUTSIDE.to_owned());
     }

@@ -13,6 +13,8 @@ pub struct ProcessEvents {
     pub events: Vec<DriverEvent>,
     /// The driver's counts of the memory of devices, oldest first.
     pub readings: Vec<MemoryReading>,
+    /// Where the log was cut; `None` if it begins with the process.
+    pub cut: Option<LogCut>,
 }
 
 /// The driver's count of the memory of a device, as `cuMemGetInfo` returned it.
@@ -32,6 +34,18 @@ pub struct MemoryReading {
     /// Number of [events](crate::DeviceTrace::events) of the device before the reading.
     pub device_events: usize,
     /// Number of [driver events](ProcessEvents::events) before the reading.
+    pub driver_events: usize,
+}
+
+/// A cut in a long recording: the log continues an earlier one that is no longer there. Its first events are those of the memory that was
+/// live at the cut, with their original times and stacks. All other earlier events are missing.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct LogCut {
+    /// Microseconds since the Unix epoch.
+    pub time_us: i64,
+    /// Number of events before the cut, for each device that has any.
+    pub device_events: Vec<(i64, usize)>,
+    /// Number of [driver events](ProcessEvents::events) before the cut.
     pub driver_events: usize,
 }
 

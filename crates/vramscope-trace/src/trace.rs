@@ -66,7 +66,7 @@ pub struct DeviceTrace {
     pub device: i64,
     /// Events, oldest first. A ring buffer may have dropped the oldest ones.
     pub events: Events,
-    /// Whether the ring buffer dropped events (`trace_alloc_overflowed` in some builds of 2026).
+    /// Whether the ring buffer dropped events (`trace_alloc_overflowed` in some builds of 2026), or a log was [cut](crate::LogCut).
     pub overflowed: Option<bool>,
     /// Capacity of the ring buffer in events (`trace_alloc_max_entries` in the same builds).
     pub max_entries: Option<u64>,

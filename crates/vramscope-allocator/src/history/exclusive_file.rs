@@ -60,6 +60,26 @@ impl ExclusiveFile {
     pub fn has_its_name(&self) -> bool {
         !self.is_regular || is_at(&self.file, &self.path)
     }
+
+    /// Whether this is a regular file, not a pipe, a terminal or another device.
+    pub fn is_regular(&self) -> bool {
+        self.is_regular
+    }
+
+    /// Takes the name of `former`, which is then named `before`. Both names and that of this file are in one folder. The locks stay with
+    /// their files. Where the file system has hard links, the name is that of a whole file at every moment.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] if the path no longer names `former`; otherwise the system's error. Nothing has changed then.
+    pub fn take_name(&mut self, former: &mut Self, before: &Path) -> io::Result<()> {
+        if !former.has_its_name() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the file was renamed, removed or replaced"));
+        }
+        let name = |path: &Path| path.file_name().map(ToOwned::to_owned).unwrap_or_default();
+        vramscope_files::rotate_log(&former.path, &name(&self.path), &name(before))?;
+        self.path = std::mem::replace(&mut former.path, before.to_owned());
+        Ok(())
+    }
 }
 
 #[cfg(unix)]

@@ -109,7 +109,10 @@ pub struct Quality {
     /// Requests were seen from outside of the allocator: their sizes are those of blocks, so requested bytes are unknown, and all streams
     /// are 0.
     pub seen_from_outside: bool,
-    /// The oldest events were probably dropped by the ring buffer (`max_entries`).
+    /// Number of allocations that a cut log begins with: they are older than the log. Memory that was freed before the cut is not in it.
+    #[serde(default)]
+    pub older_allocations: usize,
+    /// The oldest events were probably dropped by the ring buffer (`max_entries`), or by a cut of the log.
     pub probably_overflowed: bool,
     /// Whether a [`Replay`](crate::Replay) under the allocator's rules gives all recorded addresses, all segment events and the
     /// recorded layout at the end. `None` if no replay was needed because all block sizes follow from the layout, or if the
@@ -123,6 +126,17 @@ pub struct Quality {
     /// Memory was allocated, nothing was live before the first event, and segments are known only from the end state. Either the
     /// allocator held all segments before recording began, or segment events were left out; the recording does not show which.
     pub no_segment_events: bool,
+}
+
+/// Number of allocations before the cut of a log: of PyTorch's allocator, and of other libraries on the device and the host.
+fn older_allocations(trace: &Trace, device: &DeviceTrace) -> usize {
+    let Some(process) = &trace.process else { return 0 };
+    let Some(cut) = &process.cut else { return 0 };
+    let before = cut.device_events.iter().find(|(number, _)| *number == device.device);
+    let actions = before.and_then(|&(_, events)| device.events.actions().get(..events)).unwrap_or_default();
+    let others = process.events.get(..cut.driver_events).unwrap_or_default();
+    actions.iter().filter(|&&action| action == Action::Alloc).count()
+        + others.iter().filter(|e| e.device == device.device || e.memory.is_host()).count()
 }
 
 impl Quality {
@@ -188,6 +202,7 @@ impl History {
                 settings_assumed: trace.settings.is_none() && !device.events.is_empty(),
                 skipped,
                 seen_from_outside: trace.process.is_some(),
+                older_allocations: older_allocations(trace, device),
                 ..Quality::default()
             },
             subjects: Vec::with_capacity(device.events.len()),

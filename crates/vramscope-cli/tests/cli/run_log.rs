@@ -13,15 +13,16 @@ use crate::{run, vramscope};
 /// A library that takes memory from the runtime, and a program that uses it.
 fn compile(folder: &Path, program: &str) {
     let library = "#include <stddef.h>
-int cudaMalloc(void **, size_t); int cudaHostAlloc(void **, size_t, unsigned);
+int cudaMalloc(void **, size_t), cudaFree(void *); int cudaHostAlloc(void **, size_t, unsigned);
 void *workspace(size_t size) { void *at = 0; return cudaMalloc(&at, size) ? NULL : at; }
+void drop(void *at) { cudaFree(at); }
 void *pinned(size_t size) { void *at = 0; return cudaHostAlloc(&at, size, 0) ? NULL : at; }";
     let program = format!(
-        "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nvoid *workspace(size_t), *pinned(size_t);\n{program}"
+        "#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\nvoid *workspace(size_t), *pinned(size_t), drop(void *);\n{program}"
     );
     std::fs::write(folder.join("communicator.c"), library).unwrap();
     std::fs::write(folder.join("program.c"), program).unwrap();
-    let runtime = "int cudaMalloc(void) { return 1; } int cudaHostAlloc(void) { return 1; }";
+    let runtime = "int cudaMalloc(void) { return 1; } int cudaFree(void) { return 1; } int cudaHostAlloc(void) { return 1; }";
     std::fs::write(folder.join("runtime.c"), runtime).unwrap();
     let cc = |arguments: &str| {
         let status = Command::new("cc").current_dir(folder).args(arguments.split(' ')).status().unwrap();
@@ -61,6 +62,70 @@ fn wrong_options_are_refused() {
         said(&["run", "--record", "run.pickle", "--stacks", "all", "--", "true"]),
         "error: --stacks is for logs: name one, as --record run.vramscope\n"
     );
+    assert_eq!(
+        said(&["run", "--record", "run.pickle", "--keep", "2GiB", "--", "true"]),
+        "error: --keep is for logs: name one, as --record run.vramscope\n"
+    );
+    assert_eq!(
+        said(&["run", "--record", "run.vramscope", "--keep", "1KiB", "--", "true"]),
+        "error: --keep: a log needs at least 1.00 MiB\n"
+    );
+}
+
+/// Allocates memory that stays, and then a block at a time.
+const LOOP: &str = "int main(int count, char **arguments) {
+    workspace(40 << 20);
+    int parent = getppid();
+    for (int i = 0; count > 1 ? getppid() == parent : i < 60000; i++) drop(workspace(1 << 20));
+}";
+
+#[test]
+fn a_limited_log_says_that_it_begins_with_older_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), LOOP);
+    let Some(phantom) = phantom_run(1) else { return };
+    let [log, program] =
+        ["run.vramscope", "program"].map(|name| folder.path().join(name).display().to_string());
+    let mut command = vramscope(&["run", "--record", &log, "--keep", "1MiB", "--", &program]);
+    let output = command.envs(phantom.environment()).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    assert!(folder.path().join("run-before.vramscope").exists());
+    let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
+    assert!(report.contains("The log begins with "), "{report}");
+    let json: serde_json::Value = serde_json::from_slice(&run(&["report", &log, "--json"]).stdout).unwrap();
+    let quality = &json["devices"][0]["quality"];
+    let older = quality["older_allocations"].as_u64().unwrap();
+    assert!((1..=2).contains(&older) && quality["probably_overflowed"] == true, "{quality}");
+}
+
+/// `VRAMSCOPE_KILLS` sets the number of kills.
+#[test]
+fn a_recorder_that_is_killed_leaves_whole_logs() {
+    let kills: u64 = std::env::var("VRAMSCOPE_KILLS").map_or(3, |kills| kills.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), LOOP);
+    let Some(phantom) = phantom_run(1) else { return };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (log, before) = (path("run.vramscope"), path("run-before.vramscope"));
+    for kill in 0..kills {
+        let mut command =
+            vramscope(&["run", "--record", &log, "--keep", "1MiB", "--", &path("program"), "forever"]);
+        let mut recorder = command.envs(phantom.environment()).spawn().unwrap();
+        let begin = Instant::now();
+        while !Path::new(&before).exists() {
+            assert!(begin.elapsed() < Duration::from_secs(60), "the log is not cut");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_micros(kill * 7919 % 60_000));
+        recorder.kill().unwrap();
+        recorder.wait().unwrap();
+        for log in [&log, &before].into_iter().filter(|log| Path::new(log).exists()) {
+            let output = run(&["info", log]);
+            assert!(output.status.success(), "{output:?}");
+        }
+        assert!(Path::new(&log).exists());
+        std::fs::remove_file(&before).ok();
+    }
 }
 
 #[test]

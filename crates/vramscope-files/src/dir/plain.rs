@@ -145,6 +145,11 @@ impl Dir {
         fs::rename(self.path.join(one_name(from)?), self.path.join(one_name(to)?))
     }
 
+    /// Gives the file `from` a second name.
+    pub(crate) fn add_name(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        fs::hard_link(self.path.join(one_name(from)?), self.path.join(one_name(to)?))
+    }
+
     /// Moves a file or a subfolder to the folder `to` on the same disk. The name stays the same.
     ///
     /// # Errors

@@ -184,6 +184,11 @@ impl Dir {
         Ok(rustix::fs::renameat(&self.fd, one_name(from)?, &self.fd, one_name(to)?)?)
     }
 
+    /// Gives the file `from` a second name. A link gets a second name, not its target.
+    pub(crate) fn add_name(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(&self.fd, one_name(from)?, &self.fd, one_name(to)?, AtFlags::empty())?)
+    }
+
     /// Moves a file or a subfolder to the folder `to` on the same disk. The name stays the same. Replaces an entry of that name, unless
     /// it is a folder that is not empty.
     ///

@@ -21,6 +21,8 @@ pub(super) struct QualityJson {
     settings_assumed: bool,
     /// Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator.
     seen_from_outside: bool,
+    /// Number of allocations that are older than the log, which was cut.
+    older_allocations: usize,
     probably_overflowed: bool,
     /// Whether the allocator's rules reproduce every address, every segment event and the layout at the end.
     reproduced: Option<bool>,
@@ -45,6 +47,7 @@ impl QualityJson {
             end_state_disagreement_bytes: q.end_state_disagreement_bytes,
             settings_assumed: q.settings_assumed,
             seen_from_outside: q.seen_from_outside,
+            older_allocations: q.older_allocations,
             probably_overflowed: q.probably_overflowed,
             reproduced: q.reproduced,
             skipped_actions: q.skipped.iter().map(Action::name).collect(),

@@ -8,7 +8,7 @@ use vramscope_trace::formats::log::{
 };
 use vramscope_trace::formats::{Compression, Format, write_pickle};
 use vramscope_trace::{
-    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, MemoryReading, Notices, PoolId,
+    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, LogCut, MemoryReading, Notices, PoolId,
     PowerOfTwoDivisions, SegmentKind, StackId, Stage, TorchSettings, Trace,
 };
 
@@ -883,4 +883,31 @@ fn segments_do_not_unfold_either() {
     }
     let error = error(&log.finish().unwrap());
     assert!(error.starts_with("devices: have more than ") && error.contains(" segments"), "{error}");
+}
+
+#[test]
+fn events_before_a_cut_are_those_of_older_memory() {
+    let mut log = LogWriter::create_run(Vec::new(), RUN).unwrap();
+    log.process();
+    log.event(&LogEvent { device: 1, ..event(Action::SegmentAlloc, BASE, 2 << 20, 5) });
+    log.event(&LogEvent { device: 1, ..event(Action::Alloc, BASE, 512, 6) });
+    log.driver_event(&LogDriverEvent {
+        device: 1,
+        memory: DriverMemory::Device,
+        is_free: false,
+        address: 0x7f,
+        size: 4096,
+        time_us: 7,
+        library: "libnccl.so.2",
+        stack: None,
+    });
+    log.cut(99);
+    log.event(&event(Action::SegmentAlloc, BASE, 2 << 20, 100));
+    // Only the first one counts.
+    log.cut(101);
+    let trace = read(&log.finish().unwrap()).unwrap().trace;
+    let cut = trace.process.as_ref().unwrap().cut.as_ref();
+    let expected = LogCut { time_us: 99, device_events: vec![(1, 2)], driver_events: 1 };
+    assert_eq!(cut, Some(&expected));
+    assert_eq!(trace.devices.iter().map(|d| d.overflowed).collect::<Vec<_>>(), [Some(true); 2]);
 }

@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use vramscope::recorder::{RecordedStacks, RecorderOptions, RecorderRun};
+use vramscope::units::bytes;
 use vramscope_files::{PrivateFolder, with_first};
 
 use crate::args::{RunArgs, StacksArg, names_log};
@@ -45,8 +46,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     if names_log(&out) {
         return record_log(args, program, arguments, &out);
     }
-    if args.stacks.is_some() {
-        bail!("--stacks is for logs: name one, as --record run.vramscope");
+    for (option, is_given) in [("--stacks", args.stacks.is_some()), ("--keep", args.keep.is_some())] {
+        if is_given {
+            bail!("{option} is for logs: name one, as --record run.vramscope");
+        }
     }
     let temporary = |e: io::Error| {
         let folder = env::temp_dir();
@@ -80,6 +83,10 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
         Some(StacksArg::Python) | None => RecordedStacks::Python,
         Some(StacksArg::All) => RecordedStacks::All,
     };
+    options.keep = args.keep;
+    if args.keep.is_some_and(|keep| keep < RecorderOptions::LEAST_KEPT) {
+        bail!("--keep: a log needs at least {}", bytes(RecorderOptions::LEAST_KEPT));
+    }
     let recorder = RecorderRun::start(out, options)?;
     let status = watch(Command::new(program).args(arguments).envs(recorder.environment()))
         .with_context(|| program.to_string_lossy().into_owned());
@@ -89,10 +96,15 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
             "nothing was recorded: no process allocated GPU memory, or none loaded the recorder (a static or a setuid program)",
         );
     }
-    for log in logs {
+    for log in &logs {
         let path = log.path.display();
-        if let Some(error) = log.error {
+        if let Some(error) = &log.error {
             say(&format!("{path}: {error}; the recording is incomplete"));
+        }
+        if let Some(error) = &log.limit_error {
+            say(&format!(
+                "{path}: the next log could not begin, so the log may be larger than --keep: {error}"
+            ));
         }
         if log.dropped > 0 {
             say(&format!(

@@ -6,8 +6,8 @@ use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
-    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, DEVICE, DRIVER, END, EVENT, MAGIC, PROCESS, READING,
-    SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
+    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END, EVENT, MAGIC, PROCESS,
+    READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
@@ -17,7 +17,7 @@ use crate::formats::window::Window;
 use crate::formats::{Contents, DEVICES, Format};
 use crate::ids::{FrameId, StackId, StringId, TagsId};
 use crate::notices::{Notices, ValueKind};
-use crate::process::{DriverEvent, DriverMemory, MemoryReading};
+use crate::process::{DriverEvent, DriverMemory, LogCut, MemoryReading};
 use crate::settings::{AllocatorSettings, TorchSettings};
 use crate::stacks::{Frame, FxNode};
 use crate::strings::bounds;
@@ -256,6 +256,7 @@ impl Reader {
                 [PROCESS] => drop(self.trace.process.get_or_insert_default()),
                 [DRIVER] => self.driver_event(&mut f)?,
                 [READING] => self.reading(&mut f)?,
+                [CUT] => self.cut(&mut f)?,
                 [END] => self.closed = true,
                 [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
             }
@@ -432,6 +433,18 @@ impl Reader {
         Ok(())
     }
 
+    fn cut(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let time_us = self.time(f)?;
+        let process = self.trace.process.get_or_insert_default();
+        // A log has one cut. Each further one would cost time for every device.
+        if process.cut.is_none() {
+            let with_events = self.devices.iter().filter(|(_, (events, _))| !events.is_empty());
+            let device_events = with_events.map(|(&device, (events, _))| (device, events.len())).collect();
+            process.cut = Some(LogCut { time_us, device_events, driver_events: process.events.len() });
+        }
+        Ok(())
+    }
+
     /// Reads an action. For an unknown action, also returns its name.
     fn action(&mut self, f: &mut Fields<'_>) -> Result<(Action, Option<StringId>)> {
         if self.version == 1 {
@@ -516,9 +529,10 @@ impl Reader {
         if self.devices.values().map(|(_, held)| held.num_segments() as u64).sum::<u64>() > most {
             return Err(beyond("devices", most, "segments"));
         }
+        let is_cut = self.trace.process.as_ref().is_some_and(|process| process.cut.is_some());
         for (number, (events, held)) in self.devices {
-            // No ring buffer drops events here. There is no such flag for the host.
-            let overflowed = (number >= 0).then_some(false);
+            // No ring buffer drops events here, but a cut does. There is no such flag for the host.
+            let overflowed = (number >= 0).then_some(is_cut);
             let mut device = DeviceTrace { device: number, events, overflowed, ..DeviceTrace::default() };
             held.finish(&mut device);
             device.events.shrink_to_fit();

@@ -8,8 +8,8 @@ use std::time::SystemTime;
 use hashbrown::HashMap;
 
 use super::{
-    ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, DEEPEST, DEVICE, DRIVER, END, EVENT, LONGEST_STRING, MAGIC,
-    PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
+    ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END, EVENT, LONGEST_STRING,
+    MAGIC, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
@@ -401,9 +401,21 @@ impl<W: Write> LogWriter<W> {
         self.uints([r.used, r.total]);
     }
 
+    /// Marks that all events so far are those of memory that was live at this time, in microseconds since the Unix epoch, and that the
+    /// recording has no other earlier events; see [`LogCut`](crate::LogCut).
+    pub fn cut(&mut self, time_us: i64) {
+        self.begin(CUT);
+        self.time(time_us);
+    }
+
     /// Returns the underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out
+    }
+
+    /// Returns the underlying writer, whose data must not be changed.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.out
     }
 
     /// Returns the number of bytes that a flush would write.

@@ -112,6 +112,9 @@ pub(crate) struct RunArgs {
     /// run-before.vramscope
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) keep: Option<u64>,
+    /// Also write a log as a pickle when the program has ended, for PyTorch's memory_viz
+    #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
+    pub(crate) also_pickle: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<std::ffi::OsString>,

@@ -1,5 +1,7 @@
 //! `vramscope run`
 
+mod also_pickle;
+
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -46,7 +48,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     if names_log(&out) {
         return record_log(args, program, arguments, &out);
     }
-    for (option, is_given) in [("--stacks", args.stacks.is_some()), ("--keep", args.keep.is_some())] {
+    for (option, is_given) in [
+        ("--stacks", args.stacks.is_some()),
+        ("--keep", args.keep.is_some()),
+        ("--also-pickle", args.also_pickle.is_some()),
+    ] {
         if is_given {
             bail!("{option} is for logs: name one, as --record run.vramscope");
         }
@@ -87,6 +93,9 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
     if args.keep.is_some_and(|keep| keep < RecorderOptions::LEAST_KEPT) {
         bail!("--keep: a log needs at least {}", bytes(RecorderOptions::LEAST_KEPT));
     }
+    if let Some(pickle) = &args.also_pickle {
+        also_pickle::check(pickle)?;
+    }
     let recorder = RecorderRun::start(out, options)?;
     let status = watch(Command::new(program).args(arguments).envs(recorder.environment()))
         .with_context(|| program.to_string_lossy().into_owned());
@@ -113,7 +122,17 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
             ));
         }
     }
-    Ok(exit_code(status?))
+    let code = exit_code(status?);
+    if let Some(pickle) = &args.also_pickle {
+        for log in logs.iter().filter(|log| log.events > 0) {
+            let to = also_pickle::path(pickle, out, &log.path);
+            // The program's exit code is the command's.
+            if let Err(error) = also_pickle::write(&log.path, &to) {
+                say(&format!("--also-pickle: {error:#}"));
+            }
+        }
+    }
+    Ok(code)
 }
 
 /// Writes the recorder into `folder`, and returns the environment variables for Python programs.

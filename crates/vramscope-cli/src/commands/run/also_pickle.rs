@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use vramscope::export::{ExportFormat, Options, Source, write as export};
+use vramscope::export::{ExportFormat, ExportOptions, Source, write as export};
 use vramscope::session::Session;
 use vramscope::trace::formats::ReadOptions;
 
@@ -40,7 +40,7 @@ pub(super) fn write(log: &Path, pickle: &Path) -> anyhow::Result<()> {
     let devices = session.devices(None).map_err(super::super::about(session.name()))?;
     let source = Source { trace: session.trace(), frames: session.frames(), devices };
     let mut out = Output::file(pickle, &[log])?;
-    export(&source, ExportFormat::Pickle, &Options::default(), &mut out)
+    export(&source, ExportFormat::Pickle, &ExportOptions::default(), &mut out)
         .with_context(|| out.name().to_owned())?;
     out.finish()
 }

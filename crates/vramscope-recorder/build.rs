@@ -37,6 +37,11 @@ fn compile(out: &Path) -> Result<(), Box<dyn Error>> {
         "opt-level=3",
     ]);
     rustc.args(["--target".to_owned(), std::env::var("TARGET")?]);
+    // A later `dlopen` finds the loaded library by this name. It is never unloaded: threads may be inside. The library uses its own
+    // functions, although others have their names.
+    for option in ["-soname,libvramscope_recorder.so", "-z,nodelete", "-Bsymbolic"] {
+        rustc.arg("-C").arg(format!("link-arg=-Wl,{option}"));
+    }
     if let Some(linker) = std::env::var_os("RUSTC_LINKER") {
         let mut option = OsString::from("linker=");
         option.push(linker);

@@ -3,11 +3,12 @@
 use std::ffi::{CStr, c_char, c_void};
 
 use crate::next::{look_up, real_dlsym};
+use crate::process::{is_detached, look_now};
 use crate::wrap::{Wrapped, caller_as_argument, wrapped};
 use crate::{driver, runtime};
 
 /// All functions that this library stands before.
-fn all() -> impl Iterator<Item = &'static Wrapped> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Wrapped> {
     [driver::ROWS, runtime::ROWS, ROWS].into_iter().flatten().copied()
 }
 
@@ -20,14 +21,25 @@ fn plain(name: &str) -> &str {
     }
 }
 
+/// Whether this library stands before a function of this name.
+pub(crate) fn is_wrapped(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b"cu")
+        && name.to_str().is_ok_and(|name| all().any(|row| row.name == plain(name)))
+}
+
+/// The function of ours that stands before the real one of this name; the real one if there is none.
+pub(crate) fn before(name: &CStr, real: usize) -> usize {
+    let Ok(name) = name.to_str() else { return real };
+    all().find(|row| row.name == plain(name)).map_or(real, |row| row.before(real))
+}
+
 /// The function that a program gets for the real one.
 fn ours(name: *const c_char, real: usize) -> usize {
-    if name.is_null() || real == 0 {
+    if name.is_null() || real == 0 || is_detached() {
         return real;
     }
     // SAFETY: the program passes a zero-terminated text to its lookup.
-    let Ok(name) = unsafe { CStr::from_ptr(name) }.to_str() else { return real };
-    all().find(|row| row.name == plain(name)).map_or(real, |row| row.before(real))
+    before(unsafe { CStr::from_ptr(name) }, real)
 }
 
 /// Replaces what a lookup found.
@@ -71,6 +83,8 @@ wrapped! {
 
 /// What `dlsym` returns for a function that this library stands before; 0 to let the real one answer.
 extern "C" fn found_by_dlsym(library: *mut c_void, name: *const c_char) -> usize {
+    // A program that loads an object usually looks a name up in it next.
+    look_now(true);
     // SAFETY: the program passes a zero-terminated text. Two bytes exist in every text but the empty one, which ends at the first.
     let is_cuda =
         !name.is_null() && unsafe { name.read() == b'c' as c_char && name.add(1).read() == b'u' as c_char };
@@ -115,6 +129,11 @@ extern "C" fn dlsym() {
         "2:", "ldr x30, [sp, #16]", "add sp, sp, #32", "ret",
         found = sym found_by_dlsym, real = sym real_dlsym_for_jump,
     )
+}
+
+/// The address of our `dlsym`.
+pub(crate) fn our_dlsym() -> usize {
+    dlsym as *const () as usize
 }
 
 extern "C" fn real_dlsym_for_jump() -> usize {

@@ -1,9 +1,11 @@
 //! The recorder's part in the recorded process: a shared library that sees each allocation, and writes it to a ring.
 //!
 //! A program preloads it (`LD_PRELOAD`). Its functions have the names of functions of PyTorch, of CUDA's runtime and of the driver, so that
-//! the program calls them instead. Each calls the function that it stands for, and writes a record of what that did.
+//! the program calls them instead. Each calls the function that it stands for, and writes a record of what that did. A program that already
+//! runs loads it later, and `attach.rs` writes the addresses of these functions where the loaded objects have those of the real ones.
 //!
 //! ```text
+//!   attach.rs      changes the loaded objects of a program that already runs (loaded.rs)
 //!   torch.rs       PyTorch's reports of allocations and frees         program
 //!   runtime.rs     CUDA's runtime, where it is a shared library         |   calls
 //!   driver.rs      the driver; `entry_points.rs` gives its functions    v
@@ -17,15 +19,18 @@
 //!
 //! Rules for everything that runs in a call:
 //! - It takes no lock and allocates no memory. The exceptions are the first event of a process, which creates the ring, the first native
-//!   stack of a thread, which asks for the thread's bounds, and the first one through an object, which asks the loader for it.
+//!   stack of a thread, which asks for the thread's bounds, and the first one through an object, which asks the loader for it. In a program
+//!   that the library was attached to, an event that follows the load of an object changes that object.
 //! - It never waits for Python's global lock. A stack has Python frames if the calling thread holds that lock.
 //! - It never fails a call: what cannot be recorded is counted.
 //! - A call made while a record is written, as from a signal handler, is passed on and not recorded.
 #![allow(unsafe_code, reason = "C functions, called with the caller's pointers")]
 
+mod attach;
 mod captured;
 mod driver;
 mod entry_points;
+mod loaded;
 #[cfg(target_arch = "x86_64")]
 mod native;
 mod next;

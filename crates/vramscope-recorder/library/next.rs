@@ -40,9 +40,12 @@ pub(crate) fn look_up(library: *mut c_void, name: *const c_char) -> *mut c_void 
 
 /// The function that a program would call without this library; 0 if none is loaded.
 pub(crate) fn find(name: &CStr) -> usize {
-    let next = look_up(sys::RTLD_NEXT, name.as_ptr());
-    if !next.is_null() {
-        return next as usize;
+    // Without preloading, `RTLD_NEXT` finds only what this library is linked to, and `RTLD_DEFAULT` also its own functions.
+    for scope in [sys::RTLD_NEXT, sys::RTLD_DEFAULT] {
+        let found = look_up(scope, name.as_ptr()) as usize;
+        if found != 0 && !sys::is_own(found) {
+            return found;
+        }
     }
     for library in LIBRARIES {
         // SAFETY: the name is zero-terminated. Nothing is loaded; the reference keeps the library loaded, as the program does.
@@ -67,6 +70,15 @@ pub(crate) struct Next {
 impl Next {
     pub(crate) const fn new(name: &'static CStr) -> Self {
         Self { name, found: AtomicUsize::new(0) }
+    }
+
+    pub(crate) fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    /// Takes note of the address that a program has called so far.
+    pub(crate) fn know(&self, address: usize) {
+        self.found.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed).ok();
     }
 
     /// Its address; 0 if no loaded library has it.

@@ -4,38 +4,73 @@ use std::cell::Cell;
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use crate::ring::{AT_DROPPED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_VERSION, HEADER, MAGIC, Ring, VERSION};
+use crate::ring::{
+    AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_VERSION, HEADER, MAGIC, Ring, VERSION,
+};
 use crate::sys;
 
-/// The folder of the run's rings.
+/// The environment variable with the folder of the run's rings.
 const FOLDER: &str = "VRAMSCOPE_RECORDER";
+/// That folder, if the library was attached. Never freed: a forked process reads it later.
+static ATTACHED_FOLDER: AtomicPtr<PathBuf> = AtomicPtr::new(std::ptr::null_mut());
 /// Size of a ring in words, without its header: 16 MiB.
 const CAPACITY: usize = 2 << 20;
 
 /// The ring's words, once it exists.
 static WORDS: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether this process has a ring: [`UNKNOWN`], [`STARTING`], [`ON`] or [`OFF`].
+/// Whether this process has a ring: [`UNKNOWN`], [`STARTING`], [`ON`], [`OFF`] or [`DETACHED`].
 static STATE: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const STARTING: u8 = 1;
 const ON: u8 = 2;
+/// The reader has stopped, or there is no ring.
 const OFF: u8 = 3;
+/// The library passes all calls on.
+const DETACHED: u8 = 4;
 
-/// Number of forks between the first process and this one: the child of a fork has another ring.
-static FORKS: AtomicU32 = AtomicU32::new(0);
+/// Number of rings before this one, here and in the processes that this one was forked from.
+static RINGS: AtomicU32 = AtomicU32::new(0);
+
+/// Threads inside the library, counted in several places so that they seldom share one.
+static INSIDE: [Counter; 32] = [const { Counter(AtomicU32::new(0)) }; 32];
+/// Whether threads are counted: a preloaded library is never detached.
+static COUNTS: AtomicBool = AtomicBool::new(false);
+
+/// A counter with a cache line of its own.
+#[repr(align(64))]
+struct Counter(AtomicU32);
 
 thread_local! {
     /// Whether this thread is inside this library.
     static BUSY: Cell<bool> = const { Cell::new(false) };
+    /// One more than the number of this thread's counter; 0 if it has none yet.
+    static COUNTER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts this thread as inside the library.
+fn count() -> &'static AtomicU32 {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let mut number = COUNTER.get();
+    if number == 0 {
+        number = NEXT.fetch_add(1, Ordering::Relaxed) % INSIDE.len() + 1;
+        COUNTER.set(number);
+    }
+    let counter = &INSIDE[number - 1].0;
+    counter.fetch_add(1, Ordering::SeqCst);
+    counter
 }
 
 /// Proof that this thread is inside the library, and that its process has a ring.
 #[derive(Debug)]
-pub(crate) struct Inside(Ring<'static>);
+pub(crate) struct Inside {
+    ring: Ring<'static>,
+    counter: Option<&'static AtomicU32>,
+}
 
 impl Inside {
     /// Enters the library. `None` if the thread is inside already, or if the process is not recorded.
@@ -44,24 +79,25 @@ impl Inside {
         if BUSY.try_with(|busy| busy.replace(true)) != Ok(false) {
             return None;
         }
-        let ring = ring();
-        if ring.is_none() {
-            BUSY.set(false);
-        }
-        ring.map(Self)
+        let counter = COUNTS.load(Ordering::Relaxed).then(count);
+        let Some(ring) = ring() else {
+            leave(counter);
+            return None;
+        };
+        Some(Self { ring, counter })
     }
 
     /// Writes a record. If the ring is full, waits for its reader. Returns false if the reader has stopped; the record is then dropped.
     pub(crate) fn write(&self, kind: u8, body: &[u64]) -> bool {
-        if self.0.try_write(kind, body) {
+        if self.ring.try_write(kind, body) {
             return true;
         }
-        let looks = self.0.header(AT_LOOKS);
+        let looks = self.ring.header(AT_LOOKS);
         // The reader looks every few milliseconds. It is not waited for if it does not look for a second.
         let (mut seen, mut waited) = (looks.load(Ordering::Relaxed), 0);
         while waited < 1000 {
             std::thread::sleep(Duration::from_millis(1));
-            if self.0.try_write(kind, body) {
+            if self.ring.try_write(kind, body) {
                 return true;
             }
             let now = looks.load(Ordering::Relaxed);
@@ -69,21 +105,29 @@ impl Inside {
             seen = now;
         }
         // Every further event would wait as long.
-        STATE.store(OFF, Ordering::Release);
-        self.0.header(AT_DROPPED).fetch_add(1, Ordering::Relaxed);
+        STATE.compare_exchange(ON, OFF, Ordering::AcqRel, Ordering::Relaxed).ok();
+        self.ring.header(AT_DROPPED).fetch_add(1, Ordering::Relaxed);
         false
     }
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        BUSY.set(false);
+        leave(self.counter);
     }
 }
 
+fn leave(counter: Option<&AtomicU32>) {
+    if let Some(counter) = counter {
+        counter.fetch_sub(1, Ordering::Release);
+    }
+    BUSY.set(false);
+}
+
 fn ring() -> Option<Ring<'static>> {
-    match STATE.load(Ordering::Acquire) {
+    match STATE.load(Ordering::SeqCst) {
         ON => {}
+        DETACHED => return None,
         OFF => {
             count_dropped();
             return None;
@@ -99,7 +143,7 @@ fn mapped() -> Option<Ring<'static>> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: the words are those of the mapping that `map` made, which is never unmapped.
+    // SAFETY: the words are those of the mapping that `map` made. `end` unmaps it after all threads have left.
     Ring::new(unsafe { std::slice::from_raw_parts(words, HEADER + CAPACITY) })
 }
 
@@ -117,31 +161,127 @@ fn start() {
         }
         return;
     }
+    create();
+}
+
+fn create() -> bool {
     static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
     if !WATCHES_FORKS.swap(true, Ordering::Relaxed) {
-        // SAFETY: the handler stays loaded as long as the process, since a preloaded library is never unloaded.
+        // SAFETY: the handler stays loaded as long as the process: the library is never unloaded.
         unsafe { sys::pthread_atfork(None, None, Some(forked)) };
     }
     let words = map();
     WORDS.store(words.unwrap_or(std::ptr::null_mut()), Ordering::Release);
     STATE.store(if words.is_some() { ON } else { OFF }, Ordering::Release);
+    words.is_some()
 }
+
+/// Begins to record to a new ring in this folder. Returns false if it cannot be created. The process must not be recorded.
+pub(crate) fn begin(folder: PathBuf) -> bool {
+    ATTACHED_FOLDER.store(Box::into_raw(Box::new(folder)), Ordering::Release);
+    COUNTS.store(true, Ordering::SeqCst);
+    let is_created = create();
+    if !is_created {
+        STATE.store(DETACHED, Ordering::Release);
+    }
+    is_created
+}
+
+/// Ends the recording. Its last record is complete when this returns, and the reader learns that none follows.
+pub(crate) fn end() {
+    STATE.store(DETACHED, Ordering::SeqCst);
+    let begin = Instant::now();
+    // A thread that waits for the reader gives up after a second.
+    let is_empty = loop {
+        if INSIDE.iter().all(|counter| counter.0.load(Ordering::SeqCst) == 0) {
+            break true;
+        }
+        if begin.elapsed() > Duration::from_secs(3) {
+            break false;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    };
+    if let Some(ring) = mapped() {
+        ring.header(AT_ENDED).store(1, Ordering::Release);
+    }
+    let words = WORDS.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if is_empty && !words.is_null() {
+        // SAFETY: the mapping that `map` made. No thread is inside, and those that enter find no ring.
+        unsafe { sys::munmap(words.cast(), BYTES) };
+    }
+    RINGS.fetch_add(1, Ordering::AcqRel);
+}
+
+/// Whether calls are recorded, and the ring's reader looks at it.
+pub(crate) fn is_recorded() -> bool {
+    let looks = || mapped().map(|ring| ring.header(AT_LOOKS).load(Ordering::Relaxed));
+    if STATE.load(Ordering::Acquire) != ON {
+        return false;
+    }
+    let before = looks();
+    (0..30).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        looks() != before
+    })
+}
+
+/// Whether all calls are only passed on.
+pub(crate) fn is_detached() -> bool {
+    STATE.load(Ordering::Acquire) == DETACHED
+}
+
+/// What looks for objects that were loaded after attaching; 0 unless the library is attached.
+static LOOKS: AtomicUsize = AtomicUsize::new(0);
+/// Time of the last look, in microseconds.
+static LOOKED: AtomicU64 = AtomicU64::new(0);
+/// Time between looks at events, in microseconds.
+const LOOK_INTERVAL: u64 = 10_000;
+
+/// Sets what looks for objects that were loaded after attaching.
+pub(crate) fn set_look(look: Option<fn(bool)>) {
+    LOOKS.store(look.map_or(0, |look| look as usize), Ordering::Release);
+}
+
+/// Looks for new objects at an event, now and then.
+#[inline]
+pub(crate) fn look_for_objects(time: u64) {
+    if LOOKS.load(Ordering::Relaxed) != 0 && time.wrapping_sub(LOOKED.load(Ordering::Relaxed)) > LOOK_INTERVAL
+    {
+        LOOKED.store(time, Ordering::Relaxed);
+        look_now(false);
+    }
+}
+
+/// Looks for new objects. `asks` says that the calling thread may wait for the loader.
+#[cold]
+#[inline(never)]
+pub(crate) fn look_now(asks: bool) {
+    let look = LOOKS.load(Ordering::Acquire);
+    if look != 0 {
+        // SAFETY: `set_look` stored a function of this type.
+        let look: fn(bool) = unsafe { std::mem::transmute(look) };
+        look(asks);
+    }
+}
+
+/// Size of a ring's file, in bytes.
+const BYTES: usize = (HEADER + CAPACITY) * size_of::<u64>();
 
 /// Creates the file of the ring and maps it.
 fn map() -> Option<*mut AtomicU64> {
-    let folder = std::env::var_os(FOLDER)?;
+    // SAFETY: null, or a value that is never freed.
+    let attached = unsafe { ATTACHED_FOLDER.load(Ordering::Acquire).as_ref() };
+    let folder = attached.cloned().or_else(|| std::env::var_os(FOLDER).map(PathBuf::from))?;
     let process = std::process::id();
-    let name = format!("{process}-{}", FORKS.load(Ordering::Relaxed));
-    let path = std::path::Path::new(&folder).join(name);
+    let path = folder.join(format!("{process}-{}", ring_number()));
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600);
-    let bytes = (HEADER + CAPACITY) * size_of::<u64>();
     let file = options.open(path).ok()?;
-    file.set_len(bytes as u64).ok()?;
+    file.set_len(BYTES as u64).ok()?;
     // SAFETY: a new shared mapping of the file, where the system finds room.
     let words = unsafe {
         let protection = sys::PROT_READ | sys::PROT_WRITE;
-        sys::mmap(std::ptr::null_mut(), bytes, protection, sys::MAP_SHARED, file.as_raw_fd(), 0)
+        sys::mmap(std::ptr::null_mut(), BYTES, protection, sys::MAP_SHARED, file.as_raw_fd(), 0)
     };
     if words as isize == -1 {
         return None;
@@ -157,16 +297,20 @@ fn map() -> Option<*mut AtomicU64> {
 
 /// Runs in the child of a fork. The parent's ring is the parent's alone.
 extern "C" fn forked() {
-    FORKS.fetch_add(1, Ordering::Relaxed);
+    RINGS.fetch_add(1, Ordering::Relaxed);
     WORDS.store(std::ptr::null_mut(), Ordering::Release);
-    STATE.store(UNKNOWN, Ordering::Release);
+    if !is_detached() {
+        STATE.store(UNKNOWN, Ordering::Release);
+    }
+    // The parent's other threads do not exist here.
+    INSIDE.iter().for_each(|counter| counter.0.store(0, Ordering::Relaxed));
     // The forking thread may be inside the library if a signal handler forks.
     BUSY.set(false);
 }
 
-/// Number of forks between the first process and this one.
-pub(crate) fn forks() -> u32 {
-    FORKS.load(Ordering::Relaxed)
+/// Number of the ring: different for each ring of a process, and higher in a forked process.
+pub(crate) fn ring_number() -> u32 {
+    RINGS.load(Ordering::Relaxed)
 }
 
 /// Microseconds since the Unix epoch.

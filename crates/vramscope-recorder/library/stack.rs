@@ -28,18 +28,30 @@ enum Stacks {
 /// The environment variable that says which frames stacks have: `none`, `python` or `all`.
 const STACKS_OPTION: &str = "VRAMSCOPE_RECORDER_STACKS";
 
+static ASKED: AtomicU8 = AtomicU8::new(0);
+
+/// Which frames stacks have from now on: a value of [`STACKS_OPTION`].
+pub(crate) fn set(option: &str) {
+    ASKED.store(Stacks::of(option) as u8, Ordering::Relaxed);
+}
+
+impl Stacks {
+    fn of(option: &str) -> Self {
+        match option {
+            "none" => Self::None,
+            "all" => Self::All,
+            _ => Self::Python,
+        }
+    }
+}
+
 fn stacks() -> Stacks {
-    static ASKED: AtomicU8 = AtomicU8::new(0);
     match ASKED.load(Ordering::Relaxed) {
         1 => Stacks::None,
         2 => Stacks::Python,
         3 => Stacks::All,
         _ => {
-            let asked = match std::env::var(STACKS_OPTION).as_deref() {
-                Ok("none") => Stacks::None,
-                Ok("all") => Stacks::All,
-                _ => Stacks::Python,
-            };
+            let asked = Stacks::of(&std::env::var(STACKS_OPTION).unwrap_or_default());
             ASKED.store(asked as u8, Ordering::Relaxed);
             asked
         }

@@ -10,6 +10,11 @@ pub(crate) const RTLD_LAZY: c_int = 1;
 pub(crate) const RTLD_NOLOAD: c_int = 4;
 /// `RTLD_NEXT`: the next object after the caller's.
 pub(crate) const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
+/// `RTLD_DEFAULT`: the global scope, then that of the caller's object.
+pub(crate) const RTLD_DEFAULT: *mut c_void = std::ptr::null_mut();
+/// `_SC_PAGESIZE`, of glibc.
+pub(crate) const SC_PAGESIZE: c_int = 30;
+pub(crate) const SIG_BLOCK: c_int = 0;
 pub(crate) const CLOCK_REALTIME: c_int = 0;
 
 /// `struct timespec`.
@@ -45,6 +50,9 @@ pub(crate) struct ObjectInfo {
     pub(crate) name: *const c_char,
     pub(crate) headers: *const ProgramHeader,
     pub(crate) header_count: u16,
+    /// Number of objects that were loaded so far, and that were unloaded.
+    pub(crate) loads: u64,
+    pub(crate) unloads: u64,
 }
 
 /// `Elf64_Phdr`.
@@ -59,6 +67,11 @@ pub(crate) struct ProgramHeader {
     pub(crate) memory_size: usize,
     pub(crate) alignment: u64,
 }
+
+/// `sigset_t`, of glibc.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub(crate) struct SignalSet(pub(crate) [u8; 128]);
 
 /// `pthread_attr_t`, of glibc.
 #[repr(C, align(8))]
@@ -86,6 +99,10 @@ unsafe extern "C" {
         file: c_int,
         offset: i64,
     ) -> *mut c_void;
+    pub(crate) fn munmap(address: *mut c_void, length: usize) -> c_int;
+    pub(crate) fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
+    pub(crate) fn sysconf(name: c_int) -> isize;
+    pub(crate) fn pthread_sigmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
     pub(crate) fn clock_gettime(clock: c_int, time: *mut Time) -> c_int;
     pub(crate) fn pthread_atfork(
         prepare: Option<extern "C" fn()>,
@@ -95,6 +112,16 @@ unsafe extern "C" {
     pub(crate) fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void;
     pub(crate) fn dlvsym(library: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
     pub(crate) fn dladdr(address: *const c_void, info: *mut AddressInfo) -> c_int;
+}
+
+/// Whether an address lies in this library.
+pub(crate) fn is_own(address: usize) -> bool {
+    unsafe extern "C" {
+        // The linker defines both.
+        static __ehdr_start: u8;
+        static _end: u8;
+    }
+    (&raw const __ehdr_start as usize..&raw const _end as usize).contains(&address)
 }
 
 /// The path of the loaded object that has an address; empty if there is none. The address is one that runs, so its object stays loaded.

@@ -1,10 +1,10 @@
 //! PyTorch's caching allocator. It reports each allocation and each free to these functions, whether a profiler runs or not
 //! (`c10/core/Allocator.cpp`, since PyTorch 1.6).
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
 use crate::next::Next;
-use crate::process::{Inside, time_us};
+use crate::process::{Inside, look_for_objects, time_us};
 use crate::reading;
 use crate::record::{TORCH, TORCH_OOM, memory};
 use crate::stack;
@@ -23,6 +23,21 @@ fn cuda(device: Device) -> Option<u64> {
 static MEMORY: Next = Next::new(c"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
 /// Since PyTorch 2.7, the first argument is unsigned.
 static OOM: Next = Next::new(c"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE");
+
+/// Whether this library stands before a function of this name.
+pub(crate) fn is_wrapped(name: &CStr) -> bool {
+    [&MEMORY, &OOM].into_iter().any(|next| next.name() == name)
+}
+
+/// The function of ours that stands before PyTorch's of this name, whose address is `real`; 0 if there is none.
+pub(crate) fn before(name: &CStr, real: usize) -> usize {
+    let functions =
+        [(&MEMORY, report_memory as *const () as usize), (&OOM, report_out_of_memory as *const () as usize)];
+    functions.into_iter().find(|(next, _)| next.name() == name).map_or(0, |(next, ours)| {
+        next.know(real);
+        ours
+    })
+}
 
 /// `c10::reportMemoryUsageToProfiler(void* ptr, int64_t alloc_size, size_t total_allocated, size_t total_reserved, Device)`.
 #[unsafe(export_name = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE")]
@@ -43,6 +58,7 @@ pub(crate) extern "C" fn report_memory(
         body[memory::SIZE] = size as u64;
         body[memory::STACK] = stack::capture(&inside);
         inside.write(TORCH, &body);
+        look_for_objects(body[memory::TIME]);
     }
     let next = MEMORY.address();
     if next != 0 {

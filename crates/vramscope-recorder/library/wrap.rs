@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::captured::mixed;
 use crate::next::{self, Next};
-use crate::process::{Inside, time_us};
+use crate::process::{Inside, look_for_objects, time_us};
 use crate::reading::{self, current_device};
 use crate::record::{CALL, Kind, OBJECT, call, text_words};
 use crate::stack;
@@ -51,6 +51,12 @@ impl Wrapped {
             }
         }
         real
+    }
+
+    /// The copies in use, and the real function of each.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = (usize, usize)> {
+        let real = self.real.iter().map(|real| real.load(Ordering::Acquire));
+        self.copies.iter().map(|&copy| copy as usize).zip(real).filter(|&(_, real)| real != 0)
     }
 
     /// The real function of a copy. A program that links the function calls the first copy without a lookup.
@@ -148,6 +154,7 @@ impl<'s> Call<'s> {
         body[call::STACK] = stack::capture(&inside);
         name_object(&inside, self.caller);
         inside.write(CALL, &body);
+        look_for_objects(body[call::TIME]);
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::process::forks;
+use crate::process::ring_number;
 
 /// Hashes of what the ring already has, in a table of fixed size. What was forgotten is written again.
 pub(crate) struct Written<const SIZE: usize> {
     hashes: [AtomicU64; SIZE],
-    /// The ring that has them: the number of forks before it.
+    /// The ring that has them.
     ring: AtomicU32,
 }
 
@@ -28,7 +28,7 @@ impl<const SIZE: usize> Written<SIZE> {
     /// Whether the ring has it.
     #[inline]
     pub(crate) fn has(&self, hash: u64) -> bool {
-        if self.ring.load(Ordering::Relaxed) != forks() {
+        if self.ring.load(Ordering::Relaxed) != ring_number() {
             self.clear();
         }
         self.places(hash).any(|place| place.load(Ordering::Relaxed) == hash)
@@ -43,10 +43,10 @@ impl<const SIZE: usize> Written<SIZE> {
         place.store(hash, Ordering::Relaxed);
     }
 
-    /// Forgets all hashes: the ring of a forked process is empty.
+    /// Forgets all hashes: a new ring is empty.
     #[cold]
     fn clear(&self) {
         self.hashes.iter().for_each(|place| place.store(0, Ordering::Relaxed));
-        self.ring.store(forks(), Ordering::Relaxed);
+        self.ring.store(ring_number(), Ordering::Relaxed);
     }
 }

@@ -38,8 +38,10 @@ pub(crate) const AT_TAIL: usize = 16;
 pub(crate) const AT_DROPPED: usize = 24;
 /// Incremented by the reader whenever it looks. A writer that finds the ring full waits only while this changes.
 pub(crate) const AT_LOOKS: usize = 32;
+/// Set once the writer has detached: all records are complete, and none follows.
+pub(crate) const AT_ENDED: usize = 40;
 /// Number of words read, when a writer last looked. Only writers use it, so that they seldom wait for the cache line of [`AT_TAIL`].
-const AT_SEEN_TAIL: usize = 40;
+const AT_SEEN_TAIL: usize = 48;
 
 /// The place of a record is taken.
 pub(crate) const RESERVED: u64 = 1 << 62;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use vramscope_files::{PrivateFolder, with_first};
 
 use crate::log::{Closing, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
-use crate::ring::{AT_DROPPED, AT_LOOKS, AT_PROCESS};
+use crate::ring::{AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS};
 use crate::symbols::LIBRARY_NAME;
 
 /// The library of recorded processes; empty on systems without one.
@@ -96,6 +96,8 @@ struct Shared {
     out: PathBuf,
     rings: PathBuf,
     is_over: AtomicBool,
+    /// Number of logs that were begun.
+    begun: AtomicUsize,
     recorded: Mutex<Vec<RecordedProcess>>,
 }
 
@@ -141,6 +143,7 @@ impl RecorderRun {
             out: out.to_owned(),
             rings,
             is_over: AtomicBool::new(false),
+            begun: AtomicUsize::new(0),
             recorded: Mutex::default(),
         });
         let of_thread = Arc::clone(&shared);
@@ -153,16 +156,41 @@ impl RecorderRun {
 
     /// Environment variables with which processes are recorded.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
-        let stacks = match self.shared.options.stacks {
+        vec![
+            ("LD_PRELOAD", with_first(&self.library(), "LD_PRELOAD")),
+            ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into()),
+            ("VRAMSCOPE_RECORDER_STACKS", self.stacks().into()),
+        ]
+    }
+
+    /// Path of the library. A process that loads it by `dlopen` calls `vramscope_recorder_attach(rings, stacks)` to be recorded, and
+    /// `vramscope_recorder_detach()` to end its log.
+    pub fn library(&self) -> PathBuf {
+        self.folder.path().join(LIBRARY_NAME)
+    }
+
+    /// The folder of the rings.
+    pub fn rings(&self) -> &Path {
+        &self.shared.rings
+    }
+
+    /// The name of the frames that stacks have: `none`, `python` or `all`.
+    pub fn stacks(&self) -> &'static str {
+        match self.shared.options.stacks {
             RecordedStacks::None => "none",
             RecordedStacks::Python => "python",
             RecordedStacks::All => "all",
-        };
-        vec![
-            ("LD_PRELOAD", with_first(&self.folder.path().join(LIBRARY_NAME), "LD_PRELOAD")),
-            ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into()),
-            ("VRAMSCOPE_RECORDER_STACKS", stacks.into()),
-        ]
+        }
+    }
+
+    /// Number of logs that were begun so far.
+    pub fn begun(&self) -> usize {
+        self.shared.begun.load(Ordering::Acquire)
+    }
+
+    /// Number of logs that are complete, because their process has ended or was detached.
+    pub fn ended(&self) -> usize {
+        lock(&self.shared.recorded).len()
     }
 
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
@@ -194,7 +222,7 @@ impl Shared {
                 if writes || process.log.pending() > MOST_UNWRITTEN / 2 {
                     process.write();
                 }
-                if checks && (is_over || !process.is_running()) {
+                if process.has_ended() || checks && (is_over || !process.is_running()) {
                     process.read(true);
                     if let Some(process) = place.take() {
                         ended.push(process.finish());
@@ -229,8 +257,13 @@ impl Shared {
         // A process comes before those that it forked, even if all of them are new.
         new.sort_by_key(|name| parts_of(name));
         for name in new {
-            match self.open(&name, processes.is_empty()) {
-                Ok(Some(process)) => drop(processes.insert(name, Some(process))),
+            let (_, id) = parts_of(&name);
+            let former = processes.keys().filter(|former| parts_of(former).1 == id).count();
+            match self.open(&name, processes.is_empty(), former) {
+                Ok(Some(process)) => {
+                    processes.insert(name, Some(process));
+                    self.begun.fetch_add(1, Ordering::AcqRel);
+                }
                 // Its writer has not finished its header.
                 Ok(None) => {}
                 Err((path, error)) => {
@@ -244,27 +277,35 @@ impl Shared {
         }
     }
 
-    fn open(&self, name: &OsStr, is_first: bool) -> Result<Option<Process>, (PathBuf, io::Error)> {
+    fn open(
+        &self,
+        name: &OsStr,
+        is_first: bool,
+        former: usize,
+    ) -> Result<Option<Process>, (PathBuf, io::Error)> {
         let at = self.rings.join(name);
         let ring = fs::OpenOptions::new().read(true).write(true).open(&at).and_then(|f| MappedRing::open(&f));
         let Some(ring) = ring.map_err(|e| (at.clone(), e))? else { return Ok(None) };
         let Some(id) = ring.ring().map(|ring| ring.header(AT_PROCESS).load(Ordering::Relaxed) as u32) else {
             return Ok(None);
         };
-        let paths = self.paths_of(id, is_first);
+        let paths = self.paths_of(id, is_first, former);
         let path = paths.log.clone();
         let program = fs::read_link(format!("/proc/{id}/exe")).unwrap_or_default();
         let log = ProcessLog::create(paths, program, self.options.keep).map_err(|e| (path.clone(), e))?;
         Ok(Some(Process { id, path, ring, log, body: Vec::new(), error: None, limit_error: None }))
     }
 
-    /// Where the logs of a process go.
-    fn paths_of(&self, process: u32, is_first: bool) -> LogPaths {
-        let suffix = match rank(process) {
+    /// Where the logs of a process go. `former` is the number of logs that the process had before.
+    fn paths_of(&self, process: u32, is_first: bool, former: usize) -> LogPaths {
+        let mut suffix = match rank(process) {
             Some(rank) => format!("-rank{rank}"),
             None if is_first => String::new(),
             None => format!("-pid{process}"),
         };
+        if former > 0 {
+            suffix = format!("{suffix}-{}", former + 1);
+        }
         let path = |what: &str| {
             let mut name = self.out.file_stem().unwrap_or_default().to_owned();
             // Before the rank, so that `run-rank*` means one log of each rank.
@@ -334,6 +375,11 @@ impl Process {
 
     fn write(&mut self) {
         self.error = self.log.flush().err();
+    }
+
+    /// Whether the library was detached: all records are in the ring.
+    fn has_ended(&self) -> bool {
+        self.ring.ring().is_some_and(|ring| ring.header(AT_ENDED).load(Ordering::Acquire) != 0)
     }
 
     fn is_running(&self) -> bool {

@@ -876,3 +876,212 @@ fn a_full_disk_ends_the_log_and_not_the_program() {
     let logs = recorder.finish();
     assert_eq!(logs[0].error.as_ref().unwrap().kind(), std::io::ErrorKind::StorageFull);
 }
+
+/// Loads the library into the program that calls this, as a program does that was not started with it.
+const ATTACH: &str = r#"
+int (*attach)(const char *, const char *), (*detach)(void);
+static void load(void) {
+    void *library = dlopen(getenv("LIBRARY"), RTLD_NOW);
+    if (!library) { printf("%s\n", dlerror()); exit(1); }
+    attach = dlsym(library, "vramscope_recorder_attach"), detach = dlsym(library, "vramscope_recorder_detach");
+}
+static void begin(void) { check(attach(getenv("RINGS"), 0), "attach"); }
+static void end(void) { check(detach(), "detach"); }
+"#;
+
+/// Runs a program that attaches to itself.
+fn record_attached(program: &str, libraries: &[(&str, &str)]) -> Option<Run> {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{ATTACH}{program}"), libraries);
+    let (status, logs) = run_attached(folder.path())?;
+    Some((folder, status, logs))
+}
+
+fn run_attached(folder: &Path) -> Option<(ExitStatus, Vec<RecordedProcess>)> {
+    let phantom = phantom_run(1)?;
+    let recorder = RecorderRun::start(&folder.join("run.vramscope"), RecorderOptions::default()).unwrap();
+    let mut command = Command::new(folder.join("program"));
+    command.current_dir(folder).envs(phantom.environment()).env("TIMES", times().to_string());
+    let status = command.env("LIBRARY", recorder.library()).env("RINGS", recorder.rings()).status().unwrap();
+    let logs = recorder.finish();
+    for log in &logs {
+        assert!(log.error.is_none() && log.dropped == 0, "{log:?}");
+    }
+    Some((status, logs))
+}
+
+/// Calls from before and after are not recorded, and frees of unknown memory do no harm.
+#[test]
+fn a_running_program_can_be_recorded_for_a_while() {
+    let program = r#"
+int main() {
+    void *before, *during, *after;
+    load();
+    check(cudaMalloc(&before, 1000), "before");
+    for (int i = 0; i < 3; i++) {
+        begin();
+        if (attach(getenv("RINGS"), 0) != 1) return 5;
+        check(cudaMalloc(&during, 2000 + i), "during");
+        if (i == 0) check(cudaFree(before), "unknown");
+        if (i < 2) check(cudaFree(during), "free");
+        end();
+        if (detach() != 4) return 6;
+        check(cudaMalloc(&after, 3000), "after");
+        check(cudaFree(after), "after");
+    }
+}"#;
+    let Some((_folder, status, logs)) = record_attached(program, &[]) else { return };
+    assert!(status.success(), "{status}");
+    let events: Vec<Vec<String>> = logs.iter().map(|log| driver_events(&read(log))).collect();
+    let event = |what: &str, size: u64| format!("{what} device {size} by program");
+    let both = |size| vec![event("take", size), event("free", size)];
+    assert_eq!(events, [both(2000), both(2001), vec![event("take", 2002)]]);
+    assert_ne!(logs[0].path, logs[1].path);
+}
+
+/// A table of the driver's functions, as CUDA's runtime has one. The values of all words are those of before after detaching.
+#[test]
+fn tables_of_the_driver_are_changed_and_changed_back() {
+    let library = r#"
+typedef int (*lookup2)(const char *, void **, int, u64, int *);
+static struct table { int (*alloc)(u64 *, size_t), (*freed)(u64), (*async)(u64 *, size_t, void *); lookup2 lookup; } table;
+// Memory of malloc is not changed.
+static struct table *copy;
+void fill(void) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    int status;
+    table.alloc = dlsym(driver, "cuMemAlloc_v2");
+    table.lookup = dlsym(driver, "cuGetProcAddress_v2");
+    check(table.lookup("cuMemFree", (void **)&table.freed, 13000, 0, &status), "free");
+    check(table.lookup("cuMemAllocAsync", (void **)&table.async, 12000, 2, &status), "async");
+    copy = malloc(sizeof table), *copy = table;
+}
+void use(size_t size) {
+    u64 a, b, c;
+    void *found;
+    int status;
+    check(table.alloc(&a, size), "alloc");
+    check(table.async(&b, size, 0), "async");
+    check(table.lookup("cuMemAlloc", &found, 13000, 0, &status), "lookup");
+    check(((int (*)(u64 *, size_t))found)(&c, size), "found");
+    check(table.freed(a) + table.freed(c), "free");
+}
+void *late;
+void look_up(void) { late = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"); }
+int changed(void) {
+    return (table.alloc != copy->alloc) + (table.freed != copy->freed) + (table.async != copy->async)
+        + (table.lookup != copy->lookup) + (late != copy->alloc);
+}"#;
+    let program = r#"
+void fill(void), use(size_t), look_up(void); int changed(void);
+int main() {
+    check(cudaFree(0), "context");
+    fill(), load();
+    begin(), use(100), look_up();
+    if (changed() != 5) return 5;
+    end(), use(200);
+    if (changed()) return 6;
+    begin(), use(300), end();
+    if (changed()) return 7;
+}"#;
+    let Some((_folder, status, logs)) = record_attached(program, &[("driver_user", library)]) else { return };
+    assert!(status.success(), "{status}");
+    let event = |what: &str, memory: &str, size: u64| format!("{what} {memory} {size} by libdriver_user.so");
+    let of = |size| {
+        vec![
+            event("take", "device", size),
+            event("take", "async", size),
+            event("take", "device", size),
+            event("free", "device", size),
+            event("free", "device", size),
+        ]
+    };
+    assert_eq!(logs.iter().map(|log| driver_events(&read(log))).collect::<Vec<_>>(), [of(100), of(300)]);
+}
+
+/// A library that is loaded while the program is recorded, and one that is unloaded.
+#[test]
+fn libraries_that_are_loaded_later_are_recorded() {
+    let used = "void *take(size_t size) { void *at; check(cudaMalloc(&at, size), \"take\"); return at; }";
+    let program = r#"
+static void *loaded(const char *name) {
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (!library) { printf("%s\n", dlerror()); exit(1); }
+    return library;
+}
+int main() {
+    check(cudaFree(0), "context");
+    load(), begin();
+    void *first = loaded("./libfirst.so");
+    void *(*take)(size_t) = dlsym(first, "take");
+    take(100);
+    dlclose(first);
+    void *second = loaded("./libsecond.so");
+    take = dlsym(second, "take");
+    take(200);
+    end();
+    take(300);
+    begin(), take(400), end();
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    // Compiled with the program, and not linked to it.
+    // Two objects at the same address would be the same object in the log.
+    let other = format!("int unused(int i) {{ return i * i; }} {used}");
+    compile(folder.path(), "int main() {}", &[("first", used), ("second", &other)]);
+    std::fs::rename(folder.path().join("program"), folder.path().join("unused")).unwrap();
+    compile(folder.path(), &format!("{ATTACH}{program}"), &[]);
+    let Some((status, logs)) = run_attached(folder.path()) else { return };
+    assert!(status.success(), "{status}");
+    let events: Vec<Vec<String>> = logs.iter().map(|log| driver_events(&read(log))).collect();
+    let take = |size: u64, name: &str| format!("take device {size} by {name}");
+    assert_eq!(
+        events,
+        [vec![take(100, "libfirst.so"), take(200, "libsecond.so")], vec![take(400, "libsecond.so")],]
+    );
+}
+
+/// Sixteen threads allocate while the program attaches and detaches. `VRAMSCOPE_ATTACHES` sets how often.
+#[test]
+fn threads_that_allocate_do_not_notice_that_the_recorder_comes_and_goes() {
+    let program = r#"
+static volatile int is_over;
+static void *work(void *number) {
+    char *mine = (char *)(4096 * (1 + (long)number));
+    for (long i = 0; !is_over; i++) {
+        report(mine, 512, 1), report(mine, -512, 1);
+        if (i % 64 == 0) { void *at; check(cudaMalloc(&at, 512), "malloc"), check(cudaFree(at), "free"); }
+        if (i % 16 == 0) usleep(200);
+    }
+    return 0;
+}
+int main() {
+    pthread_t threads[16];
+    load();
+    check(cudaFree(0), "context");
+    for (long i = 0; i < 16; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    for (int i = 0; i < atoi(getenv("TIMES")); i++) begin(), usleep(i % 7 * 300), end();
+    is_over = 1;
+    for (long i = 0; i < 16; i++) pthread_join(threads[i], 0);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{ATTACH}{program}"), TORCH);
+    let Some((status, logs)) = run_attached(folder.path()) else { return };
+    assert!(status.success(), "{status}");
+    assert_eq!(logs.len(), times());
+    let mut events = 0;
+    for log in &logs {
+        let trace = read(log);
+        let mut live = HashMap::new();
+        for e in trace.devices.iter().flat_map(|device| device.events.iter()) {
+            events += 1;
+            // The first event of an address may be the free of an unknown block.
+            let is_alloc = e.action == Action::Alloc;
+            assert_ne!(live.insert(e.address(), is_alloc), Some(is_alloc), "{:#x}: twice", e.address());
+        }
+    }
+    assert!(events > times(), "{events} events");
+}
+
+fn times() -> usize {
+    std::env::var("VRAMSCOPE_ATTACHES").map_or(100, |times| times.parse().unwrap())
+}

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::rules::Rule;
 use super::tables::Tables;
-use crate::process::{Inside, forks};
+use crate::process::{Inside, ring_number};
 use crate::record::{MODULE, text_words};
 use crate::sys;
 
@@ -27,7 +27,7 @@ const MOST: usize = 1 << 12;
 static OBJECTS: [[AtomicUsize; 5]; MOST] = [const { [const { AtomicUsize::new(0) }; 5] }; MOST];
 /// Number of taken places. An object whose start is 0 is being added.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// For each object, one more than the number of forks at which its record was written.
+/// For each object, one more than the number of the ring that has its record.
 static WRITTEN: [AtomicUsize; MOST] = [const { AtomicUsize::new(0) }; MOST];
 
 /// Longest path, in bytes. Longer ones are cut.
@@ -39,7 +39,8 @@ const MOST_PATH: usize = 4096;
 pub(super) fn rule(inside: &Inside, address: u64) -> Rule {
     let address = address as usize;
     let Some((number, object)) = known(address).or_else(|| add(address)) else { return Rule::END };
-    if WRITTEN[number].swap(forks() as usize + 1, Ordering::Relaxed) != forks() as usize + 1 {
+    let ring = ring_number() as usize + 1;
+    if WRITTEN[number].swap(ring, Ordering::Relaxed) != ring {
         write(inside, object, address);
     }
     object.tables.map_or(Rule::END, |tables| tables.rule(address))

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use vramscope_phantom::PhantomRun;
-use vramscope_recorder::{RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};
-use vramscope_testing::phantom_run;
+use vramscope_recorder::{
+    AttachError, AttachedProcess, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun,
+};
+use vramscope_testing::{phantom_run, skip};
 use vramscope_trace::{Action, Trace, formats};
 
 /// Declarations that the programs share.
@@ -1084,4 +1086,90 @@ int main() {
 
 fn times() -> usize {
     std::env::var("VRAMSCOPE_ATTACHES").map_or(100, |times| times.parse().unwrap())
+}
+
+/// A program that was not started with the recorder. `VRAMSCOPE_ATTACHES` sets how often the debugger attaches to each.
+#[test]
+fn a_debugger_attaches_to_programs_and_detaches() {
+    if Command::new("gdb").arg("--version").output().is_err() {
+        skip("gdb", "attaching to a process takes gdb");
+        return;
+    }
+    let busy = r#"
+static void *work(void *number) {
+    char *mine = (char *)(4096 * (1 + (long)number));
+    for (;;) {
+        report(mine, 512, 1), report(mine, -512, 1);
+        free(malloc(100 + (long)number)), usleep(500);
+    }
+}
+int main() {
+    pthread_t threads[4];
+    for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    fclose(fopen("started", "w")), pthread_join(threads[0], 0);
+}"#;
+    // It calls malloc never.
+    let idle = r#"
+int main() {
+    fclose(fopen("started", "w"));
+    for (;;) usleep(2000), report((void *)4096, 512, 1), report((void *)4096, -512, 1);
+}"#;
+    let times = std::env::var("VRAMSCOPE_ATTACHES").map_or(2, |times| times.parse().unwrap());
+    for (program, times) in [(busy, times), (idle, 1)] {
+        let folder = tempfile::tempdir().unwrap();
+        compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+        let mut child =
+            Command::new(folder.path().join("program")).current_dir(folder.path()).spawn().unwrap();
+        while !folder.path().join("started").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let out = folder.path().join("run.vramscope");
+        for _ in 0..times {
+            let attached = AttachedProcess::attach(child.id(), &out, RecorderOptions::default()).unwrap();
+            assert!(attached.is_recorded());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let again = AttachedProcess::attach(child.id(), &out, RecorderOptions::default());
+            assert!(matches!(again, Err(AttachError::Recorded(_))), "{again:?}");
+            let (logs, error) = attached.finish();
+            assert!(error.is_none(), "{error:?}");
+            assert!(logs.len() == 1 && logs[0].error.is_none() && logs[0].events > 0, "{logs:?}");
+            assert_eq!(read(&logs[0]).devices[0].events.len() as u64, logs[0].events);
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the program has ended");
+        let attached = AttachedProcess::attach(child.id(), &out, RecorderOptions::default()).unwrap();
+        child.kill().unwrap();
+        // Nobody has waited for it yet.
+        while attached.is_recorded() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let (logs, error) = attached.finish();
+        assert!(error.is_none() && logs.len() == 1, "{error:?} {logs:?}");
+        child.wait().unwrap();
+    }
+    let ended = AttachedProcess::attach(u32::MAX >> 8, Path::new("x.vramscope"), RecorderOptions::default());
+    assert!(matches!(ended, Err(AttachError::NoProcess(_))), "{ended:?}");
+}
+
+#[test]
+fn a_static_program_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("program.c"), "#include <unistd.h>\nint main() { return sleep(60); }")
+        .unwrap();
+    let mut cc = Command::new("cc");
+    if !cc
+        .current_dir(folder.path())
+        .args(["-static", "-o", "program", "program.c"])
+        .status()
+        .unwrap()
+        .success()
+    {
+        skip("static-glibc", "a static program takes the static C library");
+        return;
+    }
+    let mut child = Command::new(folder.path().join("program")).spawn().unwrap();
+    let attached =
+        AttachedProcess::attach(child.id(), &folder.path().join("x.vramscope"), RecorderOptions::default());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(matches!(attached, Err(AttachError::Static(_))), "{attached:?}");
 }

@@ -61,6 +61,14 @@ fn snapshot_or_log(file: PathBuf) -> Result<PathBuf, String> {
     if names_log(&file) { Ok(file) } else { snapshot_file(file) }
 }
 
+/// Checks that the name of an output file fits a log.
+fn log(file: PathBuf) -> Result<PathBuf, String> {
+    if names_log(&file) {
+        return Ok(file);
+    }
+    Err("the recording is a log: use a name that ends in .vramscope".to_owned())
+}
+
 /// The profile of a GPU, for phantom GPUs.
 fn phantom_gpu(name: &str) -> Result<&'static Gpu, String> {
     values::gpu(name).map_err(|known| format!("{}; for other GPUs, also give --memory", in_lines(&known)))
@@ -118,6 +126,36 @@ pub(crate) struct RunArgs {
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// Record the GPU memory of a process that already runs
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope attach 4711 --record run.vramscope
+  vramscope attach 4711 --record run.vramscope --for 60 --stacks all
+
+The recording ends with Ctrl-C, after --for, or with the process, which goes on without it. Memory from before is unknown. The process must be one of this user's, on Linux with glibc. gdb must be installed: it loads the recorder into the process.")]
+pub(crate) struct AttachArgs {
+    /// The process ID
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) process: u32,
+    /// File for the log, which ends in .vramscope
+    #[arg(
+        long,
+        value_name = "OUT",
+        default_value = "run.vramscope",
+        value_parser = PathBufValueParser::new().try_map(log)
+    )]
+    pub(crate) record: PathBuf,
+    /// Frames of the stacks; `all` adds native frames to those of Python [default: python]
+    #[arg(long, value_name = "FRAMES")]
+    pub(crate) stacks: Option<StacksArg>,
+    /// End the recording after this time
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
+    /// The process loads the recorder without a debugger, as `vramscope.torch.record` does: print what it loads, and its logs
+    #[arg(long, hide = true)]
+    pub(crate) from_within: bool,
 }
 
 /// The frames of the stacks in a log.

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{MonitorArgs, PhantomArgs, RunArgs, TopArgs};
+use crate::args::{AttachArgs, MonitorArgs, PhantomArgs, RunArgs, TopArgs};
 use crate::commands::check::CheckArgs;
 use crate::commands::cluster::{FleetExecutorArgs, FleetSchedulerArgs};
 use crate::commands::completions::CompletionsArgs;
@@ -37,6 +37,7 @@ pub(crate) enum Command {
     FleetScheduler(FleetSchedulerArgs),
     FleetExecutor(FleetExecutorArgs),
     Run(RunArgs),
+    Attach(AttachArgs),
     Monitor(MonitorArgs),
     Top(TopArgs),
     Phantom(PhantomArgs),

@@ -69,6 +69,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         },
         #[cfg(not(unix))]
         Command::Run(_) => Err(anyhow::anyhow!("`vramscope run` is available only on Unix")),
+        #[cfg(target_os = "linux")]
+        Command::Attach(args) => commands::attach::run(&args).map(|()| Found::Nothing),
+        #[cfg(not(target_os = "linux"))]
+        Command::Attach(_) => Err(anyhow::anyhow!("`vramscope attach` is available only on Linux")),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Mcp(args) => commands::mcp::run(&args).map(|()| Found::Nothing),

@@ -29,6 +29,13 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(unless_unread(write_json(io::stdout().lock(), value))?)
 }
 
+/// Prints an answer as JSON on one line.
+#[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "the one place that prints")]
+pub(crate) fn print_json_line(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    Ok(unless_unread(vramscope::report::write_json_line(io::stdout().lock(), value))?)
+}
+
 /// Standard input and output for the exclusive use of a protocol.
 #[expect(clippy::disallowed_methods, reason = "the one place that prints")]
 pub(crate) fn protocol_streams() -> (tokio::io::Stdin, tokio::io::Stdout) {

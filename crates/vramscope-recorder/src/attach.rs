@@ -107,7 +107,7 @@ impl AttachedProcess {
             }
         }
         let begin = Instant::now();
-        while recorder.begun() == 0 {
+        while !recorder.has_begun() {
             if begin.elapsed() > WAIT_FOR_RING {
                 let why = "the library did not begin to record".to_owned();
                 return Err(AttachError::Failed { process, why });
@@ -119,7 +119,7 @@ impl AttachedProcess {
 
     /// Whether the process still runs and is still recorded.
     pub fn is_recorded(&self) -> bool {
-        self.recorder.ended() < self.recorder.begun() && is_running(self.process)
+        !self.recorder.has_ended(self.process) && is_running(self.process)
     }
 
     /// Ends the recording, and closes the log. The library stays in the process and passes all calls on.
@@ -127,7 +127,7 @@ impl AttachedProcess {
     /// The error says why the process was not detached. Its log is complete to this moment.
     pub fn finish(self) -> (Vec<RecordedProcess>, Option<AttachError>) {
         let Self { recorder, process } = self;
-        let error = if recorder.ended() < recorder.begun() && is_running(process) {
+        let error = if !recorder.has_ended(process) && is_running(process) {
             detach(process, &recorder).err().filter(|_| is_running(process))
         } else {
             None
@@ -137,18 +137,17 @@ impl AttachedProcess {
 }
 
 fn detach(process: u32, recorder: &RecorderRun) -> Result<(), AttachError> {
-    let ended = recorder.ended();
     let maps = check(process)?;
     debug(process, &maps, recorder, false, "set $r = ((int(*)(void))$f)()")?;
     let begin = Instant::now();
-    while recorder.ended() == ended && begin.elapsed() < WAIT_FOR_RING && is_running(process) {
+    while !recorder.has_ended(process) && begin.elapsed() < WAIT_FOR_RING && is_running(process) {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
 }
 
 /// Whether a process runs. One that has ended and whose parent has not noticed does not.
-pub(crate) fn is_running(process: u32) -> bool {
+pub fn is_running(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name of the program comes before the state, in parentheses.
     status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))

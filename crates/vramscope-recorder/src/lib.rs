@@ -21,5 +21,5 @@ mod run;
 mod symbols;
 
 #[cfg(target_os = "linux")]
-pub use attach::{AttachError, AttachedProcess};
+pub use attach::{AttachError, AttachedProcess, is_running};
 pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};

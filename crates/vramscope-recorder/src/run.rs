@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -96,8 +96,7 @@ struct Shared {
     out: PathBuf,
     rings: PathBuf,
     is_over: AtomicBool,
-    /// Number of logs that were begun.
-    begun: AtomicUsize,
+    has_begun: AtomicBool,
     recorded: Mutex<Vec<RecordedProcess>>,
 }
 
@@ -143,7 +142,7 @@ impl RecorderRun {
             out: out.to_owned(),
             rings,
             is_over: AtomicBool::new(false),
-            begun: AtomicUsize::new(0),
+            has_begun: AtomicBool::new(false),
             recorded: Mutex::default(),
         });
         let of_thread = Arc::clone(&shared);
@@ -190,14 +189,15 @@ impl RecorderRun {
         }
     }
 
-    /// Number of logs that were begun so far.
-    pub fn begun(&self) -> usize {
-        self.shared.begun.load(Ordering::Acquire)
+    /// Whether the log of a process has begun.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.shared.has_begun.load(Ordering::Acquire)
     }
 
-    /// Number of logs that are complete, because their process has ended or was detached.
-    pub fn ended(&self) -> usize {
-        lock(&self.shared.recorded).len()
+    /// Whether the log of a process is complete, because the process has ended or was detached.
+    pub fn has_ended(&self, process: u32) -> bool {
+        lock(&self.shared.recorded).iter().any(|recorded| recorded.process == process)
     }
 
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
@@ -269,7 +269,7 @@ impl Shared {
             match self.open(&name, processes.is_empty(), former) {
                 Ok(Some(process)) => {
                     processes.insert(name, Some(process));
-                    self.begun.fetch_add(1, Ordering::AcqRel);
+                    self.has_begun.store(true, Ordering::Release);
                 }
                 // Its writer has not finished its header.
                 Ok(None) => {}

@@ -17,6 +17,7 @@ from vramscope._files import replacing
 from vramscope._native import Purposes, VramscopeError, explain_out_of_memory, names_another_format
 from vramscope.torch._history import History
 from vramscope.torch._hooks import Hooks
+from vramscope.torch._log import SUFFIX, LogRecord
 from vramscope.torch._saved_tensors import SavedTensorsHooks
 
 if TYPE_CHECKING:
@@ -41,17 +42,18 @@ def record(
     max_entries: int = MAX_ENTRIES,
     stacks: str = "python",
     every: float | None = None,
-) -> Record:
-    """Begins a recording, which is written to `path` when it ends.
+) -> Record | LogRecord:
+    """Begins a recording. A pickle is written when it ends, a log (`.vramscope`) while the program runs.
 
     Args:
         path: The file, an ordinary PyTorch snapshot; suffixes of other formats, such as `.json`, are refused. In a job
-            of several ranks, each rank has its own file: rank 3 writes `run-rank3.pickle` for `run.pickle`.
+            of several ranks, each rank has its own file: rank 3 writes `run-rank3.pickle` for `run.pickle`. A path that
+            ends in `.vramscope` is a log, which has the allocations of all libraries and takes `stacks` alone.
         model: A model or several, whose modules provide the module paths. Other models are found when they are called.
         optimizer: An optimizer or several. Their existing state is known from the start; other optimizers are found
             when they step.
         max_entries: The number of newest events to keep. Older events are dropped, so memory use stays bounded.
-        stacks: "python", or "all" to add C++ frames, which take minutes to write.
+        stacks: "python", or "all" to add C++ frames, which take minutes to write into a pickle. For logs also "none".
         every: The seconds between intermediate writes, for programs that may be killed; by default there are none. The
             program waits during a write, which takes some seconds for a long recording.
 
@@ -68,7 +70,29 @@ def record(
     optimizers = _several(optimizer, "optimizer", lambda one: hasattr(one, "param_groups"), "a torch.optim.Optimizer")
     if not torch.cuda.is_available():
         raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
+    if Path(_arguments.path("path", path)).suffix == SUFFIX:
+        return _record_log(Path(path), models, optimizers, max_entries, stacks, every)
     return Record(path, models, optimizers, max_entries, stacks, every)
+
+
+def _record_log(
+    path: Path, models: list[Any], optimizers: list[Any], max_entries: int, stacks: str, every: float | None
+) -> LogRecord:
+    """Begins a recording to a log, and refuses the options of pickles."""
+    for option, is_given, why in [
+        ("model", bool(models), "a log has no categories"),
+        ("optimizer", bool(optimizers), "a log has no categories"),
+        ("max_entries", max_entries != MAX_ENTRIES, "a log has all events"),
+        ("every", every is not None, "a log is written while the program runs"),
+    ]:
+        if is_given:
+            raise VramscopeError(f"{option} is for pickles: {why}")
+    path = path.absolute()
+    if not path.parent.is_dir():
+        raise VramscopeError(f"cannot write {path.name}: there is no folder {path.parent}")
+    if stacks not in ("none", "python", "all"):
+        raise VramscopeError(f'stacks must be "none", "python" or "all", not {stacks!r}')
+    return LogRecord(path, stacks)
 
 
 def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: str) -> list[Any]:

@@ -1,5 +1,7 @@
 //! One file per subcommand.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod attach;
 pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completions;

@@ -175,3 +175,43 @@ fn a_program_goes_on_if_the_recorder_is_killed() {
     let report = String::from_utf8(report.stdout).unwrap();
     assert!(report.contains("libcommunicator.so"), "{report}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_running_process_is_recorded_for_some_time() {
+    if Command::new("gdb").arg("--version").output().is_err() {
+        vramscope_testing::skip("gdb", "attaching to a process takes gdb");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    compile(
+        folder.path(),
+        r#"int main() {
+    workspace(40 << 20);
+    fclose(fopen("started", "w"));
+    for (;;) usleep(1000), free(malloc(10)), workspace(1 << 10);
+}"#,
+    );
+    let Some(phantom) = phantom_run(1) else { return };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut program = Command::new(path("program"));
+    let mut program = program.envs(phantom.environment()).current_dir(folder.path()).spawn().unwrap();
+    while !Path::new(&path("started")).exists() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (log, pid) = (path("run.vramscope"), program.id().to_string());
+    let output = run(&["attach", &pid, "--record", &log, "--for", "0.3"]);
+    let is_running = program.try_wait().unwrap().is_none();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && is_running, "{said}");
+    assert!(
+        said.starts_with(&format!("recording process {pid}; Ctrl-C ends the recording\nrecorded ")),
+        "{said}"
+    );
+    let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
+    assert!(report.contains("libcommunicator.so") && !report.contains("40.00 MiB"), "{report}");
+    let output = run(&["attach", &pid, "--record", &log]);
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("error: there is no process {pid}\n"));
+}

@@ -6,7 +6,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use anyhow::{Context as _, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-use vramscope::recorder::{RecordedStacks, RecorderOptions, RecorderRun};
+use vramscope::recorder::{RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};
 use vramscope::units::bytes;
 use vramscope_files::{PrivateFolder, with_first};
 
@@ -38,13 +38,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The program cannot be started, or the folder of the recording does not exist.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
-    let out = std::path::absolute(&args.record).context("--record")?;
-    let Some(folder) = out.parent().filter(|folder| folder.is_dir()) else {
-        bail!("{}: the folder for the recording does not exist", args.record.display());
-    };
-    if out.is_dir() {
-        bail!("{}: is a directory; name a file in {}", args.record.display(), folder.display());
-    }
+    let out = checked_output(&args.record)?;
     if names_log(&out) {
         return record_log(args, program, arguments, &out);
     }
@@ -83,12 +77,7 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
             bail!("{option} is for pickles: a log has all events, and is written while the program runs");
         }
     }
-    let mut options = RecorderOptions::default();
-    options.stacks = match args.stacks {
-        Some(StacksArg::None) => RecordedStacks::None,
-        Some(StacksArg::Python) | None => RecordedStacks::Python,
-        Some(StacksArg::All) => RecordedStacks::All,
-    };
+    let mut options = options(args.stacks);
     options.keep = args.keep;
     if args.keep.is_some_and(|keep| keep < RecorderOptions::LEAST_KEPT) {
         bail!("--keep: a log needs at least {}", bytes(RecorderOptions::LEAST_KEPT));
@@ -105,7 +94,46 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
             "nothing was recorded: no process allocated GPU memory, or none loaded the recorder (a static or a setuid program)",
         );
     }
-    for log in &logs {
+    say_what_is_missing(&logs);
+    let code = exit_code(status?);
+    if let Some(pickle) = &args.also_pickle {
+        for log in logs.iter().filter(|log| log.events > 0) {
+            let to = also_pickle::path(pickle, out, &log.path);
+            // The program's exit code is the command's.
+            if let Err(error) = also_pickle::write(&log.path, &to) {
+                say(&format!("--also-pickle: {error:#}"));
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The absolute path of a recording that can be written.
+pub(super) fn checked_output(record: &Path) -> anyhow::Result<PathBuf> {
+    let out = std::path::absolute(record).context("--record")?;
+    let Some(folder) = out.parent().filter(|folder| folder.is_dir()) else {
+        bail!("{}: the folder for the recording does not exist", record.display());
+    };
+    if out.is_dir() {
+        bail!("{}: is a directory; name a file in {}", record.display(), folder.display());
+    }
+    Ok(out)
+}
+
+/// The recorder's options.
+pub(super) fn options(stacks: Option<StacksArg>) -> RecorderOptions {
+    let mut options = RecorderOptions::default();
+    options.stacks = match stacks {
+        Some(StacksArg::None) => RecordedStacks::None,
+        Some(StacksArg::Python) | None => RecordedStacks::Python,
+        Some(StacksArg::All) => RecordedStacks::All,
+    };
+    options
+}
+
+/// Names the logs that are incomplete.
+pub(super) fn say_what_is_missing(logs: &[RecordedProcess]) {
+    for log in logs {
         let path = log.path.display();
         if let Some(error) = &log.error {
             say(&format!("{path}: {error}; the recording is incomplete"));
@@ -122,17 +150,6 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
             ));
         }
     }
-    let code = exit_code(status?);
-    if let Some(pickle) = &args.also_pickle {
-        for log in logs.iter().filter(|log| log.events > 0) {
-            let to = also_pickle::path(pickle, out, &log.path);
-            // The program's exit code is the command's.
-            if let Err(error) = also_pickle::write(&log.path, &to) {
-                say(&format!("--also-pickle: {error:#}"));
-            }
-        }
-    }
-    Ok(code)
 }
 
 /// Writes the recorder into `folder`, and returns the environment variables for Python programs.

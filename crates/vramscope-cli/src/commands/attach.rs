@@ -1,0 +1,85 @@
+//! `vramscope attach`
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use serde::Serialize;
+use vramscope::recorder::{AttachedProcess, RecordedProcess, RecorderRun, is_running};
+use vramscope::report::count;
+
+use super::run::{checked_output, options, say_what_is_missing};
+use crate::args::AttachArgs;
+use crate::say::{print_json_line, say};
+
+/// Interval of checks for the end.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What a process loads to be recorded: the arguments of `dlopen` and of `vramscope_recorder_attach`.
+#[derive(Serialize)]
+struct Loads<'a> {
+    library: &'a Path,
+    folder: &'a Path,
+    stacks: &'a str,
+}
+
+/// A log, once it is complete.
+#[derive(Serialize)]
+struct Log<'a> {
+    path: &'a Path,
+    process: u32,
+    events: u64,
+    dropped: u64,
+    error: Option<String>,
+}
+
+/// Records a process until it ends or the user ends the recording.
+///
+/// # Errors
+/// The process cannot be recorded, or the recording cannot be written.
+pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
+    let out = checked_output(&args.record)?;
+    if args.from_within {
+        return follow(args, &out);
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
+    }
+    let process = AttachedProcess::attach(args.process, &out, options(args.stacks))?;
+    say(&format!("recording process {}; Ctrl-C ends the recording", args.process));
+    let begin = Instant::now();
+    while process.is_recorded()
+        && !stop.load(Ordering::Relaxed)
+        && args.duration.is_none_or(|duration| begin.elapsed() < duration)
+    {
+        std::thread::sleep(LOOK);
+    }
+    let (logs, error) = process.finish();
+    say_what_is_missing(&logs);
+    for log in &logs {
+        say(&format!("recorded {} events to {}", count(log.events), log.path.display()));
+    }
+    error.map_or(Ok(()), |error| Err(error).context("the process was not detached"))
+}
+
+/// Writes the log of a process that loads the library without a debugger.
+fn follow(args: &AttachArgs, out: &Path) -> anyhow::Result<()> {
+    let recorder = RecorderRun::start(out, options(args.stacks))?;
+    print_json_line(&Loads {
+        library: &recorder.library(),
+        folder: recorder.rings(),
+        stacks: recorder.stacks(),
+    })?;
+    while !recorder.has_ended(args.process) && is_running(args.process) {
+        std::thread::sleep(LOOK);
+    }
+    let logs = recorder.finish();
+    logs.iter().try_for_each(|log| {
+        let error = log.error.as_ref().map(ToString::to_string);
+        let RecordedProcess { path, process, events, dropped, .. } = log;
+        print_json_line(&Log { path, process: *process, events: *events, dropped: *dropped, error })
+    })
+}

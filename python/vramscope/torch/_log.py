@@ -1,0 +1,128 @@
+"""Records this process to a log, which another process writes while this one runs."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vramscope._native import VramscopeError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+SUFFIX = ".vramscope"
+"""The end of a log's name."""
+
+_LIBRARY = "libvramscope_recorder.so"
+
+# Runs the command `vramscope` of the package in the folder of the first argument.
+_COMMAND = "import sys; sys.path.insert(0, sys.argv.pop(1)); from vramscope.__main__ import main; main()"
+
+# The results of `vramscope_recorder_attach`.
+_REASONS = {
+    1: "it is recorded already",
+    2: "`vramscope run` records it",
+    3: "the folder for temporary files cannot be used",
+}
+
+
+class LogRecord:
+    """A running recording to a log, created by `record`."""
+
+    def __init__(self, path: Path, stacks: str) -> None:
+        self._path = path
+        self._pid = os.getpid()
+        self._library: ctypes.CDLL | None = None
+        command = [sys.executable, "-I", "-c", _COMMAND, str(Path(__file__).parent.parent.parent), "attach"]
+        command += [str(self._pid), "--record", str(path), "--stacks", stacks, "--from-within"]
+        # In a session of its own, Ctrl-C in the terminal does not reach it. It ends with this process.
+        self._writer = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            self._attach()
+        except BaseException:
+            self._writer.kill()
+            self._writer.communicate()
+            raise
+        atexit.register(self.stop_at_exit)
+
+    def _attach(self) -> None:
+        first = self._writer.stdout.readline() if self._writer.stdout is not None else b""
+        if not first:
+            message = self._writer.communicate()[1].decode(errors="replace").strip()
+            raise VramscopeError(message.removeprefix("error: ") or "the process that writes the log has ended")
+        loads = json.loads(first)
+        try:
+            # From an earlier recording. The library is never unloaded.
+            library = ctypes.CDLL(_LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        except OSError:
+            try:
+                library = ctypes.CDLL(loads["library"], mode=os.RTLD_NOW)
+            except OSError as error:
+                raise VramscopeError(f"the recorder cannot be loaded: {error}") from None
+        result = library.vramscope_recorder_attach(os.fsencode(loads["folder"]), loads["stacks"].encode())
+        if result != 0:
+            raise VramscopeError(f"this process cannot be recorded: {_REASONS.get(result, result)}")
+        self._library = library
+
+    @property
+    def path(self) -> Path:
+        """The log, with the rank in its name if there are several ranks."""
+        rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+        if not (rank.isdigit() and world.isdigit() and int(world) > 1):
+            return self._path
+        return self._path.with_name(f"{self._path.stem}-rank{rank}{SUFFIX}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.stop()
+        else:
+            # Do not hide an exception of the program.
+            self.stop_at_exit()
+
+    def stop(self) -> None:
+        """Ends the recording and completes the log; a second call does nothing.
+
+        Raises:
+            VramscopeError: The log cannot be written.
+        """
+        if self._pid != os.getpid() or self._library is None:
+            return
+        library, self._library = self._library, None
+        atexit.unregister(self.stop_at_exit)
+        library.vramscope_recorder_detach()
+        output, errors = self._writer.communicate()
+        logs = [json.loads(line) for line in output.splitlines()]
+        own: dict[str, Any] | None = next((log for log in logs if log["process"] == self._pid), None)
+        if own is None:
+            raise VramscopeError(f"{self._path} was not written: {errors.decode(errors='replace').strip()}")
+        if own["error"] is not None:
+            raise VramscopeError(f"{own['path']} cannot be written: {own['error']}")
+        if own["dropped"]:
+            print(f"vramscope: {own['path']}: {own['dropped']} events are missing", file=sys.stderr)
+        print(f"vramscope: recorded to {own['path']}", file=sys.stderr)
+
+    def write(self) -> Path:
+        """Returns the path of the log, which is written all the time."""
+        return self.path
+
+    def stop_at_exit(self) -> None:
+        """Like `stop`, but reports a failed write on stderr."""
+        try:
+            self.stop()
+        except Exception as failure:
+            print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)

@@ -282,3 +282,26 @@ impl Mapped {
         parts.map(move |(range, _)| range.start.max(of.start)..range.end.min(of.end))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static VARIABLE: AtomicUsize = AtomicUsize::new(7);
+
+    #[test]
+    fn variables_are_writable_and_functions_are_not() {
+        let mapped = Mapped::read();
+        let address = &raw const VARIABLE as usize;
+        assert_eq!(mapped.is_writable(address), Some(true));
+        assert_eq!(mapped.is_writable(page as *const () as usize), Some(false));
+        assert_eq!(mapped.is_writable(0), None);
+        assert_eq!(mapped.writable(address..address + 8).collect::<Vec<_>>(), [address..address + 8]);
+        let (mut objects, mut names) = (0, 0);
+        each(|object| {
+            object.slots(|slot| names += usize::from(slot.name == c"dl_iterate_phdr"));
+            objects += usize::from(object.variables().any(|range| range.contains(&address)));
+        });
+        assert!(objects == 1 && names > 0, "{objects} objects, {names} slots");
+    }
+}

@@ -114,8 +114,10 @@ extern "C" fn vramscope_recorder_attach_in_thread(folder: *const c_char, stacks:
     if is_preloaded() {
         return PRELOADED;
     }
-    if process::is_recorded() {
-        return RECORDED;
+    match PATCHES.try_lock() {
+        Ok(patches) if patches.is_attached && process::is_recorded() => return RECORDED,
+        Err(TryLockError::WouldBlock) => return RECORDED,
+        _ => {}
     }
     let (folder, stacks) = (path(folder), text(stacks));
     in_thread(move || attach(folder, &stacks))
@@ -124,11 +126,7 @@ extern "C" fn vramscope_recorder_attach_in_thread(folder: *const c_char, stacks:
 /// Detaches in a thread of its own.
 #[unsafe(no_mangle)]
 extern "C" fn vramscope_recorder_detach_in_thread() -> c_int {
-    in_thread(vramscope_recorder_detach_here)
-}
-
-fn vramscope_recorder_detach_here() -> c_int {
-    vramscope_recorder_detach()
+    in_thread(|| vramscope_recorder_detach())
 }
 
 fn in_thread(body: impl FnOnce() -> c_int + Send + 'static) -> c_int {

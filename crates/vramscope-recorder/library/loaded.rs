@@ -36,7 +36,7 @@ struct DynamicEntry {
     value: usize,
 }
 
-/// `Elf64_Rela`.
+/// A relocation with an addend.
 #[repr(C)]
 struct Relocation {
     offset: usize,
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(mapped.is_writable(address), Some(true));
         assert_eq!(mapped.is_writable(page as *const () as usize), Some(false));
         assert_eq!(mapped.is_writable(0), None);
-        assert_eq!(mapped.writable(address..address + 8).collect::<Vec<_>>(), [address..address + 8]);
+        assert!(mapped.writable(address..address + 8).eq(std::iter::once(address..address + 8)));
         let (mut objects, mut names) = (0, 0);
         each(|object| {
             object.slots(|slot| names += usize::from(slot.name == c"dl_iterate_phdr"));

@@ -212,7 +212,7 @@ pub(crate) fn end() {
     RINGS.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Whether calls are recorded, and the ring's reader looks at it.
+/// Whether calls are recorded, and the ring's reader looks at it. No other thread may end the recording meanwhile.
 pub(crate) fn is_recorded() -> bool {
     let looks = || mapped().map(|ring| ring.header(AT_LOOKS).load(Ordering::Relaxed));
     if STATE.load(Ordering::Acquire) != ON {

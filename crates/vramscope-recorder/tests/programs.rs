@@ -1,6 +1,7 @@
 //! C programs that allocate on phantom GPUs, and what their logs have.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "the test of memory shows what it measured")]
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -7,7 +7,7 @@
 //!
 //! Objects that are loaded later are changed when the program next looks up a name, or at an event.
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ struct Known {
     /// Functions of the driver with ours, by address.
     driver: Vec<(usize, usize)>,
     /// Functions by name, for words that are set at the first call.
-    names: Vec<(&'static CStr, usize)>,
+    names: Vec<(CString, usize)>,
 }
 
 static PATCHES: Mutex<Patches> = Mutex::new(Patches {
@@ -175,6 +175,7 @@ fn attach(folder: PathBuf, stacks: &str) -> c_int {
     }
     patches.is_attached = true;
     patches.early = 0;
+    patches.known = Known::look_up();
     patches.visit(true);
     process::set_look(Some(look));
     DONE
@@ -204,11 +205,16 @@ const SUFFIXES: [&str; 9] =
 const RELEASES: [c_int; 13] =
     [2000, 3020, 4000, 6000, 8000, 9000, 10020, 11000, 11020, 11030, 12000, 12050, 13000];
 
+/// The driver's library; null if it is not loaded.
+fn loaded_driver() -> *mut c_void {
+    // SAFETY: the name is zero-terminated. Nothing is loaded; the reference keeps the library loaded, as the program does.
+    unsafe { sys::dlopen(c"libcuda.so.1".as_ptr(), sys::RTLD_LAZY | sys::RTLD_NOLOAD) }
+}
+
 impl Known {
     fn look_up() -> Self {
         let mut known = Self { driver: Vec::new(), names: Vec::new() };
-        // SAFETY: the name is zero-terminated. Nothing is loaded; the reference keeps the library loaded, as the program does.
-        let driver = unsafe { sys::dlopen(c"libcuda.so.1".as_ptr(), sys::RTLD_LAZY | sys::RTLD_NOLOAD) };
+        let driver = loaded_driver();
         if !driver.is_null() {
             for row in driver::ROWS.iter().chain(entry_points::ROWS).filter(|row| row.name.starts_with("cu"))
             {
@@ -217,9 +223,14 @@ impl Known {
         }
         known.driver.sort_unstable();
         known.driver.dedup_by_key(|&mut (real, _)| real);
-        for row in entry_points::all() {
-            known.names.push((row.linked_name, find(row.linked_name)));
-        }
+        let names = entry_points::all().flat_map(|row| {
+            let linked = row.linked_name.to_owned();
+            [Ok(linked), CString::new(row.name), CString::new(format!("{}_ptsz", row.name))]
+        });
+        known.names.extend(names.flatten().map(|name| {
+            let address = find(&name);
+            (name, address)
+        }));
         known
     }
 
@@ -255,7 +266,7 @@ impl Known {
     }
 
     fn name(&self, name: &CStr) -> usize {
-        self.names.iter().find(|(known, _)| *known == name).map_or(0, |&(_, address)| address)
+        self.names.iter().find(|(known, _)| known.as_c_str() == name).map_or(0, |&(_, address)| address)
     }
 
     fn ours(&self, real: usize) -> Option<usize> {
@@ -278,9 +289,16 @@ fn is_left_alone(object: Object<'_>, known: &Known) -> bool {
 impl Patches {
     /// Changes all objects that were not visited before. `asks` says that the calling thread may wait for the loader.
     fn visit(&mut self, asks: bool) {
-        if asks {
+        let lacks_names = self.visit_once(false);
+        if asks && (lacks_names || self.known.driver.is_empty() && !loaded_driver().is_null()) {
             self.known = Known::look_up();
+            self.visited.clear();
+            self.visit_once(true);
         }
+    }
+
+    /// Visits the objects once. Returns whether an object needs a function that is not known yet; `is_last` says that there is none.
+    fn visit_once(&mut self, is_last: bool) -> bool {
         // No memory is allocated during a visit: another thread may wait for the loader while it holds a lock of the allocator.
         for _ in 0..64 {
             self.words.reserve(1 << 12);
@@ -291,14 +309,14 @@ impl Patches {
             }
             self.visited.reserve(1 << 12);
             let mapped = Mapped::read();
-            let (mut is_full, mut is_early) = (false, false);
+            let (mut is_full, mut is_early, mut lacks_names) = (false, false, false);
             loaded::each(|object| {
                 let is_known = self.visited.contains(&object.id()) || is_left_alone(object, &self.known);
                 if is_full || is_known {
                     return;
                 }
                 let room = self.words.capacity();
-                let mut early = false;
+                let (mut early, mut lacks) = (false, false);
                 let (words, known) = (&mut self.words, &self.known);
                 let mut add = |word: &std::sync::atomic::AtomicUsize, old, ours, is_sealed| {
                     if words.len() == room {
@@ -311,8 +329,7 @@ impl Patches {
                 object.slots(|slot| match known.change(object, &slot) {
                     Change::None => {}
                     Change::Early => early = true,
-                    // A look that may ask the loader has asked it.
-                    Change::Unknown => early |= !asks,
+                    Change::Unknown => lacks = !is_last,
                     Change::To(old, ours) => {
                         let address = std::ptr::from_ref(slot.word) as usize;
                         match (sealed.contains(&address), mapped.is_writable(address)) {
@@ -328,8 +345,8 @@ impl Patches {
                         add(word, value, ours, false);
                     }
                 });
-                let is_done = !is_full && !early;
-                is_early |= early;
+                let is_done = !is_full && !early && !lacks;
+                (is_early, lacks_names) = (is_early | early, lacks_names | lacks);
                 if is_done && self.visited.len() < self.visited.capacity() {
                     self.visited.push(object.id());
                 }
@@ -337,14 +354,16 @@ impl Patches {
             if is_full {
                 continue;
             }
+            let is_early = is_early || lacks_names;
             self.early += u32::from(is_early);
             (self.loads, self.unloads) = (loads, unloads);
             if is_early && self.early < 1000 {
                 // The next look visits again.
                 self.loads = 0;
             }
-            return;
+            return lacks_names;
         }
+        false
     }
 
     /// Changes all words back, where they still have an address of ours.

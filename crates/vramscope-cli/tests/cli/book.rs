@@ -183,6 +183,8 @@ fn what_is_not_run_is_listed() {
     docs/query.md needs store: vramscope fleet s3://runs/2026-11-21/
     docs/query.md needs cluster: vramscope fleet-scheduler --listen 0.0.0.0:50050                                          # on one machine
     docs/record.md needs gpu: vramscope run --record run.vramscope -- python train.py
+    docs/record.md needs gpu: vramscope attach 4711 --record run.vramscope
+    docs/record.md needs gpu: import vramscope.torch
     docs/report.md needs torch: import torch
     docs/tutorial.md needs torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py
     docs/view.md needs node: npm --prefix viewer ci

@@ -88,29 +88,27 @@ pub(crate) fn rank_pattern(text: &str) -> Result<Regex, String> {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope run -- python train.py
-  vramscope run --record run.pickle -- python train.py
-  vramscope run --every 60 -- torchrun --nproc-per-node 8 train.py
-  vramscope run --record run.vramscope -- python train.py
-  vramscope run --record run.vramscope --keep 2GiB -- python train.py
+  vramscope run --record run.vramscope --keep 2GiB -- torchrun --nproc-per-node 8 train.py
+  vramscope run --history -- python train.py
+  vramscope run --record run.pickle --every 60 -- python train.py
 
-A pickle is PyTorch's history with categories. The Python that runs the program needs the package: pip install vramscope.
+A log (.vramscope) is written while the program runs, and nothing is lost if it is killed. It has the allocations of PyTorch and of every other library, from any program on Linux with glibc. Requested sizes, streams and pools are unknown.
 
-A log (.vramscope) is written while the program runs, and nothing is lost if it is killed. It has the allocations of PyTorch and of every other library, from any program on Linux with glibc. It has no categories, streams or requested sizes.
+A pickle is PyTorch's history, with recorded categories. The Python that runs the program needs the package: pip install vramscope.
 
 The exit code is that of the program.")]
 pub(crate) struct RunArgs {
-    /// File for the recording, a pickle or a log (.vramscope); each rank writes a separate file, as run-rank3.pickle
-    #[arg(
-        long,
-        value_name = "OUT",
-        default_value = "vramscope.pickle",
-        value_parser = PathBufValueParser::new().try_map(snapshot_or_log)
-    )]
-    pub(crate) record: PathBuf,
-    /// Number of events to keep; the newest are kept [default: 500000]
+    /// File for the recording, a log (.vramscope) or a pickle; each rank writes a separate file, as run-rank3.vramscope [default:
+    /// run.vramscope, or vramscope.pickle for a history]
+    #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_or_log))]
+    pub(crate) record: Option<PathBuf>,
+    /// Record PyTorch's own history, which a pickle has; the other options of histories imply it
+    #[arg(long)]
+    pub(crate) history: bool,
+    /// Number of events of a history to keep; the newest are kept [default: 500000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_entries: Option<u64>,
-    /// Also write the recording at this interval, so that a killed program leaves its last one
+    /// Also write a history at this interval, so that a killed program leaves its last one
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
     /// Frames of the stacks in a log; `all` adds native frames to those of Python [default: python]

@@ -119,13 +119,18 @@ pub struct RecordedProcess {
 }
 
 impl RecorderRun {
+    /// Whether this system is supported: the library needs Linux with glibc, on x86-64 or aarch64.
+    pub fn is_supported() -> bool {
+        !LIBRARY.is_empty()
+    }
+
     /// Begins to record. The first process that uses a GPU writes its log to `out`; the names of other logs end with the rank or the id
     /// of their process.
     ///
     /// # Errors
     /// The system is not supported, or the folder for temporary files cannot be used.
     pub fn start(out: &Path, options: RecorderOptions) -> Result<Self, RecordError> {
-        if LIBRARY.is_empty() {
+        if !Self::is_supported() {
             return Err(RecordError::NoLibrary);
         }
         let parent = std::env::temp_dir();

@@ -208,7 +208,7 @@ fn every_option_has_its_place_in_the_book() {
         ("fleet-executor", "query"),
         ("top", "watch"),
         ("monitor", "watch"),
-        ("run", "python/torch"),
+        ("run", "record"),
         ("info", "files"),
         ("mcp", "mcp"),
         ("completions", "files"),

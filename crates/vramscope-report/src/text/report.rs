@@ -49,6 +49,9 @@ impl Page<'_> {
         if s.events == 0 && s.end.segments == 0 {
             if s.device_use.is_some() || s.libraries.as_ref().is_some_and(|uses| !uses.is_empty()) {
                 self.libraries(s);
+                if s.quality.older_allocations > 0 {
+                    self.trust(s);
+                }
             } else {
                 self.line("Nothing was recorded on this device.");
             }

@@ -38,7 +38,10 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The program cannot be started, or the folder of the recording does not exist.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     let [program, arguments @ ..] = &args.command[..] else { bail!("there is no program to run") };
-    let out = checked_output(&args.record)?;
+    let is_history = args.history || args.max_entries.is_some() || args.every.is_some();
+    let default =
+        if is_history || !RecorderRun::is_supported() { "vramscope.pickle" } else { "run.vramscope" };
+    let out = checked_output(args.record.as_deref().unwrap_or(Path::new(default)))?;
     if names_log(&out) {
         return record_log(args, program, arguments, &out);
     }
@@ -70,9 +73,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
 
 /// Runs a program and writes the logs of its processes while they run.
 fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Path) -> anyhow::Result<u8> {
-    for (option, is_given) in
-        [("--max-entries", args.max_entries.is_some()), ("--every", args.every.is_some())]
-    {
+    for (option, is_given) in [
+        ("--history", args.history),
+        ("--max-entries", args.max_entries.is_some()),
+        ("--every", args.every.is_some()),
+    ] {
         if is_given {
             bail!("{option} is for pickles: a log has all events, and is written while the program runs");
         }

@@ -308,9 +308,8 @@ impl Patches {
                 self.visited.clear();
             }
             self.visited.reserve(1 << 12);
-            let mapped = Mapped::read();
             let (mut is_full, mut is_early, mut lacks_names) = (false, false, false);
-            loaded::each(|object| {
+            loaded::each(|object, mapped| {
                 let is_known = self.visited.contains(&object.id()) || is_left_alone(object, &self.known);
                 if is_full || is_known {
                     return;
@@ -322,7 +321,12 @@ impl Patches {
                     if words.len() == room {
                         is_full = true;
                     } else if loaded::change(word, old, ours, is_sealed) {
-                        words.push(Changed { address: std::ptr::from_ref(word) as usize, old, ours });
+                        let changed = Changed { address: std::ptr::from_ref(word) as usize, old, ours };
+                        // A former object, which was unloaded, may have had a word there.
+                        match words.iter_mut().find(|former| former.address == changed.address) {
+                            Some(former) => *former = changed,
+                            None => words.push(changed),
+                        }
                     }
                 };
                 let sealed = object.sealed();
@@ -340,7 +344,7 @@ impl Patches {
                         }
                     }
                 });
-                each_variable(object, &mapped, known.range(), |word, value| {
+                each_variable(object, mapped, known.range(), |word, value| {
                     if let Some(ours) = known.ours(value) {
                         add(word, value, ours, false);
                     }
@@ -368,12 +372,11 @@ impl Patches {
 
     /// Changes all words back, where they still have an address of ours.
     fn restore(&mut self) {
-        let mapped = Mapped::read();
         let mut copies: Vec<(usize, usize)> = entry_points::all().flat_map(Wrapped::taken).collect();
         copies.sort_unstable();
         let range = copies.first().map_or(0, |copy| copy.0)..copies.last().map_or(0, |copy| copy.0 + 1);
         let (words, known) = (&self.words, &self.known);
-        loaded::each(|object| {
+        loaded::each(|object, mapped| {
             if is_left_alone(object, known) {
                 return;
             }
@@ -387,7 +390,7 @@ impl Patches {
                 }
             }
             // What lookups have returned meanwhile.
-            each_variable(object, &mapped, range.clone(), |word, value| {
+            each_variable(object, mapped, range.clone(), |word, value| {
                 if let Ok(at) = copies.binary_search_by_key(&value, |copy| copy.0) {
                     loaded::change(word, value, copies[at].1, false);
                 }

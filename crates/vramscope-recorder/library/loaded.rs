@@ -4,6 +4,7 @@
 //! keep addresses that they have looked up, in variables of their own.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Read as _;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -76,10 +77,18 @@ pub(crate) struct Slot<'a> {
     pub(crate) is_weak: bool,
 }
 
-/// Calls `visit` with each loaded object. Until it returns, the loader neither adds nor removes objects. It must not call the loader.
-pub(crate) fn each(mut visit: impl FnMut(Object<'_>)) {
+/// Calls `visit` with each loaded object, and with the mapped ranges. Until all are visited, the loader neither adds nor removes objects.
+/// `visit` must not call the loader.
+pub(crate) fn each(mut visit: impl FnMut(Object<'_>, &Mapped)) {
+    let mut mapped = Mapped::new();
+    let mut is_read = false;
     visit_all(&mut |info, headers, name| {
-        visit(Object { base: info.base, headers, name });
+        if !is_read {
+            // Not before: another object could take the place of one in the list.
+            mapped.read();
+            is_read = true;
+        }
+        visit(Object { base: info.base, headers, name }, &mapped);
         true
     });
 }
@@ -251,21 +260,35 @@ pub(crate) fn change(word: &AtomicUsize, old: usize, new: usize, is_sealed: bool
 }
 
 /// The mapped ranges of addresses, and whether each can be written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Mapped(Vec<(Range<usize>, bool)>);
 
 impl Mapped {
-    /// Reads the list of this process.
-    pub(crate) fn read() -> Self {
-        let text = std::fs::read("/proc/self/maps").unwrap_or_default();
-        let line = |line: &[u8]| {
-            let line = std::str::from_utf8(line.get(..64.min(line.len()))?).ok()?;
-            let (range, rest) = line.split_once(' ')?;
-            let (start, end) = range.split_once('-')?;
-            let number = |text| usize::from_str_radix(text, 16).ok();
-            Some((number(start)?..number(end)?, rest.starts_with("rw")))
-        };
-        Self(text.split(|&byte| byte == b'\n').filter_map(line).collect())
+    /// An empty list with room for those of a large program.
+    pub(crate) fn new() -> Self {
+        Self(Vec::with_capacity(1 << 16))
+    }
+
+    /// Reads the list of this process, without allocating memory: further ranges than there is room for are left out.
+    pub(crate) fn read(&mut self) {
+        self.0.clear();
+        let Ok(mut file) = std::fs::File::open("/proc/self/maps") else { return };
+        let mut text = [0; 1 << 13];
+        let mut used = 0;
+        while let Ok(bytes @ 1..) = file.read(&mut text[used..]) {
+            used += bytes;
+            let mut start = 0;
+            while let Some(length) = text[start..used].iter().position(|&byte| byte == b'\n') {
+                if let Some(range) = mapped_range(&text[start..start + length])
+                    && self.0.len() < self.0.capacity()
+                {
+                    self.0.push(range);
+                }
+                start += length + 1;
+            }
+            text.copy_within(start..used, 0);
+            used -= start;
+        }
     }
 
     /// Whether an address can be written; `None` if it is not mapped.
@@ -283,6 +306,15 @@ impl Mapped {
     }
 }
 
+/// A line of `/proc/self/maps`.
+fn mapped_range(line: &[u8]) -> Option<(Range<usize>, bool)> {
+    let line = std::str::from_utf8(line.get(..line.len().min(64))?).ok()?;
+    let (range, rest) = line.split_once(' ')?;
+    let (start, end) = range.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    Some((number(start)?..number(end)?, rest.starts_with("rw")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,14 +323,15 @@ mod tests {
 
     #[test]
     fn variables_are_writable_and_functions_are_not() {
-        let mapped = Mapped::read();
+        let mut mapped = Mapped::new();
+        mapped.read();
         let address = &raw const VARIABLE as usize;
         assert_eq!(mapped.is_writable(address), Some(true));
         assert_eq!(mapped.is_writable(page as *const () as usize), Some(false));
         assert_eq!(mapped.is_writable(0), None);
         assert!(mapped.writable(address..address + 8).eq(std::iter::once(address..address + 8)));
         let (mut objects, mut names) = (0, 0);
-        each(|object| {
+        each(|object, _| {
             object.slots(|slot| names += usize::from(slot.name == c"dl_iterate_phdr"));
             objects += usize::from(object.variables().any(|range| range.contains(&address)));
         });

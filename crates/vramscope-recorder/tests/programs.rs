@@ -1043,6 +1043,43 @@ int main() {
     );
 }
 
+/// Threads load and unload libraries, which are changed while the loader may still set their words.
+#[test]
+fn libraries_come_and_go_while_the_recorder_comes_and_goes() {
+    let used =
+        "void take(void) { void *at; check(cudaMalloc(&at, 64), \"take\"), check(cudaFree(at), \"free\"); }";
+    let program = r#"
+static volatile int is_over;
+static void *work(void *number) {
+    char name[20];
+    sprintf(name, "./libuser%d.so", (int)(long)number);
+    for (long i = 0; !is_over; i++) {
+        void *library = dlopen(name, i % 2 ? RTLD_LAZY : RTLD_NOW);
+        if (!library) { printf("%s\n", dlerror()); exit(1); }
+        ((void (*)(void))dlsym(library, "take"))();
+        dlclose(library);
+    }
+    return 0;
+}
+int main() {
+    pthread_t threads[4];
+    load();
+    check(cudaFree(0), "context");
+    for (long i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    for (int i = 0; i < atoi(getenv("TIMES")) / 4; i++) begin(), usleep(i % 7 * 1000), end();
+    is_over = 1;
+    for (long i = 0; i < 4; i++) pthread_join(threads[i], 0);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["user0", "user1", "user2", "user3"];
+    compile(folder.path(), "int main() {}", &names.map(|name| (name, used)));
+    compile(folder.path(), &format!("{ATTACH}{program}"), &[]);
+    let Some((status, logs)) = run_attached(folder.path()) else { return };
+    assert!(status.success(), "{status}");
+    assert_eq!(logs.len(), times() / 4);
+    assert!(logs.iter().any(|log| log.events > 0));
+}
+
 /// Sixteen threads allocate while the program attaches and detaches. `VRAMSCOPE_ATTACHES` sets how often.
 #[test]
 fn threads_that_allocate_do_not_notice_that_the_recorder_comes_and_goes() {

@@ -178,3 +178,28 @@ fn pipes_stay_pipes() {
     assert!(!reader.join().unwrap().is_empty());
     assert!(fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
 }
+
+/// The library would run in it with its rights, and the log would have its memory.
+#[test]
+fn processes_of_other_users_are_not_recorded() {
+    let Some(folder) = shared(0o777) else { return };
+    let user = OTHER.to_string();
+    let mut command = Command::new("setpriv");
+    let mut child = command.args(["--reuid", &user, "--clear-groups", "sleep", "60"]).spawn().unwrap();
+    let pid = child.id().to_string();
+    let is_other = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        status.contains(&format!("Uid:\t{user}"))
+    };
+    while !is_other() {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let log = folder.path().join("run.vramscope");
+    let output = run(&["attach", &pid, "--record", log.to_str().unwrap()]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said, format!("error: process {pid} belongs to user {OTHER}: run vramscope as this user\n"));
+    assert!(!log.exists());
+}

@@ -307,7 +307,7 @@ pub(crate) enum PhantomCommand {
 }
 
 /// Run an unchanged program, with the installed PyTorch, on phantom GPUs and report whether it fits
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   vramscope phantom run -- python train.py
   vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py --batch-size 64
@@ -391,4 +391,91 @@ fn values(text: &str) -> Result<Values, String> {
         }
         _ => Err("expected zeros, random or random=SEED".to_owned()),
     }
+}
+
+/// Find changes with which a program fits in GPU memory, each verified by a run on a phantom GPU
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope fit --gpu rtx4090 -- python train.py
+  vramscope fit --gpu rtx4090 --budget 20GiB -- python train.py
+  vramscope fit --vary 'batch=1..256' -- python train.py --batch '{batch}'
+  vramscope fit --vary 'length=128..4096' --env 'LENGTH={length}' -- ./train.sh
+
+The program runs once per change, and its output is shown only if it fails. Exit code 1: nothing was found with which it fits.")]
+pub(crate) struct FitArgs {
+    /// The GPU, by its name in `vramscope phantom list`
+    #[arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb")]
+    pub(crate) gpu: &'static Gpu,
+    /// Total memory of the GPU, as 24GiB [default: from the GPU's profile]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: Option<u64>,
+    /// Device memory that the program may use, with its CUDA context, as 22GiB [default: all of the GPU's]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) budget: Option<u64>,
+    /// Device memory of a CUDA context [default: from the GPU's profile]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) context: Option<u64>,
+    /// Number of GPUs
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
+    pub(crate) gpus: u8,
+    /// Find the largest number that fits for {NAME} in the program's arguments; HIGH is the wanted number
+    #[arg(long, value_name = "NAME=LOW..HIGH")]
+    pub(crate) vary: Option<Vary>,
+    /// Set an environment variable of the program; the value may contain {NAME}
+    #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
+    pub(crate) env: Vec<(String, String)>,
+    /// Stop each run after this time with SIGTERM; the steps until then are enough
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) steps_timeout: Option<Duration>,
+    /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
+    #[arg(long, value_name = "zeros|random[=SEED]", value_parser = values, default_value = "zeros")]
+    pub(crate) values: Values,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// A number in the program's arguments that is varied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Vary {
+    pub(crate) name: String,
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+impl std::str::FromStr for Vary {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("`{text}` is not NAME=LOW..HIGH, as batch=1..256");
+        let (name, range) = text.split_once('=').ok_or_else(expected)?;
+        let (low, high) = range.split_once("..").ok_or_else(expected)?;
+        let number = |text: &str| text.trim().parse::<u64>().map_err(|_| expected());
+        let (low, high) = (number(low)?, number(high.strip_prefix('=').unwrap_or(high))?);
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+        if !is_name {
+            return Err(expected());
+        }
+        if low > high {
+            return Err(format!("{low} is above {high}: give the smaller number first"));
+        }
+        Ok(Self { name: name.to_owned(), low, high })
+    }
+}
+
+/// Parses an environment variable. The variables that phantom GPUs set are refused.
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| format!("`{text}` is not KEY=VALUE"))?;
+    if name.is_empty() {
+        return Err(format!("`{text}` is not KEY=VALUE"));
+    }
+    if ["PYTHONPATH", "LD_PRELOAD", "LD_LIBRARY_PATH"].contains(&name) {
+        return Err(format!(
+            "the phantom GPU sets {name}: set it before the command, as {name}=... vramscope fit"
+        ));
+    }
+    Ok((name.to_owned(), value.to_owned()))
 }

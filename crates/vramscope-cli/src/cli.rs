@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{AttachArgs, MonitorArgs, PhantomArgs, RunArgs, TopArgs};
+use crate::args::{AttachArgs, FitArgs, MonitorArgs, PhantomArgs, RunArgs, TopArgs};
 use crate::commands::check::CheckArgs;
 use crate::commands::cluster::{FleetExecutorArgs, FleetSchedulerArgs};
 use crate::commands::completions::CompletionsArgs;
@@ -41,6 +41,7 @@ pub(crate) enum Command {
     Monitor(MonitorArgs),
     Top(TopArgs),
     Phantom(PhantomArgs),
+    Fit(FitArgs),
     Info(InfoArgs),
     Mcp(McpArgs),
     Completions(CompletionsArgs),

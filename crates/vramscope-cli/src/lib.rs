@@ -63,6 +63,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         #[cfg(not(unix))]
         Command::Phantom(_) => Err(anyhow::anyhow!("`vramscope phantom` is available only on Linux")),
         #[cfg(unix)]
+        Command::Fit(args) => commands::fit::run(&args),
+        #[cfg(not(unix))]
+        Command::Fit(_) => Err(anyhow::anyhow!("`vramscope fit` is available only on Linux")),
+        #[cfg(unix)]
         Command::Run(args) => match commands::run::run(&args) {
             Ok(code) => return code,
             Err(e) => Err(e),

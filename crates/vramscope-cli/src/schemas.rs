@@ -14,6 +14,7 @@ use vramscope::report::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, S
 use vramscope_testing::committed;
 
 use crate::commands::export::{ExportJson, dataset::DatasetJson};
+use crate::commands::fit::json::Json as FitJson;
 use crate::commands::monitor::MonitorJson;
 use crate::commands::phantom::{json::Json as PhantomJson, list::Card};
 use crate::commands::top::once::TopJson;
@@ -45,6 +46,7 @@ fn the_schema_of_each_output_is_committed() {
         ("view-html", schema::<PageJson>()),
         ("phantom-run", schema::<PhantomJson>()),
         ("phantom-list", schema::<Vec<Card>>()),
+        ("fit", schema::<FitJson>()),
         ("fleet", schema::<FleetJson<'_>>()),
         ("top", schema::<TopJson>()),
         ("monitor", schema::<MonitorJson>()),

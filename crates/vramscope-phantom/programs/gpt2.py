@@ -1,6 +1,7 @@
 """Train the smallest GPT-2 with AdamW on sequences whose length varies from step to step."""
 
 import math
+import os
 import random
 
 import torch
@@ -16,7 +17,7 @@ HEADS = 12
 WIDTH = 768
 DROPOUT = 0.1
 
-BATCH = 8
+BATCH = int(os.environ.get("BATCH", "8"))
 LENGTHS = [128, 256, 384, 512]
 
 

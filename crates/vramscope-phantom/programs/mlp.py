@@ -1,12 +1,14 @@
 """Train eight linear layers with Adam."""
 
+import os
+
 import torch
 from torch import nn
 
 import measure
 
 WIDTH = 2048
-BATCH = 256
+BATCH = int(os.environ.get("BATCH", "256"))
 
 
 def mlp(iterations):

@@ -7,6 +7,8 @@ pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod diff;
 pub(crate) mod export;
+#[cfg(unix)]
+pub(crate) mod fit;
 pub(crate) mod fleet;
 pub(crate) mod info;
 pub(crate) mod mcp;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use vramscope::analysis::{Demand, Fit, fit_on_device};
@@ -9,6 +10,7 @@ use vramscope::gpus::Gpu;
 use vramscope::phantom::{GpuUse, MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 
 use super::card::{Card, context_bytes};
+use super::changes;
 use super::child::{self, Ended};
 use super::rank;
 use super::recordings::{self, Recorded};
@@ -17,6 +19,20 @@ use crate::args::{PhantomRunArgs, Values};
 
 /// Memory of a GPU that no program exhausts, in bytes: 1 TiB.
 pub(crate) const UNLIMITED: u64 = 1 << 40;
+
+/// The name of the file with the program's output.
+const OUTPUT: &str = "output";
+
+/// Additions to a run for a changed program.
+#[derive(Default)]
+pub(crate) struct Extra {
+    /// The changes to the program, as JSON for `changes.py`; empty for none.
+    pub(crate) changes: String,
+    /// Environment variables of the program.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Whether the program's output goes to a file in the run's folder ([`Attempt::output`]).
+    pub(crate) keeps_output: bool,
+}
 
 /// One run of the program.
 pub(crate) struct Attempt {
@@ -35,6 +51,16 @@ pub(crate) struct Attempt {
 impl Attempt {
     /// Runs the program on GPUs of one kind with `total` bytes each.
     pub(crate) fn new(args: &PhantomRunArgs, gpu: &'static Gpu, total: u64) -> anyhow::Result<Self> {
+        Self::with(args, gpu, total, Extra::default())
+    }
+
+    /// As [`new`](Self::new), with additions.
+    pub(crate) fn with(
+        args: &PhantomRunArgs,
+        gpu: &'static Gpu,
+        total: u64,
+        extra: Extra,
+    ) -> anyhow::Result<Self> {
         let context = *context_bytes(args, gpu).start();
         let phantom = PhantomGpu {
             name: gpu.full.to_owned(),
@@ -58,22 +84,38 @@ impl Attempt {
         options.pretend_ranks = args.world_size.is_some();
         options.no_contents = args.no_contents;
         let run = PhantomRun::new(&vec![phantom; args.gpus.into()], options)?;
-        let mut environment = run.environment();
-        environment.extend(recordings::prepare(run.folder(), args.max_entries)?);
+        let mut environment = extra.environment;
+        let mut set = |variables: Vec<(&'static str, OsString)>| {
+            environment.extend(variables.into_iter().map(|(name, value)| (OsString::from(name), value)));
+        };
+        // Without changes the variable is empty, so that one of the caller's environment has no effect.
+        set(vec![(changes::VARIABLE, extra.changes.into())]);
+        set(run.environment());
+        set(recordings::prepare(run.folder(), args.max_entries)?);
         if let (Some(world_size), Some(rank)) = (args.world_size, args.rank) {
-            environment.extend(rank::environment(rank, world_size, args.gpus.into()));
+            set(rank::environment(rank, world_size, args.gpus.into()));
         }
         if let Some(conf) = &args.conf {
             // The variable's name since PyTorch 2.9, and the earlier name.
-            environment.extend(
-                ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"].map(|name| (name, OsString::from(conf))),
-            );
+            set(["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"]
+                .map(|name| (name, OsString::from(conf)))
+                .into());
         }
-        let ended = child::run(&run, &args.command, environment, args.steps_timeout, args.json)?;
+        let output = match () {
+            () if extra.keeps_output => child::Output::File(run.folder().join(OUTPUT)),
+            () if args.json => child::Output::Stderr,
+            () => child::Output::Inherited,
+        };
+        let ended = child::run(&run, &args.command, environment, args.steps_timeout, &output)?;
         let machine = run.report()?;
         let recordings = recordings::collect(run.folder())?;
         let asked = verdict::asked(&recordings)?;
         Ok(Self { gpu, run, ended, machine, recordings, asked, context })
+    }
+
+    /// The file with the program's output, if it was kept.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.run.folder().join(OUTPUT)
     }
 
     /// Whether a request for memory failed. An allocator without recordings (cudaMallocAsync) requests memory from the GPU once; PyTorch's

@@ -1,6 +1,7 @@
 //! The program on phantom GPUs: starts it, waits for it and ends it in time.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use vramscope::phantom::PhantomRun;
+use vramscope_files::open_log;
 
 use crate::say::say;
 
@@ -19,6 +21,16 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// Time for a program to write its recording after SIGTERM.
 const GRACE: Duration = Duration::from_mins(2);
+
+/// The destination of a program's output.
+pub(crate) enum Output {
+    /// The program has the stdout and stderr of this command.
+    Inherited,
+    /// The program's stdout goes to stderr.
+    Stderr,
+    /// Both go to a file.
+    File(PathBuf),
+}
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy)]
@@ -37,9 +49,9 @@ pub(crate) struct Ended {
 pub(crate) fn run(
     run: &PhantomRun,
     command: &[OsString],
-    environment: Vec<(&'static str, OsString)>,
+    environment: Vec<(OsString, OsString)>,
     timeout: Option<Duration>,
-    stdout_to_stderr: bool,
+    output: &Output,
 ) -> anyhow::Result<Ended> {
     let [program, arguments @ ..] = command else { anyhow::bail!("there is no program to run") };
     // Ctrl-C also reaches the program, which handles it; this command continues, to report the results.
@@ -50,8 +62,15 @@ pub(crate) fn run(
     }
     let mut child = Command::new(program);
     child.args(arguments).envs(environment);
-    if stdout_to_stderr {
-        child.stdout(stderr());
+    match output {
+        Output::Inherited => {}
+        Output::Stderr => {
+            child.stdout(stderr());
+        }
+        Output::File(path) => {
+            let file = open_log(path).context("the phantom's folder")?;
+            child.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        }
     }
     let child = child.spawn().with_context(|| program.to_string_lossy().into_owned())?;
     let ended = wait(child, timeout, &asked);

@@ -13,6 +13,7 @@ use vramscope::phantom::cubin_runs;
 use vramscope_files::Dir;
 use vramscope_files::with_first;
 
+use super::changes::{CHANGES, Facts};
 use crate::commands::run::IMPORTS;
 use crate::output::Output;
 
@@ -54,6 +55,9 @@ pub(crate) struct ProcessFacts {
     architectures: Vec<String>,
     /// PyTorch's counters, by device.
     pub(crate) devices: Vec<Counters>,
+    /// Facts about its model and the changes of `vramscope fit`.
+    #[serde(default)]
+    pub(crate) changes: Option<Facts>,
     /// Whether the process wrote this at its end; else it was written at the first out-of-memory failure, and more followed.
     #[serde(default = "yes")]
     pub(crate) is_complete: bool,
@@ -115,6 +119,7 @@ pub(crate) fn prepare(
         ("vramscope_history.py", HISTORY),
         ("vramscope_values.py", VALUES),
         ("vramscope_ranks.py", RANKS),
+        CHANGES,
     ] {
         python.write_new(name.as_ref(), text.as_bytes()).context(failed)?;
     }
@@ -192,6 +197,7 @@ mod tests {
                 is_complete: true,
                 ran_out: false,
                 may_have_dropped: false,
+                changes: None,
             };
             facts.has_kernels(GPUS.iter().find(|gpu| gpu.name == name).unwrap())
         };

@@ -16,10 +16,12 @@ from vramscope_imports import AfterImport, import_next_sitecustomize
 class Recorder:
     """Records the history of one process."""
 
-    def __init__(self, torch, folder):
+    def __init__(self, torch, folder, changes):
         import vramscope_history
 
         self.torch = torch
+        # The changes of `vramscope fit`; None without it.
+        self.changes = changes
         self.pid = os.getpid()
         self.path = os.path.join(folder, str(self.pid))
         self.ran_out = False
@@ -75,6 +77,7 @@ class Recorder:
             "is_complete": is_complete,
             "ran_out": self.ran_out,
             "may_have_dropped": self.max_entries is not None and self.history.may_have_dropped(snapshot),
+            "changes": None if self.changes is None else self.changes.facts(),
             "devices": [self.facts_of(device) for device in range(cuda.device_count())],
         }
         # A recording without facts is ignored, so the facts are written first.
@@ -126,11 +129,11 @@ def total_memory_of(properties):
     return getattr(properties, "total_memory", None)
 
 
-def record_when_torch_starts(torch):
+def record_when_torch_starts(torch, changes):
     folder = os.environ.get("VRAMSCOPE_RECORDINGS")
     if folder and hasattr(torch, "cuda"):
         # Calls the function at once if the GPUs are already initialized.
-        torch.cuda._lazy_call(Recorder(torch, folder).start)
+        torch.cuda._lazy_call(Recorder(torch, folder, changes).start)
 
 
 def count_questions_for_memory(torch):
@@ -154,10 +157,11 @@ def count_questions_for_memory(torch):
 
 
 def after_torch(torch):
+    import vramscope_changes
     import vramscope_ranks
     import vramscope_values
 
-    record_when_torch_starts(torch)
+    record_when_torch_starts(torch, vramscope_changes.prepare(torch))
     count_questions_for_memory(torch)
     vramscope_ranks.prepare(torch)
     vramscope_values.without_checks(torch)

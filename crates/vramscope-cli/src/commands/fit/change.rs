@@ -1,0 +1,299 @@
+//! Changes to a program: their names, their costs, and the lines that make them.
+
+use serde_json::{Map, Value, json};
+use vramscope::report::{bytes, counted};
+
+use crate::commands::phantom::changes::Facts;
+
+/// A change to a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Settings of PyTorch's allocator.
+    Conf(String),
+    /// `fused=True` for PyTorch's optimizers.
+    Fused,
+    /// `foreach=False` for PyTorch's optimizers.
+    WithoutForeach,
+    /// Autocast to bfloat16 around the forward pass of the module at a path.
+    Autocast(String),
+    /// Activation checkpointing of the modules at these paths, the first of `all` blocks.
+    Checkpoint { paths: Vec<String>, all: usize },
+    /// Gradient accumulation over a number of smaller batches.
+    Accumulate(u64),
+    /// bitsandbytes' Adam instead of PyTorch's.
+    Adam8bit,
+    /// The tensors that the forward pass of the module at a path saves are kept in host memory.
+    SaveOnCpu(String),
+}
+
+impl Change {
+    /// The position from cheap to expensive: first the changes that only use memory better, then those that change the precision or
+    /// take more time.
+    pub(crate) fn expense(&self) -> u8 {
+        match self {
+            Self::Conf(_) => 0,
+            Self::Fused => 1,
+            Self::WithoutForeach => 2,
+            Self::Autocast(_) => 3,
+            Self::Checkpoint { .. } => 4,
+            Self::Accumulate(_) => 5,
+            Self::Adam8bit => 6,
+            Self::SaveOnCpu(_) => 7,
+        }
+    }
+
+    /// Whether both can be made at the same time.
+    pub(crate) fn goes_with(&self, other: &Self) -> bool {
+        let kind = |change: &Self| match change {
+            // All three choose an optimizer.
+            Self::Fused | Self::WithoutForeach | Self::Adam8bit => u8::MAX,
+            change => change.expense(),
+        };
+        kind(self) != kind(other)
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Conf(_) => "allocator settings".to_owned(),
+            Self::Fused => "fused optimizer".to_owned(),
+            Self::WithoutForeach => "optimizer with foreach=False".to_owned(),
+            Self::Autocast(_) => "autocast to bfloat16".to_owned(),
+            Self::Checkpoint { paths, all } => {
+                format!("activation checkpointing, {} of {}", paths.len(), counted(*all as u64, "block"))
+            }
+            Self::Accumulate(batches) => format!("gradient accumulation over {batches} batches"),
+            Self::Adam8bit => "8-bit Adam".to_owned(),
+            Self::SaveOnCpu(_) => "saved tensors in host memory".to_owned(),
+        }
+    }
+
+    /// The stable name in JSON.
+    pub(crate) fn key(&self) -> &'static str {
+        match self {
+            Self::Conf(_) => "allocator_conf",
+            Self::Fused => "fused_optimizer",
+            Self::WithoutForeach => "optimizer_without_foreach",
+            Self::Autocast(_) => "autocast_bfloat16",
+            Self::Checkpoint { .. } => "activation_checkpointing",
+            Self::Accumulate(_) => "gradient_accumulation",
+            Self::Adam8bit => "adam_8bit",
+            Self::SaveOnCpu(_) => "save_on_cpu",
+        }
+    }
+
+    /// The method of `changes.py` that makes the change, and its argument; `None` for allocator settings.
+    pub(crate) fn method(&self) -> Option<(&'static str, Value)> {
+        Some(match self {
+            Self::Conf(_) => return None,
+            Self::Fused => ("optimizer_options", json!({"fused": true, "foreach": null})),
+            Self::WithoutForeach => ("optimizer_options", json!({"foreach": false})),
+            Self::Autocast(path) => ("autocast", json!(path)),
+            Self::Checkpoint { paths, .. } => ("checkpoint", json!(paths)),
+            Self::Accumulate(_) => ("accumulate", json!(true)),
+            Self::Adam8bit => ("adam_8bit", json!(true)),
+            Self::SaveOnCpu(path) => ("save_on_cpu", json!(path)),
+        })
+    }
+
+    /// The price of the change. `facts` are those of the unchanged program, `changed` those of the changed one.
+    pub(crate) fn cost(&self, facts: &Facts, changed: &Facts) -> Cost {
+        let mut cost = Cost::default();
+        cost.text = match self {
+            Self::Conf(_) | Self::Fused => "none".to_owned(),
+            Self::WithoutForeach => "a slower optimizer step".to_owned(),
+            Self::Autocast(_) => "lower precision".to_owned(),
+            Self::Checkpoint { paths, .. } => {
+                let (share, basis) = recomputed(facts, paths);
+                cost.recomputed_share = Some(share);
+                cost.recomputed_by = Some(basis);
+                format!("{:.0} % of the forward pass again, by {basis}", share * 100.0)
+            }
+            Self::Accumulate(batches) => format!("{batches} smaller batches per step"),
+            Self::Adam8bit => "optimizer states of 8 bits".to_owned(),
+            Self::SaveOnCpu(_) => {
+                // To the host and back.
+                let copied = 2 * changed.offloaded_bytes / changed.steps.max(1);
+                cost.copied_bytes = Some(copied);
+                format!("{} copied per step", bytes(copied))
+            }
+        };
+        cost
+    }
+
+    /// The lines that make the change.
+    pub(crate) fn lines(&self, facts: &Facts) -> Vec<String> {
+        match self {
+            Self::Conf(conf) => vec![format!("export PYTORCH_CUDA_ALLOC_CONF={conf}")],
+            Self::Fused => vec![format!("optimizer = torch.optim.{}(..., fused=True)", optimizer(facts))],
+            Self::WithoutForeach => {
+                vec![format!("optimizer = torch.optim.{}(..., foreach=False)", optimizer(facts))]
+            }
+            Self::Autocast(path) => {
+                let model = module(path);
+                vec![format!(
+                    "{model}.forward = torch.autocast(\"cuda\", dtype=torch.bfloat16)({model}.forward)"
+                )]
+            }
+            Self::Checkpoint { paths, .. } => {
+                let mut all = vec![
+                    "import functools".to_owned(),
+                    "from torch.utils.checkpoint import checkpoint".to_owned(),
+                ];
+                if facts.model.as_ref().is_some_and(|model| model.uses_cache) {
+                    all.push("model.config.use_cache = False".to_owned());
+                }
+                all.push(format!("for block in {}:", blocks(paths)));
+                all.push(
+                    "    block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False)"
+                        .to_owned(),
+                );
+                all
+            }
+            Self::Accumulate(batches) => vec![
+                format!("if (batch_number + 1) % {batches} == 0:  # and divide the loss by {batches}"),
+                "    optimizer.step()".to_owned(),
+                "    optimizer.zero_grad()".to_owned(),
+            ],
+            Self::Adam8bit => vec![format!("optimizer = bitsandbytes.optim.{}8bit(...)", optimizer(facts))],
+            Self::SaveOnCpu(path) => vec![
+                "with torch.autograd.graph.save_on_cpu(pin_memory=True):".to_owned(),
+                format!("    output = {}(...)", module(path)),
+            ],
+        }
+    }
+}
+
+/// The price of a change.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Cost {
+    pub(crate) text: String,
+    /// The part of the forward pass that is computed again.
+    pub(crate) recomputed_share: Option<f64>,
+    /// The quantity of `recomputed_share`.
+    pub(crate) recomputed_by: Option<&'static str>,
+    /// Bytes copied between the GPU and the host, per step.
+    pub(crate) copied_bytes: Option<u64>,
+}
+
+impl Cost {
+    /// The price of several changes.
+    pub(crate) fn of_all(costs: &[Self]) -> Self {
+        let mut all = Self::default();
+        for cost in costs {
+            all.recomputed_share = all.recomputed_share.or(cost.recomputed_share);
+            all.recomputed_by = all.recomputed_by.or(cost.recomputed_by);
+            all.copied_bytes = all.copied_bytes.or(cost.copied_bytes);
+        }
+        let texts: Vec<&str> =
+            costs.iter().map(|cost| cost.text.as_str()).filter(|&text| text != "none").collect();
+        all.text = if texts.is_empty() { "none".to_owned() } else { texts.join("; ") };
+        all
+    }
+}
+
+/// The changes as the JSON that `changes.py` reads.
+pub(crate) fn methods(changes: &[Change]) -> Map<String, Value> {
+    changes.iter().filter_map(Change::method).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The part of the forward pass in these modules: of its floating-point operations, or of the model's parameters if the operations are
+/// unknown.
+fn recomputed(facts: &Facts, paths: &[String]) -> (f64, &'static str) {
+    if let Some(forward) = facts.forward.as_ref().filter(|forward| forward.total_flops > 0) {
+        let of: u64 = paths.iter().filter_map(|path| forward.flops.get(path)).sum();
+        return (of as f64 / forward.total_flops as f64, "FLOPs");
+    }
+    let Some(model) = &facts.model else { return (1.0, "parameters") };
+    let of: u64 = model.blocks.iter().flat_map(|blocks| blocks.parameters.iter().take(paths.len())).sum();
+    (of as f64 / model.parameters.max(1) as f64, "parameters")
+}
+
+fn optimizer(facts: &Facts) -> &str {
+    facts.optimizers.first().map_or("AdamW", |optimizer| optimizer.class.as_str())
+}
+
+/// The Python expression of the module at a path of the model.
+fn module(path: &str) -> String {
+    let is_name = |part: &str| {
+        part.chars().all(|c| c.is_alphanumeric() || c == '_')
+            && !part.starts_with(|c: char| c.is_ascii_digit())
+    };
+    match path {
+        "" => "model".to_owned(),
+        path if path.split('.').all(is_name) => format!("model.{path}"),
+        path => format!("model.get_submodule(\"{path}\")"),
+    }
+}
+
+/// The Python expression of the modules at these paths.
+fn blocks(paths: &[String]) -> String {
+    let split = |path: &String| match path.rsplit_once('.') {
+        Some((parent, number)) => (parent.to_owned(), number.parse().ok()),
+        None => (String::new(), path.parse().ok()),
+    };
+    let places: Vec<(String, Option<usize>)> = paths.iter().map(split).collect();
+    let first = places.first().map_or("", |(parent, _)| parent);
+    let is_start =
+        places.iter().enumerate().all(|(i, (parent, number))| parent == first && *number == Some(i));
+    if is_start {
+        return format!("{}[:{}]", module(first), paths.len());
+    }
+    let names: Vec<String> = paths.iter().map(|path| format!("\"{path}\"")).collect();
+    format!("map(model.get_submodule, [{}])", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        serde_json::from_value(json!({
+            "model": {"class": "Net", "parameters": 100, "dtypes": {"float32": 100}, "uses_cache": true,
+                "blocks": {"class": "Block", "paths": ["body.0", "body.1"], "parameters": [40, 40]}},
+            "optimizers": [{"class": "Adam", "foreach": null, "fused": null}], "steps": 4, "applied": [],
+            "offloaded_bytes": 4096, "has_bitsandbytes": false,
+            "forward": {"path": "", "flops": {"": 1000, "body.0": 250, "body.1": 500}, "total_flops": 1000},
+        }))
+        .unwrap()
+    }
+
+    fn paths(paths: &[&str]) -> Vec<String> {
+        paths.iter().map(|&path| path.to_owned()).collect()
+    }
+
+    #[test]
+    fn lines_name_the_modules() {
+        let lines = Change::Checkpoint { paths: paths(&["body.0", "body.1"]), all: 2 }.lines(&facts());
+        assert_eq!(lines[2..4], ["model.config.use_cache = False", "for block in model.body[:2]:"]);
+        assert_eq!(blocks(&paths(&["0", "1", "2"])), "model[:3]");
+        assert_eq!(blocks(&paths(&["0.layers.0"])), "model.get_submodule(\"0.layers\")[:1]");
+        assert_eq!(
+            blocks(&paths(&["layer1.0", "layer2.0"])),
+            "map(model.get_submodule, [\"layer1.0\", \"layer2.0\"])"
+        );
+        assert_eq!(
+            Change::Autocast("net".to_owned()).lines(&facts()),
+            ["model.net.forward = torch.autocast(\"cuda\", dtype=torch.bfloat16)(model.net.forward)"]
+        );
+    }
+
+    #[test]
+    fn costs_are_shares_of_operations_or_of_parameters() {
+        let change = Change::Checkpoint { paths: paths(&["body.0"]), all: 2 };
+        let mut facts = facts();
+        assert_eq!(change.cost(&facts, &facts).text, "25 % of the forward pass again, by FLOPs");
+        facts.forward = None;
+        assert_eq!(change.cost(&facts, &facts).text, "40 % of the forward pass again, by parameters");
+        assert_eq!(Change::SaveOnCpu(String::new()).cost(&facts, &facts).copied_bytes, Some(2048));
+        let both = Cost::of_all(&[Change::Fused.cost(&facts, &facts), change.cost(&facts, &facts)]);
+        assert_eq!(both.text, "40 % of the forward pass again, by parameters");
+        assert_eq!(both.recomputed_share, Some(0.4));
+    }
+
+    #[test]
+    fn one_optimizer_is_chosen() {
+        assert!(!Change::Fused.goes_with(&Change::Adam8bit));
+        assert!(!Change::Autocast(String::new()).goes_with(&Change::Autocast(String::new())));
+        assert!(Change::Fused.goes_with(&Change::Autocast(String::new())));
+    }
+}

@@ -1,0 +1,41 @@
+//! `vramscope fit`: searches for changes with which a program fits. Every number comes from a run of the changed program on a phantom GPU.
+//!
+//! `runner` is one run with changes, `change` the changes with their costs and lines, `vary` the search for a number in the program's
+//! arguments, `search` the search for changes. The changes are made in the program by `phantom/changes.py`.
+
+mod bisect;
+mod change;
+pub(crate) mod json;
+mod runner;
+mod search;
+mod vary;
+mod words;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::Found;
+use crate::args::FitArgs;
+use crate::commands::{print_json, print_text};
+
+use runner::Runner;
+
+pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Found> {
+    vary::check(args)?;
+    // The results until a signal are printed. It also reaches the program.
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    let runner = Runner::new(args, stop)?;
+    let found = search::search(&runner)?;
+    if args.json {
+        print_json(&json::json(&runner, &found))?;
+    } else {
+        print_text(&words::text(&runner, &found)?)?;
+    }
+    Ok(if found.fits() { Found::Nothing } else { Found::Something })
+}

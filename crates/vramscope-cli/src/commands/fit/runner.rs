@@ -1,0 +1,306 @@
+//! Runs a changed program on the phantom GPU.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context as _;
+use serde_json::{Map, Value};
+use vramscope::analysis::{Capacity, Fit, fit_on_device};
+use vramscope::phantom::GpuUse;
+use vramscope::report::bytes;
+
+use super::change::{Change, methods};
+use crate::args::{FitArgs, PhantomRunArgs};
+use crate::commands::phantom::attempt::{Attempt, Extra, UNLIMITED};
+use crate::commands::phantom::card::{Card, context_bytes};
+use crate::commands::phantom::changes::Facts;
+use crate::commands::phantom::words;
+use crate::say::say;
+
+/// The bytes at the end of a program's output that are searched for its error.
+const TAIL: usize = 64 << 10;
+
+/// The longest error that is repeated, in characters.
+const LONGEST: usize = 160;
+
+/// Runs the program with changes.
+pub(crate) struct Runner<'a> {
+    pub(crate) args: &'a FitArgs,
+    /// The GPU; its total memory is the budget.
+    pub(crate) card: Card,
+    /// Whether a signal asked to stop.
+    stop: Arc<AtomicBool>,
+    /// Whether the program queries the GPU's memory, so that it must run within the budget.
+    adapts: Cell<bool>,
+    runs: Cell<u64>,
+}
+
+/// The end of a run.
+pub(crate) enum Ran {
+    Ended(Box<Outcome>),
+    /// The program failed for another reason than memory.
+    Failed(String),
+    /// A signal asked to stop.
+    Stopped,
+}
+
+/// The memory of a program.
+#[derive(Debug, Clone)]
+pub(crate) struct Outcome {
+    /// Whether the program fits in the budget.
+    pub(crate) fit: Fit,
+    /// Peak of allocated bytes of one process on one GPU.
+    pub(crate) peak_allocated: u64,
+    /// Peak of reserved bytes of one process on one GPU.
+    pub(crate) peak_reserved: u64,
+    /// Peak of all bytes in use on one GPU, with the largest context.
+    pub(crate) peak_device: u64,
+    /// Whether the run failed, so that the program needs more than its peaks.
+    pub(crate) is_lower_bound: bool,
+    /// Allocator settings with which the recording fits, if the run does not.
+    pub(crate) conf: Option<String>,
+    pub(crate) facts: Facts,
+}
+
+impl Outcome {
+    pub(crate) fn fits(&self) -> bool {
+        self.fit == Fit::Fits
+    }
+
+    /// The bytes that are left of a budget; negative if they are missing.
+    pub(crate) fn left(&self, budget: u64) -> i128 {
+        i128::from(budget) - i128::from(self.peak_device)
+    }
+
+    /// The verdict in words.
+    pub(crate) fn verdict(&self) -> &'static str {
+        match self.fit {
+            Fit::Fits => "fits",
+            Fit::Barely => "fits barely",
+            Fit::DoesNotFit => "does not fit",
+        }
+    }
+}
+
+impl<'a> Runner<'a> {
+    /// `stop` becomes true when a signal asks to stop.
+    pub(crate) fn new(args: &'a FitArgs, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
+        let memory = args.memory.unwrap_or(args.gpu.total_bytes);
+        let budget = args.budget.unwrap_or(memory);
+        if budget > memory {
+            anyhow::bail!("the budget of {} is above the GPU's memory of {}", bytes(budget), bytes(memory));
+        }
+        let context = context_bytes(&run_args(args, Vec::new(), None), args.gpu);
+        if budget <= *context.start() {
+            anyhow::bail!("{budget} bytes have no room for a context of {} bytes", context.start());
+        }
+        let card = Card { total: budget, context };
+        Ok(Self { args, card, stop, adapts: Cell::new(false), runs: Cell::new(0) })
+    }
+
+    /// Runs the program with `changes`, and `value` for the varied number. `name` is shown as progress.
+    ///
+    /// # Errors
+    /// The program cannot be started, or its recording cannot be read.
+    pub(crate) fn run(&self, name: &str, changes: &[Change], value: Option<u64>) -> anyhow::Result<Ran> {
+        self.progress(name);
+        let ran = self.judged(changes, value)?;
+        match &ran {
+            Ran::Ended(outcome) => {
+                let more = if outcome.is_lower_bound { "more than " } else { "" };
+                say(&format!("  needs {more}{}, {}", bytes(outcome.peak_device), outcome.verdict()));
+            }
+            Ran::Failed(reason) => say(&format!("  failed: {reason}")),
+            Ran::Stopped => {}
+        }
+        Ok(ran)
+    }
+
+    /// Runs the unchanged program to collect facts about its forward pass. `None` if that fails.
+    ///
+    /// # Errors
+    /// As for [`run`](Self::run).
+    pub(crate) fn inspect(&self, value: Option<u64>) -> anyhow::Result<Option<Facts>> {
+        self.progress("inspection of the forward pass");
+        let wanted = Map::from_iter([("inspect".to_owned(), Value::Bool(true))]);
+        let attempt = self.attempt(UNLIMITED, wanted, None, value)?;
+        Ok(facts_of(&attempt).filter(|facts| facts.forward.is_some()))
+    }
+
+    /// Whether a signal asked to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn progress(&self, name: &str) {
+        self.runs.set(self.runs.get() + 1);
+        say(&format!("run {}: {name}", self.runs.get()));
+    }
+
+    fn judged(&self, changes: &[Change], value: Option<u64>) -> anyhow::Result<Ran> {
+        let conf = changes.iter().find_map(|change| match change {
+            Change::Conf(conf) => Some(conf.clone()),
+            _ => None,
+        });
+        let attempt = |total| self.attempt(total, methods(changes), conf.clone(), value);
+        let budget = self.card.total;
+        let mut last = attempt(if self.adapts.get() { budget } else { UNLIMITED })?;
+        if !self.adapts.get() && last.asked_memory() {
+            self.adapts.set(true);
+            last = attempt(budget)?;
+        }
+        if let Some(end) = self.unfinished(&last) {
+            return Ok(end);
+        }
+        let mut conf_that_fits = None;
+        let mut fit = if self.adapts.get() { last.fit(&self.card)? } else { self.fit(&last)? };
+        // The replay released its cache. A run shows that PyTorch does so, too.
+        if fit == Fit::Fits && !self.adapts.get() && self.most(&last) > budget {
+            last = attempt(budget)?;
+            if let Some(end) = self.unfinished(&last) {
+                return Ok(end);
+            }
+            fit = last.fit(&self.card)?;
+        } else if fit != Fit::Fits && !self.adapts.get() {
+            conf_that_fits = self.remedy(&last)?;
+        }
+        Ok(Ran::Ended(Box::new(Outcome {
+            fit,
+            peak_allocated: last.peak_allocated(),
+            peak_reserved: last.peak_reserved(),
+            // The replay with the largest context released more of the cache than the run.
+            peak_device: if fit == Fit::Fits { self.most(&last).min(budget) } else { self.most(&last) },
+            is_lower_bound: last.ran_out(),
+            conf: conf_that_fits,
+            facts: facts_of(&last).unwrap_or_default(),
+        })))
+    }
+
+    /// One run on GPUs of `total` bytes.
+    fn attempt(
+        &self,
+        total: u64,
+        wanted: Map<String, Value>,
+        conf: Option<String>,
+        value: Option<u64>,
+    ) -> anyhow::Result<Attempt> {
+        let fill = |text: &str| match (&self.args.vary, value) {
+            (Some(vary), Some(value)) => text.replace(&format!("{{{}}}", vary.name), &value.to_string()),
+            _ => text.to_owned(),
+        };
+        // An argument that is not UTF-8 has no placeholder.
+        let command = self.args.command.iter();
+        let command =
+            command.map(|part| part.to_str().map_or_else(|| part.clone(), |text| fill(text).into()));
+        let environment: Vec<(OsString, OsString)> =
+            self.args.env.iter().map(|(name, value)| (name.into(), fill(value).into())).collect();
+        // An empty object: only facts are collected.
+        let changes = Value::Object(wanted).to_string();
+        let args = run_args(self.args, command.collect(), conf);
+        Attempt::with(&args, self.args.gpu, total, Extra { changes, environment, keeps_output: true })
+    }
+
+    /// The end of a run that gave no numbers.
+    fn unfinished(&self, attempt: &Attempt) -> Option<Ran> {
+        if self.is_stopped() {
+            return Some(Ran::Stopped);
+        }
+        if attempt.ran_out() || attempt.came_to_its_end() {
+            let is_used = attempt.machine.gpus.iter().any(|gpu| gpu.peak_bytes > 0);
+            return (is_used && attempt.asked.is_empty()).then(|| {
+                Ran::Failed("nothing was recorded: only PyTorch's native allocator has a history".to_owned())
+            });
+        }
+        let output = fs::read(attempt.output()).unwrap_or_default();
+        let tail = String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL)..]).into_owned();
+        Some(Ran::Failed(error_in(&tail).unwrap_or_else(|| words::end(attempt.ended))))
+    }
+
+    /// The peak of all bytes in use on one GPU, with the largest context.
+    fn most(&self, attempt: &Attempt) -> u64 {
+        let overhead = attempt.overhead(&self.card);
+        let peak = attempt.machine.gpus.iter().map(|gpu: &GpuUse| gpu.peak_bytes).max().unwrap_or(0);
+        if peak == 0 { 0 } else { peak + (overhead.end() - overhead.start()) }
+    }
+
+    /// Whether a run without a limit fits in the budget. A replay decides if the allocator has to release its cache.
+    fn fit(&self, free: &Attempt) -> anyhow::Result<Fit> {
+        let (low, _) = free.overhead(&self.card).into_inner();
+        if free.ran_out() || free.peak_allocated() + low > self.card.total {
+            return Ok(Fit::DoesNotFit);
+        }
+        if self.most(free) <= self.card.total {
+            return Ok(Fit::Fits);
+        }
+        Ok(fit_on_device(free.demands(), self.card.total, free.overhead(&self.card)).context("replay")?.fit)
+    }
+
+    /// Allocator settings with which the recording fits in the budget.
+    fn remedy(&self, free: &Attempt) -> anyhow::Result<Option<String>> {
+        let overhead = *free.overhead(&self.card).end();
+        if free.ran_out() || free.peak_allocated() + overhead > self.card.total {
+            return Ok(None);
+        }
+        let capacity = Capacity { total: self.card.total, overhead };
+        let fullest = free.demands().max_by_key(|demand| demand.peak_reserved);
+        fullest.map_or(Ok(None), |demand| demand.remedy(capacity)).context("replay")
+    }
+}
+
+/// The facts of the process that trains; of several, the first.
+fn facts_of(attempt: &Attempt) -> Option<Facts> {
+    let all = || attempt.recordings.iter().filter_map(|recorded| recorded.facts.changes.as_ref());
+    all().find(|facts| facts.model.is_some()).or_else(|| all().next()).cloned()
+}
+
+fn run_args(args: &FitArgs, command: Vec<OsString>, conf: Option<String>) -> PhantomRunArgs {
+    PhantomRunArgs {
+        gpu: args.gpu,
+        memory: args.memory,
+        context: args.context,
+        gpus: args.gpus,
+        world_size: None,
+        rank: None,
+        record: None,
+        max_entries: None,
+        conf,
+        steps_timeout: args.steps_timeout,
+        values: args.values,
+        no_contents: false,
+        sweep_gpus: false,
+        once: false,
+        json: true,
+        command,
+    }
+}
+
+/// The error in a program's output: the last line that begins with the name of an exception, else the last line.
+fn error_in(output: &str) -> Option<String> {
+    let is_error = |line: &&str| {
+        let name: &str = line.split([':', ' ']).next().unwrap_or_default();
+        let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+        is_name && ["Error", "Exception", "Interrupt"].iter().any(|end| name.ends_with(end))
+    };
+    let lines = || output.lines().rev().map(str::trim_end).filter(|line| !line.is_empty());
+    let line = lines().find(is_error).or_else(|| lines().next())?;
+    let short: String = line.chars().take(LONGEST).collect();
+    Some(if short.len() < line.len() { format!("{short}...") } else { short })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_the_last_exception_or_the_last_line() {
+        let output = "Traceback:\n  File\nValueError: first\n\nDuring handling\ntorch.utils.checkpoint.CheckpointError: other\nshapes\n";
+        assert_eq!(error_in(output).as_deref(), Some("torch.utils.checkpoint.CheckpointError: other"));
+        assert_eq!(error_in("one\nKeyError\nafter").as_deref(), Some("KeyError"));
+        assert_eq!(error_in("train.py: no such file\n\n").as_deref(), Some("train.py: no such file"));
+        assert_eq!(error_in(""), None);
+        assert_eq!(error_in(&"é".repeat(200)).unwrap().chars().count(), LONGEST + 3);
+    }
+}

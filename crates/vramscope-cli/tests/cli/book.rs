@@ -166,7 +166,10 @@ fn what_is_not_run_is_listed() {
     README.md needs network: pip install .
     README.md needs torch: import vramscope.torch
     README.md needs torch: vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py
+    README.md needs torch: vramscope fit --gpu rtx4090 --vary 'batch=1..64' -- python train.py --batch '{batch}'
     docs/check.md needs torch: python train.py --steps 3
+    docs/fit.md needs torch: vramscope fit --gpu rtx4060 -- python gpt2.py
+    docs/fit.md needs torch: vramscope fit --gpu rtx4060 --vary 'batch=1..64' -- python train.py --batch '{batch}'
     docs/phantom-accuracy.md needs torch: PYTHONPATH=. vramscope phantom run --once --gpu h100-80gb -- python VRAMSCOPE/bench/accuracy/without_values.py cs336_systems/benchmark.py
     docs/phantom-accuracy.md needs torch: python VRAMSCOPE/bench/accuracy/qwen_checkpoint.py 0.8B qwen-0.8B
     docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
@@ -206,6 +209,7 @@ fn every_option_has_its_place_in_the_book() {
         ("query", "query"),
         ("fleet-scheduler", "query"),
         ("fleet-executor", "query"),
+        ("fit", "fit"),
         ("top", "watch"),
         ("monitor", "watch"),
         ("run", "record"),

@@ -12,6 +12,8 @@ mod dataset;
 mod diff;
 mod examples;
 mod export;
+#[cfg(target_os = "linux")]
+mod fit;
 mod fleet;
 #[cfg(unix)]
 mod gpus;

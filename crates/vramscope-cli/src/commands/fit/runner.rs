@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 use vramscope::analysis::{Capacity, Fit, fit_on_device};
-use vramscope::phantom::GpuUse;
 use vramscope::report::bytes;
 
 use super::change::{Change, methods};
@@ -56,7 +55,7 @@ pub(crate) struct Outcome {
     pub(crate) peak_allocated: u64,
     /// Peak of reserved bytes of one process on one GPU.
     pub(crate) peak_reserved: u64,
-    /// Peak of all bytes in use on one GPU, with the largest context.
+    /// Peak of all bytes in use on one GPU, with the largest context. The only known peak of a program without PyTorch.
     pub(crate) peak_device: u64,
     /// Whether the run failed, so that the program needs more than its peaks.
     pub(crate) is_lower_bound: bool,
@@ -209,20 +208,22 @@ impl<'a> Runner<'a> {
             return Some(Ran::Stopped);
         }
         if attempt.ran_out() || attempt.came_to_its_end() {
-            let is_used = attempt.machine.gpus.iter().any(|gpu| gpu.peak_bytes > 0);
-            return (is_used && attempt.asked.is_empty()).then(|| {
-                Ran::Failed("nothing was recorded: only PyTorch's native allocator has a history".to_owned())
-            });
+            return None;
         }
         let output = fs::read(attempt.output()).unwrap_or_default();
         let tail = String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL)..]).into_owned();
         Some(Ran::Failed(error_in(&tail).unwrap_or_else(|| words::end(attempt.ended))))
     }
 
-    /// The peak of all bytes in use on one GPU, with the largest context.
+    /// The peak of all bytes in use on one GPU.
+    fn peak(attempt: &Attempt) -> u64 {
+        attempt.machine.gpus.iter().map(|gpu| gpu.peak_bytes).max().unwrap_or(0)
+    }
+
+    /// The same, with the largest context.
     fn most(&self, attempt: &Attempt) -> u64 {
         let overhead = attempt.overhead(&self.card);
-        let peak = attempt.machine.gpus.iter().map(|gpu: &GpuUse| gpu.peak_bytes).max().unwrap_or(0);
+        let peak = Self::peak(attempt);
         if peak == 0 { 0 } else { peak + (overhead.end() - overhead.start()) }
     }
 
@@ -234,6 +235,10 @@ impl<'a> Runner<'a> {
         }
         if self.most(free) <= self.card.total {
             return Ok(Fit::Fits);
+        }
+        if free.asked.is_empty() {
+            // Without a recording, nothing shows that memory can be released.
+            return Ok(if Self::peak(free) <= self.card.total { Fit::Barely } else { Fit::DoesNotFit });
         }
         Ok(fit_on_device(free.demands(), self.card.total, free.overhead(&self.card)).context("replay")?.fit)
     }

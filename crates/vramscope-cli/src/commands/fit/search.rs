@@ -222,9 +222,8 @@ impl Search<'_> {
         for part in divisors {
             let change = Change::Accumulate(high / part);
             let Some(outcome) = self.measure(std::slice::from_ref(&change), Some(part))? else { break };
-            let fits = outcome.fits();
             self.keep(vec![change], Some(part), outcome)?;
-            if fits {
+            if self.found.rows.last().is_some_and(|row| row.outcome.fits()) {
                 break;
             }
         }

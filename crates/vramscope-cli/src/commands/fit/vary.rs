@@ -42,7 +42,7 @@ impl Varied {
 
     /// Whether all measured numbers have the same peaks, so that the program ignores the number.
     pub(crate) fn is_ignored(&self) -> bool {
-        let peaks = |outcome: &Outcome| (outcome.peak_allocated, outcome.peak_reserved);
+        let peaks = |outcome: &Outcome| (outcome.peak_allocated, outcome.peak_device);
         self.points.len() > 1 && self.points.windows(2).all(|pair| peaks(&pair[0].1) == peaks(&pair[1].1))
     }
 
@@ -50,7 +50,11 @@ impl Varied {
     pub(crate) fn contradiction(&self) -> Option<(u64, u64)> {
         let contradicts = |pair: &&[(u64, Outcome)]| {
             let [(_, smaller), (_, larger)] = pair else { return false };
-            larger.peak_allocated < smaller.peak_allocated || (larger.fits() && !smaller.fits())
+            let peak = |outcome: &Outcome| match outcome.peak_allocated {
+                0 => outcome.peak_device,
+                allocated => allocated,
+            };
+            peak(larger) < peak(smaller) || (larger.fits() && !smaller.fits())
         };
         self.points.windows(2).find(contradicts).map(|pair| (pair[0].0, pair[1].0))
     }

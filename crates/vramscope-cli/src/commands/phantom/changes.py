@@ -240,7 +240,11 @@ class Inspection:
         """Returns the path of the module that the program calls, which has most parameters, and the operations of all modules."""
         if not self.outermost:
             return None
-        return {"path": max(self.outermost, key=self.outermost.get), "flops": self.flops, "total_flops": self.counter.total}
+        return {
+            "path": max(self.outermost, key=self.outermost.get),
+            "flops": self.flops,
+            "total_flops": self.counter.total,
+        }
 
 
 def flop_counter(torch):
@@ -312,7 +316,11 @@ def blocks_of(model):
     if kind is None or parameters(kind) == 0:
         return None
     blocks = [(path, sum(parameter.numel() for parameter in block.parameters())) for path, block in classes[kind]]
-    return {"class": kind.__name__, "paths": [path for path, _ in blocks], "parameters": [number for _, number in blocks]}
+    return {
+        "class": kind.__name__,
+        "paths": [path for path, _ in blocks],
+        "parameters": [number for _, number in blocks],
+    }
 
 
 def is_container(module):

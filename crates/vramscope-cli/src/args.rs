@@ -401,7 +401,7 @@ fn values(text: &str) -> Result<Values, String> {
   vramscope fit --vary 'batch=1..256' -- python train.py --batch '{batch}'
   vramscope fit --vary 'length=128..4096' --env 'LENGTH={length}' -- ./train.sh
 
-The program runs once per change, and its output is shown only if it fails. Exit code 1: nothing was found with which it fits.")]
+The program runs once per change, without its output; the last exception of a failed run is shown. Exit code 1: nothing was found with which it fits.")]
 pub(crate) struct FitArgs {
     /// The GPU, by its name in `vramscope phantom list`
     #[arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb")]

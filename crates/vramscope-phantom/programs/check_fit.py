@@ -18,8 +18,8 @@ import tempfile
 PROGRAMS = pathlib.Path(__file__).parent
 # The program, and the budget in MiB. With the smaller budgets only combinations fit.
 TRIED = [("gpt2.py", 7800), ("gpt2.py", 3300), ("mlp.py", 850)]
-# Batches of 100 to 800, and a budget in MiB in which some of them fit.
-BATCHES, BUDGET = (1, 8), 960
+# Batches of 1,000 to 8,000, and a budget in MiB in which some of them fit.
+BATCHES, BUDGET = (1, 8), 1300
 # The budget of another program, where blocks are in several containers.
 RESNET = ("resnet50.py", 3000)
 
@@ -114,10 +114,10 @@ def replace(source, pattern, replacement):
 def check_batches(arguments):
     """The failed checks, in words."""
     low, high = BATCHES
-    answer = fit(arguments, BUDGET, "mlp.py", "--vary", f"batch={low}..{high}", "--env", "BATCH={batch}00")
+    answer = fit(arguments, BUDGET, "mlp.py", "--vary", f"batch={low}..{high}", "--env", "BATCH={batch}000")
     largest = answer["vary"]["largest"]
     fits = [
-        phantom_run(arguments, BUDGET, PROGRAMS / "mlp.py", BATCH=f"{batch}00")[1] for batch in range(low, high + 1)
+        phantom_run(arguments, BUDGET, PROGRAMS / "mlp.py", BATCH=f"{batch}000")[1] for batch in range(low, high + 1)
     ]
     scanned = max((batch for batch, fits in zip(range(low, high + 1), fits) if fits), default=None)
     wrong = []
@@ -140,7 +140,7 @@ def check_batches(arguments):
         for change in accumulated:
             expected = change["run"]["peak_allocated_bytes"]
             memory = BUDGET if change["run"]["fits"] else 1 << 20
-            batch = f"{change['value']}00"
+            batch = f"{change['value']}000"
             (peak, _), _ = phantom_run(arguments, memory, changed, PYTHONPATH=str(PROGRAMS), BATCH=batch)
             if peak != expected:
                 wrong.append(f"accumulation of batches of {batch}: {expected} from fit, {peak} from the changed source")

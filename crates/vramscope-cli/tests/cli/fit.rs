@@ -89,7 +89,7 @@ fn the_largest_number_that_fits_is_found() {
         (&40.into(), &false.into(), &true.into())
     );
     assert_eq!(vary["points"].as_array().unwrap().len(), 2);
-    assert_eq!(vary["points"][1]["run"]["peak_device_bytes"], 4100 << 20);
+    assert_eq!(vary["points"][1]["run"]["peak_device_bytes"], 4100_u64 << 20);
 }
 
 #[test]

@@ -212,7 +212,10 @@ impl<'a> Runner<'a> {
         }
         let output = fs::read(attempt.output()).unwrap_or_default();
         let tail = String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL)..]).into_owned();
-        Some(Ran::Failed(error_in(&tail).unwrap_or_else(|| words::end(attempt.ended))))
+        // A killed program writes no error.
+        let is_killed = attempt.ended.killed || attempt.ended.status.code().is_none();
+        let end = || words::end(attempt.ended).split(':').next().unwrap_or_default().to_owned();
+        Some(Ran::Failed(error_in(&tail).filter(|_| !is_killed).unwrap_or_else(end)))
     }
 
     /// The peak of all bytes in use on one GPU.

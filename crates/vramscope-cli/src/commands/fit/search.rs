@@ -265,7 +265,7 @@ impl Search<'_> {
         }
         let Some(model) = self.found.facts.model.clone() else {
             let reason = if self.found.facts.optimizers.is_empty() {
-                "the program creates no optimizer, by whose parameters the model is found"
+                "the program creates no optimizer of PyTorch, and the model is found by its parameters"
             } else {
                 "no module has the optimizer's parameters"
             };

@@ -56,6 +56,11 @@ fn needs(outcome: &Outcome) -> String {
     format!("{more}{}", bytes(outcome.peak_device))
 }
 
+/// The peak of PyTorch's allocated bytes.
+fn allocated(outcome: &Outcome) -> String {
+    if outcome.peak_allocated == 0 { "unknown".to_owned() } else { bytes(outcome.peak_allocated) }
+}
+
 /// The measured numbers.
 fn curve(out: &mut String, varied: &Varied) -> std::fmt::Result {
     let Varied { name, low, high, largest, points, stopped_by } = varied;
@@ -79,7 +84,7 @@ fn curve(out: &mut String, varied: &Varied) -> std::fmt::Result {
     let width = name.len().max(8);
     writeln!(out, "  {name:>width$}  {:>12}  {:>12}", "needs", "allocated")?;
     for (value, outcome) in points {
-        let [device, allocated] = [outcome.peak_device, outcome.peak_allocated].map(bytes);
+        let (device, allocated) = (bytes(outcome.peak_device), allocated(outcome));
         writeln!(out, "  {value:>width$}  {device:>12}  {allocated:>12}  {}", outcome.verdict())?;
     }
     Ok(())
@@ -134,8 +139,8 @@ fn table(
     writeln!(out, "  {:>12}  {:>12}  {:>12}  {:width$}  cost", "needs", distance, "allocated", "change")?;
     for (row, name) in rows.iter().zip(&names) {
         let left = u64::try_from(row.outcome.left(runner.card.total).unsigned_abs()).unwrap_or(u64::MAX);
-        let [device, left, allocated] =
-            [row.outcome.peak_device, left, row.outcome.peak_allocated].map(bytes);
+        let [device, left] = [row.outcome.peak_device, left].map(bytes);
+        let allocated = allocated(&row.outcome);
         writeln!(out, "  {device:>12}  {left:>12}  {allocated:>12}  {name:width$}  {}", row.cost.text)?;
     }
     Ok(())

@@ -97,6 +97,8 @@ struct Shared {
     rings: PathBuf,
     is_over: AtomicBool,
     has_begun: AtomicBool,
+    /// Processes with a log that has ended.
+    ended: Mutex<Vec<u32>>,
     recorded: Mutex<Vec<RecordedProcess>>,
 }
 
@@ -148,6 +150,7 @@ impl RecorderRun {
             rings,
             is_over: AtomicBool::new(false),
             has_begun: AtomicBool::new(false),
+            ended: Mutex::default(),
             recorded: Mutex::default(),
         });
         let of_thread = Arc::clone(&shared);
@@ -200,9 +203,10 @@ impl RecorderRun {
         self.shared.has_begun.load(Ordering::Acquire)
     }
 
-    /// Whether the log of a process is complete, because the process has ended or was detached.
+    /// Whether a log of a process has no further events, because the process has ended or was detached, or because the log cannot be
+    /// written. [`finish`](Self::finish) completes it.
     pub fn has_ended(&self, process: u32) -> bool {
-        lock(&self.shared.recorded).iter().any(|recorded| recorded.process == process)
+        lock(&self.shared.ended).contains(&process)
     }
 
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
@@ -237,6 +241,7 @@ impl Shared {
                 if process.has_ended() || checks && (is_over || !process.is_running()) {
                     process.read(true);
                     if let Some(process) = place.take() {
+                        lock(&self.ended).push(process.id);
                         ended.push(process.finish());
                         fs::remove_file(self.rings.join(name)).ok();
                     }
@@ -283,6 +288,7 @@ impl Shared {
                     let (error, limit_error) = (Some(error), None);
                     let failed = RecordedProcess { path, process, events: 0, dropped: 0, error, limit_error };
                     lock(&self.recorded).push(failed);
+                    lock(&self.ended).push(process);
                     processes.insert(name, None);
                 }
             }

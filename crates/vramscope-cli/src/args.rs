@@ -88,7 +88,7 @@ pub(crate) fn rank_pattern(text: &str) -> Result<Regex, String> {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   vramscope run -- python train.py
-  vramscope run --record run.vramscope --keep 2GiB -- torchrun --nproc-per-node 8 train.py
+  vramscope run --record run.vramscope --keep 2GiB -- python train.py
   vramscope run --history -- python train.py
   vramscope run --record run.pickle --every 60 -- python train.py
 

@@ -9,6 +9,7 @@ use regex::Regex;
 use vramscope::export::ExportFormat;
 use vramscope::gpus::Gpu;
 use vramscope::profiler::{AlertQuantity, ListenAddress, LogFormat, Severity, Threshold};
+use vramscope::recorder::CopyAt;
 use vramscope::session::values::command::{in_lines, one_of};
 use vramscope::session::values::{self, size};
 use vramscope::trace::formats::ReadOptions;
@@ -89,6 +90,7 @@ pub(crate) fn rank_pattern(text: &str) -> Result<Regex, String> {
 #[command(after_help = "Examples:
   vramscope run -- python train.py
   vramscope run --record run.vramscope --keep 2GiB -- python train.py
+  vramscope run --record run.vramscope --at 90% -- python train.py
   vramscope run --history -- python train.py
   vramscope run --record run.pickle --every 60 -- python train.py
 
@@ -118,6 +120,9 @@ pub(crate) struct RunArgs {
     /// run-before.vramscope
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) keep: Option<u64>,
+    /// Copy the log to run-at-mark.vramscope once a process holds this much memory on a device, as 20GiB, or 90% of the device
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = copy_at)]
+    pub(crate) at: Option<CopyAt>,
     /// Also write a log as a pickle when the program has ended, for PyTorch's memory_viz
     #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
     pub(crate) also_pickle: Option<PathBuf>,
@@ -154,6 +159,15 @@ pub(crate) struct AttachArgs {
     /// The process loads the recorder without a debugger, as `vramscope.torch.record` does: print what it loads, and its logs
     #[arg(long, hide = true)]
     pub(crate) from_within: bool,
+}
+
+/// Parses bytes of device memory, or a percentage.
+fn copy_at(text: &str) -> Result<CopyAt, String> {
+    let Some(percent) = text.trim().strip_suffix('%') else { return size(text).map(CopyAt::Bytes) };
+    match percent.trim_end().parse() {
+        Ok(percent @ 1..=100) => Ok(CopyAt::Percent(percent)),
+        _ => Err("expected a whole number of percent from 1% to 100%".to_owned()),
+    }
 }
 
 /// The frames of the stacks in a log.

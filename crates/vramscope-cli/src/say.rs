@@ -15,6 +15,14 @@ pub(crate) fn say(text: &str) {
     writeln!(anstream::stderr(), "{}", Shown::of(text)).ok();
 }
 
+/// Prints several lines on stderr, with colors only on a terminal.
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "the one place that prints")]
+pub(crate) fn say_page(text: &str) {
+    // A failure cannot be reported anywhere.
+    anstream::stderr().write_all(Shown::page(text).as_bytes()).ok();
+}
+
 /// Prints an answer as text, with colors only on a terminal.
 #[expect(clippy::disallowed_methods, reason = "the one place that prints")]
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {

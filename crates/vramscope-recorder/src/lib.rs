@@ -22,4 +22,5 @@ mod symbols;
 
 #[cfg(target_os = "linux")]
 pub use attach::{AttachError, AttachedProcess, is_running};
+pub use log::{CopyAt, LogCopy};
 pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};

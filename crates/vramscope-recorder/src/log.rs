@@ -24,6 +24,15 @@ const CACHING_ALLOCATOR: &str = "libc10_cuda.so";
 /// Bytes of the name of a native frame in a log, about.
 const BYTES_PER_NAME: usize = 150;
 
+/// Device memory of a process at which its log is copied: that of PyTorch's segments and of other libraries together, on one device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyAt {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the device's total memory.
+    Percent(u8),
+}
+
 /// The log of one process.
 #[derive(Debug)]
 pub(crate) struct ProcessLog {
@@ -53,6 +62,16 @@ pub(crate) struct ProcessLog {
     blocks: HashMap<(i64, u64), Taken>,
     /// The last reading of each device, and the number of calls before it.
     readings: BTreeMap<i64, (MemoryReading, u64)>,
+    /// Memory of each device that the process holds.
+    device_bytes: HashMap<i64, u64>,
+    /// When the log becomes due for a copy, until it does.
+    copy_at: Option<CopyAt>,
+    /// Total memory of each device that was read.
+    totals: HashMap<i64, u64>,
+    /// Whether PyTorch has run out of memory.
+    had_oom: bool,
+    /// Why the log is to be copied now: `oom` or `mark`.
+    due: Option<&'static str>,
     /// Number of calls of the runtime and the driver.
     calls: u64,
     /// Number of events so far.
@@ -162,6 +181,11 @@ impl Held {
     fn is_unmapped_segment(&self) -> bool {
         self.is_segment && self.memory == DriverMemory::Physical && self.mappings == 0
     }
+
+    /// Whether the memory counts for [`CopyAt`] from its allocation. An expandable segment counts where its memory is mapped.
+    fn is_counted(&self, place: Place) -> bool {
+        self.memory.is_own() && !(self.is_segment && place == Place::Handle)
+    }
 }
 
 impl ProcessLog {
@@ -169,7 +193,12 @@ impl ProcessLog {
     ///
     /// # Errors
     /// The file cannot be written, or another recording writes to it.
-    pub(crate) fn create(paths: LogPaths, program: PathBuf, keep: Option<u64>) -> io::Result<Self> {
+    pub(crate) fn create(
+        paths: LogPaths,
+        program: PathBuf,
+        keep: Option<u64>,
+        copy_at: Option<CopyAt>,
+    ) -> io::Result<Self> {
         let log = begin(&paths.log)?;
         // A pipe cannot be cut.
         let keep = keep.filter(|_| log.get_ref().is_regular()).map(|bytes| {
@@ -197,6 +226,11 @@ impl ProcessLog {
             unmapped_segments: 0,
             blocks: HashMap::new(),
             readings: BTreeMap::new(),
+            device_bytes: HashMap::new(),
+            copy_at,
+            totals: HashMap::new(),
+            had_oom: false,
+            due: None,
             calls: 0,
             events: 0,
             invalid: 0,
@@ -209,6 +243,59 @@ impl ProcessLog {
         let flushed = self.log.flush();
         self.flushed += (pending - self.log.pending()) as u64;
         flushed
+    }
+
+    /// Why the log is to be copied now; at most once for each reason.
+    pub(crate) fn due(&mut self) -> Option<&'static str> {
+        self.due.take()
+    }
+
+    /// Flushes the log, and returns it for a copy at `path`.
+    ///
+    /// # Errors
+    /// The log cannot be written, or it is not a file that can be read again.
+    pub(crate) fn copy(&mut self, path: PathBuf) -> io::Result<LogCopy> {
+        self.flush()?;
+        let file = self.log.get_ref();
+        if !file.is_regular() || !file.has_its_name() {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "the log was renamed, removed or replaced"));
+        }
+        let log = std::fs::File::open(file.path())?;
+        Ok(LogCopy {
+            path,
+            bytes: log.metadata()?.len(),
+            log,
+            rest: Rest {
+                log: self.log.continued_in(Vec::new()),
+                unnamed: self.written.unnamed.clone(),
+                modules: self.modules.clone(),
+                names: Arc::clone(&self.names),
+            },
+        })
+    }
+
+    /// Counts device memory that was taken or freed.
+    fn count(&mut self, device: i64, size: u64, is_free: bool) {
+        let bytes = self.device_bytes.entry(device).or_default();
+        *bytes = if is_free { bytes.saturating_sub(size) } else { bytes.saturating_add(size) };
+        self.compare(device);
+    }
+
+    /// Compares the memory of a device with the mark.
+    fn compare(&mut self, device: i64) {
+        let bytes = self.device_bytes.get(&device).copied().unwrap_or_default();
+        let has_reached = match self.copy_at {
+            None => false,
+            Some(CopyAt::Bytes(mark)) => bytes >= mark,
+            Some(CopyAt::Percent(percent)) => self
+                .totals
+                .get(&device)
+                .is_some_and(|&total| u128::from(bytes) * 100 >= u128::from(total) * u128::from(percent)),
+        };
+        if has_reached {
+            self.copy_at = None;
+            self.due = Some("mark");
+        }
     }
 
     /// Whether the log is so large that the next one begins.
@@ -260,7 +347,8 @@ impl ProcessLog {
             return Err(error);
         }
         let (modules, names) = (self.modules.clone(), Arc::clone(&self.names));
-        keep.closing = Some(close(former, written.unnamed, modules, names)?);
+        let former = Rest { log: former, unnamed: written.unnamed, modules, names };
+        keep.closing = Some(former.close()?);
         Ok(())
     }
 
@@ -309,7 +397,8 @@ impl ProcessLog {
     pub(crate) fn finish(mut self) -> io::Result<Vec<Closing>> {
         self.flush()?;
         let before = self.keep.as_mut().and_then(|keep| keep.closing.take());
-        let last = close(self.log, self.written.unnamed, self.modules, self.names)?;
+        let Self { log, written: Written { unnamed, .. }, modules, names, .. } = self;
+        let last = Rest { log, unnamed, modules, names }.close()?;
         Ok(before.into_iter().chain([last]).collect())
     }
 
@@ -334,9 +423,14 @@ impl ProcessLog {
             Some(Record::Torch(event)) => self.torch(event),
             Some(Record::TorchOom { time_us, device, stack, size, free }) => {
                 self.now(Action::Oom, device, free, size, time_us, stack);
+                if !std::mem::replace(&mut self.had_oom, true) {
+                    self.due = Some("oom");
+                }
             }
             Some(Record::Call(call)) => self.call(call),
             Some(Record::Reading { time_us, device, free, total }) => {
+                self.totals.insert(device, total);
+                self.compare(device);
                 // Bytes that no segment has yet, or has no longer, would count as memory of nobody.
                 if self.unmapped_segments == 0 {
                     let used = total.saturating_sub(free);
@@ -462,8 +556,17 @@ impl ProcessLog {
         let held = Held { device, size, taken, is_segment, memory, library, mappings: 0, is_released: false };
         self.unmapped_segments += u32::from(held.is_unmapped_segment());
         self.taken(place, call.address, &held);
+        let is_counted = held.is_counted(place);
         let before = self.held.insert((place, call.address), held);
-        self.unmapped_segments -= u32::from(before.is_some_and(|before| before.is_unmapped_segment()));
+        if let Some(before) = before {
+            self.unmapped_segments -= u32::from(before.is_unmapped_segment());
+            if before.is_counted(place) {
+                self.count(before.device, before.size, true);
+            }
+        }
+        if is_counted {
+            self.count(device, size, false);
+        }
     }
 
     fn taken_by(&self, call: Call) -> Taken {
@@ -486,6 +589,9 @@ impl ProcessLog {
     fn free(&mut self, call: Call, place: Place) {
         // Null is freed without effect, and memory from before the recording is unknown.
         let Some(held) = self.held.remove(&(place, call.address)) else { return };
+        if held.is_counted(place) {
+            self.count(held.device, held.size, true);
+        }
         match held.is_segment {
             true => {
                 let Held { device, size, .. } = held;
@@ -518,16 +624,18 @@ impl ProcessLog {
         }
         if is_segment {
             self.event(Action::SegmentMap, device, call.address, taken);
+            self.count(device, call.size, false);
         }
     }
 
     fn unmap(&mut self, call: Call) {
-        let Some(Mapped { handle, .. }) = self.mapped.remove(&call.address) else { return };
+        let Some(Mapped { handle, taken }) = self.mapped.remove(&call.address) else { return };
         let Some(held) = self.held.get_mut(&(Place::Handle, handle)) else { return };
         held.mappings = held.mappings.saturating_sub(1);
         self.unmapped_segments += u32::from(held.is_unmapped_segment());
         let (device, is_segment) = (held.device, held.is_segment);
         if is_segment {
+            self.count(device, taken.size, true);
             self.now(Action::SegmentUnmap, device, call.address, call.size, call.time_us, call.stack);
         }
         self.drop_unused(call, handle);
@@ -540,6 +648,9 @@ impl ProcessLog {
             && let Some(held) = self.held.remove(&key)
         {
             self.unmapped_segments -= u32::from(held.is_unmapped_segment());
+            if held.is_counted(Place::Handle) {
+                self.count(held.device, held.size, true);
+            }
             if !held.is_segment && held.size > 0 {
                 self.driver_event(&held, handle, self.taken_by(call), true);
             }
@@ -586,30 +697,72 @@ fn limit(keep: u64, live: u64) -> u64 {
     (keep / 2 - keep / 32).max(2 * live)
 }
 
-/// Adds the names of native frames to a log and closes it, in a thread.
-fn close(
-    mut log: LogWriter<ExclusiveFile>,
+/// A log without the names of native frames.
+#[derive(Debug)]
+pub(crate) struct Rest<W> {
+    log: LogWriter<W>,
+    /// Return addresses whose names are not in the log yet.
     unnamed: Vec<(LogSite, u64)>,
     modules: Modules,
     names: Arc<Mutex<Names>>,
-) -> io::Result<Closing> {
-    let is_cancelled = Arc::new(AtomicBool::new(false));
-    let cancelled = Arc::clone(&is_cancelled);
-    let body = move || {
-        for (site, address) in unnamed {
-            if cancelled.load(Ordering::Relaxed) {
-                return Ok(());
+}
+
+impl<W: io::Write> Rest<W> {
+    /// Adds the names and closes the log; `None` if it is no longer wanted.
+    fn write(mut self, is_cancelled: &AtomicBool) -> io::Result<Option<W>> {
+        for (site, address) in self.unnamed {
+            if is_cancelled.load(Ordering::Relaxed) {
+                return Ok(None);
             }
-            let mut names = lock(&names);
-            let frames = names.frames(&modules, address);
+            let mut names = lock(&self.names);
+            let frames = names.frames(&self.modules, address);
             if !frames.is_empty() {
-                log.symbols(site, &frames.iter().map(log_frame).collect::<Vec<_>>());
+                self.log.symbols(site, &frames.iter().map(log_frame).collect::<Vec<_>>());
             }
         }
-        log.finish().map(drop)
-    };
-    let thread = std::thread::Builder::new().name("vramscope-names".to_owned()).spawn(body)?;
-    Ok(Closing { thread, is_cancelled })
+        self.log.finish().map(Some)
+    }
+}
+
+impl Rest<ExclusiveFile> {
+    /// Adds the names and closes the log, in a thread.
+    fn close(self) -> io::Result<Closing> {
+        let is_cancelled = Arc::new(AtomicBool::new(false));
+        let cancelled = Arc::clone(&is_cancelled);
+        let body = move || self.write(&cancelled).map(drop);
+        let thread = std::thread::Builder::new().name("vramscope-names".to_owned()).spawn(body)?;
+        Ok(Closing { thread, is_cancelled })
+    }
+}
+
+/// A copy, not written yet, of a log that goes on.
+#[derive(Debug)]
+pub struct LogCopy {
+    path: PathBuf,
+    log: std::fs::File,
+    /// Size in bytes of the part of the log that is copied.
+    bytes: u64,
+    rest: Rest<Vec<u8>>,
+}
+
+impl LogCopy {
+    /// Path of the copy.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the copy, with the names of native frames. An older file of its name stays until the copy is complete.
+    ///
+    /// # Errors
+    /// Errors of the operating system.
+    pub fn write(self) -> io::Result<()> {
+        let target = vramscope_files::Target::open(&self.path)?;
+        let mut file = target.file();
+        io::copy(&mut io::Read::take(self.log, self.bytes), &mut file)?;
+        let rest = self.rest.write(&AtomicBool::new(false))?;
+        io::Write::write_all(&mut file, &rest.unwrap_or_default())?;
+        target.finish()
+    }
 }
 
 impl Closing {

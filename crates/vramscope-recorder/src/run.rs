@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use rustix::process::{Pid, test_kill_process};
 use vramscope_basics::lock;
 use vramscope_files::{PrivateFolder, with_first};
 
-use crate::log::{Closing, LogPaths, ProcessLog};
+use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
 use crate::ring::{AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS};
 use crate::symbols::LIBRARY_NAME;
@@ -31,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const WRITE: Duration = Duration::from_millis(250);
 /// How often the recorder looks whether processes have ended.
 const LIVENESS: Duration = Duration::from_secs(1);
+/// How long a caller waits for the events of a copy.
+const COPY: Duration = Duration::from_secs(1);
 /// Maximum bytes that wait for a slow disk. Beyond it, the rings fill, and their processes wait.
 const MOST_UNWRITTEN: usize = 64 << 20;
 
@@ -75,6 +78,8 @@ pub struct RecorderOptions {
     /// Maximum bytes of the logs of one process; `None` for no limit. A process then has two logs, and the oldest events are deleted. A
     /// log that begins with much live memory may be larger: it has at least as many bytes of new events.
     pub keep: Option<u64>,
+    /// Device memory at which the log of a process is copied, once; see [`RecorderRun::copies`].
+    pub copy_at: Option<CopyAt>,
 }
 
 impl RecorderOptions {
@@ -96,6 +101,10 @@ struct Shared {
     out: PathBuf,
     rings: PathBuf,
     is_over: AtomicBool,
+    /// Names of the copies that were asked for. The sender is dropped once the logs are as long as their copies.
+    asked: Mutex<Vec<(&'static str, Sender<()>)>>,
+    /// Receives the copies; `None` if logs are not copied.
+    copies: Mutex<Option<Sender<io::Result<LogCopy>>>>,
     has_begun: AtomicBool,
     /// Processes with a log that has ended.
     ended: Mutex<Vec<u32>>,
@@ -149,6 +158,8 @@ impl RecorderRun {
             out: out.to_owned(),
             rings,
             is_over: AtomicBool::new(false),
+            asked: Mutex::default(),
+            copies: Mutex::default(),
             has_begun: AtomicBool::new(false),
             ended: Mutex::default(),
             recorded: Mutex::default(),
@@ -209,6 +220,26 @@ impl RecorderRun {
         lock(&self.shared.ended).contains(&process)
     }
 
+    /// Copies logs from now on, without stopping their processes. The names of copies end with the reason, as `run-at-oom.vramscope`:
+    /// - `oom`: PyTorch's allocator ran out of memory in a process for the first time.
+    /// - `mark`: a process reached [`RecorderOptions::copy_at`].
+    /// - the names that are given to [`copy_logs`](Self::copy_logs)
+    ///
+    /// Returns the copies, which the receiver writes. They end when this run is finished.
+    pub fn copies(&self) -> Receiver<io::Result<LogCopy>> {
+        let (sender, receiver) = channel();
+        *lock(&self.shared.copies) = Some(sender);
+        receiver
+    }
+
+    /// Copies the log of each process. Waits until the copies have all events of this moment, or for a second if the disk is slow.
+    pub fn copy_logs(&self, name: &'static str) {
+        let (sender, receiver) = channel();
+        lock(&self.shared.asked).push((name, sender));
+        // The sender is dropped, which is an error of the receiver.
+        receiver.recv_timeout(COPY).ok();
+    }
+
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
     pub fn finish(self) -> Vec<RecordedProcess> {
         self.shared.is_over.store(true, Ordering::Release);
@@ -228,9 +259,15 @@ impl Shared {
             let is_over = self.is_over.load(Ordering::Acquire);
             self.find(&mut processes);
             let mut is_busy = false;
+            let asked = std::mem::take(&mut *lock(&self.asked));
+            let copies = lock(&self.copies).clone();
             for process in processes.values_mut().flatten() {
-                is_busy |= process.read(false);
+                is_busy |= process.read(false, copies.as_ref());
+                for (name, _) in &asked {
+                    process.files.copy(&mut process.log, name, copies.as_ref());
+                }
             }
+            drop(asked);
             let writes = is_over || written.elapsed() >= WRITE;
             let checks = is_over || checked.elapsed() >= LIVENESS;
             for (name, place) in &mut processes {
@@ -239,7 +276,7 @@ impl Shared {
                     process.write();
                 }
                 if process.has_ended() || checks && (is_over || !process.is_running()) {
-                    process.read(true);
+                    process.read(true, copies.as_ref());
                     if let Some(process) = place.take() {
                         lock(&self.ended).push(process.id);
                         ended.push(process.finish());
@@ -248,6 +285,7 @@ impl Shared {
                 }
             }
             if is_over {
+                lock(&self.copies).take();
                 lock(&self.recorded).extend(ended.into_iter().map(Ended::join));
                 return;
             }
@@ -307,34 +345,14 @@ impl Shared {
         let Some(id) = ring.ring().map(|ring| ring.header(AT_PROCESS).load(Ordering::Relaxed) as u32) else {
             return Ok(None);
         };
-        let paths = self.paths_of(id, is_first, former);
+        let files = Files::new(&self.out, id, is_first, former);
+        let paths =
+            LogPaths { log: files.path(""), before: files.path("-before"), next: files.path("-next") };
         let path = paths.log.clone();
         let program = fs::read_link(format!("/proc/{id}/exe")).unwrap_or_default();
-        let log = ProcessLog::create(paths, program, self.options.keep).map_err(|e| (path.clone(), e))?;
-        Ok(Some(Process { id, path, ring, log, body: Vec::new(), error: None, limit_error: None }))
-    }
-
-    /// Where the logs of a process go. `former` is the number of logs that the process had before.
-    fn paths_of(&self, process: u32, is_first: bool, former: usize) -> LogPaths {
-        let mut suffix = match rank(process) {
-            Some(rank) => format!("-rank{rank}"),
-            None if is_first => String::new(),
-            None => format!("-pid{process}"),
-        };
-        if former > 0 {
-            suffix = format!("{suffix}-{}", former + 1);
-        }
-        let path = |what: &str| {
-            let mut name = self.out.file_stem().unwrap_or_default().to_owned();
-            // Before the rank, so that `run-rank*` means one log of each rank.
-            name.push(format!("{what}{suffix}"));
-            if let Some(extension) = self.out.extension() {
-                name.push(".");
-                name.push(extension);
-            }
-            self.out.with_file_name(name)
-        };
-        LogPaths { log: path(""), before: path("-before"), next: path("-next") }
+        let log = ProcessLog::create(paths, program, self.options.keep, self.options.copy_at)
+            .map_err(|e| (path.clone(), e))?;
+        Ok(Some(Process { id, path, files, ring, log, body: Vec::new(), error: None, limit_error: None }))
     }
 }
 
@@ -356,11 +374,55 @@ fn rank(process: u32) -> Option<u64> {
     (number(b"WORLD_SIZE")? > 1).then(|| number(b"RANK")).flatten()
 }
 
+/// Names of the files of one process.
+#[derive(Debug)]
+struct Files {
+    /// Path of the run's log.
+    out: PathBuf,
+    /// Last part of the names.
+    suffix: String,
+}
+
+impl Files {
+    /// `former` is the number of logs that the process had before.
+    fn new(out: &Path, process: u32, is_first: bool, former: usize) -> Self {
+        let mut suffix = match rank(process) {
+            Some(rank) => format!("-rank{rank}"),
+            None if is_first => String::new(),
+            None => format!("-pid{process}"),
+        };
+        if former > 0 {
+            suffix = format!("{suffix}-{}", former + 1);
+        }
+        Self { out: out.to_owned(), suffix }
+    }
+
+    /// Path of a file. The suffix comes last, so that `run-rank*` means one log of each rank.
+    fn path(&self, what: &str) -> PathBuf {
+        let mut name = self.out.file_stem().unwrap_or_default().to_owned();
+        name.push(format!("{what}{}", self.suffix));
+        if let Some(extension) = self.out.extension() {
+            name.push(".");
+            name.push(extension);
+        }
+        self.out.with_file_name(name)
+    }
+
+    /// Sends a copy of the log so far.
+    fn copy(&self, log: &mut ProcessLog, reason: &str, copies: Option<&Sender<io::Result<LogCopy>>>) {
+        if let Some(copies) = copies {
+            // Without a receiver, no copy is wanted.
+            copies.send(log.copy(self.path(&format!("-at-{reason}")))).ok();
+        }
+    }
+}
+
 /// One recorded process.
 #[derive(Debug)]
 struct Process {
     id: u32,
     path: PathBuf,
+    files: Files,
     ring: MappedRing,
     log: ProcessLog,
     /// Body of the record that is read.
@@ -371,7 +433,7 @@ struct Process {
 
 impl Process {
     /// Moves records from the ring to the log. Returns whether there were any.
-    fn read(&mut self, is_over: bool) -> bool {
+    fn read(&mut self, is_over: bool, copies: Option<&Sender<io::Result<LogCopy>>>) -> bool {
         let Some(ring) = self.ring.ring() else { return false };
         // A process would wait without end for a disk that is full.
         if self.error.is_some() && self.log.pending() >= MOST_UNWRITTEN && !is_over {
@@ -384,6 +446,9 @@ impl Process {
         {
             self.log.add(kind, &self.body);
             any = true;
+            if let Some(reason) = self.log.due() {
+                self.files.copy(&mut self.log, reason, copies);
+            }
             if self.log.is_large() {
                 self.limit_error = self.log.rotate().err().or(self.limit_error.take());
             }

@@ -10,10 +10,10 @@ use std::process::{Command, ExitStatus};
 
 use vramscope_phantom::PhantomRun;
 use vramscope_recorder::{
-    AttachError, AttachedProcess, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun,
+    AttachError, AttachedProcess, CopyAt, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun,
 };
 use vramscope_testing::{phantom_run, skip};
-use vramscope_trace::{Action, Trace, formats};
+use vramscope_trace::{Action, Notices, Trace, formats};
 
 /// Declarations that the programs share.
 const DECLARATIONS: &str = r#"
@@ -652,6 +652,56 @@ static void count_in_file(void) {
     count = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 }
 "#;
+
+/// The program has 16 GiB, and holds more than half of it after the second allocation.
+#[test]
+fn a_log_is_copied_at_a_mark_and_at_an_oom_and_goes_on() {
+    let program = r#"
+int main() {
+    void *a, *b, *c;
+    check(cudaMalloc(&a, 1 << 20), "first");
+    check(cudaMalloc(&b, 9ull << 30), "second");
+    check(cudaFree(b), "free"), check(cudaMalloc(&c, 8500ull << 20), "again");
+    report(segment(2 << 20), 512, 1);
+    fail(1 << 30);
+    check(cudaFree(a), "free");
+    fail(1 << 30);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    let Some(phantom) = phantom_run(1) else { return };
+    let mut options = limited();
+    options.copy_at = Some(CopyAt::Percent(50));
+    let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
+    let copies = recorder.copies();
+    let mut command = Command::new(folder.path().join("program"));
+    assert!(command.envs(both(&phantom, &recorder)).status().unwrap().success());
+    let logs = recorder.finish();
+    assert!(logs[0].error.is_none(), "{logs:?}");
+    let copies: Vec<PathBuf> = copies
+        .into_iter()
+        .map(|copy| {
+            let copy = copy.unwrap();
+            let path = copy.path().to_owned();
+            copy.write().unwrap();
+            path
+        })
+        .collect();
+    let name = |name: &str| folder.path().join(name);
+    assert_eq!(copies, [name("run-at-mark.vramscope"), name("run-at-oom.vramscope")]);
+    let summary = |path: &Path| {
+        let recording = formats::read(std::fs::File::open(path).unwrap()).unwrap();
+        assert_eq!(recording.notices, Notices::default());
+        let trace = recording.trace;
+        let events: Vec<Action> =
+            trace.devices.first().map(|d| d.events.iter().map(|e| e.action).collect()).unwrap_or_default();
+        (driver_events(&trace).len(), events)
+    };
+    let at_oom = vec![Action::SegmentAlloc, Action::Alloc, Action::Oom];
+    assert_eq!(summary(&copies[0]), (2, vec![]));
+    assert_eq!(summary(&copies[1]), (4, at_oom.clone()));
+    assert_eq!(summary(&logs[0].path), (5, [at_oom, vec![Action::Oom]].concat()));
+}
 
 fn limited() -> RecorderOptions {
     let mut options = RecorderOptions::default();

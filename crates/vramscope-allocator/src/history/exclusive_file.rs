@@ -61,6 +61,11 @@ impl ExclusiveFile {
         !self.is_regular || is_at(&self.file, &self.path)
     }
 
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether this is a regular file, not a pipe, a terminal or another device.
     pub fn is_regular(&self) -> bool {
         self.is_regular

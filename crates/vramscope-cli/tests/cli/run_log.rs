@@ -1,7 +1,7 @@
 //! `vramscope run` with a log: C programs on a phantom GPU.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use vramscope_testing::phantom_run;
@@ -65,9 +65,52 @@ fn wrong_options_are_refused() {
         "error: --keep is for logs: name one, as --record run.vramscope\n"
     );
     assert_eq!(
+        said(&["run", "--record", "run.pickle", "--at", "90%", "--", "true"]),
+        "error: --at is for logs: name one, as --record run.vramscope\n"
+    );
+    assert!(said(&["run", "--record", "run.vramscope", "--at", "101%", "--", "true"]).contains("1% to 100%"));
+    assert_eq!(
         said(&["run", "--record", "run.vramscope", "--keep", "1KiB", "--", "true"]),
         "error: --keep: a log needs at least 1.00 MiB\n"
     );
+}
+
+/// The program handles the signal, and frees its memory before it exits.
+#[test]
+fn sigterm_copies_the_log_and_explains_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = r#"#include <signal.h>
+volatile int is_over;
+void end(int signal) { is_over = 1; }
+int main() {
+    signal(SIGTERM, end);
+    void *at = workspace(40 << 20);
+    fclose(fopen("started", "w"));
+    while (!is_over) usleep(1000);
+    drop(at);
+    return 7;
+}"#;
+    compile(folder.path(), program);
+    let Some(phantom) = phantom_run(1) else { return };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut command = vramscope(&["run", "--record", &path("run.vramscope"), "--", &path("program")]);
+    command.envs(phantom.environment()).current_dir(folder.path());
+    let recorder = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let begin = Instant::now();
+    while !Path::new(&path("started")).exists() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the program does not start");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let status = Command::new("kill").args(["-TERM", &recorder.id().to_string()]).status().unwrap();
+    assert!(status.success());
+    let output = recorder.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    let copy = path("run-at-sigterm.vramscope");
+    let text = said.strip_prefix(&format!("{copy}: the log until now\n")).unwrap_or_else(|| panic!("{said}"));
+    insta::assert_snapshot!(text);
+    let report = String::from_utf8(run(&["report", &copy]).stdout).unwrap();
+    assert!(report.contains("40.00 MiB"), "{report}");
 }
 
 /// Allocates memory that stays, and then a block at a time.

@@ -2,87 +2,24 @@
 // vramscope-report`. docs/json.md describes the keys.
 
 /**
- * One device of the report.
+ * The best allocator setting found after an out of memory.
  */
-export type ReportDevice = {
-  device: number;
-  events: number;
-  /** Event index of the peak of allocated bytes; null if nothing rose above the start. */
-  peak_event: number | null;
-  peak_time_us: number | null;
-  peak_requested_bytes: number;
-  peak_allocated_bytes: number;
-  peak_active_bytes: number;
+export type BestSetting = {
+  conf: string;
   peak_reserved_bytes: number;
-  end_requested_bytes: number;
-  end_allocated_bytes: number;
-  end_active_bytes: number;
-  end_reserved_bytes: number;
-  end_segments: number;
-  end_blocks: number;
-  preexisting_bytes: number;
-  /** Holders of `peak_allocated_bytes`, largest first. Absent with `--at`. */
-  holders_at_peak?: Array<Holder>;
-  /** Categories of `peak_allocated_bytes`, largest first. Absent with `--at`. */
-  categories_at_peak?: Array<CategoryBytes>;
-  /** With `--at`: the event, and the counters and holders after it. */
-  at?: ReportMoment;
-  /** The evidence for the categories of the holders. */
-  category_reasons: Array<CategoryReason>;
-  /** The steps of training or serving, if the program repeats itself. */
-  steps?: Steps;
-  /** Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the holders. Only in logs of `vramscope run`. */
-  libraries?: Array<ReportLibrary>;
-  pools: Array<Holder>;
-  streams: Array<Holder>;
-  /** Bytes of holders that `--filter` left out. */
-  filtered_out_bytes: number;
-  ooms: Array<Oom>;
-  /** Out-of-memory events beyond those in `ooms`. */
-  more_ooms: number;
-  /** After an out-of-memory failure: the setting that would have worked best on the same device. */
-  best_setting: BestSetting | null;
-  /** After an out-of-memory failure: another change, if it removes the main cause. */
-  remedy: Remedy | null;
-  /** Growth of allocated bytes per step; null if there is none, or no steps are known. */
-  growth_per_step_bytes: number | null;
-  leaks: Array<Leak>;
-  fragmentation: Fragmentations;
-  regions: Array<Region>;
-  churn: Array<Churn>;
-  quality: Quality;
-};
-
-/**
- * The counters after an event, and the holders of the allocated bytes there.
- */
-export type ReportMoment = {
-  event: number;
-  requested_bytes: number;
-  allocated_bytes: number;
-  active_bytes: number;
-  reserved_bytes: number;
-  holders: Array<Holder>;
-  categories: Array<CategoryBytes>;
-};
-
-/**
- * A group of live allocations.
- */
-export type Holder = {
-  bytes: number;
-  requested_bytes: number;
-  count: number;
-  /** The shared property of the group, named as in the text report. */
-  key: string;
-  /** Whether the allocations were live before recording began; null in groups that do not distinguish it. */
-  preexisting: boolean | null;
-  /** Innermost frame first; for a group of several stacks, the stack with the most bytes. */
-  stack: Array<ReportFrame>;
-  /** For memory live before recording whose allocation was not recorded: the stack that freed it. */
-  freed_at?: Array<ReportFrame>;
-  /** Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost. */
-  frames_left_out?: number;
+  /** Whether the recording fits up to its end. */
+  fits: boolean;
+  /** Present if it does not fit. */
+  nearest: Nearest | null;
+  exact: boolean;
+  /** Items to add to and remove from the recorded settings. */
+  add: Array<string>;
+  /** Items to remove from the recorded settings. */
+  remove: Array<string>;
+  /** If the program grows: the number of further steps before it fails again. */
+  more_steps: number | null;
+  /** Effect of the setting that PyTorch's error message recommends: `was_on`, `helps` or `does_not_help`. */
+  recommended: string;
 };
 
 /**
@@ -112,12 +49,127 @@ export type CategoryReason = {
 };
 
 /**
- * A line of code.
+ * Totals of one line over the run.
  */
-export type ReportFrame = {
-  filename: string;
-  line: number;
+export type Churn = {
+  key: string;
+  total_bytes: number;
+  count: number;
+};
+
+/**
+ * The first difference between replay and recording.
+ */
+export type Divergence = {
+  /** Null if every event is reproduced, but not the layout at the end. */
+  event: number | null;
+  recorded: Side | null;
+  replayed: Side | null;
+};
+
+/**
+ * A GPU on which a run fits.
+ */
+export type FittingGpu = {
   name: string;
+  driver_name: string;
+  total_bytes: number;
+  /** The part of `total_bytes` that the allocator cannot use. */
+  overhead_bytes: number;
+  peak_reserved_bytes: number;
+  num_alloc_retries: number;
+};
+
+/**
+ * The least memory that any allocator needs.
+ */
+export type Floors = {
+  active_bytes: number;
+  packed_bytes: number;
+  packed_is_optimal: boolean;
+};
+
+/**
+ * Reserved memory that is not usable.
+ */
+export type Fragmentation = {
+  internal_bytes: number;
+  external_bytes: number;
+  whole_segments_bytes: number;
+  free_blocks: number;
+  largest_free_block: FreeBlock | null;
+  /** The request size that `usable_bytes` and `unusable` apply to. */
+  request_bytes: number;
+  usable_bytes: number;
+  unusable: Array<Unusable>;
+};
+
+/**
+ * Fragmentation at the peak and at the end; null if nothing was recorded.
+ */
+export type Fragmentations = {
+  at_peak: Fragmentation | null;
+  at_end: Fragmentation | null;
+};
+
+/**
+ * A free block of a segment.
+ */
+export type FreeBlock = {
+  address: number;
+  bytes: number;
+  stream: number;
+  kind: string;
+  pool: [number, number] | null;
+};
+
+/**
+ * A group of live allocations.
+ */
+export type Holder = {
+  bytes: number;
+  requested_bytes: number;
+  count: number;
+  /** The shared property of the group, named as in the text report. */
+  key: string;
+  /** Whether the allocations were live before recording began; null in groups that do not distinguish it. */
+  preexisting: boolean | null;
+  /** Innermost frame first; for a group of several stacks, the stack with the most bytes. */
+  stack: Array<ReportFrame>;
+  /** For memory live before recording whose allocation was not recorded: the stack that freed it. */
+  freed_at?: Array<ReportFrame>;
+  /** Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost. */
+  frames_left_out?: number;
+};
+
+/**
+ * A line whose live allocations keep growing.
+ */
+export type Leak = {
+  line: ReportFrame;
+  stack: Array<ReportFrame>;
+  frames_left_out?: number;
+  stacks: number;
+  /** Fewest live allocations from the start of each tenth of the run until its end. */
+  floor: Array<number>;
+  allocations: number;
+  kept: number;
+  kept_bytes: number;
+  /** Bytes of the retained allocations that had been allocated by the end of each tenth of the run. */
+  kept_bytes_by_then: Array<number>;
+  /** Bytes of the retained allocations that one step allocated: the median of all steps. Null if no steps are known. */
+  kept_bytes_per_step: number | null;
+};
+
+/**
+ * The setting that needs the least memory, if none fits.
+ */
+export type Nearest = {
+  conf: string;
+  /** Size of a device that fits the run. */
+  needed_bytes: number;
+  /** `needed_bytes` minus the device size. */
+  missing_bytes: number;
 };
 
 /**
@@ -194,152 +246,41 @@ export type Pin = {
 };
 
 /**
- * The best allocator setting found after an out of memory.
+ * How reliable the numbers are.
  */
-export type BestSetting = {
-  conf: string;
-  peak_reserved_bytes: number;
-  /** Whether the recording fits up to its end. */
-  fits: boolean;
-  /** Present if it does not fit. */
-  nearest: Nearest | null;
+export type Quality = {
+  /** Whether allocated and active bytes are exact. */
   exact: boolean;
-  /** Items to add to and remove from the recorded settings. */
-  add: Array<string>;
-  /** Items to remove from the recorded settings. */
-  remove: Array<string>;
-  /** If the program grows: the number of further steps before it fails again. */
-  more_steps: number | null;
-  /** Effect of the setting that PyTorch's error message recommends: `was_on`, `helps` or `does_not_help`. */
-  recommended: string;
+  preexisting_blocks: number;
+  inferred_sizes: number;
+  size_mismatches: number;
+  lost_events: number;
+  segment_contradictions: number;
+  end_state_disagreements: number;
+  end_state_disagreement_bytes: number;
+  settings_assumed: boolean;
+  /** Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator. */
+  seen_from_outside: boolean;
+  /** Number of allocations that are older than the log, which was cut. */
+  older_allocations: number;
+  probably_overflowed: boolean;
+  /** Whether the allocator's rules reproduce every address, every segment event and the layout at the end. */
+  reproduced: boolean | null;
+  /** Kinds of events that were left out of the recording. */
+  skipped_actions: Array<string>;
+  /** Whether lifetimes of blocks are partly inferred, because of `skipped_actions`. */
+  lifetimes_inferred: boolean;
+  /** Whether no segment event was recorded, and it is unknown whether they were left out. */
+  no_segment_events: boolean;
 };
 
 /**
- * A change other than a setting.
+ * The figures of the recording itself.
  */
-export type Remedy = {
-  /** `remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`. */
-  change: string;
+export type Recorded = {
   peak_reserved_bytes: number;
-  /** For a larger device: its size in bytes. */
-  needed_bytes: number | null;
-};
-
-/**
- * Free blocks that could not serve a request, grouped by reason.
- */
-export type Unusable = {
-  why: Why;
-  bytes: number;
-  blocks: number;
-  largest_bytes: number;
-};
-
-/**
- * Why a free block cannot serve a request.
- */
-export type Why = "too_small" | "other_stream" | "other_size_class" | "other_pool" | "max_split_size";
-
-/**
- * A free block of a segment.
- */
-export type FreeBlock = {
-  address: number;
-  bytes: number;
-  stream: number;
-  kind: string;
-  pool: [number, number] | null;
-};
-
-/**
- * A line whose live allocations keep growing.
- */
-export type Leak = {
-  line: ReportFrame;
-  stack: Array<ReportFrame>;
-  frames_left_out?: number;
-  stacks: number;
-  /** Fewest live allocations from the start of each tenth of the run until its end. */
-  floor: Array<number>;
-  allocations: number;
-  kept: number;
-  kept_bytes: number;
-  /** Bytes of the retained allocations that had been allocated by the end of each tenth of the run. */
-  kept_bytes_by_then: Array<number>;
-  /** Bytes of the retained allocations that one step allocated: the median of all steps. Null if no steps are known. */
-  kept_bytes_per_step: number | null;
-};
-
-/**
- * What one library holds of one kind of memory, beside PyTorch's allocator.
- */
-export type ReportLibrary = {
-  /** File name of the library or program that called. */
-  library: string;
-  /** `device`, `async`, `physical`, `managed`, `array`, `pinned` or `registered`. */
-  memory: string;
-  /** Bytes at the event of the holders. */
-  bytes: number;
-  count: number;
-  peak_bytes: number;
-  end_bytes: number;
-  /** Stack of the largest allocation, innermost frame first. */
-  stack: Array<ReportFrame>;
-};
-
-/**
- * Fragmentation at the peak and at the end; null if nothing was recorded.
- */
-export type Fragmentations = {
-  at_peak: Fragmentation | null;
-  at_end: Fragmentation | null;
-};
-
-/**
- * Reserved memory that is not usable.
- */
-export type Fragmentation = {
-  internal_bytes: number;
-  external_bytes: number;
-  whole_segments_bytes: number;
-  free_blocks: number;
-  largest_free_block: FreeBlock | null;
-  /** The request size that `usable_bytes` and `unusable` apply to. */
-  request_bytes: number;
-  usable_bytes: number;
-  unusable: Array<Unusable>;
-};
-
-/**
- * The steps and their source.
- */
-export type Steps = {
-  /** `annotations`, `optimizer` or `rhythm`. */
-  told_by: string;
-  /** Index (from 0) of the first step, after the very first, whose allocations differ from those of most steps. */
-  first_unusual: number | null;
-  /** In order of time. */
-  steps: Array<Step>;
-};
-
-/**
- * One step.
- */
-export type Step = {
-  /** Half-open range `first_event..end_event` of event indices. */
-  first_event: number;
-  /** One past the last event index. */
-  end_event: number;
-  peak_allocated_bytes: number;
-  /** Event index of the peak; null before the first event. */
-  peak_event: number | null;
-  /** Bytes and number of all blocks allocated in the step. */
-  allocated_bytes: number;
-  allocations: number;
-  /** Allocated bytes after the step minus those before. */
-  kept_bytes: number;
-  /** Whether most steps make the same allocations. */
-  is_usual: boolean;
+  segments_allocated: number;
+  segments_freed: number;
 };
 
 /**
@@ -372,41 +313,14 @@ export type RegionRun = {
 };
 
 /**
- * Totals of one line over the run.
+ * A change other than a setting.
  */
-export type Churn = {
-  key: string;
-  total_bytes: number;
-  count: number;
-};
-
-/**
- * How reliable the numbers are.
- */
-export type Quality = {
-  /** Whether allocated and active bytes are exact. */
-  exact: boolean;
-  preexisting_blocks: number;
-  inferred_sizes: number;
-  size_mismatches: number;
-  lost_events: number;
-  segment_contradictions: number;
-  end_state_disagreements: number;
-  end_state_disagreement_bytes: number;
-  settings_assumed: boolean;
-  /** Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator. */
-  seen_from_outside: boolean;
-  /** Number of allocations that are older than the log, which was cut. */
-  older_allocations: number;
-  probably_overflowed: boolean;
-  /** Whether the allocator's rules reproduce every address, every segment event and the layout at the end. */
-  reproduced: boolean | null;
-  /** Kinds of events that were left out of the recording. */
-  skipped_actions: Array<string>;
-  /** Whether lifetimes of blocks are partly inferred, because of `skipped_actions`. */
-  lifetimes_inferred: boolean;
-  /** Whether no segment event was recorded, and it is unknown whether they were left out. */
-  no_segment_events: boolean;
+export type Remedy = {
+  /** `remove_limit`, `free_outside`, `default_pool`, `no_waiting` or `larger_device`. */
+  change: string;
+  peak_reserved_bytes: number;
+  /** For a larger device: its size in bytes. */
+  needed_bytes: number | null;
 };
 
 /**
@@ -445,68 +359,6 @@ export type ReplayDevice = {
   smallest_gpu: FittingGpu | null;
   /** Present if no tried setting fits on the device. */
   nearest: Nearest | null;
-};
-
-/**
- * The figures of the recording itself.
- */
-export type Recorded = {
-  peak_reserved_bytes: number;
-  segments_allocated: number;
-  segments_freed: number;
-};
-
-/**
- * The result of the requested settings.
- */
-export type Replayed = {
-  oom: ReplayOom | null;
-  peak_requested_bytes: number;
-  peak_allocated_bytes: number;
-  peak_active_bytes: number;
-  peak_reserved_bytes: number;
-  end_reserved_bytes: number;
-  /** Bytes reserved and not active at the peak of active bytes. */
-  external_fragmentation_bytes: number;
-  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
-  segments_allocated: number;
-  segments_freed: number;
-  /** Segments and mapped ranges. */
-  device_allocs: number;
-  device_frees: number;
-  num_alloc_retries: number;
-  /** Null if the device size is unknown. */
-  fits: boolean | null;
-  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
-  rescued_requests: number;
-  /** The event at which the replay stopped, because the program would have failed there. */
-  stopped_at_event: number | null;
-};
-
-/**
- * The result of replaying with one setting.
- */
-export type Outcome = {
-  peak_requested_bytes: number;
-  peak_allocated_bytes: number;
-  peak_active_bytes: number;
-  peak_reserved_bytes: number;
-  end_reserved_bytes: number;
-  /** Bytes reserved and not active at the peak of active bytes. */
-  external_fragmentation_bytes: number;
-  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
-  segments_allocated: number;
-  segments_freed: number;
-  /** Segments and mapped ranges. */
-  device_allocs: number;
-  device_frees: number;
-  num_alloc_retries: number;
-  /** Null if the device size is unknown. */
-  fits: boolean | null;
-  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
-  rescued_requests: number;
-  /** The event at which the replay stopped, because the program would have failed there. */
-  stopped_at_event: number | null;
 };
 
 /**
@@ -552,6 +404,197 @@ export type ReplayOom = {
 };
 
 /**
+ * The result of the requested settings.
+ */
+export type Replayed = {
+  oom: ReplayOom | null;
+  peak_requested_bytes: number;
+  peak_allocated_bytes: number;
+  peak_active_bytes: number;
+  peak_reserved_bytes: number;
+  end_reserved_bytes: number;
+  /** Bytes reserved and not active at the peak of active bytes. */
+  external_fragmentation_bytes: number;
+  /** Whole segments; ranges mapped into expandable segments do not count, as in PyTorch. */
+  segments_allocated: number;
+  segments_freed: number;
+  /** Segments and mapped ranges. */
+  device_allocs: number;
+  device_frees: number;
+  num_alloc_retries: number;
+  /** Null if the device size is unknown. */
+  fits: boolean | null;
+  /** Number of requests that failed in the recording and succeed here. What the program would have done afterwards is unknown. */
+  rescued_requests: number;
+  /** The event at which the replay stopped, because the program would have failed there. */
+  stopped_at_event: number | null;
+};
+
+/**
+ * One device of the report.
+ */
+export type ReportDevice = {
+  device: number;
+  events: number;
+  /** Event index of the peak of allocated bytes; null if nothing rose above the start. */
+  peak_event: number | null;
+  peak_time_us: number | null;
+  peak_requested_bytes: number;
+  peak_allocated_bytes: number;
+  peak_active_bytes: number;
+  peak_reserved_bytes: number;
+  end_requested_bytes: number;
+  end_allocated_bytes: number;
+  end_active_bytes: number;
+  end_reserved_bytes: number;
+  end_segments: number;
+  end_blocks: number;
+  preexisting_bytes: number;
+  /** Holders of `peak_allocated_bytes`, largest first. Absent with `--at`. */
+  holders_at_peak?: Array<Holder>;
+  /** Categories of `peak_allocated_bytes`, largest first. Absent with `--at`. */
+  categories_at_peak?: Array<CategoryBytes>;
+  /** With `--at`: the event, and the counters and holders after it. */
+  at?: ReportMoment;
+  /** The evidence for the categories of the holders. */
+  category_reasons: Array<CategoryReason>;
+  /** The steps of training or serving, if the program repeats itself. */
+  steps?: Steps;
+  /** Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the holders. Only in logs of `vramscope run`. */
+  libraries?: Array<ReportLibrary>;
+  /** The driver's counts of the device's memory. Only in logs of `vramscope run`. */
+  device_use?: ReportDeviceUse;
+  pools: Array<Holder>;
+  streams: Array<Holder>;
+  /** Bytes of holders that `--filter` left out. */
+  filtered_out_bytes: number;
+  ooms: Array<Oom>;
+  /** Out-of-memory events beyond those in `ooms`. */
+  more_ooms: number;
+  /** After an out-of-memory failure: the setting that would have worked best on the same device. */
+  best_setting: BestSetting | null;
+  /** After an out-of-memory failure: another change, if it removes the main cause. */
+  remedy: Remedy | null;
+  /** Growth of allocated bytes per step; null if there is none, or no steps are known. */
+  growth_per_step_bytes: number | null;
+  leaks: Array<Leak>;
+  fragmentation: Fragmentations;
+  regions: Array<Region>;
+  churn: Array<Churn>;
+  quality: Quality;
+};
+
+/**
+ * The driver's counts of the device's memory.
+ */
+export type ReportDeviceUse = {
+  /** The last count at or before the event of the holders; null if there is none. */
+  here: ReportMeasuredUse | null;
+  /** The first count of the recording. */
+  first: ReportMeasuredUse;
+  /** The count with the most bytes in use. */
+  highest: ReportMeasuredUse;
+};
+
+/**
+ * A line of code.
+ */
+export type ReportFrame = {
+  filename: string;
+  line: number;
+  name: string;
+};
+
+/**
+ * What one library holds of one kind of memory, beside PyTorch's allocator.
+ */
+export type ReportLibrary = {
+  /** File name of the library or program that called. */
+  library: string;
+  /** `device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or `registered`. */
+  memory: string;
+  /** Bytes at the event of the holders. */
+  bytes: number;
+  count: number;
+  peak_bytes: number;
+  end_bytes: number;
+  /** Stack of the largest allocation, innermost frame first. */
+  stack: Array<ReportFrame>;
+};
+
+/**
+ * A count of the driver, and the memory that the recording has at that time.
+ */
+export type ReportMeasuredUse = {
+  /** Microseconds since the Unix epoch. */
+  time_us: number;
+  /** Bytes in use, by all processes. */
+  used_bytes: number;
+  total_bytes: number;
+  /** Bytes that PyTorch's allocator had reserved. */
+  reserved_bytes: number;
+  /** Bytes of all other libraries. */
+  libraries_bytes: number;
+  /** `used_bytes` without `reserved_bytes` and `libraries_bytes`: contexts, kernels and other processes. Negative if managed memory is not on the device. */
+  rest_bytes: number;
+};
+
+/**
+ * The counters after an event, and the holders of the allocated bytes there.
+ */
+export type ReportMoment = {
+  event: number;
+  requested_bytes: number;
+  allocated_bytes: number;
+  active_bytes: number;
+  reserved_bytes: number;
+  holders: Array<Holder>;
+  categories: Array<CategoryBytes>;
+};
+
+/**
+ * One side of a difference.
+ */
+export type Side = {
+  /** The event's action, or the block's state. */
+  what: string;
+  address: number;
+  bytes: number;
+};
+
+/**
+ * One step.
+ */
+export type Step = {
+  /** Half-open range `first_event..end_event` of event indices. */
+  first_event: number;
+  /** One past the last event index. */
+  end_event: number;
+  peak_allocated_bytes: number;
+  /** Event index of the peak; null before the first event. */
+  peak_event: number | null;
+  /** Bytes and number of all blocks allocated in the step. */
+  allocated_bytes: number;
+  allocations: number;
+  /** Allocated bytes after the step minus those before. */
+  kept_bytes: number;
+  /** Whether most steps make the same allocations. */
+  is_usual: boolean;
+};
+
+/**
+ * The steps and their source.
+ */
+export type Steps = {
+  /** `annotations`, `optimizer` or `rhythm`. */
+  told_by: string;
+  /** Index (from 0) of the first step, after the very first, whose allocations differ from those of most steps. */
+  first_unusual: number | null;
+  /** In order of time. */
+  steps: Array<Step>;
+};
+
+/**
  * A tried setting and its result.
  */
 export type Tried = {
@@ -586,54 +629,16 @@ export type Tried = {
 };
 
 /**
- * The least memory that any allocator needs.
+ * Free blocks that could not serve a request, grouped by reason.
  */
-export type Floors = {
-  active_bytes: number;
-  packed_bytes: number;
-  packed_is_optimal: boolean;
-};
-
-/**
- * The first difference between replay and recording.
- */
-export type Divergence = {
-  /** Null if every event is reproduced, but not the layout at the end. */
-  event: number | null;
-  recorded: Side | null;
-  replayed: Side | null;
-};
-
-/**
- * One side of a difference.
- */
-export type Side = {
-  /** The event's action, or the block's state. */
-  what: string;
-  address: number;
+export type Unusable = {
+  why: Why;
   bytes: number;
+  blocks: number;
+  largest_bytes: number;
 };
 
 /**
- * A GPU on which a run fits.
+ * Why a free block cannot serve a request.
  */
-export type FittingGpu = {
-  name: string;
-  driver_name: string;
-  total_bytes: number;
-  /** The part of `total_bytes` that the allocator cannot use. */
-  overhead_bytes: number;
-  peak_reserved_bytes: number;
-  num_alloc_retries: number;
-};
-
-/**
- * The setting that needs the least memory, if none fits.
- */
-export type Nearest = {
-  conf: string;
-  /** Size of a device that fits the run. */
-  needed_bytes: number;
-  /** `needed_bytes` minus the device size. */
-  missing_bytes: number;
-};
+export type Why = "too_small" | "other_stream" | "other_size_class" | "other_pool" | "max_split_size";

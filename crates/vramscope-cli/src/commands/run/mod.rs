@@ -1,6 +1,7 @@
 //! `vramscope run`
 
 mod also_pickle;
+mod explain;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
     for (option, is_given) in [
         ("--stacks", args.stacks.is_some()),
         ("--keep", args.keep.is_some()),
+        ("--at", args.at.is_some()),
         ("--also-pickle", args.also_pickle.is_some()),
     ] {
         if is_given {
@@ -66,7 +68,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
         );
     }
     let environment = environment(args, &out, &python).map_err(temporary)?;
-    let status = watch(Command::new(program).args(arguments).envs(environment))
+    let status = watch(Command::new(program).args(arguments).envs(environment), |_| {})
         .with_context(|| program.to_string_lossy().into_owned())?;
     Ok(exit_code(status))
 }
@@ -84,6 +86,7 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
     }
     let mut options = options(args.stacks);
     options.keep = args.keep;
+    options.copy_at = args.at;
     if args.keep.is_some_and(|keep| keep < RecorderOptions::LEAST_KEPT) {
         bail!("--keep: a log needs at least {}", bytes(RecorderOptions::LEAST_KEPT));
     }
@@ -91,9 +94,13 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
         also_pickle::check(pickle)?;
     }
     let recorder = RecorderRun::start(out, options)?;
-    let status = watch(Command::new(program).args(arguments).envs(recorder.environment()))
+    let explainer = explain::start(recorder.copies())?;
+    let copy_logs = |signal| recorder.copy_logs(if signal == Signal::TERM { "sigterm" } else { "sighup" });
+    let status = watch(Command::new(program).args(arguments).envs(recorder.environment()), copy_logs)
         .with_context(|| program.to_string_lossy().into_owned());
     let logs = recorder.finish();
+    // It ends after the last copy, and an error of `join` has no information.
+    explainer.join().ok();
     if logs.is_empty() && status.is_ok() {
         say(
             "nothing was recorded: no process allocated GPU memory, or none loaded the recorder (a static or a setuid program)",
@@ -177,8 +184,8 @@ fn environment(
     Ok(environment)
 }
 
-/// Waits for a program. Ctrl-C also reaches the program, which handles it; SIGTERM and SIGHUP are forwarded.
-fn watch(command: &mut Command) -> std::io::Result<ExitStatus> {
+/// Waits for a program. Ctrl-C also reaches the program, which handles it; SIGTERM and SIGHUP are forwarded, after `before`.
+fn watch(command: &mut Command, before: impl Fn(Signal)) -> std::io::Result<ExitStatus> {
     let mut watched = vec![flag::register(SIGINT, Arc::default())?];
     let asked = [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)]
         .map(|(number, signal)| (number, signal, Arc::new(AtomicBool::new(false))));
@@ -194,6 +201,7 @@ fn watch(command: &mut Command) -> std::io::Result<ExitStatus> {
             if flag.swap(false, Ordering::Relaxed)
                 && let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw)
             {
+                before(*signal);
                 // The process may have ended meanwhile.
                 kill_process(pid, *signal).ok();
             }

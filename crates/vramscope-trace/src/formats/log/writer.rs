@@ -408,6 +408,23 @@ impl<W: Write> LogWriter<W> {
         self.time(time_us);
     }
 
+    /// Returns a writer that appends to a copy of this recording. The copy, whose rest goes to `out`, has everything that was flushed.
+    /// Everything must have been flushed. This recording goes on by itself.
+    pub fn continued_in<V: Write>(&self, out: V) -> LogWriter<V> {
+        LogWriter {
+            out,
+            buffer: Vec::new(),
+            chunk: 0,
+            time_us: 0,
+            run: self.run,
+            chunks: self.chunks,
+            strings: self.strings.clone(),
+            sites: self.sites,
+            stacks: self.stacks,
+            refused: None,
+        }
+    }
+
     /// Returns the underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out

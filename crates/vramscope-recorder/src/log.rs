@@ -378,7 +378,7 @@ impl ProcessLog {
         }
         self.events = events;
         (self.held, self.mapped, self.blocks) = (held, mapped, blocks);
-        // A reading counts what was live when it was taken.
+        // A reading from before the last call does not fit the present allocations.
         for (reading, calls) in self.readings.values() {
             if *calls == self.calls {
                 self.log.reading(reading);

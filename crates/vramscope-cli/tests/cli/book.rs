@@ -171,6 +171,7 @@ fn what_is_not_run_is_listed() {
     docs/fit.md needs torch: vramscope fit --gpu rtx4060 -- python gpt2.py
     docs/fit.md needs torch: vramscope fit --gpu rtx4060 --vary 'batch=1..64' -- python train.py --batch '{batch}'
     docs/phantom-accuracy.md needs torch: PYTHONPATH=. vramscope phantom run --once --gpu h100-80gb -- python VRAMSCOPE/bench/accuracy/without_values.py cs336_systems/benchmark.py
+    docs/phantom-accuracy.md needs gpu: PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 python programs/gpt2.py --iterations 4 --record gpu.pickle
     docs/phantom-accuracy.md needs torch: python VRAMSCOPE/bench/accuracy/qwen_checkpoint.py 0.8B qwen-0.8B
     docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
     docs/phantom.md needs torch: vramscope phantom run --gpus 8 -- torchrun --nproc-per-node 8 train.py
@@ -185,9 +186,11 @@ fn what_is_not_run_is_listed() {
     docs/query.md needs spark: from pyspark.sql import SparkSession
     docs/query.md needs store: vramscope fleet s3://runs/2026-11-21/
     docs/query.md needs cluster: vramscope fleet-scheduler --listen 0.0.0.0:50050                                          # on one machine
-    docs/record.md needs gpu: vramscope run --record run.vramscope -- python train.py
+    docs/record.md needs gpu: vramscope run -- python train.py
     docs/record.md needs gpu: vramscope attach 4711 --record run.vramscope
     docs/record.md needs gpu: import vramscope.torch
+    docs/record.md needs gpu: vramscope run --record run.vramscope --keep 2GiB -- python train.py
+    docs/record.md needs gpu: vramscope run --record run.vramscope --at 90% -- python train.py
     docs/report.md needs torch: import torch
     docs/tutorial.md needs torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py
     docs/view.md needs node: npm --prefix viewer ci

@@ -1,10 +1,10 @@
 //! The addresses of memory of `cudaMalloc` and `cuMemAlloc`.
 //!
 //! PyTorch's allocator takes the free block with the lowest address among blocks of the same size, so the addresses decide which block it
-//! splits. On Linux, NVIDIA's driver reserves addresses in chunks of a multiple of 32 MiB, each below the one before it if there is room,
-//! and first fills what is left of the newest chunk in which an allocation fits. This was seen in recordings from an H200 (driver
-//! 580.159.04): with these rules, the blocks of 22 programs are the same, and with rising addresses those of 18. Recordings of other cards
-//! on Linux have the chunks too. On Windows, addresses rise without gaps, as [`ADDRESSES`] can ask for.
+//! splits. On Linux, NVIDIA's driver reserves addresses in chunks of a multiple of 32 MiB, each below the one before it if there is room.
+//! It first looks for room in the newest chunk. Recordings from an H200 (driver 580.159.04) show this: with these rules, the blocks of 22
+//! programs are the same, and with rising addresses those of 18. Recordings of other cards on Linux have the chunks too. On Windows,
+//! addresses rise without gaps, as [`ADDRESSES`] can ask for.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -20,7 +20,7 @@ use vramscope_basics::lock;
 /// assert_eq!(output, 4);
 /// relu.phase("eval", || ());
 /// {
-///     let _scope = relu.scope(Phase::Backward);
+///     let _scope = relu.scope(CallPhase::Backward);
 ///     // The call lasts until the scope is dropped.
 /// }
 /// ```

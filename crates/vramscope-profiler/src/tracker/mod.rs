@@ -46,10 +46,10 @@ pub type AlertCallback = Arc<dyn Fn(&Alert) + Send + Sync>;
 /// use std::sync::Arc;
 /// use std::time::Duration;
 /// use vramscope_allocator::{MemoryPool, Policy};
-/// use vramscope_profiler::{MemoryTracker, PoolSource, Quantity, Severity, Threshold, TrackerOptions};
+/// use vramscope_profiler::{AlertQuantity, MemoryTracker, PoolSource, Severity, Threshold, TrackerOptions};
 ///
 /// let pool = MemoryPool::on_host(Policy::cupy(), 100 << 20)?;
-/// let nearly_full = Threshold::new(Quantity::DevicePercent, Severity::Critical, 90.0);
+/// let nearly_full = Threshold::new(AlertQuantity::DevicePercent, Severity::Critical, 90.0);
 /// let options = TrackerOptions { thresholds: vec![nearly_full], ..TrackerOptions::default() };
 /// let tracker = MemoryTracker::start(PoolSource::new(&pool, 0)?, options)?;
 /// let block = pool.malloc(95 << 20)?;

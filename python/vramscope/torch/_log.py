@@ -9,14 +9,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vramscope._native import VramscopeError
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from typing_extensions import Self
+from vramscope.torch._recording import Recording
 
 SUFFIX = ".vramscope"
 """The end of a log's name."""
@@ -34,7 +30,7 @@ _REASONS = {
 }
 
 
-class LogRecord:
+class LogRecord(Recording):
     """A running recording to a log, created by `record`."""
 
     def __init__(self, path: Path, stacks: str) -> None:
@@ -43,7 +39,7 @@ class LogRecord:
         self._library: ctypes.CDLL | None = None
         command = [sys.executable, "-I", "-c", _COMMAND, str(Path(__file__).parent.parent.parent), "attach"]
         command += [str(self._pid), "--record", str(path), "--stacks", stacks, "--from-within"]
-        # In a session of its own, Ctrl-C in the terminal does not reach it. It ends with this process.
+        # In a new session, Ctrl-C in the terminal does not reach the writer. The writer ends with this process.
         self._writer = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
@@ -82,18 +78,6 @@ class LogRecord:
             return self._path
         return self._path.with_name(f"{self._path.stem}-rank{rank}{SUFFIX}")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.stop()
-        else:
-            # Do not hide an exception of the program.
-            self.stop_at_exit()
-
     def stop(self) -> None:
         """Ends the recording and completes the log; a second call does nothing.
 
@@ -119,10 +103,3 @@ class LogRecord:
     def write(self) -> Path:
         """Returns the path of the log, which is written all the time."""
         return self.path
-
-    def stop_at_exit(self) -> None:
-        """Like `stop`, but reports a failed write on stderr."""
-        try:
-            self.stop()
-        except Exception as failure:
-            print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)

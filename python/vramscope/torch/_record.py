@@ -18,13 +18,12 @@ from vramscope._native import Purposes, VramscopeError, explain_out_of_memory, n
 from vramscope.torch._history import History
 from vramscope.torch._hooks import Hooks
 from vramscope.torch._log import SUFFIX, LogRecord
+from vramscope.torch._recording import Recording
 from vramscope.torch._saved_tensors import SavedTensorsHooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import TracebackType
 
-    from typing_extensions import Self
 
 MAX_ENTRIES = 500_000
 """The default number of events in a recording: about 150 steps of a small GPT-2."""
@@ -131,7 +130,7 @@ def _check(path: Any, max_entries: Any, stacks: Any, every: Any) -> None:
         raise VramscopeError(str(error)) from None
 
 
-class Record:
+class Record(Recording):
     """A running recording, created by `record`."""
 
     def __init__(
@@ -189,21 +188,6 @@ class Record:
         if self._rank is None:
             return self._asked_path
         return self._asked_path.with_name(f"{self._asked_path.stem}-rank{self._rank}{self._asked_path.suffix}")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.stop()
-            return
-        try:
-            self.stop()
-        except Exception as failure:
-            # Do not hide an exception of the program.
-            print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
     def stop(self) -> None:
         """Ends the recording and writes it; a second call does nothing.
@@ -290,13 +274,6 @@ class Record:
         with _lock:
             if _current is self:
                 _current = None
-
-    def stop_at_exit(self) -> None:
-        """Like `stop`, but reports a failed write on stderr."""
-        try:
-            self.stop()
-        except Exception as failure:
-            print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
     def _out_of_memory(self, device: int) -> None:
         # A program may catch thousands of these; the final snapshot contains all of them.

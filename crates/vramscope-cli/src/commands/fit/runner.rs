@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +22,7 @@ use crate::commands::phantom::words;
 use crate::say::say;
 
 /// The bytes at the end of a program's output that are searched for its error.
-const TAIL: usize = 64 << 10;
+const TAIL: u64 = 64 << 10;
 
 /// The longest error that is repeated, in characters.
 const LONGEST: usize = 160;
@@ -210,8 +212,7 @@ impl<'a> Runner<'a> {
         if attempt.ran_out() || attempt.came_to_its_end() {
             return None;
         }
-        let output = fs::read(attempt.output()).unwrap_or_default();
-        let tail = String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL)..]).into_owned();
+        let tail = tail_of(&attempt.output()).unwrap_or_default();
         // A killed program writes no error.
         let is_killed = attempt.ended.killed || attempt.ended.status.code().is_none();
         let end = || words::end(attempt.ended).split(':').next().unwrap_or_default().to_owned();
@@ -283,6 +284,15 @@ fn run_args(args: &FitArgs, command: Vec<OsString>, conf: Option<String>) -> Pha
         json: true,
         command,
     }
+}
+
+/// The end of a file, of at most [`TAIL`] bytes.
+fn tail_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(file.metadata()?.len().saturating_sub(TAIL)))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The error in a program's output: the last line that begins with the name of an exception, else the last line.

@@ -14,7 +14,7 @@ mod private;
 mod replace;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 pub use dir::{Access, Dir};
@@ -42,6 +42,17 @@ pub fn make_folder(path: &Path) -> io::Result<()> {
     builder.recursive(true).create(path)
 }
 
+/// Inserts a suffix before the extension of a file's name: `run.pickle` and `-rank3` give `run-rank3.pickle`.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(suffix);
+    if let Some(extension) = path.extension() {
+        name.push(".");
+        name.push(extension);
+    }
+    path.with_file_name(name)
+}
+
 /// Returns a path list for an environment variable: `first`, then this process's own value of the variable.
 pub fn with_first(first: &Path, variable: &str) -> OsString {
     let mut paths = first.as_os_str().to_owned();
@@ -56,3 +67,14 @@ pub fn with_first(first: &Path, variable: &str) -> OsString {
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_stands_before_the_extension() {
+        assert_eq!(with_suffix(Path::new("a/run.pickle"), "-rank3"), Path::new("a/run-rank3.pickle"));
+        assert_eq!(with_suffix(Path::new("run"), "-2"), Path::new("run-2"));
+    }
+}

@@ -108,7 +108,7 @@ extern "C" fn vramscope_recorder_detach() -> c_int {
     DONE
 }
 
-/// Attaches in a thread of its own, for a debugger: the calling thread was stopped anywhere, perhaps with a lock of the driver.
+/// Attaches in a new thread, for a debugger: the debugger stops the calling thread anywhere, perhaps while it holds a lock of the driver.
 #[unsafe(no_mangle)]
 extern "C" fn vramscope_recorder_attach_in_thread(folder: *const c_char, stacks: *const c_char) -> c_int {
     if is_preloaded() {
@@ -123,7 +123,7 @@ extern "C" fn vramscope_recorder_attach_in_thread(folder: *const c_char, stacks:
     in_thread(move || attach(folder, &stacks))
 }
 
-/// Detaches in a thread of its own.
+/// Detaches in a new thread.
 #[unsafe(no_mangle)]
 extern "C" fn vramscope_recorder_detach_in_thread() -> c_int {
     in_thread(|| vramscope_recorder_detach())

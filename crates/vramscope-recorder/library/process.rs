@@ -41,7 +41,7 @@ static INSIDE: [Counter; 32] = [const { Counter(AtomicU32::new(0)) }; 32];
 /// Whether threads are counted: a preloaded library is never detached.
 static COUNTS: AtomicBool = AtomicBool::new(false);
 
-/// A counter with a cache line of its own.
+/// A counter in a separate cache line.
 #[repr(align(64))]
 struct Counter(AtomicU32);
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::run::{RecordError, RecordedProcess, RecorderOptions, RecorderRun};
+use crate::run::{RecordError, RecordedProcess, RecorderOptions, RecorderRun, is_running};
 use crate::symbols::LIBRARY_NAME;
 
 /// How long the debugger waits for a call of `malloc`, at which no thread holds a lock of the allocator. An idle process makes none.
@@ -144,13 +144,6 @@ fn detach(process: u32, recorder: &RecorderRun) -> Result<(), AttachError> {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(())
-}
-
-/// Whether a process runs. One that has ended and whose parent has not noticed does not.
-pub fn is_running(process: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name of the program comes before the state, in parentheses.
-    status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with(['Z', 'X']))
 }
 
 /// Checks whether a process can load the library. Returns the list of its mapped files.

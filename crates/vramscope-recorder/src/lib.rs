@@ -21,6 +21,6 @@ mod run;
 mod symbols;
 
 #[cfg(target_os = "linux")]
-pub use attach::{AttachError, AttachedProcess, is_running};
+pub use attach::{AttachError, AttachedProcess};
 pub use log::{CopyAt, LogCopy};
-pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun};
+pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, is_running};

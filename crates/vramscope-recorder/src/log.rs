@@ -431,7 +431,7 @@ impl ProcessLog {
             Some(Record::Reading { time_us, device, free, total }) => {
                 self.totals.insert(device, total);
                 self.compare(device);
-                // Bytes that no segment has yet, or has no longer, would count as memory of nobody.
+                // While a segment grows or shrinks, some of its bytes belong to no segment. The report would count them as unexplained.
                 if self.unmapped_segments == 0 {
                     let used = total.saturating_sub(free);
                     let reading = MemoryReading { device, time_us, used, total, ..MemoryReading::default() };
@@ -692,7 +692,8 @@ fn remove_log(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
 }
 
-/// Size at which a log that begins with so many bytes of live memory ends: half of what two logs may have, less space for names.
+/// Size in bytes at which a log ends, without the names of native frames. `live` is the size of the events of live memory at its beginning.
+/// Two logs together have at most `keep` bytes.
 fn limit(keep: u64, live: u64) -> u64 {
     (keep / 2 - keep / 32).max(2 * live)
 }

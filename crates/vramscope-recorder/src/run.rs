@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use rustix::process::{Pid, test_kill_process};
 use vramscope_basics::lock;
-use vramscope_files::{PrivateFolder, with_first};
+use vramscope_files::{PrivateFolder, with_first, with_suffix};
 
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
@@ -275,7 +275,7 @@ impl Shared {
                 if writes || process.log.pending() > MOST_UNWRITTEN / 2 {
                     process.write();
                 }
-                if process.has_ended() || checks && (is_over || !process.is_running()) {
+                if process.has_ended() || checks && (is_over || !is_running(process.id)) {
                     process.read(true, copies.as_ref());
                     if let Some(process) = place.take() {
                         lock(&self.ended).push(process.id);
@@ -356,6 +356,17 @@ impl Shared {
     }
 }
 
+/// Whether a process runs. One that has ended and whose parent has not noticed does not.
+pub fn is_running(process: u32) -> bool {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let exists = pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name of the program comes before the state, in parentheses.
+    let has_ended =
+        status.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+    exists && !has_ended
+}
+
 /// The parts of a ring's name, `PROCESS-FORKS`: the number of forks before the process, and its id.
 fn parts_of(name: &OsStr) -> (u32, u32) {
     let parts = name.to_str().and_then(|name| name.split_once('-'));
@@ -399,13 +410,7 @@ impl Files {
 
     /// Path of a file. The suffix comes last, so that `run-rank*` means one log of each rank.
     fn path(&self, what: &str) -> PathBuf {
-        let mut name = self.out.file_stem().unwrap_or_default().to_owned();
-        name.push(format!("{what}{}", self.suffix));
-        if let Some(extension) = self.out.extension() {
-            name.push(".");
-            name.push(extension);
-        }
-        self.out.with_file_name(name)
+        with_suffix(&self.out, &format!("{what}{}", self.suffix))
     }
 
     /// Sends a copy of the log so far.
@@ -463,11 +468,6 @@ impl Process {
     /// Whether the library was detached: all records are in the ring.
     fn has_ended(&self) -> bool {
         self.ring.ring().is_some_and(|ring| ring.header(AT_ENDED).load(Ordering::Acquire) != 0)
-    }
-
-    fn is_running(&self) -> bool {
-        let pid = i32::try_from(self.id).ok().and_then(Pid::from_raw);
-        pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
     }
 
     fn finish(self) -> Ended {

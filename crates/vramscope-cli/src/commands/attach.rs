@@ -1,8 +1,7 @@
 //! `vramscope attach`
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -11,6 +10,7 @@ use vramscope::recorder::{AttachedProcess, RecordedProcess, RecorderRun, is_runn
 use vramscope::report::count;
 
 use super::run::{checked_output, options, say_what_is_missing};
+use super::stop_flag;
 use crate::args::AttachArgs;
 use crate::say::{print_json_line, say};
 
@@ -44,10 +44,7 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     if args.from_within {
         return follow(args, &out);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
-    }
+    let stop = stop_flag()?;
     let process = AttachedProcess::attach(args.process, &out, options(args.stacks))?;
     say(&format!("recording process {}; Ctrl-C ends the recording", args.process));
     let begin = Instant::now();

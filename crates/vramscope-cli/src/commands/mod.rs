@@ -26,7 +26,11 @@ pub(crate) mod top;
 pub(crate) mod view;
 
 use std::path::Path;
+#[cfg(unix)]
+use std::sync::{Arc, atomic::AtomicBool};
 
+#[cfg(unix)]
+use anyhow::Context as _;
 use anyhow::anyhow;
 use terminal_size::{Width, terminal_size_of};
 use vramscope::session::{Session, SessionError};
@@ -48,6 +52,17 @@ fn width() -> usize {
 #[expect(clippy::disallowed_methods, reason = "queried, not written to")]
 fn stdout() -> std::io::Stdout {
     std::io::stdout()
+}
+
+/// A flag that becomes true when Ctrl-C, SIGTERM or SIGHUP asks to stop.
+#[cfg(unix)]
+fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot wait for Ctrl-C")?;
+    }
+    Ok(stop)
 }
 
 /// Opens a recording.

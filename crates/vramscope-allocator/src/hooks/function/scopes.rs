@@ -13,7 +13,7 @@ use vramscope_basics::lock;
 /// A named function whose calls run hooks. Chainer's hooks use `FunctionNode` for this.
 ///
 /// ```
-/// use vramscope_allocator::hooks::function::{Function, CallPhase};
+/// use vramscope_allocator::hooks::function::{CallPhase, Function};
 ///
 /// let relu = Function::new("ReLU");
 /// let output = relu.forward(|| 2 + 2);

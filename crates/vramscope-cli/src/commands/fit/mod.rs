@@ -11,26 +11,16 @@ mod search;
 mod vary;
 mod words;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
-
 use crate::Found;
 use crate::args::FitArgs;
-use crate::commands::{print_json, print_text};
+use crate::commands::{print_json, print_text, stop_flag};
 
 use runner::Runner;
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Found> {
     vary::check(args)?;
     // The results until a signal are printed. It also reaches the program.
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register(signal, Arc::clone(&stop))?;
-    }
-    let runner = Runner::new(args, stop)?;
+    let runner = Runner::new(args, stop_flag()?)?;
     let found = search::search(&runner)?;
     if args.json {
         print_json(&json::json(&runner, &found))?;

@@ -10,8 +10,7 @@ use serde::Deserialize;
 
 use vramscope::gpus::Gpu;
 use vramscope::phantom::cubin_runs;
-use vramscope_files::Dir;
-use vramscope_files::with_first;
+use vramscope_files::{Dir, with_first, with_suffix};
 
 use super::changes::{CHANGES, Facts};
 use crate::commands::run::IMPORTS;
@@ -156,8 +155,8 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
     for (i, recorded) in recordings.iter_mut().enumerate() {
         let name = match recorded.facts.rank {
             _ if !several => out.to_owned(),
-            Some(rank) => beside(out, &format!("-rank{rank}")),
-            None => beside(out, &format!("-{}", i + 1)),
+            Some(rank) => with_suffix(out, &format!("-rank{rank}")),
+            None => with_suffix(out, &format!("-{}", i + 1)),
         };
         let mut kept = Output::file(&name, &[])?;
         let mut from = fs::File::open(&recorded.file).with_context(|| recorded.file.display().to_string())?;
@@ -166,17 +165,6 @@ pub(crate) fn keep(recordings: &mut [Recorded], out: &Path) -> anyhow::Result<()
         recorded.file = name;
     }
     Ok(())
-}
-
-/// Inserts a suffix before the extension: `run.pickle` and `-rank3` give `run-rank3.pickle`.
-fn beside(out: &Path, suffix: &str) -> PathBuf {
-    let mut name = out.file_stem().unwrap_or_default().to_owned();
-    name.push(suffix);
-    if let Some(extension) = out.extension() {
-        name.push(".");
-        name.push(extension);
-    }
-    out.with_file_name(name)
 }
 
 #[cfg(test)]
@@ -206,11 +194,5 @@ mod tests {
         assert!(runs_on(&["sm_80", "compute_90"], "rtx5090") && !runs_on(&["compute_90"], "rtx4090"));
         assert!(!runs_on(&["sm_80", "sm_86"], "orin-nano") && runs_on(&["sm_87"], "orin-nano"));
         assert!(runs_on(&[], "v100-16gb"));
-    }
-
-    #[test]
-    fn a_rank_stands_before_the_extension() {
-        assert_eq!(beside(Path::new("a/run.pickle"), "-rank3"), Path::new("a/run-rank3.pickle"));
-        assert_eq!(beside(Path::new("run"), "-2"), Path::new("run-2"));
     }
 }

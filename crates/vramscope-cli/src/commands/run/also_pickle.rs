@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use vramscope::export::{ExportFormat, ExportOptions, Source, write as export};
 use vramscope::session::Session;
 use vramscope::trace::formats::ReadOptions;
+use vramscope_files::with_suffix;
 
 use crate::advice::ADVICE;
 use crate::input;
@@ -27,11 +28,7 @@ pub(super) fn path(pickle: &Path, record: &Path, log: &Path) -> PathBuf {
     let stem = |path: &Path| path.file_stem().map(OsStr::to_string_lossy).unwrap_or_default().into_owned();
     let (of_log, of_record) = (stem(log), stem(record));
     let suffix = of_log.strip_prefix(&of_record).unwrap_or_default();
-    if suffix.is_empty() {
-        return pickle.to_owned();
-    }
-    let extension = pickle.extension().map(OsStr::to_string_lossy).unwrap_or_default();
-    pickle.with_file_name(format!("{}{suffix}.{extension}", stem(pickle)))
+    with_suffix(pickle, suffix)
 }
 
 /// Writes the recording of a log as a pickle.

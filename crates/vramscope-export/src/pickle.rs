@@ -21,6 +21,7 @@ pub(crate) fn write(source: &Source<'_>, out: impl Write) -> Result<u64, ExportE
     let annotations = whole.annotations.as_ref();
     let part = Trace {
         process: None,
+        accesses: None,
         devices: source.devices().cloned().collect(),
         host: None,
         annotations: annotations.map(|a| a.iter().filter(|a| is_kept(a.device)).copied().collect()),

@@ -31,6 +31,7 @@ impl PartialEq for Trace {
                 && a.events.iter().zip(&b.events).all(same)
         };
         self.settings == other.settings
+            && self.accesses == other.accesses
             && match (&self.process, &other.process) {
                 (Some(a), Some(b)) => calls(a, b),
                 (a, b) => a.is_none() && b.is_none(),

@@ -32,6 +32,7 @@
 //! - `end_state`: segments and blocks at the time of the snapshot.
 //! - `settings`: PyTorch's settings. Each has a row in `table.rs`, from which snapshots, logs, `PYTORCH_CUDA_ALLOC_CONF`, the page and
 //!   `docs/settings.md` follow. `release` has PyTorch's releases.
+//! - `accesses`: accesses of allocations by kernels, libraries and copies, on a phantom GPU.
 //! - `process`: memory of the process beside PyTorch's allocator, where the recorder saw it.
 //! - `purpose`: the category of an allocation, as the Python package writes it into `user_metadata`.
 //! - `notices`: contents of a file that are not in the trace; each is reported once.
@@ -45,6 +46,7 @@
 //! with their reasons at the top of each file. `assembler/budget.rs` compares the memory of all records with the bytes read after each
 //! chunk, so no kind of record needs its own limit.
 
+mod accesses;
 mod annotations;
 mod end_state;
 mod equality;
@@ -62,6 +64,7 @@ mod stacks;
 mod strings;
 mod trace;
 
+pub use accesses::{Accesses, AllocationAccesses};
 pub use annotations::{Annotation, Stage};
 pub use end_state::{Block, BlockState, Segment, SegmentKind};
 pub use error::{ReadError, TableFull};

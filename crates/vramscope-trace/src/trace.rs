@@ -1,5 +1,6 @@
 //! [`Trace`]: one recording.
 
+use crate::accesses::Accesses;
 use crate::annotations::Annotation;
 use crate::end_state::{Block, Segment};
 use crate::events::{Events, TagsTable};
@@ -34,6 +35,8 @@ pub struct Trace {
     pub annotations: Option<Vec<Annotation>>,
     /// Memory of the process beside PyTorch's allocator, in logs of the recorder.
     pub process: Option<ProcessEvents>,
+    /// Accesses of allocations, in recordings on a phantom GPU that have them.
+    pub accesses: Option<Accesses>,
 }
 
 impl Trace {

@@ -31,7 +31,8 @@ def programs(page: Path) -> list[Program]:
     for block, following in zip(blocks, [*blocks[1:], None], strict=True):
         if block[1] != "python":
             continue
-        shown = following if following and following[1] == "text" and following.start() == block.end() else None
+        is_next = following and not text[block.end() : following.start()].strip()
+        shown = following if is_next and following[1] == "text" else None
         line = text.count("\n", 0, block.start()) + 1
         place = f"{page.relative_to(ROOT)}:{line}"
         found.append(Program(place, block[2], block[3], shown[3].splitlines() if shown else []))

@@ -33,7 +33,7 @@ def main():
             if LINKED.fullmatch(name) and name not in answered:
                 linked.setdefault(name, []).append(library.name)
         for name in texts(library):
-            if not any(name + revision in answered for revision in ("",)):
+            if name not in answered:
                 looked_up.setdefault(name, []).append(library.name)
     for how, names in (("linked", linked), ("looked up", looked_up)):
         for name, libraries in sorted(names.items()):

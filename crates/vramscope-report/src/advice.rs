@@ -117,7 +117,7 @@ pub(crate) fn remedy(why: Unknown, recorder: Recorder, advice: &Advice) -> Strin
         Unknown::NoCategories => match recorder {
             Recorder::Torch => "Record with stacks, or with `vramscope.torch.record`, which records the category of each block.".to_owned(),
             Recorder::Pool => "The pool does not record categories.".to_owned(),
-            Recorder::Process => "A log does not have categories; record a pickle with `vramscope run`.".to_owned(),
+            Recorder::Process => "A log does not have categories; `vramscope run --history` records them.".to_owned(),
         },
         Unknown::NoBaseline => {
             format!("Record a baseline on the same devices, or choose one with {}.", advice.device)

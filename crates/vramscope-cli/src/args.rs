@@ -438,6 +438,9 @@ pub(crate) struct FitArgs {
     /// Set an environment variable of the program; the value may contain {NAME}
     #[arg(long, value_name = "KEY=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
+    /// Measure only these changes and their combinations, as --only activation_checkpointing,allocator_conf
+    #[arg(long, value_name = "CHANGE", value_delimiter = ',', value_parser = crate::commands::fit::KEYS)]
+    pub(crate) only: Vec<String>,
     /// Stop each run after this time with SIGTERM; the steps until then are enough
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) steps_timeout: Option<Duration>,

@@ -16,8 +16,8 @@ pub(crate) enum Change {
     WithoutForeach,
     /// Autocast to bfloat16 around the forward pass of the module at a path.
     Autocast(String),
-    /// Activation checkpointing of the modules at these paths, the first of `all` blocks.
-    Checkpoint { paths: Vec<String>, all: usize },
+    /// Activation checkpointing of the modules at these paths, which are some of `all` blocks.
+    Checkpoint { paths: Vec<String>, all: Option<usize> },
     /// Gradient accumulation over a number of smaller batches.
     Accumulate(u64),
     /// bitsandbytes' Adam instead of PyTorch's.
@@ -25,6 +25,18 @@ pub(crate) enum Change {
     /// The tensors that the forward pass of the module at a path saves are kept in host memory.
     SaveOnCpu(String),
 }
+
+/// All [keys](Change::key).
+pub(crate) const KEYS: [&str; 8] = [
+    "allocator_conf",
+    "fused_optimizer",
+    "optimizer_without_foreach",
+    "autocast_bfloat16",
+    "activation_checkpointing",
+    "gradient_accumulation",
+    "adam_8bit",
+    "save_on_cpu",
+];
 
 impl Change {
     /// The position from cheap to expensive: first the changes that only use memory better, then those that change the precision or
@@ -58,8 +70,11 @@ impl Change {
             Self::Fused => "fused optimizer".to_owned(),
             Self::WithoutForeach => "optimizer with foreach=False".to_owned(),
             Self::Autocast(_) => "autocast to bfloat16".to_owned(),
-            Self::Checkpoint { paths, all } => {
+            Self::Checkpoint { paths, all: Some(all) } => {
                 format!("activation checkpointing, {} of {}", paths.len(), counted(*all as u64, "block"))
+            }
+            Self::Checkpoint { paths, all: None } => {
+                format!("activation checkpointing, {}", counted(paths.len() as u64, "module"))
             }
             Self::Accumulate(batches) => format!("gradient accumulation over {batches} batches"),
             Self::Adam8bit => "8-bit Adam".to_owned(),
@@ -69,16 +84,7 @@ impl Change {
 
     /// The stable name in JSON.
     pub(crate) fn key(&self) -> &'static str {
-        match self {
-            Self::Conf(_) => "allocator_conf",
-            Self::Fused => "fused_optimizer",
-            Self::WithoutForeach => "optimizer_without_foreach",
-            Self::Autocast(_) => "autocast_bfloat16",
-            Self::Checkpoint { .. } => "activation_checkpointing",
-            Self::Accumulate(_) => "gradient_accumulation",
-            Self::Adam8bit => "adam_8bit",
-            Self::SaveOnCpu(_) => "save_on_cpu",
-        }
+        KEYS[usize::from(self.expense())]
     }
 
     /// The method of `changes.py` that makes the change, and its argument; `None` for allocator settings.
@@ -196,16 +202,16 @@ pub(crate) fn methods(changes: &[Change]) -> Map<String, Value> {
     changes.iter().filter_map(Change::method).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The part of the forward pass in these modules: of its floating-point operations, or of the model's parameters if the operations are
-/// unknown.
+/// The part of the forward pass in these modules: of its floating-point operations, or of the bytes that it saves if none are known.
 fn recomputed(facts: &Facts, paths: &[String]) -> (f64, &'static str) {
-    if let Some(forward) = facts.forward.as_ref().filter(|forward| forward.total_flops > 0) {
+    let Some(forward) = &facts.forward else { return (1.0, "saved bytes") };
+    if forward.total_flops > 0 {
         let of: u64 = paths.iter().filter_map(|path| forward.flops.get(path)).sum();
         return (of as f64 / forward.total_flops as f64, "FLOPs");
     }
-    let Some(model) = &facts.model else { return (1.0, "parameters") };
-    let of: u64 = model.blocks.iter().flat_map(|blocks| blocks.parameters.iter().take(paths.len())).sum();
-    (of as f64 / model.parameters.max(1) as f64, "parameters")
+    let of = forward.modules.iter().filter(|call| paths.contains(&call.path));
+    let of: u64 = of.map(|call| call.saved_bytes[1] - call.saved_bytes[0]).sum();
+    (of as f64 / forward.saved_bytes.max(1) as f64, "saved bytes")
 }
 
 fn optimizer(facts: &Facts) -> &str {
@@ -248,11 +254,13 @@ mod tests {
 
     fn facts() -> Facts {
         serde_json::from_value(json!({
-            "model": {"class": "Net", "parameters": 100, "dtypes": {"float32": 100}, "uses_cache": true,
-                "blocks": {"class": "Block", "paths": ["body.0", "body.1"], "parameters": [40, 40]}},
+            "model": {"class": "Net", "dtypes": {"float32": 100}, "uses_cache": true},
             "optimizers": [{"class": "Adam", "foreach": null, "fused": null}], "steps": 4, "applied": [],
             "offloaded_bytes": 4096, "has_bitsandbytes": false,
-            "forward": {"path": "", "flops": {"": 1000, "body.0": 250, "body.1": 500}, "total_flops": 1000},
+            "forward": {"path": "", "flops": {"": 1000, "body.0": 250, "body.1": 500}, "total_flops": 1000,
+                "saved_bytes": 100, "parameter_bytes": 0, "modules": [
+                    {"path": "body.0", "saved_bytes": [0, 40], "parameter_bytes": [0, 0], "input_bytes": 8},
+                    {"path": "body.1", "saved_bytes": [40, 90], "parameter_bytes": [0, 0], "input_bytes": 8}]},
         }))
         .unwrap()
     }
@@ -263,7 +271,7 @@ mod tests {
 
     #[test]
     fn lines_name_the_modules() {
-        let lines = Change::Checkpoint { paths: paths(&["body.0", "body.1"]), all: 2 }.lines(&facts());
+        let lines = Change::Checkpoint { paths: paths(&["body.0", "body.1"]), all: Some(2) }.lines(&facts());
         assert_eq!(lines[2..4], ["model.config.use_cache = False", "for block in model.body[:2]:"]);
         assert_eq!(blocks(&paths(&["0", "1", "2"])), "model[:3]");
         assert_eq!(blocks(&paths(&["0.layers.0"])), "model.get_submodule(\"0.layers\")[:1]");
@@ -278,15 +286,15 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_shares_of_operations_or_of_parameters() {
-        let change = Change::Checkpoint { paths: paths(&["body.0"]), all: 2 };
+    fn costs_are_shares_of_operations_or_of_saved_bytes() {
+        let change = Change::Checkpoint { paths: paths(&["body.0"]), all: Some(2) };
         let mut facts = facts();
         assert_eq!(change.cost(&facts, &facts).text, "25 % of the forward pass again, by FLOPs");
-        facts.forward = None;
-        assert_eq!(change.cost(&facts, &facts).text, "40 % of the forward pass again, by parameters");
+        facts.forward.as_mut().unwrap().total_flops = 0;
+        assert_eq!(change.cost(&facts, &facts).text, "40 % of the forward pass again, by saved bytes");
         assert_eq!(Change::SaveOnCpu(String::new()).cost(&facts, &facts).copied_bytes, Some(2048));
         let both = Cost::of_all(&[Change::Fused.cost(&facts, &facts), change.cost(&facts, &facts)]);
-        assert_eq!(both.text, "40 % of the forward pass again, by parameters");
+        assert_eq!(both.text, "40 % of the forward pass again, by saved bytes");
         assert_eq!(both.recomputed_share, Some(0.4));
     }
 

@@ -1,10 +1,11 @@
 //! `vramscope fit`: searches for changes with which a program fits. Every number comes from a run of the changed program on a phantom GPU.
 //!
 //! `runner` is one run with changes, `change` the changes with their costs and lines, `vary` the search for a number in the program's
-//! arguments, `search` the search for changes. The changes are made in the program by `phantom/changes.py`.
+//! arguments, `checkpoints` the choice of modules to checkpoint, `search` the search for changes. The changes are made in the program by `phantom/changes.py`.
 
 mod bisect;
 mod change;
+mod checkpoints;
 pub(crate) mod json;
 mod runner;
 mod search;
@@ -15,6 +16,7 @@ use crate::Found;
 use crate::args::FitArgs;
 use crate::commands::{print_json, print_text, stop_flag};
 
+pub(crate) use change::KEYS;
 use runner::Runner;
 
 pub(crate) fn run(args: &FitArgs) -> anyhow::Result<Found> {

@@ -112,6 +112,9 @@ impl<'a> Runner<'a> {
         match &ran {
             Ran::Ended(outcome) => {
                 let more = if outcome.is_lower_bound { "more than " } else { "" };
+                if outcome.peak_device == 0 {
+                    return Ok(ran);
+                }
                 say(&format!("  needs {more}{}, {}", bytes(outcome.peak_device), outcome.verdict()));
             }
             Ran::Failed(reason) => say(&format!("  failed: {reason}")),
@@ -120,13 +123,14 @@ impl<'a> Runner<'a> {
         Ok(ran)
     }
 
-    /// Runs the unchanged program to collect facts about its forward pass. `None` if that fails.
+    /// Runs the program with `changes` to collect facts about its forward pass. `None` if that fails.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
-    pub(crate) fn inspect(&self, value: Option<u64>) -> anyhow::Result<Option<Facts>> {
+    pub(crate) fn inspect(&self, changes: &[Change], value: Option<u64>) -> anyhow::Result<Option<Facts>> {
         self.progress("inspection of the forward pass");
-        let wanted = Map::from_iter([("inspect".to_owned(), Value::Bool(true))]);
+        let mut wanted = methods(changes);
+        wanted.insert("inspect".to_owned(), Value::Bool(true));
         let attempt = self.attempt(UNLIMITED, wanted, None, value)?;
         Ok(facts_of(&attempt).filter(|facts| facts.forward.is_some()))
     }

@@ -1,12 +1,10 @@
 //! Searches for changes with which the program fits.
 
-use std::ops::ControlFlow;
-
 use anyhow::bail;
 use vramscope::report::bytes;
 
-use super::bisect::last_fitting;
 use super::change::{Change, Cost};
+use super::checkpoints::Chain;
 use super::runner::{Outcome, Ran, Runner};
 use super::vary::{self, Varied};
 use crate::commands::phantom::changes::Facts;
@@ -16,6 +14,9 @@ const COMBINED: usize = 4;
 
 /// The smaller batches that are tried for gradient accumulation, at most.
 const BATCHES: usize = 4;
+
+/// The choices of checkpointed modules that are measured, at most.
+const CHECKPOINTS: usize = 8;
 
 /// The first compute capability with bfloat16, as `10 * major + minor`.
 const BFLOAT16: u32 = 80;
@@ -123,9 +124,11 @@ pub(crate) fn search(runner: &Runner<'_>) -> anyhow::Result<Found> {
 }
 
 impl Search<'_> {
-    /// Measures changes; `None` if they are dropped.
+    /// Measures changes; `None` if they are dropped, or not wanted.
     fn measure(&mut self, changes: &[Change], value: Option<u64>) -> anyhow::Result<Option<Outcome>> {
-        if self.found.is_stopped {
+        let only = &self.runner.args.only;
+        let is_wanted = |change: &Change| only.is_empty() || only.iter().any(|key| key == change.key());
+        if self.found.is_stopped || !changes.iter().all(is_wanted) {
             return Ok(None);
         }
         let mut name = changes.iter().map(Change::name).collect::<Vec<_>>().join(" + ");
@@ -272,7 +275,7 @@ impl Search<'_> {
             self.drop("changes to the model".to_owned(), reason.to_owned());
             return Ok(());
         };
-        if let Some(facts) = self.runner.inspect(self.wanted)? {
+        if let Some(facts) = self.runner.inspect(&[], self.wanted)? {
             self.found.facts.forward = facts.forward;
         }
         self.found.is_stopped = self.runner.is_stopped();
@@ -289,53 +292,59 @@ impl Search<'_> {
         self.try_changes(vec![Change::SaveOnCpu(path)], self.wanted)
     }
 
-    /// The smallest number of checkpointed blocks with which the program fits, together with `others`.
+    /// Checkpoints the modules with which the program fits, together with `others`, and that are cheapest to compute again. If none suffice,
+    /// those with the lowest peak.
     fn checkpointing(&mut self, others: &[Change]) -> anyhow::Result<()> {
-        let paths = self.blocks();
-        if paths.is_empty() {
-            self.drop(
-                "activation checkpointing".to_owned(),
-                "the model has no repeated blocks: a ModuleList or Sequential with several modules of one class"
-                    .to_owned(),
-            );
+        let forward = if others.is_empty() {
+            self.found.facts.forward.clone()
+        } else {
+            self.runner.inspect(others, self.wanted)?.and_then(|facts| facts.forward)
+        };
+        self.found.is_stopped = self.runner.is_stopped();
+        let chain = Chain::new(&forward.unwrap_or_default());
+        if chain.is_empty() {
+            let reason = "the forward pass calls no module of a ModuleList or Sequential that saves tensors for the backward pass";
+            self.drop("activation checkpointing".to_owned(), reason.to_owned());
             return Ok(());
         }
-        let changes = |count: usize| -> Vec<Change> {
-            let checkpoint = Change::Checkpoint { paths: paths[..count].to_vec(), all: paths.len() };
+        let changes = |chosen: &[usize]| -> Vec<Change> {
+            let checkpoint = Change::Checkpoint { paths: chain.paths(chosen), all: chain.outermost(chosen) };
             others.iter().cloned().chain([checkpoint]).collect()
         };
-        let Some(all) = self.measure(&changes(paths.len()), self.wanted)? else { return Ok(()) };
-        if !all.fits() {
-            return self.keep(changes(paths.len()), self.wanted, all);
-        }
-        let mut fitting = vec![(paths.len(), all)];
-        last_fitting(paths.len() as u64, 0, |count| {
-            let count = count as usize;
-            let Some(outcome) = self.measure(&changes(count), self.wanted)? else {
-                return anyhow::Ok(ControlFlow::Break(()));
+        let budget = self.runner.card.total;
+        let without = self.found.rows.iter().find(|row| row.changes == others && row.value == self.wanted);
+        let without = without.map_or(&self.found.baseline, |row| &row.outcome).peak_device;
+        // The bytes of a run that are not in the chain.
+        let mut rest = without.saturating_sub(chain.peak(&[]));
+        let mut tried: Vec<Vec<usize>> = vec![Vec::new()];
+        let mut best: Option<(Vec<usize>, Outcome)> = None;
+        while tried.len() <= CHECKPOINTS {
+            let cheapest = budget.checked_sub(rest).and_then(|limit| chain.cheapest(limit));
+            let chosen = cheapest.unwrap_or_else(|| chain.lowest());
+            let is_dearer = |(chosen_before, outcome): &(Vec<usize>, Outcome)| {
+                outcome.fits() && chain.work(&chosen) >= chain.work(chosen_before)
             };
-            let fits = outcome.fits();
-            if fits {
-                fitting.push((count, outcome));
+            if tried.contains(&chosen) || best.as_ref().is_some_and(is_dearer) {
+                break;
             }
-            Ok(ControlFlow::Continue(fits))
-        })?;
-        match fitting.pop() {
-            Some((count, outcome)) => self.keep(changes(count), self.wanted, outcome),
+            let Some(outcome) = self.measure(&changes(&chosen), self.wanted)? else { break };
+            tried.push(chosen.clone());
+            rest = outcome.peak_device.saturating_sub(chain.peak(&chosen));
+            if !outcome.fits() && outcome.peak_device <= budget {
+                // It needs more than its peak says, for example for a larger CUDA context.
+                rest = budget - chain.peak(&chosen).min(budget) + 1;
+            }
+            let is_better = |(_, other): &(Vec<usize>, Outcome)| {
+                outcome.fits() || !other.fits() && outcome.peak_device < other.peak_device
+            };
+            if best.as_ref().is_none_or(is_better) {
+                best = Some((chosen, outcome));
+            }
+        }
+        match best {
+            Some((chosen, outcome)) => self.keep(changes(&chosen), self.wanted, outcome),
             None => Ok(()),
         }
-    }
-
-    /// The paths of the model's repeated blocks that were called.
-    fn blocks(&self) -> Vec<String> {
-        let facts = &self.found.facts;
-        let Some(blocks) = facts.model.as_ref().and_then(|model| model.blocks.as_ref()) else {
-            return Vec::new();
-        };
-        let is_called = |path: &&String| {
-            facts.forward.as_ref().is_none_or(|forward| forward.flops.contains_key(path.as_str()))
-        };
-        blocks.paths.iter().filter(is_called).cloned().collect()
     }
 
     /// Combines the changes that save most, if none suffices alone: pairs, then triples.

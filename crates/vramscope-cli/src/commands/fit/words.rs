@@ -102,15 +102,10 @@ fn changes(out: &mut String, runner: &Runner<'_>, found: &Found) -> std::fmt::Re
         table(out, runner, found, &fitting, "left")?;
         fitting.iter().try_for_each(|row| lines(out, found, row))?;
         if fitting.iter().any(|row| names_model(found, row)) {
-            let model = found.facts.model.as_ref();
-            let class = model.map_or("", |model| &model.class);
-            let blocks = model.and_then(|model| model.blocks.as_ref());
-            let blocks = blocks.map_or(String::new(), |blocks| {
-                format!(", its blocks are the {} modules of class {}", blocks.paths.len(), blocks.class)
-            });
+            let class = found.facts.model.as_ref().map_or("", |model| &model.class);
             writeln!(
                 out,
-                "\n`model` is the {class} with the optimizer's parameters{blocks}. The lines belong before the first training step."
+                "\n`model` is the {class} with the optimizer's parameters. The lines belong before the first training step."
             )?;
         }
     }

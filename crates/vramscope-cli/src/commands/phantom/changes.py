@@ -200,36 +200,67 @@ class HostBuffer:
 
 
 class Inspection:
-    """Counts the floating-point operations of the forward passes of a model's modules."""
+    """Measures the forward passes of a model's modules: floating-point operations, and in the first pass, the bytes that are saved."""
 
     def __init__(self, torch, model):
         from torch.nn.modules import module as hooks
 
+        self.torch = torch
         self.paths = {id(module): path for path, module in model.named_modules()}
+        children = [(module, child) for module in model.modules() for child in module.children()]
+        self.listed = {id(child) for module, child in children if is_container(module)}
         self.counter = flop_counter(torch)
-        # Modules whose forward pass runs: the path, and the operations at its start.
+        self.saved = None
+        self.model = weakref.ref(model)
+        # Modules whose forward pass runs: the path, and the numbers at its start.
         self.running = []
         # Operations by path.
         self.flops = {}
         # The paths of modules that the program calls itself.
         self.outermost = {}
+        # Bytes of the parameters of modules that have run, by the modules' ids.
+        self.parameters = {}
+        # The calls of the first pass that saves anything, by path, and the numbers at its end.
+        self.calls = {}
+        self.end = None
         before = hooks.register_module_forward_pre_hook(self.before)
         after = hooks.register_module_forward_hook(self.after)
         self.hooks = [before, after]
 
     def before(self, module, arguments):
-        if id(module) in self.paths:
-            if not self.running:
-                self.counter.__enter__()
-            self.running.append((self.paths[id(module)], self.counter.total))
+        if id(module) not in self.paths:
+            return
+        if not self.running:
+            self.counter.__enter__()
+            if self.end is None:
+                self.saved = self.saved or SavedBytes(self.torch, self.model())
+                self.saved.hooks.__enter__()
+        self.running.append((self.paths[id(module)], self.counter.total, self.numbers(), self.bytes_of(arguments)))
 
     def after(self, module, arguments, output):
-        if id(module) in self.paths:
-            path, start = self.running.pop()
-            self.flops[path] = self.flops.get(path, 0) + self.counter.total - start
-            if not self.running:
-                self.outermost[path] = sum(parameter.numel() for parameter in module.parameters())
-                self.counter.__exit__(None, None, None)
+        if id(module) not in self.paths:
+            return
+        path, operations, numbers, inputs = self.running.pop()
+        self.flops[path] = self.flops.get(path, 0) + self.counter.total - operations
+        if self.end is None:
+            own = [each for each in module.parameters(recurse=False) if each.requires_grad]
+            self.parameters[id(module)] = sum(each.numel() * each.element_size() for each in own)
+            if id(module) in self.listed:
+                self.calls.setdefault(path, []).append((numbers, self.numbers(), inputs))
+        if not self.running:
+            self.outermost[path] = sum(parameter.numel() for parameter in module.parameters())
+            if self.end is None:
+                self.saved.hooks.__exit__(None, None, None)
+                self.end = self.numbers() if self.saved.total else None
+            self.counter.__exit__(None, None, None)
+
+    def numbers(self):
+        """Returns the bytes saved so far, and the bytes of trainable parameters used so far."""
+        return self.saved.total, sum(self.parameters.values())
+
+    def bytes_of(self, arguments):
+        tensors = [each for each in arguments if isinstance(each, self.torch.Tensor) and each.is_cuda]
+        return sum({each.data_ptr(): each.numel() * each.element_size() for each in tensors}.values())
 
     def stop(self):
         for hook in self.hooks:
@@ -237,14 +268,51 @@ class Inspection:
         self.hooks = []
 
     def facts(self):
-        """Returns the path of the module that the program calls, which has most parameters, and the operations of all modules."""
+        """Returns the path of the module that the program calls, which has most parameters, and the numbers of all modules."""
         if not self.outermost:
             return None
+        saved, parameters = self.end or (0, 0)
         return {
             "path": max(self.outermost, key=self.outermost.get),
             "flops": self.flops,
             "total_flops": self.counter.total,
+            "modules": [
+                {
+                    "path": path,
+                    "saved_bytes": [start[0], end[0]],
+                    "parameter_bytes": [start[1], end[1]],
+                    "input_bytes": inputs,
+                }
+                for path, [(start, end, inputs), *more] in self.calls.items()
+                if not more
+            ],
+            "saved_bytes": saved,
+            "parameter_bytes": parameters,
         }
+
+
+class SavedBytes:
+    """Adds up the bytes that the first forward pass saves for the backward pass: memory of the GPU, each once, without parameters."""
+
+    def __init__(self, torch, model):
+        self.total = 0
+        self.known = {address(each) for each in [*model.parameters(), *model.buffers()]}
+        self.hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, lambda tensor: tensor)
+
+    def pack(self, tensor):
+        if tensor.is_cuda and address(tensor) not in self.known:
+            # The memory stays live until the backward pass, so its address does not get a second meaning.
+            self.known.add(address(tensor))
+            self.total += tensor.untyped_storage().nbytes()
+        return tensor
+
+
+def address(tensor):
+    """Returns the address of the tensor's memory; 0 if it has none of its own, like a DTensor."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except RuntimeError:
+        return 0
 
 
 def flop_counter(torch):
@@ -282,44 +350,15 @@ def model_of(torch, parameters):
 
 
 def about(model):
-    """Returns facts about a model: its class, its parameters by data type, and its repeated blocks."""
+    """Returns facts about a model: its class and its parameters by data type."""
     dtypes = {}
     for parameter in model.parameters():
         name = str(parameter.dtype).removeprefix("torch.")
         dtypes[name] = dtypes.get(name, 0) + parameter.numel()
     return {
         "class": type(model).__name__,
-        "parameters": sum(dtypes.values()),
         "dtypes": dtypes,
-        "blocks": blocks_of(model),
         "uses_cache": any(config.use_cache for config in cache_configs(model)),
-    }
-
-
-def blocks_of(model):
-    """Returns the model's repeated blocks: children of one class in lists and sequences, of the class with most parameters."""
-    classes = {}
-    for path, module in model.named_modules():
-        children = list(module.named_children())
-        if not is_container(module):
-            continue
-        for kind in {type(child) for _, child in children}:
-            alike = [(name, child) for name, child in children if type(child) is kind]
-            if len(alike) > 1:
-                classes.setdefault(kind, []).extend((f"{path}.{name}".lstrip("."), child) for name, child in alike)
-
-    def parameters(kind):
-        return sum(parameter.numel() for _, block in classes[kind] for parameter in block.parameters())
-
-    # The first of equals is the outermost.
-    kind = max(classes, key=parameters, default=None)
-    if kind is None or parameters(kind) == 0:
-        return None
-    blocks = [(path, sum(parameter.numel() for parameter in block.parameters())) for path, block in classes[kind]]
-    return {
-        "class": kind.__name__,
-        "paths": [path for path, _ in blocks],
-        "parameters": [number for _, number in blocks],
     }
 
 

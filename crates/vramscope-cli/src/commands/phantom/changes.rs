@@ -31,23 +31,10 @@ pub(crate) struct Facts {
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Model {
     pub(crate) class: String,
-    /// Number of parameters.
-    pub(crate) parameters: u64,
     /// Number of parameters of each data type.
     pub(crate) dtypes: BTreeMap<String, u64>,
-    pub(crate) blocks: Option<Blocks>,
     /// Whether a configuration of transformers turns on a cache of keys and values.
     pub(crate) uses_cache: bool,
-}
-
-/// The repeated blocks of a model: modules of one class.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Blocks {
-    pub(crate) class: String,
-    /// The paths of the blocks in the model, in the model's order.
-    pub(crate) paths: Vec<String>,
-    /// The number of parameters of each block.
-    pub(crate) parameters: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -58,11 +45,29 @@ pub(crate) struct Optimizer {
 }
 
 /// The forward pass until the first step of an optimizer.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Forward {
     /// The path of the module that the program calls; empty for the model itself.
     pub(crate) path: String,
     /// Floating-point operations of each module that was called, by its path.
     pub(crate) flops: BTreeMap<String, u64>,
     pub(crate) total_flops: u64,
+    /// The modules in lists and sequences that the first pass called once, in the order of their ends.
+    pub(crate) modules: Vec<ModuleCall>,
+    /// Bytes that the first pass saved for the backward pass, without parameters.
+    pub(crate) saved_bytes: u64,
+    /// Bytes of trainable parameters that the first pass used.
+    pub(crate) parameter_bytes: u64,
+}
+
+/// The call of a module. The two numbers of an array count from the start of the pass to the start and to the end of the call.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct ModuleCall {
+    pub(crate) path: String,
+    /// Bytes saved for the backward pass.
+    pub(crate) saved_bytes: [u64; 2],
+    /// Bytes of trainable parameters of modules whose call has ended.
+    pub(crate) parameter_bytes: [u64; 2],
+    /// Bytes of the call's inputs on the GPU.
+    pub(crate) input_bytes: u64,
 }

@@ -99,6 +99,11 @@ def apply(lines, source):
             )
         elif line.startswith("with torch.autograd.graph.save_on_cpu"):
             source = replace(source, r"( +)(loss = .*model\(.*)", rf"\1{line}\n\1    \2")
+        elif line.startswith("optimizers = {"):
+            # The program's own optimizer stays, without a step.
+            made = re.search(r"optimizer = (torch\.optim\.\w+)\(model\.parameters\(\)(.*)\)", source)
+            source = replace(source, r"( +)optimizer\.step\(\)\n", "")
+            model.append(f"    optimizers = {{p: {made[1]}([p]{made[2]}) for p in model.parameters()}}\n")
         elif not re.fullmatch(r"    output = model\(\.\.\.\)", line):
             model.append(f"    {line}\n")
     source = replace(source, r"(    optimizer = .*\n)", lambda found: found[1] + "".join(model))

@@ -20,6 +20,8 @@ pub(crate) enum Change {
     Checkpoint { paths: Vec<String>, all: Option<usize> },
     /// Gradient accumulation over a number of smaller batches.
     Accumulate(u64),
+    /// An optimizer for each parameter, which updates it in the backward pass and frees its gradient.
+    OptimizerInBackward,
     /// bitsandbytes' Adam instead of PyTorch's.
     Adam8bit,
     /// The tensors that the forward pass of the module at a path saves are kept in host memory.
@@ -27,13 +29,14 @@ pub(crate) enum Change {
 }
 
 /// All [keys](Change::key).
-pub(crate) const KEYS: [&str; 8] = [
+pub(crate) const KEYS: [&str; 9] = [
     "allocator_conf",
     "fused_optimizer",
     "optimizer_without_foreach",
     "autocast_bfloat16",
     "activation_checkpointing",
     "gradient_accumulation",
+    "optimizer_in_backward",
     "adam_8bit",
     "save_on_cpu",
 ];
@@ -49,19 +52,23 @@ impl Change {
             Self::Autocast(_) => 3,
             Self::Checkpoint { .. } => 4,
             Self::Accumulate(_) => 5,
-            Self::Adam8bit => 6,
-            Self::SaveOnCpu(_) => 7,
+            Self::OptimizerInBackward => 6,
+            Self::Adam8bit => 7,
+            Self::SaveOnCpu(_) => 8,
         }
     }
 
     /// Whether both can be made at the same time.
     pub(crate) fn goes_with(&self, other: &Self) -> bool {
         let kind = |change: &Self| match change {
-            // All three choose an optimizer.
-            Self::Fused | Self::WithoutForeach | Self::Adam8bit => u8::MAX,
+            // All of them choose an optimizer.
+            Self::Fused | Self::WithoutForeach | Self::OptimizerInBackward | Self::Adam8bit => u8::MAX,
             change => change.expense(),
         };
-        kind(self) != kind(other)
+        let accumulates = |change: &Self| matches!(change, Self::Accumulate(_));
+        let is_in_backward = |change: &Self| matches!(change, Self::OptimizerInBackward);
+        let frees_sums = |one, other| accumulates(one) && is_in_backward(other);
+        kind(self) != kind(other) && !frees_sums(self, other) && !frees_sums(other, self)
     }
 
     pub(crate) fn name(&self) -> String {
@@ -77,6 +84,7 @@ impl Change {
                 format!("activation checkpointing, {}", counted(paths.len() as u64, "module"))
             }
             Self::Accumulate(batches) => format!("gradient accumulation over {batches} batches"),
+            Self::OptimizerInBackward => "optimizer in the backward pass".to_owned(),
             Self::Adam8bit => "8-bit Adam".to_owned(),
             Self::SaveOnCpu(_) => "saved tensors in host memory".to_owned(),
         }
@@ -96,6 +104,7 @@ impl Change {
             Self::Autocast(path) => ("autocast", json!(path)),
             Self::Checkpoint { paths, .. } => ("checkpoint", json!(paths)),
             Self::Accumulate(_) => ("accumulate", json!(true)),
+            Self::OptimizerInBackward => ("optimizer_in_backward", json!(true)),
             Self::Adam8bit => ("adam_8bit", json!(true)),
             Self::SaveOnCpu(path) => ("save_on_cpu", json!(path)),
         })
@@ -115,6 +124,9 @@ impl Change {
                 format!("{:.0} % of the forward pass again, by {basis}", share * 100.0)
             }
             Self::Accumulate(batches) => format!("{batches} smaller batches per step"),
+            Self::OptimizerInBackward => {
+                "no clipping by the norm of all gradients, no accumulation".to_owned()
+            }
             Self::Adam8bit => "optimizer states of 8 bits".to_owned(),
             Self::SaveOnCpu(_) => {
                 // To the host and back.
@@ -159,6 +171,17 @@ impl Change {
                 format!("if (batch_number + 1) % {batches} == 0:  # and divide the loss by {batches}"),
                 "    optimizer.step()".to_owned(),
                 "    optimizer.zero_grad()".to_owned(),
+            ],
+            Self::OptimizerInBackward => vec![
+                format!(
+                    "optimizers = {{p: torch.optim.{}([p], ...) for p in model.parameters()}}",
+                    optimizer(facts)
+                ),
+                "def update(p):".to_owned(),
+                "    optimizers[p].step()".to_owned(),
+                "    optimizers[p].zero_grad()".to_owned(),
+                "for p in model.parameters():  # and remove optimizer.step()".to_owned(),
+                "    p.register_post_accumulate_grad_hook(update)".to_owned(),
             ],
             Self::Adam8bit => vec![format!("optimizer = bitsandbytes.optim.{}8bit(...)", optimizer(facts))],
             Self::SaveOnCpu(path) => vec![
@@ -303,5 +326,6 @@ mod tests {
         assert!(!Change::Fused.goes_with(&Change::Adam8bit));
         assert!(!Change::Autocast(String::new()).goes_with(&Change::Autocast(String::new())));
         assert!(Change::Fused.goes_with(&Change::Autocast(String::new())));
+        assert!(!Change::OptimizerInBackward.goes_with(&Change::Accumulate(2)));
     }
 }

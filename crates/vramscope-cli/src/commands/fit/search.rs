@@ -126,9 +126,7 @@ pub(crate) fn search(runner: &Runner<'_>) -> anyhow::Result<Found> {
 impl Search<'_> {
     /// Measures changes; `None` if they are dropped, or not wanted.
     fn measure(&mut self, changes: &[Change], value: Option<u64>) -> anyhow::Result<Option<Outcome>> {
-        let only = &self.runner.args.only;
-        let is_wanted = |change: &Change| only.is_empty() || only.iter().any(|key| key == change.key());
-        if self.found.is_stopped || !changes.iter().all(is_wanted) {
+        if self.found.is_stopped || !changes.iter().all(|change| self.wants(change.key())) {
             return Ok(None);
         }
         let mut name = changes.iter().map(Change::name).collect::<Vec<_>>().join(" + ");
@@ -149,6 +147,12 @@ impl Search<'_> {
         };
         self.drop(name, reason);
         Ok(None)
+    }
+
+    /// Whether a change with this key may be measured.
+    fn wants(&self, key: &str) -> bool {
+        let only = &self.runner.args.only;
+        only.is_empty() || only.iter().any(|wanted| wanted == key)
     }
 
     /// Why the numbers of a run with changes do not count.
@@ -255,6 +259,7 @@ impl Search<'_> {
                 all.push(Change::WithoutForeach);
             }
         }
+        all.push(Change::OptimizerInBackward);
         if is_adam && self.found.facts.has_bitsandbytes {
             all.push(Change::Adam8bit);
         }
@@ -263,7 +268,8 @@ impl Search<'_> {
 
     /// Changes to the model's forward pass.
     fn model(&mut self) -> anyhow::Result<()> {
-        if self.found.is_stopped {
+        let keys = ["autocast_bfloat16", "activation_checkpointing", "save_on_cpu"];
+        if self.found.is_stopped || !keys.iter().any(|key| self.wants(key)) {
             return Ok(());
         }
         let Some(model) = self.found.facts.model.clone() else {

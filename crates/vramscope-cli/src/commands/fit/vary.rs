@@ -1,10 +1,8 @@
 //! The largest number that fits, of a number in the program's arguments.
 
-use std::ops::ControlFlow;
-
 use anyhow::bail;
 
-use super::bisect::last_fitting;
+use super::bisect::{next, runs};
 use super::runner::{Outcome, Ran, Runner};
 use crate::args::{FitArgs, Vary};
 
@@ -102,34 +100,43 @@ pub(crate) fn search(runner: &Runner<'_>, vary: &Vary, top: &Outcome) -> anyhow:
         let _ = measure(runner, &mut varied, vary.low)?;
         return Ok(varied);
     }
-    // Positions count from the number below the lowest, as if it fit.
-    let (none, top) = (0, vary.high - vary.low + 1);
-    let position = last_fitting(none, top, |position| {
-        let next = measure(runner, &mut varied, vary.low + position - 1);
-        // The program may ignore the number: then the lowest has the same peak, too.
-        if varied.points.len() == 2 && varied.is_ignored() && varied.outcome(vary.low).is_none() {
-            let _ = measure(runner, &mut varied, vary.low)?;
+    let mut fitting = vary.low;
+    if !measure(runner, &mut varied, fitting)? || varied.is_ignored() {
+        return Ok(varied);
+    }
+    let mut other = vary.high;
+    let mut left = runs(other - fitting);
+    let peak = |varied: &Varied, number| {
+        let measured = varied.outcome(number).filter(|outcome| !outcome.is_lower_bound);
+        (number, measured.map(|outcome| outcome.peak_device))
+    };
+    let limit = runner.card.total;
+    while let Some(number) = next(peak(&varied, fitting), peak(&varied, other), limit, left) {
+        let fits = measure(runner, &mut varied, number)?;
+        if varied.outcome(number).is_none() {
+            break;
         }
-        if varied.points.len() == 3 && varied.is_ignored() { Ok(ControlFlow::Break(())) } else { next }
-    })?;
-    varied.largest = if position == none { None } else { Some(vary.low + position - 1) };
+        *if fits { &mut fitting } else { &mut other } = number;
+        left = left.saturating_sub(1);
+    }
+    varied.largest = Some(fitting);
     Ok(varied)
 }
 
-/// Measures a number, and returns whether it fits, or that the search ends.
-fn measure(runner: &Runner<'_>, varied: &mut Varied, value: u64) -> anyhow::Result<ControlFlow<(), bool>> {
-    Ok(match runner.run(&format!("{}={value}", varied.name), &[], Some(value))? {
+/// Measures a number, and returns whether it fits. If the run gives no numbers, it is not measured, and the search ends.
+fn measure(runner: &Runner<'_>, varied: &mut Varied, value: u64) -> anyhow::Result<bool> {
+    match runner.run(&format!("{}={value}", varied.name), &[], Some(value))? {
         Ran::Ended(outcome) => {
             let fits = outcome.fits();
             varied.put(value, *outcome);
-            ControlFlow::Continue(fits)
+            return Ok(fits);
         }
         Ran::Failed(reason) => {
             varied.stopped_by = Some(format!("the program failed with {}={value}: {reason}", varied.name));
-            ControlFlow::Break(())
         }
-        Ran::Stopped => ControlFlow::Break(()),
-    })
+        Ran::Stopped => {}
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

@@ -32,6 +32,10 @@ class Changes:
         self.about_model = None
         self.optimizers = []
         self.steps = 0
+        # The optimizers of single parameters.
+        self.split = set()
+        # Whether the optimizers of single parameters are being created.
+        self.is_splitting = False
         # The names of the changes that took effect.
         self.applied = set()
         self.offloaded = 0
@@ -54,16 +58,21 @@ class Changes:
         optimizer.register_optimizer_step_post_hook(self.stepped)
 
     def stepped(self, optimizer, arguments, options):
+        if optimizer in self.split:
+            return
         self.steps += 1
         if self.inspection is not None:
             self.inspection.stop()
 
     def optimizer_created(self, optimizer):
+        if self.is_splitting:
+            return
         self.optimizers.append(
             {"class": type(optimizer).__name__, **{name: optimizer.defaults.get(name) for name in ("foreach", "fused")}}
         )
-        if "accumulate" in self.wanted:
-            self.accumulate(optimizer)
+        for name in ("accumulate", "optimizer_in_backward"):
+            if name in self.wanted:
+                getattr(self, name)(optimizer)
         if self.model is not None:
             return
         model = model_of(self.torch, [parameter for group in optimizer.param_groups for parameter in group["params"]])
@@ -72,7 +81,7 @@ class Changes:
         self.model = weakref.ref(model)
         self.about_model = about(model)
         for name, value in self.wanted.items():
-            if name not in EARLY and name != "accumulate":
+            if name not in EARLY and name not in ("accumulate", "optimizer_in_backward"):
                 getattr(self, name)(model, value)
 
     def facts(self):
@@ -134,6 +143,30 @@ class Changes:
         optimizer.zero_grad = types.MethodType(keep, optimizer)
         # Some programs clear the gradients of the model.
         self.torch.nn.Module.zero_grad = keep
+
+    def optimizer_in_backward(self, optimizer):
+        """Updates each parameter once its gradient is complete, and frees the gradient."""
+        of_parameters = {}
+        self.is_splitting = True
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                of_parameters[parameter] = type(optimizer)([{**group, "params": [parameter]}])
+        self.is_splitting = False
+
+        def update(parameter):
+            of_parameters[parameter].step()
+            of_parameters[parameter].zero_grad()
+
+        for parameter in of_parameters:
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(update)
+
+        def count(this, *arguments, **options):
+            self.stepped(this, arguments, options)
+
+        optimizer.step = types.MethodType(count, optimizer)
+        self.split.update(of_parameters.values())
+        self.applied.add("optimizer_in_backward")
 
     # Changes to the model
 

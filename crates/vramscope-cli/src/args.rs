@@ -320,17 +320,9 @@ pub(crate) enum PhantomCommand {
     List(PhantomListArgs),
 }
 
-/// Run an unchanged program, with the installed PyTorch, on phantom GPUs and report whether it fits
+/// The phantom GPUs, and how programs run on them.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:
-  vramscope phantom run -- python train.py
-  vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py --batch-size 64
-  vramscope phantom run --gpu a100-40gb --gpus 8 -- torchrun --nproc-per-node 8 train.py
-  vramscope phantom run --world-size 64 --rank 3 -- python train.py
-  vramscope phantom run --sweep-gpus -- python train.py
-
-Kernels compute nothing: allocation sizes are those of PyTorch, values are zeros. Exit code 1: the program does not fit, or barely fits.")]
-pub(crate) struct PhantomRunArgs {
+pub(crate) struct PhantomGpuArgs {
     /// The GPU, by its name in `vramscope phantom list`
     #[arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb")]
     pub(crate) gpu: &'static Gpu,
@@ -343,6 +335,27 @@ pub(crate) struct PhantomRunArgs {
     /// Number of GPUs
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub(crate) gpus: u8,
+    /// Stop each run of the program after this time with SIGTERM; the steps until then are enough
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) steps_timeout: Option<Duration>,
+    /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
+    #[arg(long, value_name = "zeros|random[=SEED]", value_parser = values, default_value = "zeros")]
+    pub(crate) values: Values,
+}
+
+/// Run an unchanged program, with the installed PyTorch, on phantom GPUs and report whether it fits
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:
+  vramscope phantom run -- python train.py
+  vramscope phantom run --gpu rtx4090 --record run.pickle -- python train.py --batch-size 64
+  vramscope phantom run --gpu a100-40gb --gpus 8 -- torchrun --nproc-per-node 8 train.py
+  vramscope phantom run --world-size 64 --rank 3 -- python train.py
+  vramscope phantom run --sweep-gpus -- python train.py
+
+Kernels compute nothing: allocation sizes are those of PyTorch, values are zeros. Exit code 1: the program does not fit, or barely fits.")]
+pub(crate) struct PhantomRunArgs {
+    #[command(flatten)]
+    pub(crate) on: PhantomGpuArgs,
     /// Run the program as one rank of N, given by --rank; the other ranks are simulated
     #[arg(long, value_name = "N", requires = "rank", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) world_size: Option<u32>,
@@ -358,12 +371,6 @@ pub(crate) struct PhantomRunArgs {
     /// Settings of PyTorch's allocator, in the syntax of PYTORCH_CUDA_ALLOC_CONF
     #[arg(long, value_name = "CONF")]
     pub(crate) conf: Option<String>,
-    /// Stop the program after this time with SIGTERM; the steps until then are enough
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) steps_timeout: Option<Duration>,
-    /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
-    #[arg(long, value_name = "zeros|random[=SEED]", value_parser = values, default_value = "zeros")]
-    pub(crate) values: Values,
     /// Do not store copies to a GPU above 64 KiB: they read as zeros and need no host memory
     #[arg(long)]
     pub(crate) no_contents: bool,
@@ -417,21 +424,11 @@ fn values(text: &str) -> Result<Values, String> {
 
 The program runs once per change, without its output; the last exception of a failed run is shown. Exit code 1: nothing was found with which it fits.")]
 pub(crate) struct FitArgs {
-    /// The GPU, by its name in `vramscope phantom list`
-    #[arg(long, value_name = "NAME", value_parser = phantom_gpu, default_value = "h100-80gb")]
-    pub(crate) gpu: &'static Gpu,
-    /// Total memory of the GPU, as 24GiB [default: from the GPU's profile]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) memory: Option<u64>,
+    #[command(flatten)]
+    pub(crate) on: PhantomGpuArgs,
     /// Device memory that the program may use, with its CUDA context, as 22GiB [default: all of the GPU's]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) budget: Option<u64>,
-    /// Device memory of a CUDA context [default: from the GPU's profile]
-    #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) context: Option<u64>,
-    /// Number of GPUs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=16))]
-    pub(crate) gpus: u8,
     /// Find the largest number that fits for {NAME} in the program's arguments; HIGH is the wanted number
     #[arg(long, value_name = "NAME=LOW..HIGH")]
     pub(crate) vary: Option<Vary>,
@@ -441,12 +438,6 @@ pub(crate) struct FitArgs {
     /// Measure only these changes and their combinations, as --only activation_checkpointing,allocator_conf
     #[arg(long, value_name = "CHANGE", value_delimiter = ',', value_parser = crate::commands::fit::KEYS)]
     pub(crate) only: Vec<String>,
-    /// Stop each run after this time with SIGTERM; the steps until then are enough
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) steps_timeout: Option<Duration>,
-    /// Values that the program reads from GPU memory without copied data: zeros, or random numbers from a seed, as random=7
-    #[arg(long, value_name = "zeros|random[=SEED]", value_parser = values, default_value = "zeros")]
-    pub(crate) values: Values,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

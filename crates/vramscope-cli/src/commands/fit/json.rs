@@ -135,8 +135,8 @@ pub(crate) fn json(runner: &Runner<'_>, found: &Found) -> Json {
     };
     Json {
         command: args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
-        gpu: args.gpu.name,
-        total_bytes: args.memory.unwrap_or(args.gpu.total_bytes),
+        gpu: args.on.gpu.name,
+        total_bytes: args.on.total_bytes(),
         budget_bytes: runner.card.total,
         context_bytes: *runner.card.context.start(),
         context_high_bytes: *runner.card.context.end(),

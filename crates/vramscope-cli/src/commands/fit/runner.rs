@@ -16,7 +16,7 @@ use vramscope::report::bytes;
 use super::change::{Change, methods};
 use crate::args::{FitArgs, PhantomRunArgs};
 use crate::commands::phantom::attempt::{Attempt, Extra, UNLIMITED};
-use crate::commands::phantom::card::{Card, context_bytes};
+use crate::commands::phantom::card::Card;
 use crate::commands::phantom::changes::Facts;
 use crate::commands::phantom::words;
 use crate::say::say;
@@ -89,12 +89,12 @@ impl Outcome {
 impl<'a> Runner<'a> {
     /// `stop` becomes true when a signal asks to stop.
     pub(crate) fn new(args: &'a FitArgs, stop: Arc<AtomicBool>) -> anyhow::Result<Self> {
-        let memory = args.memory.unwrap_or(args.gpu.total_bytes);
+        let memory = args.on.total_bytes();
         let budget = args.budget.unwrap_or(memory);
         if budget > memory {
             anyhow::bail!("the budget of {} is above the GPU's memory of {}", bytes(budget), bytes(memory));
         }
-        let context = context_bytes(&run_args(args, Vec::new(), None), args.gpu);
+        let context = args.on.context_bytes(args.on.gpu);
         if budget <= *context.start() {
             anyhow::bail!("{budget} bytes have no room for a context of {} bytes", context.start());
         }
@@ -205,7 +205,7 @@ impl<'a> Runner<'a> {
         // An empty object: only facts are collected.
         let changes = Value::Object(wanted).to_string();
         let args = run_args(self.args, command.collect(), conf);
-        Attempt::with(&args, self.args.gpu, total, Extra { changes, environment, keeps_output: true })
+        Attempt::with(&args, self.args.on.gpu, total, Extra { changes, environment, keeps_output: true })
     }
 
     /// The end of a run that gave no numbers.
@@ -271,17 +271,12 @@ fn facts_of(attempt: &Attempt) -> Option<Facts> {
 
 fn run_args(args: &FitArgs, command: Vec<OsString>, conf: Option<String>) -> PhantomRunArgs {
     PhantomRunArgs {
-        gpu: args.gpu,
-        memory: args.memory,
-        context: args.context,
-        gpus: args.gpus,
+        on: args.on.clone(),
         world_size: None,
         rank: None,
         record: None,
         max_entries: None,
         conf,
-        steps_timeout: args.steps_timeout,
-        values: args.values,
         no_contents: false,
         sweep_gpus: false,
         once: false,

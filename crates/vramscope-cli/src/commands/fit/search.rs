@@ -287,7 +287,7 @@ impl Search<'_> {
         self.found.is_stopped = self.runner.is_stopped();
         let path = self.found.facts.forward.as_ref().map_or(String::new(), |forward| forward.path.clone());
         let autocast = Change::Autocast(path.clone());
-        if self.runner.args.gpu.capability < BFLOAT16 {
+        if self.runner.args.on.gpu.capability < BFLOAT16 {
             self.drop(autocast.name(), "the GPU has no bfloat16".to_owned());
         } else if !model.dtypes.contains_key("float32") {
             self.drop(autocast.name(), "the model has no float32 parameters".to_owned());

@@ -31,7 +31,7 @@ pub(crate) fn text(runner: &Runner<'_>, found: &Found) -> Result<String, std::fm
 }
 
 fn headline(out: &mut String, runner: &Runner<'_>, found: &Found) -> std::fmt::Result {
-    let gpu = runner.args.gpu.name;
+    let gpu = runner.args.on.gpu.name;
     let budget = bytes(runner.card.total);
     let place = match runner.args.budget {
         Some(_) => format!("in the budget of {budget} on {gpu}"),

@@ -9,7 +9,7 @@ use vramscope::analysis::{Demand, Fit, fit_on_device};
 use vramscope::gpus::Gpu;
 use vramscope::phantom::{GpuUse, MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
 
-use super::card::{Card, context_bytes};
+use super::card::Card;
 use super::changes;
 use super::child::{self, Ended};
 use super::rank;
@@ -61,7 +61,7 @@ impl Attempt {
         total: u64,
         extra: Extra,
     ) -> anyhow::Result<Self> {
-        let context = *context_bytes(args, gpu).start();
+        let context = *args.on.context_bytes(gpu).start();
         let phantom = PhantomGpu {
             name: gpu.full.to_owned(),
             total_bytes: total,
@@ -77,13 +77,13 @@ impl Attempt {
             is_integrated: gpu.integrated,
         };
         let mut options = PhantomOptions::default();
-        options.random_values = match args.values {
+        options.random_values = match args.on.values {
             Values::Zeros => None,
             Values::Random(seed) => Some(seed),
         };
         options.pretend_ranks = args.world_size.is_some();
         options.no_contents = args.no_contents;
-        let run = PhantomRun::new(&vec![phantom; args.gpus.into()], options)?;
+        let run = PhantomRun::new(&vec![phantom; args.on.gpus.into()], options)?;
         let mut environment = extra.environment;
         let mut set = |variables: Vec<(&'static str, OsString)>| {
             environment.extend(variables.into_iter().map(|(name, value)| (OsString::from(name), value)));
@@ -93,7 +93,7 @@ impl Attempt {
         set(run.environment());
         set(recordings::prepare(run.folder(), args.max_entries)?);
         if let (Some(world_size), Some(rank)) = (args.world_size, args.rank) {
-            set(rank::environment(rank, world_size, args.gpus.into()));
+            set(rank::environment(rank, world_size, args.on.gpus.into()));
         }
         if let Some(conf) = &args.conf {
             // The variable's name since PyTorch 2.9, and the earlier name.
@@ -106,7 +106,7 @@ impl Attempt {
             () if args.json => child::Output::Stderr,
             () => child::Output::Inherited,
         };
-        let ended = child::run(&run, &args.command, environment, args.steps_timeout, &output)?;
+        let ended = child::run(&run, &args.command, environment, args.on.steps_timeout, &output)?;
         let machine = run.report()?;
         let recordings = recordings::collect(run.folder())?;
         let asked = verdict::asked(&recordings)?;

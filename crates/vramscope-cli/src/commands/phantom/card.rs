@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use vramscope::gpus::{Gpu, NEWEST_CUDA};
 
-use crate::args::PhantomRunArgs;
+use crate::args::PhantomGpuArgs;
 
 /// Sizes of a GPU in bytes.
 pub(crate) struct Card {
@@ -15,17 +15,24 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    pub(crate) fn of(args: &PhantomRunArgs) -> Self {
-        Self { total: args.memory.unwrap_or(args.gpu.total_bytes), context: context_bytes(args, args.gpu) }
+    pub(crate) fn of(args: &PhantomGpuArgs) -> Self {
+        Self { total: args.total_bytes(), context: args.context_bytes(args.gpu) }
     }
 
     /// A listed GPU with its own memory, under the same options.
-    pub(crate) fn listed(args: &PhantomRunArgs, gpu: &Gpu) -> Self {
-        Self { total: gpu.total_bytes, context: context_bytes(args, gpu) }
+    pub(crate) fn listed(args: &PhantomGpuArgs, gpu: &Gpu) -> Self {
+        Self { total: gpu.total_bytes, context: args.context_bytes(gpu) }
     }
 }
 
-/// Memory of a context: from the option, or from the profile.
-pub(crate) fn context_bytes(args: &PhantomRunArgs, gpu: &Gpu) -> RangeInclusive<u64> {
-    args.context.map_or_else(|| gpu.context_bytes(NEWEST_CUDA), |bytes| bytes..=bytes)
+impl PhantomGpuArgs {
+    /// Total memory of the GPU: from the option, or from the profile.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        self.memory.unwrap_or(self.gpu.total_bytes)
+    }
+
+    /// Memory of a context: from the option, or from the profile.
+    pub(crate) fn context_bytes(&self, gpu: &Gpu) -> RangeInclusive<u64> {
+        self.context.map_or_else(|| gpu.context_bytes(NEWEST_CUDA), |bytes| bytes..=bytes)
+    }
 }

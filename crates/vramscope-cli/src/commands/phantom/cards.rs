@@ -5,7 +5,7 @@ use vramscope::analysis::{Fit, fit_on_device, fit_on_gpus};
 use vramscope::gpus::{self, Gpu};
 
 use super::attempt::{Attempt, UNLIMITED};
-use super::card::{Card, context_bytes};
+use super::card::Card;
 use super::recordings::has_kernels;
 use crate::args::PhantomRunArgs;
 use crate::say::say;
@@ -95,7 +95,7 @@ fn replayed_on(
     cards: Vec<&'static Gpu>,
 ) -> anyhow::Result<Vec<OnCard>> {
     let is_known = !attempt.ran_out() && attempt.came_to_its_end();
-    let overhead = |gpu: &Gpu| attempt.overhead(&Card::listed(args, gpu));
+    let overhead = |gpu: &Gpu| attempt.overhead(&Card::listed(&args.on, gpu));
     let on = fit_on_gpus(attempt.demands(), cards.into_iter(), overhead, |_| true).context("replay")?;
     Ok(on
         .into_iter()
@@ -128,7 +128,7 @@ pub(crate) fn smallest_by_replay(
 ) -> anyhow::Result<Option<OnCard>> {
     let is_own = |gpu: &Gpu| gpu.capability == free.gpu.capability;
     let overhead = |gpu: &Gpu| {
-        let (low, high) = free.overhead(&Card::listed(args, gpu)).into_inner();
+        let (low, high) = free.overhead(&Card::listed(&args.on, gpu)).into_inner();
         // A GPU of another compute capability may need less than this run shows, so it stays a candidate.
         let less = if is_own(gpu) || !may_run { 0 } else { WORKSPACES };
         low.saturating_sub(less)..=high.saturating_sub(less)
@@ -145,7 +145,7 @@ pub(crate) fn smallest_by_replay(
         let Some(last) = on.last().filter(|on| on.replayed.fit == Fit::Fits) else { return Ok(None) };
         could.drain(..on.len());
         let gpu = last.gpu;
-        let card = Card::listed(args, gpu);
+        let card = Card::listed(&args.on, gpu);
         let answer = |replayed: &vramscope::analysis::FitReplay, basis| OnCard {
             gpu,
             fit: Some(Fit::Fits),
@@ -206,7 +206,7 @@ pub(crate) fn all_by_running(
         let on = match ran.iter().find(|on| on.gpu.name == gpu.name) {
             Some(on) => *on,
             None => {
-                let card = Card::listed(args, gpu);
+                let card = Card::listed(&args.on, gpu);
                 say(&format!("note: running the program on {}", gpu.name));
                 let on = ran_on(&Attempt::new(args, gpu, card.total)?, &card)?;
                 ran.push(on);
@@ -246,5 +246,5 @@ pub(crate) fn ran_on(attempt: &Attempt, card: &Card) -> anyhow::Result<OnCard> {
 
 /// Whether the GPU has its listed sizes, not changed by options.
 pub(crate) fn is_as_listed(args: &PhantomRunArgs, card: &Card) -> bool {
-    card.total == args.gpu.total_bytes && card.context == context_bytes(args, args.gpu)
+    card.total == args.on.gpu.total_bytes && card.context == args.on.context_bytes(args.on.gpu)
 }

@@ -41,7 +41,7 @@ fn by_running(
 ) -> anyhow::Result<FoundOut> {
     let on_asked = if args.sweep_gpus {
         say("note: the program queried the GPU's memory: running it on each GPU");
-        cards::ran_on(&Attempt::new(args, args.gpu, card.total)?, card)?
+        cards::ran_on(&Attempt::new(args, args.on.gpu, card.total)?, card)?
     } else {
         cards::ran_on(first, card)?
     };
@@ -88,7 +88,7 @@ fn by_replay(args: &PhantomRunArgs, card: &Card, first: &Attempt) -> anyhow::Res
     let ran_out = first.ran_out();
     let second = if ran_out && !args.once {
         say("note: the program ran out of memory: running it again without a limit, to find its need");
-        Some(Attempt::new(args, args.gpu, UNLIMITED)?)
+        Some(Attempt::new(args, args.on.gpu, UNLIMITED)?)
     } else {
         None
     };

@@ -170,7 +170,7 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
     };
     Json {
         command: args.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
-        gpu: args.gpu.name,
+        gpu: args.on.gpu.name,
         total_bytes: card.total,
         context_bytes: *card.context.start(),
         context_high_bytes: *card.context.end(),

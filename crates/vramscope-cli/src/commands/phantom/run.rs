@@ -15,7 +15,7 @@ use crate::args::PhantomRunArgs;
 use crate::commands::{print_json, print_text};
 
 pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
-    let card = Card::of(args);
+    let card = Card::of(&args.on);
     if card.total <= *card.context.start() {
         bail!("a GPU of {} bytes has no room for a context of {} bytes", card.total, card.context.start());
     }
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     {
         bail!("there is no rank {rank} among {world_size}: ranks count from 0");
     }
-    let first = Attempt::new(args, args.gpu, if args.sweep_gpus { UNLIMITED } else { card.total })?;
+    let first = Attempt::new(args, args.on.gpu, if args.sweep_gpus { UNLIMITED } else { card.total })?;
     let ran_out = first.ran_out();
     let found = FoundOut::of(args, &card, &first)?;
     let unrecorded = Unrecorded::of(&first);

@@ -97,7 +97,7 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
 
 fn headline(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let Answer { args, card, asked, found, .. } = answer;
-    let (name, total) = (args.gpu.name, bytes(card.total));
+    let (name, total) = (args.on.gpu.name, bytes(card.total));
     let recorded: u64 = asked.iter().map(|asked| asked.demand.ooms).sum();
     let failed = match &asked[..] {
         // The number is unknown: the GPU's count includes requests that PyTorch's allocator repeats.
@@ -299,8 +299,11 @@ const LINES: usize = 5;
 fn values(out: &mut String, answer: &Answer<'_>) -> std::fmt::Result {
     let counts = answer.machine.counts;
     if counts.values_read + counts.results_read > 0 {
-        let values =
-            if answer.args.values == Values::Zeros { "Kernels compute nothing" } else { "Values are random" };
+        let values = if answer.args.on.values == Values::Zeros {
+            "Kernels compute nothing"
+        } else {
+            "Values are random"
+        };
         let (single, larger) =
             (counted(counts.values_read, "single value"), counted(counts.results_read, "larger result"));
         writeln!(

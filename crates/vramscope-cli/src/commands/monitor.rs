@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
-use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::profiler::{
     CombinedSource, EventKind, HostSource, LogFile, MemorySource, MemoryTracker, NvmlSource,
@@ -179,7 +178,8 @@ fn on_gpu(args: &MonitorArgs, pid: u32) -> Result<Arc<dyn MemorySource>, String>
 }
 
 /// Why the watch ended.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 enum Ended {
     /// The target ended.
@@ -191,8 +191,8 @@ enum Ended {
 }
 
 /// The output of `vramscope monitor --json`: the summary of a watch.
-#[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Monitor")]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Monitor"))]
 pub(crate) struct MonitorJson {
     source: String,
     /// The file of the log.

@@ -2,7 +2,6 @@
 
 use crate::args::ReadArgs;
 use clap::Args;
-use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,16 +53,16 @@ pub(crate) struct ViewArgs {
 }
 
 /// The output of `vramscope view --html --json`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "WrittenPage")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WrittenPage"))]
 pub(crate) struct PageJson {
     page: String,
     bytes: usize,
 }
 
 /// The output of `vramscope view --json`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ServedPage")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ServedPage"))]
 pub(crate) struct AddressJson {
     /// The page's address, which contains a secret.
     url: String,

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::analysis::Frames;
 use vramscope::export::{ExportFormat, Part, Source, Table, Written, write_part, write_summary_part};
@@ -20,8 +19,8 @@ use crate::ranks::{self, RankFiles};
 use crate::say::say;
 
 /// A summary of the written files, for `--json`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Dataset")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Dataset"))]
 pub(crate) struct DatasetJson {
     format: &'static str,
     output: String,
@@ -29,16 +28,16 @@ pub(crate) struct DatasetJson {
     ranks: Vec<RankJson>,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DatasetTable")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "DatasetTable"))]
 struct TableJson {
     table: &'static str,
     output_bytes: u64,
     rows: u64,
 }
 
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DatasetRank")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "DatasetRank"))]
 struct RankJson {
     rank: u64,
     host: Option<String>,

@@ -7,7 +7,6 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::export::{ExportFormat, ExportOptions, Source, Written, write};
 
@@ -17,8 +16,8 @@ use crate::output::Output;
 pub(crate) use args::ExportArgs;
 
 /// A summary of the written file, for `--json`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Export")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Export"))]
 pub(crate) struct ExportJson {
     file: String,
     format: &'static str,

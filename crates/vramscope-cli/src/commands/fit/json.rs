@@ -1,6 +1,5 @@
 //! JSON of the results.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::change::Change;
@@ -9,8 +8,8 @@ use super::search::{Found, Row};
 use super::vary::Varied;
 
 /// The output of `vramscope fit --json`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Fit")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Fit"))]
 pub(crate) struct Json {
     command: Vec<String>,
     gpu: &'static str,
@@ -28,8 +27,8 @@ pub(crate) struct Json {
 }
 
 /// The memory of one run.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FitRun")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FitRun"))]
 struct OutcomeJson {
     fits: bool,
     verdict: &'static str,
@@ -55,8 +54,8 @@ impl OutcomeJson {
 }
 
 /// A change, or several together.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FitChange")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FitChange"))]
 struct RowJson {
     name: String,
     changes: Vec<&'static str>,
@@ -72,16 +71,16 @@ struct RowJson {
 }
 
 /// A change without numbers.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FitDropped")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FitDropped"))]
 struct DroppedJson {
     name: String,
     reason: String,
 }
 
 /// The numbers of `--vary`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FitVary")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FitVary"))]
 struct VaryJson {
     name: String,
     low: u64,
@@ -94,8 +93,8 @@ struct VaryJson {
 }
 
 /// A measured number.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "FitPoint")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "FitPoint"))]
 struct PointJson {
     value: u64,
     run: OutcomeJson,

@@ -2,7 +2,6 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::analysis::Fit;
 use vramscope::phantom::Unanswered;
@@ -12,8 +11,8 @@ use super::recordings::Recorded;
 use super::words::Answer;
 
 /// The output of `vramscope phantom run --json`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "PhantomRun")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PhantomRun"))]
 pub(crate) struct Json {
     command: Vec<String>,
     gpu: &'static str,
@@ -46,8 +45,8 @@ pub(crate) struct Json {
 }
 
 /// The memory in use on one GPU.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "PhantomGpu")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PhantomGpu"))]
 struct GpuJson {
     device: usize,
     peak_bytes: u64,
@@ -56,8 +55,8 @@ struct GpuJson {
 }
 
 /// One process of the program.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "PhantomProcess")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PhantomProcess"))]
 struct ProcessJson {
     rank: Option<u64>,
     torch: String,
@@ -66,8 +65,8 @@ struct ProcessJson {
 }
 
 /// One device of a process, by PyTorch's counters.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "PhantomDevice")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PhantomDevice"))]
 struct DeviceJson {
     device: i64,
     peak_allocated_bytes: u64,
@@ -77,8 +76,8 @@ struct DeviceJson {
 }
 
 /// Whether the program fits on a GPU.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "PhantomCard")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "PhantomCard"))]
 struct CardJson {
     name: &'static str,
     total_bytes: u64,
@@ -117,8 +116,8 @@ fn verdict(fit: Fit) -> &'static str {
 }
 
 /// A call that the phantom GPU does not know.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "UnansweredCall")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "UnansweredCall"))]
 struct CallJson {
     name: String,
     calls: u64,
@@ -126,16 +125,16 @@ struct CallJson {
 }
 
 /// A line of the program that asks for the free device memory.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "AskedMemoryAt")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AskedMemoryAt"))]
 struct AskedAtJson {
     line: String,
     calls: u64,
 }
 
 /// A line of the program that reads values of the GPU.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ReadAt")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ReadAt"))]
 struct ReadAtJson {
     line: String,
     reads: u64,

@@ -2,15 +2,14 @@
 
 use std::fmt::Write as _;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::gpus::{self, Gpu, NEWEST_CUDA};
 use vramscope::report::bytes;
 
 use crate::args::PhantomListArgs;
 
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "ListedGpu")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "ListedGpu"))]
 pub(crate) struct Card {
     name: &'static str,
     driver_name: &'static str,

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::profiler::live::{Connection, Hello, LiveResponse, discover_except};
 use vramscope::profiler::{NvmlDevice, SourceError, nvml_devices};
@@ -15,8 +14,8 @@ use super::HOLDERS;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The output of `vramscope top --json`; `docs/json.md` describes the keys.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Top")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Top"))]
 pub(crate) struct TopJson {
     /// The GPUs according to NVML; null if it cannot be asked.
     gpus: Option<Vec<NvmlDevice>>,
@@ -26,8 +25,8 @@ pub(crate) struct TopJson {
 }
 
 /// A program, and its sample unless that failed.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "TopProgram")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "TopProgram"))]
 struct ProgramJson {
     socket: String,
     #[serde(flatten)]

@@ -39,7 +39,13 @@ pub(crate) fn stand_in(name: &str) -> usize {
 }
 
 extern "C" fn met<const NUMBER: usize>() -> c_int {
-    let name = lock(&NAMES).names.get(NUMBER).cloned().unwrap_or_default();
+    met_unknown(NUMBER)
+}
+
+/// One function for all stand-ins: with a copy in each, compiling them would take as long as the rest of the library.
+#[inline(never)]
+fn met_unknown(number: usize) -> c_int {
+    let name = lock(&NAMES).names.get(number).cloned().unwrap_or_default();
     machine().notice(Noticed::Unknown, &name);
     finish(library_of(&name), Err(Refusal::NotSupported))
 }

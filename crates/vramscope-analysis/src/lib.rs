@@ -62,7 +62,7 @@ pub use groups::{
 pub use history::{
     Allocation, Counters, DeviceFacts, EndState, FreeBlock, History, Hole, Interval, Layout, LifetimeChange,
     LifetimeChanges, Moment, Origin, Peak, Peaks, Quality, Recorder, RecordingFacts, ReservedRange,
-    SkippedActions, Walk, event_times, for_each_with_pool,
+    SkippedActions, Walk, When, event_times, for_each_with_pool,
 };
 pub use packing::{Effort, Item, Packing, pack};
 pub use regions::{Region, RegionRun, RunBetween, RunFigures, region_runs, regions, runs_between};

@@ -12,7 +12,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, RecordBatchOptions};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use hashbrown::HashMap;
-use vramscope_analysis::{By, Cancel, History};
+use vramscope_analysis::{By, Cancel, History, When};
 use vramscope_report::Names;
 
 use crate::error::ExportError;
@@ -103,7 +103,7 @@ pub fn arrow_batches<'h>(
 pub fn arrow_holders<'h>(
     names: Names<'_>,
     histories: impl IntoIterator<Item = &'h History>,
-    at: Option<usize>,
+    at: Option<When>,
     by: By,
     cancel: &Cancel,
 ) -> Result<RecordBatch, ExportError> {

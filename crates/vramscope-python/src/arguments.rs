@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use regex::Regex;
-use vramscope::analysis::{By, Growth};
+use vramscope::analysis::{By, Growth, When};
 use vramscope::session::values::{self, At};
 
 /// The maximum length of a value in an error, in characters.
@@ -78,11 +78,21 @@ pub(crate) fn max_growth(value: &Bound<'_, PyAny>) -> PyResult<Option<Growth>> {
     })
 }
 
-/// `at`: the index of an event, a range such as `10..99`, or None.
+/// `at`: the index of an event, `"end"`, a range such as `10..99`, or None.
 pub(crate) fn event_or_range(value: &Bound<'_, PyAny>) -> PyResult<Option<At>> {
     optional(value, |value| match value.cast::<PyString>() {
         Ok(text) => text.to_string_lossy().parse().map_err(|e| PyValueError::new_err(format!("at: {e}"))),
-        Err(_) => whole("at", value).map(At::Event),
+        Err(_) => whole("at", value).map(When::After).map(At::State),
+    })
+}
+
+/// `at`: the index of an event, `"end"`, or None.
+pub(crate) fn when(value: &Bound<'_, PyAny>) -> PyResult<Option<When>> {
+    optional(value, |value| match value.cast::<PyString>() {
+        Ok(text) => {
+            values::when(&text.to_string_lossy()).map_err(|e| PyValueError::new_err(format!("at: {e}")))
+        }
+        Err(_) => whole("at", value).map(When::After),
     })
 }
 

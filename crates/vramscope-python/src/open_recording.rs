@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use vramscope::analysis::{By, Cancel, History};
+use vramscope::analysis::{By, Cancel, History, When};
 use vramscope::export::{ExportError, Table, arrow_holders, arrow_table};
 use vramscope::report::Advice;
 use vramscope::session::{ReportRequest, Session};
@@ -35,7 +35,7 @@ pub(crate) type Columns = arrow_array::RecordBatch;
 /// The grouping and the event of a table of holders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Holders {
-    pub(crate) at: Option<usize>,
+    pub(crate) at: Option<When>,
     pub(crate) by: By,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use vramscope::analysis::{Cancel, Growth};
+use vramscope::analysis::{Cancel, Growth, When};
 use vramscope::export::{self, ExportFormat, Source, Table as Kind};
 use vramscope::report::{CheckJson, DiffJson, HoldersJson, ReplayJson, Shown, TextOptions, count};
 use vramscope::session::values::{self, At};
@@ -90,8 +90,8 @@ impl Recording {
 
     /// The full report, as in `vramscope report --json`.
     ///
-    /// Holders are those after event `at`, or at the peak of allocated bytes by default; for a range such as `"10..99"`, the
-    /// report has the allocations and frees of these events. `by` is their grouping, as for `holders`; None groups by whole
+    /// Holders are those after event `at`, at the end of the recording with `"end"`, or at the peak of allocated bytes by
+    /// default; for a range such as `"10..99"`, the report has the allocations and frees of these events. `by` is their grouping, as for `holders`; None groups by whole
     /// stacks. `filter` is a regular expression: only stacks with a matching frame, as `file:line function`, are included.
     /// `top` limits lists of holders.
     #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, top=None))]
@@ -156,15 +156,15 @@ impl Recording {
     /// The holders of the allocated bytes, most bytes first. Their sum is all allocated bytes.
     ///
     /// `by` is the grouping: `"line"`, `"function"`, `"file"`, `"module"`, `"stack"`, `"pool"`, `"stream"`, and the other
-    /// values of `vramscope report --by`. The moment is after event `at`, or the peak of allocated bytes by default. `filter`
-    /// includes only stacks with a frame that this regular expression matches; the sum is then that of these stacks. `top`
-    /// limits the number of groups.
+    /// values of `vramscope report --by`. The moment is after event `at`, or at the end with `"end"`, or the peak of allocated bytes by
+    /// default. `filter` includes only stacks with a frame that this regular expression matches; the sum is then that of these
+    /// stacks. `top` limits the number of groups.
     #[pyo3(signature = (by="line", *, at=None, device=None, filter=None, top=None))]
     fn holders<'py>(
         &self,
         py: Python<'py>,
         by: &str,
-        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::when)] at: Option<When>,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
         filter: Option<&str>,
         #[pyo3(from_py_with = arguments::top)] top: Option<usize>,
@@ -360,7 +360,7 @@ impl Recording {
         name: &str,
         #[pyo3(from_py_with = arguments::device)] device: Option<i64>,
         by: Option<&str>,
-        #[pyo3(from_py_with = arguments::at)] at: Option<usize>,
+        #[pyo3(from_py_with = arguments::when)] at: Option<When>,
     ) -> PyResult<Table> {
         let positions = self.positions(device, at)?;
         let columns = if name == "holders" {
@@ -407,7 +407,7 @@ impl Recording {
                 format.name()
             )));
         }
-        let positions = self.positions(device, at)?;
+        let positions = self.positions(device, at.map(When::After))?;
         let options = export::ExportOptions { at, table: table.map(kind).transpose()?.unwrap_or_default() };
         let target = self.target(py, &path)?;
         self.ask(py, move |open, cancel| {
@@ -505,10 +505,10 @@ impl Recording {
         self.0.session.device(device).map_err(|e| self.raised(e))
     }
 
-    /// The positions of the requested device or of all devices, one of which has the event `at`.
-    fn positions(&self, device: Option<i64>, at: Option<usize>) -> PyResult<Vec<usize>> {
+    /// The positions of the requested device or of all devices, one of which has the event of `at`.
+    fn positions(&self, device: Option<i64>, at: Option<When>) -> PyResult<Vec<usize>> {
         let positions = self.0.session.devices(device).map_err(|e| self.raised(e))?;
-        self.0.session.check_event(&positions, at).map_err(|e| self.raised(e))?;
+        self.0.session.check_moment(&positions, at).map_err(|e| self.raised(e))?;
         Ok(positions)
     }
 

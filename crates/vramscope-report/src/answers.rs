@@ -2,7 +2,7 @@
 
 use vramscope_analysis::{
     Both, BudgetCheck, By, DeviceDiff, DeviceReplay, Frames, IntervalSummary, SamplesSummary,
-    SettingDifference, Summary,
+    SettingDifference, Summary, When,
 };
 use vramscope_trace::Event;
 use vramscope_trace::formats::{Compression, Recording};
@@ -24,8 +24,8 @@ pub struct Answers<'r> {
     pub devices: Vec<Summary>,
     /// The grouping of holders; `None` shows the tree of calls.
     pub by: Option<By>,
-    /// The event that the user chose; `None` reports the peak of allocated bytes.
-    pub at: Option<usize>,
+    /// The moment that the user chose; `None` reports the peak of allocated bytes.
+    pub at: Option<When>,
     /// How the reader follows the report's advice.
     pub advice: Advice,
 }

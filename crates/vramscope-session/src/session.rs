@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vramscope_analysis::{Cancel, Frames, History, RecordingFacts};
+use vramscope_analysis::{Cancel, Frames, History, RecordingFacts, When};
 use vramscope_report::{Advice, Compared, InfoJson, Names};
 use vramscope_trace::Trace;
 use vramscope_trace::formats::Recording;
@@ -145,6 +145,17 @@ impl Session {
                 "has no event {event}; its events are numbered from 0 and there are {longest}"
             ))),
             None => Ok(()),
+        }
+    }
+
+    /// Checks that one of the devices has the event of a moment. Every recording has an end.
+    ///
+    /// # Errors
+    /// None has.
+    pub fn check_moment(&self, positions: &[usize], when: Option<When>) -> Result<()> {
+        match when {
+            Some(When::After(event)) => self.check_event(positions, Some(event)),
+            Some(When::End) | None => Ok(()),
         }
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use regex::Regex;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
-use vramscope_analysis::{By, Growth};
+use vramscope_analysis::{By, Growth, When};
 use vramscope_basics::gpus::{self, Gpu};
 use vramscope_basics::units::parse_bytes;
 use vramscope_trace::Category;
@@ -84,31 +84,45 @@ pub fn gpu(name: &str) -> Result<&'static Gpu, String> {
     })
 }
 
-/// The event of a request, or a range of events.
+/// The moment of a request, or a range of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
-    /// The state after one event.
-    Event(usize),
-    /// The events from the first to the last, both included.
-    Events(usize, usize),
+    /// The state at one moment.
+    State(When),
+    /// The events from the first to the last, both included; without a last one, to the end.
+    Events(usize, Option<usize>),
+}
+
+/// The end of a recording in a request.
+const END: &str = "end";
+
+/// Parses the index of an event, or `end`.
+///
+/// # Errors
+/// The text is neither.
+pub fn when(text: &str) -> Result<When, String> {
+    match text.trim() {
+        END => Ok(When::End),
+        text => text.parse().map(When::After).map_err(|_| "expected an event index, or `end`".to_owned()),
+    }
 }
 
 impl FromStr for At {
     type Err = String;
 
-    /// Parses `1200` or `10..99`.
+    /// Parses `1200`, `end`, `10..99` or `10..end`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let number = |text: &str| {
-            text.trim()
-                .parse::<usize>()
-                .map_err(|_| "expected an event index, or a range as 10..99".to_owned())
-        };
-        let Some((first, last)) = text.split_once("..") else { return Ok(Self::Event(number(text)?)) };
-        let (first, last) = (number(first)?, number(last)?);
-        if last < first {
-            return Err(format!("event {last} is before event {first}: the range is empty"));
+        let parse =
+            |text| when(text).map_err(|_| "expected an event index, `end`, or a range as 10..99".to_owned());
+        let Some((first, last)) = text.split_once("..") else { return Ok(Self::State(parse(text)?)) };
+        match (parse(first)?, parse(last)?) {
+            (When::After(first), When::After(last)) if last < first => {
+                Err(format!("event {last} is before event {first}: the range is empty"))
+            }
+            (When::After(first), When::After(last)) => Ok(Self::Events(first, Some(last))),
+            (When::After(first), When::End) => Ok(Self::Events(first, None)),
+            (When::End, _) => Err("a range begins with an event index, as 10..99".to_owned()),
         }
-        Ok(Self::Events(first, last))
     }
 }
 
@@ -238,6 +252,12 @@ in_json! {
     in_json_growth: Growth = growth;
     in_json_release: vramscope_trace::TorchRelease = str::parse::<vramscope_trace::TorchRelease>;
     in_json_sweep: Sweep = str::parse::<Sweep>;
+    in_json_when: When = when;
+}
+
+/// A moment in JSON that must be given.
+pub(crate) fn in_json_given_when<'de, D: Deserializer<'de>>(json: D) -> Result<When, D::Error> {
+    in_json_when(json)?.ok_or_else(|| de::Error::custom("expected an event index, or \"end\""))
 }
 
 /// Limits on categories in JSON: a list of texts, as `["activation=20GiB"]`.
@@ -296,6 +316,11 @@ pub(crate) mod schema {
         json_schema!({ "type": ["string", "null"], "enum": names.collect::<Vec<_>>() })
     }
 
+    /// An event index or `end`, and null if it is optional.
+    pub(crate) fn when(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["integer", "string"], "minimum": 0 })
+    }
+
     /// A whole number, or a text such as `24GiB` or `10..99`.
     pub(crate) fn number_or_text(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": ["integer", "string", "null"], "minimum": 0 })
@@ -312,8 +337,12 @@ mod tests {
         assert_eq!(size("2PiB"), Err("more than 1 PiB".to_owned()));
         assert_eq!(by("line"), Ok(By::Line));
         assert!(by("colour").unwrap_err().starts_with("cannot group by \"colour\"; use one of stack, line"));
-        assert_eq!("10..99".parse(), Ok(At::Events(10, 99)));
-        assert_eq!("7".parse(), Ok(At::Event(7)));
+        assert_eq!("10..99".parse(), Ok(At::Events(10, Some(99))));
+        assert_eq!("10..end".parse(), Ok(At::Events(10, None)));
+        assert_eq!("7".parse(), Ok(At::State(When::After(7))));
+        assert_eq!(" end".parse(), Ok(At::State(When::End)));
+        assert!("end..9".parse::<At>().unwrap_err().contains("begins with an event index"));
+        assert_eq!(when("ende"), Err("expected an event index, or `end`".to_owned()));
         assert!("9..3".parse::<At>().unwrap_err().contains("the range is empty"));
         assert!(gpu("nothing").unwrap_err().starts_with("unknown GPU; use one of "));
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use vramscope_trace::{DriverEvent, DriverMemory, MemoryReading, StringId};
 
-use crate::history::{History, Moment};
+use crate::history::{History, Moment, When};
 
 /// The driver's counts of a device's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,17 +52,22 @@ impl MeasuredUse {
 }
 
 impl DeviceUse {
-    /// The counts of the history's device, at the end if the moment is before the first event. `None` if the recording has none.
-    pub(crate) fn at(history: &History, moment: Moment) -> Option<Self> {
+    /// The counts of the history's device at a moment, which `when` chose. At the end if the moment is before the first event. `None` if
+    /// the recording has none.
+    pub(crate) fn at(history: &History, moment: Moment, when: Option<When>) -> Option<Self> {
         let device = history.device();
         let readings = &history.trace().process.as_ref()?.readings;
         let of_device = || readings.iter().filter(|r| r.device == device.device);
         let first = of_device().next()?;
         // The first of several: `max_by_key` returns the last one.
         let highest = of_device().rev().max_by_key(|r| r.used)?;
-        let time_us = moment.event().and_then(|event| device.events.time(event));
+        let time_us = match when {
+            Some(When::End) => end_time(history),
+            _ => moment.event().and_then(|event| device.events.time(event)),
+        };
         let is_before = |r: &&MemoryReading| {
             moment == Moment::START
+                || when == Some(When::End)
                 || r.device_events <= moment.index() && time_us.is_none_or(|time_us| r.time_us <= time_us)
         };
         let here = of_device().rfind(is_before);
@@ -70,6 +75,15 @@ impl DeviceUse {
         let measured = |reading| MeasuredUse::of(history, reading);
         Some(Self { here: here.map(measured), age_us, first: measured(first), highest: measured(highest) })
     }
+}
+
+/// The last time in a recording, in microseconds since the Unix epoch.
+fn end_time(history: &History) -> Option<i64> {
+    let trace = history.trace();
+    let process = trace.process.as_ref()?;
+    let of_devices = trace.devices.iter().filter_map(|d| d.events.time(d.events.len().checked_sub(1)?));
+    let others = process.events.last().map(|e| e.time_us).into_iter();
+    of_devices.chain(others).chain(process.readings.last().map(|r| r.time_us)).max()
 }
 
 /// Bytes that libraries hold on a device after these events.
@@ -153,7 +167,7 @@ mod tests {
     #[test]
     fn the_rest_is_what_neither_pytorch_nor_a_library_allocated() {
         let history = history(|_| {});
-        let at = |moment| DeviceUse::at(&history, moment).unwrap();
+        let at = |moment| DeviceUse::at(&history, moment, None).unwrap();
         // Right after the segment, before the library's memory; at the peak; after the library's free; at the end.
         let measured = [0, 1, 2, 3].map(|event| at(Moment::after(event)).here.unwrap());
         assert_eq!(
@@ -165,6 +179,9 @@ mod tests {
         // A recording without events of PyTorch's allocator shows its end.
         let end = at(Moment::START).here.unwrap();
         assert_eq!((end.used, end.reserved, end.rest(), at(Moment::START).age_us), (570, 0, 570, 0));
+        // The device's last event is at 40, and the last reading after it.
+        let end = DeviceUse::at(&history, history.end(), Some(When::End)).unwrap();
+        assert_eq!((end.here.unwrap().used, end.age_us), (570, 0));
         let DeviceUse { first, highest, .. } = at(Moment::START);
         assert_eq!((first.used, first.rest(), highest.used, highest.rest()), (500, 500, 1610, 570));
     }
@@ -172,7 +189,7 @@ mod tests {
     #[test]
     fn a_reading_after_the_moment_does_not_count() {
         let history = history(|process| drop(process.readings.drain(..3)));
-        let at = |event| DeviceUse::at(&history, Moment::after(event)).unwrap();
+        let at = |event| DeviceUse::at(&history, Moment::after(event), None).unwrap();
         assert_eq!((at(0).here, at(0).age_us), (None, 0));
         assert_eq!((at(1).here.unwrap().used, at(1).first.used), (1610, 1610));
     }
@@ -180,8 +197,8 @@ mod tests {
     #[test]
     fn the_recording_may_know_more_than_the_driver_counts() {
         let history = history(|process| process.readings[3].used = 10);
-        assert_eq!(DeviceUse::at(&history, Moment::after(1)).unwrap().here.unwrap().rest(), -1030);
+        assert_eq!(DeviceUse::at(&history, Moment::after(1), None).unwrap().here.unwrap().rest(), -1030);
         let none = |process: &mut ProcessEvents| process.readings.clear();
-        assert_eq!(DeviceUse::at(&self::history(none), Moment::after(1)), None);
+        assert_eq!(DeviceUse::at(&self::history(none), Moment::after(1), None), None);
     }
 }

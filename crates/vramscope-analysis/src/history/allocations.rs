@@ -21,7 +21,7 @@ use vramscope_engine::Policy;
 use vramscope_trace::{Action, BlockState, DeviceTrace, SegmentKind, StackId, TagsId, Trace};
 
 use super::lifetime_changes::{LifetimeChange, LifetimeChanges};
-use super::moment::Moment;
+use super::moment::{Moment, When};
 use super::segment_events::{is_growth, is_release};
 use super::segments::{Reserved, ReservedRange};
 use super::skipped::SkippedActions;
@@ -336,6 +336,14 @@ impl History {
         match self.device().events.len() {
             0 => Moment::START,
             n => Moment::after(n - 1),
+        }
+    }
+
+    /// Returns the moment that a request chose. The events of the device end before the recording does.
+    pub fn moment(&self, when: When) -> Moment {
+        match when {
+            When::After(event) => Moment::after(event),
+            When::End => self.end(),
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) use event_times::rising_times;
 pub use interval::Interval;
 pub use layout::{FreeBlock, Hole, Layout};
 pub use lifetime_changes::{LifetimeChange, LifetimeChanges};
-pub use moment::Moment;
+pub use moment::{Moment, When};
 pub use pools::for_each_with_pool;
 pub use recording_facts::{DeviceFacts, Recorder, RecordingFacts};
 pub(crate) use segment_events::{is_growth, is_release, segment_events};

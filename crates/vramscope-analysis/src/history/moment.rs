@@ -12,6 +12,15 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u32);
 
+/// A moment that a request chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Right after the event with this index, counted from 0.
+    After(usize),
+    /// At the end of the recording: after all events of all devices, of other libraries and of the driver.
+    End,
+}
+
 impl Moment {
     /// The moment before the first event.
     pub const START: Self = Self(0);

@@ -22,7 +22,7 @@ use crate::groups::{
     By, CallTree, DeviceUse, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree,
     holders_without_stacks, layers, libraries,
 };
-use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality};
+use crate::history::{Allocation, Counters, EndState, History, Layout, Moment, Peaks, Quality, When};
 use crate::regions::Region;
 use crate::replay::BestSetting;
 use crate::stacks::{Frames, StackFilter};
@@ -35,8 +35,8 @@ pub use interval::{IntervalOptions, IntervalSummary};
 /// The moment of a summary, with the grouping and the filter of its holders.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The summary shows the state after this event; by default, the peak of allocated bytes.
-    pub at: Option<usize>,
+    /// The moment that the summary shows; by default, the peak of allocated bytes.
+    pub at: Option<When>,
     /// The grouping of holders; `None` groups by stack.
     pub by: Option<By>,
     /// Includes only stacks with a frame that this regular expression matches, as `file:line function`.
@@ -155,7 +155,7 @@ impl Summary {
         let mut leaks = if grows { leaks::suspects(history, frames, tallies) } else { Vec::new() };
         leaks.retain(|l| filter.as_ref().is_none_or(|f| f.takes(Some(l.stack))));
 
-        let moment = options.at.map_or(peaks.allocated.moment, Moment::after);
+        let moment = options.at.map_or(peaks.allocated.moment, |when| history.moment(when));
         let ((mut ooms, more_ooms, request, layouts), (categories, steps)) = join(
             history,
             || {
@@ -183,6 +183,8 @@ impl Summary {
         let by_stack = held(By::Stack);
         let tree = call_tree(trace, frames, &by_stack);
         let counters = layout.counters();
+        // After the device's last event, libraries go on.
+        let library_time = time_of(device, moment).filter(|_| options.at != Some(When::End));
         let filtered_out = counters.allocated - by_stack.iter().map(|h| h.bytes).sum::<u64>();
         let holders = match options.by {
             None | Some(By::Stack) => by_stack,
@@ -204,8 +206,8 @@ impl Summary {
             categories: all(By::Category),
             reasons: known.categories().reasons(layout.allocated()),
             layers: layers(known.categories(), layout.allocated().filter(takes)),
-            libraries: libraries(trace, device.device, time_of(device, moment)),
-            device_use: DeviceUse::at(history, moment),
+            libraries: libraries(trace, device.device, library_time),
+            device_use: DeviceUse::at(history, moment, options.at),
             steps: known.into_steps(),
             filtered_out,
             preexisting: start.counters().allocated,

@@ -1,6 +1,6 @@
 //! The table of holders, one row per line, category and layer with allocated bytes at the peak.
 
-use vramscope_analysis::{By, History, Moment, Origin, holders_at};
+use vramscope_analysis::{By, History, Origin, When, holders_at};
 use vramscope_report::Names;
 
 use super::{Column, ColumnKind, Sink, Value};
@@ -22,15 +22,15 @@ pub(crate) const COLUMNS: [Column; 10] = [
 /// The groupings of the table. The bytes of each grouping sum to the allocated bytes.
 pub(super) const GROUPS: [By; 3] = [By::Line, By::Category, By::Layer];
 
-/// Writes the rows of some groupings, after event `at` or at the peak of allocated bytes, most bytes first.
+/// Writes the rows of some groupings, at the moment `at` or at the peak of allocated bytes, most bytes first.
 pub(crate) fn rows(
     names: Names<'_>,
     history: &History,
-    at: Option<usize>,
+    at: Option<When>,
     groups: &[By],
     sink: &mut dyn Sink,
 ) -> Result<u64, ExportError> {
-    let moment = at.map_or_else(|| history.peaks().allocated.moment, Moment::after);
+    let moment = at.map_or_else(|| history.peaks().allocated.moment, |when| history.moment(when));
     let mut count = 0;
     for &by in groups {
         for holder in holders_at(history, names.frames, moment, by) {

@@ -1,7 +1,7 @@
 //! JSON of `vramscope report --json`.
 
 use serde::Serialize;
-use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, Summary};
+use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, Summary, When};
 
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
@@ -98,7 +98,8 @@ pub(super) struct DeviceJson {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Moment"))]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportMoment"))]
 pub(super) struct AtJson {
-    event: usize,
+    /// The last event with `--at end`; null if the device has none.
+    event: Option<usize>,
     requested_bytes: u64,
     allocated_bytes: u64,
     active_bytes: u64,
@@ -168,7 +169,7 @@ impl ReportJson {
 }
 
 impl Builder<'_> {
-    fn device(&self, s: &Summary, at: Option<usize>) -> DeviceJson {
+    fn device(&self, s: &Summary, at: Option<When>) -> DeviceJson {
         let EndState { segments, blocks, allocated, active, requested, reserved } = s.end;
         let Peak { moment, .. } = s.peaks.allocated;
         let holders = self.holders(&s.holders, self.top);
@@ -181,7 +182,11 @@ impl Builder<'_> {
         let categories = self.categories(&s.categories);
         let (holders_at_peak, categories_at_peak, at) = match at {
             None => (Some(holders), Some(categories), None),
-            Some(event) => {
+            Some(when) => {
+                let event = match when {
+                    When::After(event) => Some(event),
+                    When::End => s.moment.event(),
+                };
                 let at = AtJson {
                     event,
                     requested_bytes: here_requested,

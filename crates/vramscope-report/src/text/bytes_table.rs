@@ -1,6 +1,6 @@
 //! The table of byte kinds: at one event, at their peaks and at the end.
 
-use vramscope_analysis::{Peak, Summary};
+use vramscope_analysis::{Peak, Summary, When};
 
 use super::page::{DIM, Page};
 use crate::answers::Answers;
@@ -12,7 +12,8 @@ impl Page<'_> {
             p.moment.event().map_or("the start".to_owned(), |e| format!("event {}", count(e as u64)))
         };
         let here = match answers.at {
-            Some(event) => format!("after event {}", count(event as u64)),
+            Some(When::After(event)) => format!("after event {}", count(event as u64)),
+            Some(When::End) => "at the end".to_owned(),
             None => "at the peak".to_owned(),
         };
         self.heading(&format!(

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthStr as _;
 use vramscope_analysis::{
-    By, CallTree, Holder, HolderKey, Layer, Node, NodeKind, Origin, ReasonGroup, Recorder, Summary,
+    By, CallTree, Holder, HolderKey, Layer, Node, NodeKind, Origin, ReasonGroup, Recorder, Summary, When,
 };
 use vramscope_trace::PoolId;
 
@@ -24,7 +24,8 @@ impl Page<'_> {
             (None, Some(e)) => format!("at the peak, after event {}", count(e as u64)),
             (None, None) if s.events == 0 => "when the snapshot was taken".to_owned(),
             (None, None) => "at the peak, before the first event".to_owned(),
-            (Some(e), _) => format!("after event {}", count(e as u64)),
+            (Some(When::After(e)), _) => format!("after event {}", count(e as u64)),
+            (Some(When::End), _) => "at the end of the recording".to_owned(),
         };
         self.heading(&format!("Holders of {} {when}", bytes(total)));
         if s.filtered_out > 0 {

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use serde::Deserialize;
-use vramscope_analysis::{By, Cancel, Holder, Moment, holders_at};
+use vramscope_analysis::{By, Cancel, Holder, When, holders_at};
 
 use super::report::ReportRequest;
 use crate::error::Result;
@@ -16,9 +16,10 @@ use crate::values;
 pub struct HoldersRequest {
     /// The device; required if several were used
     pub device: Option<i64>,
-    /// The allocations live after the event with this index (from 0); default: at the peak of allocated bytes
-    #[serde(alias = "event")]
-    pub at: Option<usize>,
+    /// The allocations live after the event with this index (from 0), or at the `end`; default: at the peak of allocated bytes
+    #[serde(alias = "event", deserialize_with = "values::in_json_when")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
+    pub at: Option<When>,
     /// The key to group live allocations by; default: "line", the line of user code
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::by"))]
     #[serde(deserialize_with = "values::in_json_by")]
@@ -52,17 +53,17 @@ impl Session {
     /// There is no such device or event, or the request was cancelled.
     pub fn holders(&self, request: &HoldersRequest, cancel: &Cancel) -> Result<GroupsAnswer> {
         let position = self.device(request.device)?;
-        self.check_event(&[position], request.at)?;
+        self.check_moment(&[position], request.at)?;
         let by = request.by.unwrap_or(By::Line);
         let history = self.history(position, cancel)?;
-        let moment = request.at.map_or_else(|| history.peaks().allocated.moment, Moment::after);
+        let moment = request.at.map_or_else(|| history.peaks().allocated.moment, |when| history.moment(when));
         let holders = match &request.filter {
             None => holders_at(&history, self.frames(), moment, by),
             // The summary applies filters.
             Some(filter) => {
                 let report =
                     ReportRequest { by: Some(by), filter: Some(filter.clone()), ..ReportRequest::default() };
-                self.summary(position, &report.options(moment.event()), cancel)?.holders
+                self.summary(position, &report.options(moment.event().map(When::After)), cancel)?.holders
             }
         };
         Ok(GroupsAnswer { device: self.number(position), event: moment.event(), by, holders })

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{By, Cancel, IntervalOptions, IntervalSummary, Options, Summary};
+use vramscope_analysis::{By, Cancel, IntervalOptions, IntervalSummary, Options, Summary, When};
 use vramscope_report::{Answers, ReportJson, SpanAnswers, SpanJson, TextOptions, report, span_report};
 
 use crate::error::{Result, SessionError};
@@ -19,11 +19,11 @@ pub struct ReportRequest {
     /// Only this device
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub device: Option<i64>,
-    /// Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the
-    /// allocations and frees of these events, both ends included
+    /// Report the allocations live after event EVENT (counted from 0) instead of at the peak, or those at the end of the
+    /// recording, as `end`; or, as FIRST..LAST, the allocations and frees of these events, both ends included
     #[cfg_attr(feature = "command", arg(long, value_name = "EVENT"))]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
-    #[cfg_attr(test, ts(as = "Option<u64>"))]
+    #[cfg_attr(test, ts(type = "number | string | null"))]
     #[serde(alias = "event", deserialize_with = "values::in_json_at")]
     pub at: Option<At>,
     /// Group live allocations by this key, instead of showing the tree of calls
@@ -57,7 +57,7 @@ impl ReportRequest {
     }
 
     /// The options of the analysis, for the state after `at` or at the peak.
-    pub(crate) fn options(&self, at: Option<usize>) -> Options {
+    pub(crate) fn options(&self, at: Option<When>) -> Options {
         Options { at, by: self.by, filter: self.filter.clone() }
     }
 }
@@ -108,22 +108,20 @@ impl Session {
         let positions = self.devices(request.device)?;
         let at = match request.at {
             Some(At::Events(first, last)) => {
-                self.check_event(&positions, Some(last))?;
-                let by = request.by.unwrap_or(By::Line);
-                let options = IntervalOptions { first, last, by, filter: request.filter.clone() };
-                return self.interval(&positions, &options, cancel).map(ReportAnswer::Interval);
+                self.check_event(&positions, Some(last.unwrap_or(first)))?;
+                return self.interval(&positions, (first, last), request, cancel).map(ReportAnswer::Interval);
             }
-            Some(At::Event(event)) => Some(event),
+            Some(At::State(when)) => Some(when),
             None => None,
         };
-        self.check_event(&positions, at)?;
+        self.check_moment(&positions, at)?;
         self.state(&positions, at, request, cancel).map(ReportAnswer::State)
     }
 
     fn state(
         &self,
         positions: &[usize],
-        at: Option<usize>,
+        at: Option<When>,
         request: &ReportRequest,
         cancel: &Cancel,
     ) -> Result<Answers<'_>> {
@@ -149,13 +147,17 @@ impl Session {
     fn interval(
         &self,
         positions: &[usize],
-        options: &IntervalOptions,
+        (first, last): (usize, Option<usize>),
+        request: &ReportRequest,
         cancel: &Cancel,
     ) -> Result<SpanAnswers<'_>> {
+        let by = request.by.unwrap_or(By::Line);
         let mut devices = Vec::new();
         for &position in positions {
             let history = self.history(position, cancel)?;
-            devices.extend(IntervalSummary::of(&history, self.frames(), options, cancel));
+            let last = last.unwrap_or(history.device().events.len().saturating_sub(1));
+            let options = IntervalOptions { first, last, by, filter: request.filter.clone() };
+            devices.extend(IntervalSummary::of(&history, self.frames(), &options, cancel));
         }
         if cancel.is_cancelled() {
             return Err(SessionError::Cancelled);
@@ -165,8 +167,80 @@ impl Session {
             recording: self.recording(),
             frames: self.frames(),
             devices,
-            by: options.by,
+            by,
             advice: *self.advice(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogWriter};
+    use vramscope_trace::{Action, DriverMemory, MemoryReading, SegmentKind};
+
+    use super::*;
+    use crate::ADVICE;
+
+    /// A library allocates memory after the last event of PyTorch's allocator.
+    fn session() -> Session {
+        let mut log = LogWriter::create(Vec::new()).unwrap();
+        log.process();
+        log.event(&LogEvent {
+            device: 0,
+            action: Action::Alloc,
+            address_or_free: 1 << 40,
+            size: 512,
+            block_size: 512,
+            time_us: 10,
+            stack: None,
+            stream: 0,
+            pool: None,
+            user_metadata: None,
+            kind: SegmentKind::Unknown,
+            unknown_action: None,
+        });
+        log.reading(&MemoryReading { time_us: 11, used: 700, total: 9000, ..MemoryReading::default() });
+        log.driver_event(&LogDriverEvent {
+            device: 0,
+            memory: DriverMemory::Device,
+            is_free: false,
+            address: 1 << 41,
+            size: 64,
+            time_us: 20,
+            library: "libnccl.so.2",
+            stack: None,
+        });
+        log.reading(&MemoryReading { time_us: 21, used: 900, total: 9000, ..MemoryReading::default() });
+        let recording = vramscope_trace::formats::read(&log.finish().unwrap()[..]).unwrap();
+        Session::new("run.vramscope".to_owned(), recording, ADVICE)
+    }
+
+    #[test]
+    fn the_end_is_after_the_events_of_other_libraries() {
+        let session = session();
+        let at = |at: &str| {
+            let request = ReportRequest { at: Some(at.parse().unwrap()), ..ReportRequest::default() };
+            let ReportAnswer::State(answers) = session.report(&request, &Cancel::default()).unwrap() else {
+                panic!("not a state")
+            };
+            let [summary] = &answers.devices[..] else { panic!("not one device") };
+            let library = summary.libraries.as_ref().unwrap()[0].bytes;
+            let used = summary.device_use.unwrap().here.map(|here| here.used);
+            (summary.counters.allocated, library, used)
+        };
+        assert_eq!(at("0"), (512, 0, None));
+        assert_eq!(at("end"), (512, 64, Some(900)));
+    }
+
+    #[test]
+    fn a_range_may_go_to_the_end() {
+        let session = session();
+        let request = ReportRequest { at: Some("0..end".parse().unwrap()), ..ReportRequest::default() };
+        let answer = session.report(&request, &Cancel::default()).unwrap();
+        let ReportAnswer::Interval(answers) = answer else { panic!("not an interval") };
+        assert_eq!(answers.devices[0].totals.groups.len(), 1);
+        let request = ReportRequest { at: Some("1..end".parse().unwrap()), ..ReportRequest::default() };
+        let refused = session.report(&request, &Cancel::default()).unwrap_err();
+        assert!(refused.about("run.vramscope").contains("has no event 1"));
     }
 }

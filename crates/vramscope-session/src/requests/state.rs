@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use vramscope_analysis::{By, Cancel, Counters, History, Holder, Layout, Moment, holders_at};
+use vramscope_analysis::{By, Cancel, Counters, History, Holder, Layout, Moment, When, holders_at};
 use vramscope_trace::Event;
 
 use crate::error::Result;
@@ -18,9 +18,10 @@ pub struct StateRequest {
     /// The device; required if several were used
     #[serde(default)]
     pub device: Option<i64>,
-    /// The event index, from 0; the answer is the state after this event
-    #[serde(alias = "event")]
-    pub at: usize,
+    /// The event index, from 0, or `end` for the last event; the answer is the state after this event
+    #[serde(alias = "event", deserialize_with = "values::in_json_given_when")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::when"))]
+    pub at: When,
     /// The key to group live allocations by; default: "line", the line of user code
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::by"))]
     #[serde(default, deserialize_with = "values::in_json_by")]
@@ -35,6 +36,8 @@ pub struct StateRequest {
 pub struct StateAnswer {
     /// The history of the device.
     pub history: Arc<History>,
+    /// The event's index.
+    pub index: usize,
     /// The event.
     pub event: Event,
     /// The four counters after it.
@@ -60,14 +63,19 @@ impl Session {
     /// There is no such device or event, or the request was cancelled.
     pub fn state_after(&self, request: &StateRequest, cancel: &Cancel) -> Result<StateAnswer> {
         let position = self.device(request.device)?;
-        self.check_event(&[position], Some(request.at))?;
+        let index = match request.at {
+            When::After(event) => event,
+            When::End => self.trace().devices[position].events.len().saturating_sub(1),
+        };
+        self.check_event(&[position], Some(index))?;
         let history = self.history(position, cancel)?;
-        let moment = Moment::after(request.at);
+        let moment = Moment::after(index);
         let layout = Layout::at(&history, moment);
         let free = layout.free_blocks();
         let held = |by| holders_at(&history, self.frames(), moment, by);
         Ok(StateAnswer {
-            event: history.device().events.get(request.at),
+            index,
+            event: history.device().events.get(index),
             counters: layout.counters(),
             live_allocations: layout.allocated().count(),
             free_blocks: free.len(),

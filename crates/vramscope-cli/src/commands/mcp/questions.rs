@@ -151,7 +151,7 @@ impl Desk {
             recording: &open.handle,
             device: state.history.device().device,
             events: state.history.device().events.len(),
-            event: request.at,
+            event: state.index,
             action: state.event.action.name(),
             event_bytes: state.event.size,
             event_address: state.event.address_or_free,

@@ -238,6 +238,14 @@ impl Events {
         }
     }
 
+    /// Replaces the tags of event `i`.
+    ///
+    /// # Panics
+    /// If `i` is not below [`len`](Self::len).
+    pub(crate) fn set_tags(&mut self, i: usize, tags: TagsId) {
+        self.tags[i] = tags;
+    }
+
     /// Returns all events, oldest first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Event> + '_ {
         (0..self.len()).map(|i| self.get(i))

@@ -91,6 +91,7 @@ const PROCESS: u8 = 12;
 const DRIVER: u8 = 13;
 const READING: u8 = 14;
 const CUT: u8 = 15;
+const METADATA: u8 = 20;
 
 // A Boolean is one byte, an index of this list.
 const BOOLS: [bool; 2] = [false, true];

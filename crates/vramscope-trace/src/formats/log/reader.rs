@@ -6,8 +6,8 @@ use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
-    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END, EVENT, MAGIC, PROCESS,
-    READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
+    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END, EVENT, MAGIC, METADATA,
+    PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
@@ -257,6 +257,7 @@ impl Reader {
                 [DRIVER] => self.driver_event(&mut f)?,
                 [READING] => self.reading(&mut f)?,
                 [CUT] => self.cut(&mut f)?,
+                [METADATA] => self.metadata(&mut f)?,
                 [END] => self.closed = true,
                 [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
             }
@@ -442,6 +443,20 @@ impl Reader {
             let device_events = with_events.map(|(&device, (events, _))| (device, events.len())).collect();
             process.cut = Some(LogCut { time_us, device_events, driver_events: process.events.len() });
         }
+        Ok(())
+    }
+
+    fn metadata(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let at = f.offset();
+        let (device, event, text) = (device(f)?, f.uint()?, self.string(f)?);
+        let (events, _) = self.devices.entry(device).or_default();
+        let is_allocation = |&index: &usize| events.actions().get(index) == Some(&Action::Alloc);
+        let Some(index) = usize::try_from(event).ok().filter(is_allocation) else {
+            return Err(damaged(at, "a text for an allocation that does not exist"));
+        };
+        let before = self.trace.tags.get(events.get(index).tags);
+        let tags = self.trace.tags.intern(Tags { user_metadata: Some(text), ..before })?;
+        events.set_tags(index, tags);
         Ok(())
     }
 

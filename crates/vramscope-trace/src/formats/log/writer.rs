@@ -9,7 +9,8 @@ use hashbrown::HashMap;
 
 use super::{
     ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END, EVENT, LONGEST_STRING,
-    MAGIC, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names, settings,
+    MAGIC, METADATA, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names,
+    settings,
 };
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
@@ -406,6 +407,17 @@ impl<W: Write> LogWriter<W> {
     pub fn cut(&mut self, time_us: i64) {
         self.begin(CUT);
         self.time(time_us);
+    }
+
+    /// Replaces the [`user_metadata`](LogEvent::user_metadata) of an earlier allocation. `event` is its index among the device's events.
+    pub fn metadata(&mut self, device: i64, event: u64, text: &str) {
+        if self.refuses(device) {
+            return;
+        }
+        let text = self.string(text);
+        self.begin(METADATA);
+        self.int(device);
+        self.uints([event, text]);
     }
 
     /// Returns a writer that appends to a copy of this recording. The copy, whose rest goes to `out`, has everything that was flushed.

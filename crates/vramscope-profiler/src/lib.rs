@@ -102,9 +102,9 @@ pub use snapshot::{MemorySnapshot, Operation};
 #[cfg(feature = "cuda")]
 pub use source::CudaSource;
 pub use source::{
-    AllocationObserver, BlockEvent, CombinedSource, Counts, DeviceSpec, HostSource, LiveHolder, MemorySource,
-    Observation, PoolSource, ProcessMemory, Reading, SelectError, SourceError, SourceInfo, Tick, Ticker,
-    Watch,
+    AllocationObserver, BlockEvent, CombinedSource, Counts, DeviceSpec, HostSource, Layers, LiveHolder,
+    LiveLibrary, MemorySource, Observation, PoolSource, ProcessMemory, Reading, SelectError, SourceError,
+    SourceInfo, Tick, Ticker, Watch,
 };
 #[cfg(feature = "nvml")]
 pub use source::{GpuProcess, NvmlDevice, NvmlSource, nvml_devices};

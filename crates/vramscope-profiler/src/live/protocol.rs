@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use crate::source::{Counts, LiveHolder, Reading, Tick};
+use crate::source::{Counts, Layers, LiveHolder, Reading, Tick};
 
 /// The protocol version. New keys do not raise it.
 pub const PROTOCOL: u32 = 1;
@@ -15,6 +15,9 @@ pub(super) const MOST_ASKED: usize = 4 << 10;
 pub(super) const MOST_ANSWERED: usize = 1 << 20;
 /// Maximum number of stacks in a response.
 pub(super) const MOST_HOLDERS: usize = 100;
+
+/// Maximum number of libraries in a response.
+pub(super) const MOST_LIBRARIES: usize = 100;
 
 /// A request to a live server.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -61,6 +64,8 @@ pub struct LiveResponse {
     pub releasable_bytes: Option<u64>,
     /// The stacks with the most live bytes, allocated since the program began to serve; `None` if it does not count them.
     pub holders: Option<Vec<LiveHolder>>,
+    /// Memory of the process beside the pool, by library; `None` if it is unknown.
+    pub layers: Option<Layers>,
 }
 
 /// The keys of a response.
@@ -81,6 +86,8 @@ struct LookKeys {
     releasable_bytes: Option<u64>,
     /// The stacks with the most live bytes; `None` if the program does not count them.
     holders: Option<Vec<LiveHolder>>,
+    /// Memory of the process beside the pool, by library; `None` if it is unknown. Processes that `vramscope run` records have it.
+    layers: Option<Layers>,
 }
 
 impl From<LiveResponse> for LookKeys {
@@ -91,6 +98,7 @@ impl From<LiveResponse> for LookKeys {
             inactive_split_bytes,
             releasable_bytes,
             holders,
+            layers,
         } = look;
         Self {
             time_us,
@@ -101,6 +109,7 @@ impl From<LiveResponse> for LookKeys {
             inactive_split_bytes,
             releasable_bytes,
             holders,
+            layers,
         }
     }
 }
@@ -114,6 +123,7 @@ impl From<LookKeys> for LiveResponse {
             inactive_split_bytes: keys.inactive_split_bytes,
             releasable_bytes: keys.releasable_bytes,
             holders: keys.holders,
+            layers: keys.layers,
         }
     }
 }
@@ -164,10 +174,12 @@ mod tests {
                 count: 1,
                 stack: Some(vec!["a.rs:1 f".to_owned()]),
             }]),
+            layers: Some(Layers { libraries: Vec::new(), rest_bytes: Some(-7) }),
         };
         let value = serde_json::to_value(&look).unwrap();
         assert_eq!(value["now"]["allocated_bytes"], 512);
         assert_eq!(value["counts"]["num_allocations"], 3);
+        assert_eq!(value["layers"]["rest_bytes"], -7);
         assert_eq!(value["holders"][0]["stack"][0], "a.rs:1 f");
         assert_eq!(serde_json::from_value::<LiveResponse>(value).unwrap(), look);
     }

@@ -16,7 +16,8 @@ use rustix::io::Errno;
 
 use super::names::StackNames;
 use super::protocol::{
-    Hello, LiveResponse, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, PROTOCOL, Question, Refusal, line,
+    Hello, LiveResponse, MOST_ANSWERED, MOST_ASKED, MOST_HOLDERS, MOST_LIBRARIES, PROTOCOL, Question,
+    Refusal, line,
 };
 use super::{LiveError, folder, socket};
 use crate::holders::LiveStacks;
@@ -49,6 +50,8 @@ pub struct LiveOptions {
     pub collect_holders: bool,
     /// The program's title; `None` is the name of its file.
     pub title: Option<String>,
+    /// The process of the source; `None` is this process.
+    pub process: Option<u32>,
 }
 
 /// Serves a source on a local socket until it is dropped.
@@ -85,7 +88,7 @@ impl LiveServer {
             let knows_holders = options.collect_holders && source.live_holders(0).is_some();
             let hello = Hello {
                 protocol: PROTOCOL,
-                pid: process::id(),
+                pid: options.process.unwrap_or_else(process::id),
                 title: title(options.title),
                 source_name: info.name.clone(),
                 device_id: info.device_id,
@@ -259,17 +262,23 @@ impl Answers {
                 None if self.hello.collects_holders => self.source.live_holders(top),
                 _ => None,
             };
-            Ok((tick, self.source.inactive_split_bytes(), self.source.releasable_bytes(), own))
+            let source = &self.source;
+            Ok((tick, source.inactive_split_bytes(), source.releasable_bytes(), own, source.layers()))
         }));
         let panicked = |_| Err(SourceError::Panicked(self.hello.source_name.clone()));
-        let (tick, inactive_split_bytes, releasable_bytes, own) = looked.unwrap_or_else(panicked)?;
+        let (tick, inactive_split_bytes, releasable_bytes, own, mut layers) =
+            looked.unwrap_or_else(panicked)?;
         let own = own.map(|own| own.into_iter().take(top).collect());
+        if let Some(layers) = &mut layers {
+            layers.libraries.truncate(MOST_LIBRARIES);
+        }
         let mut look = LiveResponse {
             time_us: now_us(),
             tick,
             inactive_split_bytes,
             releasable_bytes,
             holders: self.names.as_ref().map(|names| names.holders(top)).or(own),
+            layers,
         };
         loop {
             let line = line(&look);

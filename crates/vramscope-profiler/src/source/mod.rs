@@ -81,6 +81,11 @@ pub trait MemorySource: Send + Sync {
         None
     }
 
+    /// Returns the memory of the process beside the source's pool, by library; `None` if the source does not know it.
+    fn layers(&self) -> Option<Layers> {
+        None
+    }
+
     /// Releases cached memory to the device.
     ///
     /// # Errors
@@ -203,6 +208,31 @@ impl Reading {
             counts: other.counts,
         }
     }
+}
+
+/// Memory of a process beside its pool.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Layers {
+    /// Memory of other libraries on the device and on the host, most bytes first.
+    pub libraries: Vec<LiveLibrary>,
+    /// Bytes of the device in use that neither the pool nor a library of the process holds: contexts, kernels and other processes, by the
+    /// driver's last count. Negative if managed memory is not on the device.
+    pub rest_bytes: Option<i64>,
+}
+
+/// What a library holds of one kind of memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LiveLibrary {
+    /// File name of the library.
+    pub library: String,
+    /// `device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or `registered`.
+    pub memory: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Number of allocations.
+    pub count: u64,
 }
 
 /// The live blocks of one stack.

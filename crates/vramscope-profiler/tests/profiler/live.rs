@@ -27,7 +27,8 @@ fn pool() -> MemoryPool {
 
 fn serve(pool: &MemoryPool, path: &Path, collect_holders: bool) -> LiveServer {
     let title = Some("a test".to_owned());
-    let options = LiveOptions { path: Some(path.to_owned()), collect_holders, title };
+    let options =
+        LiveOptions { path: Some(path.to_owned()), collect_holders, title, ..LiveOptions::default() };
     LiveServer::start(PoolSource::new(pool, 0).unwrap(), options).unwrap()
 }
 

@@ -19,6 +19,8 @@ pub(super) struct LibraryJson {
     count: u64,
     peak_bytes: u64,
     end_bytes: u64,
+    /// The line of the user's code in `stack`; null without one.
+    line: Option<FrameJson>,
     /// Stack of the largest allocation, innermost frame first.
     stack: Vec<FrameJson>,
 }
@@ -86,6 +88,10 @@ impl Builder<'_> {
             count: u.count,
             peak_bytes: u.peak,
             end_bytes: u.end,
+            line: u
+                .stack
+                .and_then(|s| self.names.frames.own_frame(self.names.trace, s))
+                .map(|id| self.frame(id)),
             stack: self.stack(u.stack).frames,
         };
         uses.iter().map(library).collect()

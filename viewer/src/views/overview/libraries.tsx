@@ -39,7 +39,7 @@ export function LibrariesCard({ libraries, device_use }: Memory) {
             <tr key={`${one.library} ${one.memory}`}>
               <th scope="row">
                 {one.library}
-                {one.stack[0] && <div class="quiet">{frameText(one.stack[0])}</div>}
+                {one.line && <div class="quiet">{frameText(one.line)}</div>}
               </th>
               <td>{one.memory}</td>
               <td class="numeric">{count(one.count)}</td>

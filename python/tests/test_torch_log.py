@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from torch_on_phantom import COMMAND, HERE, TRAIN, needs_torch, python
+from torch_on_phantom import COMMAND, HERE, PYTHON, TRAIN, needs_torch, on_gpu, python
 
 pytestmark = needs_torch
 
@@ -79,7 +79,7 @@ def test_options_of_pickles_are_refused(tmp_path: Path) -> None:
         tmp_path,
         """
 import torch, vramscope, vramscope.torch
-options = [{"every": 5}, {"max_entries": 5}, {"model": torch.nn.Linear(2, 2)}, {"stacks": "some"}]
+options = [{"every": 5}, {"max_entries": 5}, {"stacks": "some"}]
 for option in options:
     try:
         vramscope.torch.record("run.vramscope", **option)
@@ -97,10 +97,9 @@ except vramscope.VramscopeError as error:
 """,
     )
     # The verdict on the phantom GPU follows.
-    assert done.stdout.splitlines()[:6] == [
+    assert done.stdout.splitlines()[:5] == [
         "every is for pickles: a log is written while the program runs",
         "max_entries is for pickles: a log has all events",
-        "model is for pickles: a log has no categories",
         'stacks must be "none", "python" or "all", not \'some\'',
         "this process cannot be recorded: it is recorded already",
         f"cannot write run.vramscope: there is no folder {tmp_path}/nowhere",
@@ -131,3 +130,96 @@ print(json.dumps({{name: counted[key] for name, key in measure.COUNTERS.items()}
     events = [report(tmp_path, f"{i}.vramscope")["devices"][0]["events"] for i in range(times)]
     # The first run initializes libraries.
     assert len(set(events[1:])) == 1, events
+
+
+NAMED = """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10)).cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(3):
+    with torch.profiler.record_function("forward of mine"):
+        loss = model(torch.randn(64, 512, device="cuda")).sum()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_categories_of_a_whole_program_are_in_its_log(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(NAMED)
+    record = [COMMAND, "run", "--record", "run.vramscope", "--categories", "--", PYTHON, "train.py"]
+    done = on_gpu(tmp_path, *record)
+    assert done.returncode == 0, done.stderr
+    (device,) = report(tmp_path, "run.vramscope")["devices"]
+    sizes = {one["category"]: one["bytes"] for one in device["categories_at_peak"]}
+    # Blocks are rounded to 512 bytes: two weights and two biases, and Adam's two moments of each.
+    parameters = 512 * 512 * 4 + 512 * 4 + 10 * 512 * 4 + 512
+    assert sizes["parameter"] == parameters
+    assert sizes["optimizer_state"] == 2 * parameters
+    assert {one["evidence"] for one in device["category_reasons"]} == {"said"}
+    assert "forward of mine" in {region["name"] for region in device["regions"]}
+    modules = subprocess.run(
+        [COMMAND, "report", "run.vramscope", "--by", "layer"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "2.weight" not in modules.stdout
+    assert " 2 " in modules.stdout.replace("\n", " "), modules.stdout
+    # The package's own frames are not in stacks.
+    assert "watched_call" not in json.dumps(device)
+
+
+def test_a_log_without_categories_costs_nothing_and_has_none(tmp_path: Path) -> None:
+    done = python(tmp_path, f"import vramscope.torch\nwith vramscope.torch.record('run.vramscope'):\n{indented(NAMED)}")
+    assert done.returncode == 0, done.stderr
+    (device,) = report(tmp_path, "run.vramscope")["devices"]
+    assert "said" not in {one["evidence"] for one in device["category_reasons"]}
+    assert device["regions"] == []
+
+
+def indented(program: str) -> str:
+    """Returns a program one level deeper."""
+    return "".join(f"    {line}\n" for line in program.splitlines())
+
+
+def test_categories_are_those_of_the_part_that_is_recorded(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        TRAIN
+        + """
+import vramscope.torch
+call = nn.Module.__call__
+enter = torch.autograd.profiler.record_function.__enter__
+step()
+for name in ("first", "second"):
+    with vramscope.torch.record(f"{name}.vramscope", model=model, optimizer=optimizer):
+        step()
+assert nn.Module.__call__ is call
+assert torch.autograd.profiler.record_function.__enter__ is enter
+step()
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("first", "second"):
+        (device,) = report(tmp_path, f"{name}.vramscope")["devices"]
+        told = {one["category"] for one in device["category_reasons"] if one["evidence"] == "said"}
+        assert {"gradient", "activation", "input"} <= told
+
+
+def test_the_log_of_a_running_program_is_dumped(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        f"""
+import os, subprocess, torch, vramscope.torch
+with vramscope.torch.record("run.vramscope"):
+    kept = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+    dump = [{COMMAND!r}, "dump", str(os.getpid()), "--json"]
+    print(subprocess.run(dump, check=True, capture_output=True, text=True).stdout, flush=True)
+    del kept
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    (copy,) = json.loads(done.stdout[: done.stdout.rindex("}") + 1].split("\n\n")[0])["copies"]
+    assert copy["path"] == str(tmp_path / "run-at-dump.vramscope")
+    assert copy["report"]["devices"][0]["at"]["allocated_bytes"] == 3 << 20
+    assert report(tmp_path, "run-at-dump.vramscope")["devices"][0]["end_allocated_bytes"] == 3 << 20
+    assert report(tmp_path, "run.vramscope")["devices"][0]["end_allocated_bytes"] == 0

@@ -22,7 +22,12 @@ class Purposes:
     """Hooks that note the category of each allocation of a PyTorch program."""
 
     def __init__(
-        self, torch: object, entries: int, lend: Callable[[], bool], take_back: Callable[[], bool]
+        self,
+        torch: object,
+        entries: int,
+        lend: Callable[[], bool],
+        take_back: Callable[[], bool],
+        recorder: list[int] | None = None,
     ) -> None: ...
     def stop(self) -> None: ...
     def add_model(self, model: object) -> None: ...
@@ -70,7 +75,7 @@ class Recording:
         self,
         *,
         device: int | None = None,
-        at: int | None = None,
+        at: int | Literal["end"] | None = None,
         by: str | None = None,
         filter: str | None = None,
         top: int | None = None,
@@ -100,7 +105,7 @@ class Recording:
         self,
         by: str = "line",
         *,
-        at: int | None = None,
+        at: int | Literal["end"] | None = None,
         device: int | None = None,
         filter: str | None = None,  # noqa: A002
         top: int | None = None,
@@ -137,7 +142,12 @@ class Recording:
         device: int | None = None,
     ) -> answers.Check: ...
     def table(
-        self, name: TableName, *, device: int | None = None, by: str | None = None, at: int | None = None
+        self,
+        name: TableName,
+        *,
+        device: int | None = None,
+        by: str | None = None,
+        at: int | Literal["end"] | None = None,
     ) -> Table: ...
     def export(
         self,

@@ -91,6 +91,7 @@ pub(crate) fn rank_pattern(text: &str) -> Result<Regex, String> {
   vramscope run -- python train.py
   vramscope run --record run.vramscope --keep 2GiB -- python train.py
   vramscope run --record run.vramscope --at 90% -- python train.py
+  vramscope run --record run.vramscope --categories -- python train.py
   vramscope run --history -- python train.py
   vramscope run --record run.pickle --every 60 -- python train.py
 
@@ -123,6 +124,9 @@ pub(crate) struct RunArgs {
     /// Copy the log to run-at-mark.vramscope once a process holds this much memory on a device, as 20GiB, or 90% of the device
     #[arg(long, value_name = "SIZE|PERCENT", value_parser = copy_at)]
     pub(crate) at: Option<CopyAt>,
+    /// Record categories, phases, modules and regions of a PyTorch program in its log; its Python needs the package vramscope
+    #[arg(long)]
+    pub(crate) categories: bool,
     /// Also write a log as a pickle when the program has ended, for PyTorch's memory_viz
     #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
     pub(crate) also_pickle: Option<PathBuf>,
@@ -159,6 +163,25 @@ pub(crate) struct AttachArgs {
     /// The process loads the recorder without a debugger, as `vramscope.torch.record` does: print what it loads, and its logs
     #[arg(long, hide = true)]
     pub(crate) from_within: bool,
+}
+
+/// Copy the log of a process that is being recorded, and explain the memory that it holds now
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  vramscope dump 4711
+  vramscope dump 4711 -o now.vramscope --json
+
+The process goes on, and so does its recording. PID is a process that `vramscope run`, `vramscope attach` or `vramscope.torch.record(\"run.vramscope\")` records, or the process of `vramscope run` itself, which means all processes that it records.")]
+pub(crate) struct DumpArgs {
+    /// The process ID
+    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) process: u32,
+    /// File for the copy, which ends in .vramscope [default: run-at-dump.vramscope beside the log run.vramscope]
+    #[arg(short, long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(log))]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Parses bytes of device memory, or a percentage.

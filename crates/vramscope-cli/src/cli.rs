@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{AttachArgs, FitArgs, MonitorArgs, PhantomArgs, RunArgs, TopArgs};
+use crate::args::{AttachArgs, DumpArgs, FitArgs, MonitorArgs, PhantomArgs, RunArgs, TopArgs};
 use crate::commands::check::CheckArgs;
 use crate::commands::cluster::{FleetExecutorArgs, FleetSchedulerArgs};
 use crate::commands::completions::CompletionsArgs;
@@ -38,6 +38,7 @@ pub(crate) enum Command {
     FleetExecutor(FleetExecutorArgs),
     Run(RunArgs),
     Attach(AttachArgs),
+    Dump(DumpArgs),
     Monitor(MonitorArgs),
     Top(TopArgs),
     Phantom(PhantomArgs),

@@ -77,6 +77,10 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         Command::Attach(args) => commands::attach::run(&args).map(|()| Found::Nothing),
         #[cfg(not(target_os = "linux"))]
         Command::Attach(_) => Err(anyhow::anyhow!("`vramscope attach` is available only on Linux")),
+        #[cfg(target_os = "linux")]
+        Command::Dump(args) => commands::dump::run(&args).map(|()| Found::Nothing),
+        #[cfg(not(target_os = "linux"))]
+        Command::Dump(_) => Err(anyhow::anyhow!("`vramscope dump` is available only on Linux")),
         Command::Diff(args) => commands::diff::run(&args),
         Command::Info(args) => commands::info::run(&args).map(|()| Found::Nothing),
         Command::Mcp(args) => commands::mcp::run(&args).map(|()| Found::Nothing),

@@ -13,6 +13,7 @@ use vramscope::fleet::FleetJson;
 use vramscope::report::{CheckJson, DiffJson, InfoJson, ReplayJson, ReportJson, SamplesJson, SpanJson};
 use vramscope_testing::committed;
 
+use crate::commands::dump::DumpJson;
 use crate::commands::export::{ExportJson, dataset::DatasetJson};
 use crate::commands::fit::json::Json as FitJson;
 use crate::commands::monitor::MonitorJson;
@@ -40,6 +41,7 @@ fn the_schema_of_each_output_is_committed() {
         ("diff", schema::<DiffJson>()),
         ("replay", schema::<ReplayJson>()),
         ("info", schema::<InfoJson>()),
+        ("dump", schema::<DumpJson>()),
         ("export", schema::<ExportJson>()),
         ("export-dataset", schema::<DatasetJson>()),
         ("view", schema::<AddressJson>()),

@@ -134,7 +134,7 @@ impl LiveServer {
     ) -> PyResult<Self> {
         let info = SourceInfo { name, device_id };
         let source = Arc::new(PythonSource { info, source, knows_holders, last: Mutex::default() });
-        let options = LiveOptions { path, collect_holders: knows_holders, title };
+        let options = LiveOptions { path, collect_holders: knows_holders, title, ..LiveOptions::default() };
         let server = py.detach(|| live::LiveServer::start(source, options));
         let server = server.map_err(|e| PyOSError::new_err(e.to_string()))?;
         Ok(Self { path: server.path().to_owned(), server: Mutex::new(Some(server)) })

@@ -15,6 +15,8 @@
 //!   stack.rs, python/, native/    the calling thread's stack           ring.rs: a mapped file  --->  the reader, another process
 //! ```
 //!
+//! The Python package calls `notes.rs`, where it is asked to record categories, modules and regions.
+//!
 //! After calls that change the memory of a device, `reading.rs` records how much of it the driver counts as in use.
 //!
 //! Rules for everything that runs in a call:
@@ -34,6 +36,7 @@ mod loaded;
 #[cfg(target_arch = "x86_64")]
 mod native;
 mod next;
+mod notes;
 mod process;
 mod python;
 mod reading;

@@ -1,7 +1,7 @@
 //! Functions of the C library that Rust's standard library does not offer. The library depends on no crate, so that one call of the
 //! compiler builds it, and so that a program that loads it gets no other code.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 
 pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
@@ -16,6 +16,12 @@ pub(crate) const RTLD_DEFAULT: *mut c_void = std::ptr::null_mut();
 pub(crate) const SC_PAGESIZE: c_int = 30;
 pub(crate) const SIG_BLOCK: c_int = 0;
 pub(crate) const CLOCK_REALTIME: c_int = 0;
+/// The number of `gettid`, which glibc before 2.30 does not offer as a function.
+#[cfg(target_arch = "x86_64")]
+pub(crate) const SYS_GETTID: c_long = 186;
+/// The number of `gettid`.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) const SYS_GETTID: c_long = 178;
 
 /// `struct timespec`.
 #[repr(C)]
@@ -103,6 +109,7 @@ unsafe extern "C" {
     pub(crate) fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
     pub(crate) fn sysconf(name: c_int) -> isize;
     pub(crate) fn pthread_sigmask(how: c_int, set: *const SignalSet, old: *mut SignalSet) -> c_int;
+    pub(crate) fn syscall(number: c_long, ...) -> c_long;
     pub(crate) fn clock_gettime(clock: c_int, time: *mut Time) -> c_int;
     pub(crate) fn pthread_atfork(
         prepare: Option<extern "C" fn()>,

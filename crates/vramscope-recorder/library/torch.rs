@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_void};
 
 use crate::next::Next;
+use crate::notes;
 use crate::process::{Inside, look_for_objects, time_us};
 use crate::reading;
 use crate::record::{TORCH, TORCH_OOM, memory};
@@ -57,6 +58,7 @@ pub(crate) extern "C" fn report_memory(
         body[memory::ADDRESS] = address as u64;
         body[memory::SIZE] = size as u64;
         body[memory::STACK] = stack::capture(&inside);
+        body[memory::THREAD] = notes::thread();
         inside.write(TORCH, &body);
         look_for_objects(body[memory::TIME]);
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::run::{RecordError, RecordedProcess, RecorderOptions, RecorderRun, is_running};
+use crate::run::{RecordError, RecordedProcess, RecorderOptions, RecorderRun, RunningProcesses, is_running};
 use crate::symbols::LIBRARY_NAME;
 
 /// How long the debugger waits for a call of `malloc`, at which no thread holds a lock of the allocator. An idle process makes none.
@@ -115,6 +115,11 @@ impl AttachedProcess {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(Self { recorder, process })
+    }
+
+    /// The memory that the process holds, at any time.
+    pub fn running(&self) -> RunningProcesses {
+        self.recorder.running()
     }
 
     /// Whether the process still runs and is still recorded.

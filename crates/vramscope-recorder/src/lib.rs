@@ -3,24 +3,36 @@
 //! # Modules
 //! - `attach`: a process that already runs, into which a debugger loads the library.
 //! - `run`: the folder of a run, the environment of its processes, and the thread that reads their rings.
+//! - `control`: requests of other processes to a running recorder.
+//! - `running`: the memory that recorded processes hold now.
 //! - `mapped`, `ring`, `record`, `records`: a ring in memory, its format, and its records as plain data. `ring` and `record` are also part
 //!   of the library in `library/`, which writes them.
+//! - `notes`: categories, phases and modules of allocations, from the notes of the Python package.
 //! - `symbols`: the names of native frames, from the files of the loaded objects.
 //! - `log`: one process's records as its log. Follows which library holds which memory.
 
 #[cfg(target_os = "linux")]
 mod attach;
+#[cfg(target_os = "linux")]
+mod control;
 mod log;
 mod mapped;
+mod notes;
 #[allow(dead_code, reason = "fields that only the library writes")]
 mod record;
 mod records;
 #[allow(dead_code, reason = "what only the library does")]
 mod ring;
 mod run;
+mod running;
 mod symbols;
 
 #[cfg(target_os = "linux")]
 pub use attach::{AttachError, AttachedProcess};
+#[cfg(target_os = "linux")]
+pub use control::{ControlError, RunningRecorder};
 pub use log::{CopyAt, LogCopy};
-pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, is_running};
+pub use run::{
+    RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, RunningProcesses, is_running,
+};
+pub use running::{RunningCount, RunningDevice, RunningLibrary, RunningProcess};

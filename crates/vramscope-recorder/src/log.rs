@@ -12,14 +12,19 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_allocator::ExclusiveFile;
 use vramscope_basics::lock;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
-use vramscope_trace::{Action, DriverMemory, MemoryReading, SegmentKind};
+use vramscope_trace::{Action, DriverMemory, MemoryReading, SegmentKind, Stage};
 
+use crate::notes::{Change, Notes};
 use crate::record::{Kind, PYTHON};
 use crate::records::{Call, Record, TorchEvent};
+use crate::running::{RunningCount, RunningDevice, RunningLibrary};
 use crate::symbols::{Modules, Names, NativeFrame};
 
 /// The library with PyTorch's caching allocator. What it takes from the driver becomes a segment.
 const CACHING_ALLOCATOR: &str = "libc10_cuda.so";
+
+/// The function of the Python package that calls the program's modules, and the end of its file (`python/vramscope/torch/_hooks.py`).
+const HOOK: (&str, &str) = ("watched_call", "vramscope/torch/_hooks.py");
 
 /// Bytes of the name of a native frame in a log, about.
 const BYTES_PER_NAME: usize = 150;
@@ -44,6 +49,8 @@ pub(crate) struct ProcessLog {
     written: Written,
     /// Positions in Python code.
     frames: HashMap<u64, OwnedFrame>,
+    /// Positions in the Python package's own code, which stacks leave out.
+    hooks: HashSet<u64>,
     /// The sites of stacks.
     stacks: HashMap<u64, Box<[u64]>>,
     /// The program's file, whose name in memory may be relative.
@@ -60,8 +67,13 @@ pub(crate) struct ProcessLog {
     unmapped_segments: u32,
     /// The live blocks of PyTorch's allocator, by device and address, if older logs are deleted.
     blocks: HashMap<(i64, u64), Taken>,
-    /// The last reading of each device, and the number of calls before it.
-    readings: BTreeMap<i64, (MemoryReading, u64)>,
+    /// What the Python package knows about live blocks.
+    notes: Notes,
+    /// Allocated bytes of PyTorch's allocator on each device, and the fewest so far. Frees of memory from before the recording make them
+    /// negative.
+    allocated: HashMap<i64, (i64, i64)>,
+    /// The last reading of each device, the number of calls before it, and the memory that the process held then.
+    readings: BTreeMap<i64, (MemoryReading, u64, u64)>,
     /// Memory of each device that the process holds.
     device_bytes: HashMap<i64, u64>,
     /// When the log becomes due for a copy, until it does.
@@ -118,6 +130,8 @@ struct Written {
     unnamed: Vec<(LogSite, u64)>,
     /// Devices with memory beside PyTorch's allocator.
     devices: HashSet<i64>,
+    /// Number of events of each device.
+    events: HashMap<i64, u64>,
 }
 
 /// A position in Python code.
@@ -216,6 +230,7 @@ impl ProcessLog {
             flushed: 0,
             written: Written::default(),
             frames: HashMap::new(),
+            hooks: HashSet::new(),
             stacks: HashMap::new(),
             program,
             modules: Modules::default(),
@@ -225,6 +240,8 @@ impl ProcessLog {
             mapped: HashMap::new(),
             unmapped_segments: 0,
             blocks: HashMap::new(),
+            notes: Notes::default(),
+            allocated: HashMap::new(),
             readings: BTreeMap::new(),
             device_bytes: HashMap::new(),
             copy_at,
@@ -272,6 +289,59 @@ impl ProcessLog {
                 names: Arc::clone(&self.names),
             },
         })
+    }
+
+    /// What the process holds on each device, and what its libraries hold on the host.
+    pub(crate) fn running(&self) -> (Vec<RunningDevice>, Vec<RunningLibrary>) {
+        let mut devices: BTreeMap<i64, RunningDevice> = BTreeMap::new();
+        for (&device, &(now, fewest)) in self.allocated.iter().collect::<BTreeMap<_, _>>() {
+            devices.entry(device).or_default().allocated = now.abs_diff(fewest);
+        }
+        for (&device, (reading, _, held)) in &self.readings {
+            let rest = i128::from(reading.used) - i128::from(*held);
+            let rest = rest.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            let count = RunningCount { used: reading.used, total: reading.total, rest };
+            devices.entry(device).or_default().count = Some(count);
+        }
+        // The device is -1 for host memory.
+        let mut libraries: BTreeMap<(i64, &str, &'static str), (u64, u64)> = BTreeMap::new();
+        let mut reserved: Vec<(i64, u64)> = Vec::new();
+        self.held.iter().for_each(|(&(place, _), held)| match (held.is_segment, place) {
+            (true, Place::Handle) => {}
+            (true, _) => reserved.push((held.device, held.size)),
+            (false, _) => {
+                let key = (held.device, held.library.as_str(), held.memory.name());
+                let (bytes, count) = libraries.entry(key).or_default();
+                *bytes = bytes.saturating_add(held.size);
+                *count += 1;
+            }
+        });
+        self.mapped.values().for_each(|mapped| {
+            let held = self.held.get(&(Place::Handle, mapped.handle)).filter(|held| held.is_segment);
+            reserved.extend(held.map(|held| (held.device, mapped.taken.size)));
+        });
+        for (device, size) in reserved {
+            let device = devices.entry(device).or_default();
+            device.reserved = device.reserved.saturating_add(size);
+        }
+        let mut host = Vec::new();
+        for ((device, library, memory), (bytes, count)) in libraries {
+            let library = RunningLibrary { library: library.to_owned(), memory, bytes, count };
+            if device < 0 {
+                host.push(library);
+            } else {
+                devices.entry(device).or_default().libraries.push(library);
+            }
+        }
+        let most_first = |libraries: &mut Vec<RunningLibrary>| {
+            libraries.sort_by_key(|library| std::cmp::Reverse(library.bytes));
+        };
+        most_first(&mut host);
+        let devices = devices.into_iter().map(|(number, mut device)| {
+            most_first(&mut device.libraries);
+            RunningDevice { device: number, ..device }
+        });
+        (devices.collect(), host)
     }
 
     /// Counts device memory that was taken or freed.
@@ -338,11 +408,13 @@ impl ProcessLog {
         self.flush()?;
         let mut former = std::mem::replace(&mut self.log, begin(&keep.paths.next)?);
         let (written, flushed) = (std::mem::take(&mut self.written), std::mem::take(&mut self.flushed));
+        let notes = self.notes.clone();
         self.write_live();
         let named =
             self.flush().and_then(|()| self.log.get_mut().take_name(former.get_mut(), &keep.paths.before));
         if let Err(error) = named {
             (self.log, self.written, self.flushed) = (former, written, flushed);
+            self.notes = notes;
             std::fs::remove_file(&keep.paths.next).ok();
             return Err(error);
         }
@@ -371,7 +443,11 @@ impl ProcessLog {
         let events = self.events;
         for (_, live) in live {
             match live {
-                Live::Block(device, at, taken) => self.event(Action::Alloc, device, at, taken),
+                Live::Block(device, at, taken) => {
+                    let event = self.event_count(device);
+                    let text = self.notes.moved(at, event).map(str::to_owned);
+                    self.event_with(Action::Alloc, device, at, taken, text.as_deref());
+                }
                 Live::Mapped(device, at, taken) => self.event(Action::SegmentMap, device, at, taken),
                 Live::Held(place, at, held) => self.taken(place, at, held),
             }
@@ -379,7 +455,7 @@ impl ProcessLog {
         self.events = events;
         (self.held, self.mapped, self.blocks) = (held, mapped, blocks);
         // A reading from before the last call does not fit the present allocations.
-        for (reading, calls) in self.readings.values() {
+        for (reading, calls, _) in self.readings.values() {
             if *calls == self.calls {
                 self.log.reading(reading);
             }
@@ -406,15 +482,16 @@ impl ProcessLog {
     pub(crate) fn add(&mut self, kind: u8, body: &[u64]) {
         match Record::of(kind, body) {
             Some(Record::Site { site, line, name, path }) => {
+                if name == HOOK.0 && path.ends_with(HOOK.1) {
+                    self.hooks.insert(site);
+                }
                 let frame = OwnedFrame { name: name.into(), path: path.into(), line };
                 self.frames.entry(site).or_insert(frame);
             }
             Some(Record::Stack(id, sites)) => self.stack(id, sites),
             Some(Record::Object { caller, path }) => {
                 let path = if path.contains('/') { Path::new(&path) } else { &self.program };
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                self.libraries
-                    .insert(caller, if name.is_empty() { "?".to_owned() } else { name.into_owned() });
+                self.libraries.insert(caller, library_name(path));
             }
             Some(Record::Module { start, end, base, path }) => {
                 let path = if path.contains('/') { PathBuf::from(path) } else { self.program.clone() };
@@ -436,16 +513,40 @@ impl ProcessLog {
                     let used = total.saturating_sub(free);
                     let reading = MemoryReading { device, time_us, used, total, ..MemoryReading::default() };
                     self.log.reading(&reading);
-                    self.readings.insert(device, (reading, self.calls));
+                    let held = self.device_bytes.get(&device).copied().unwrap_or(0);
+                    self.readings.insert(device, (reading, self.calls, held));
                 }
+            }
+            Some(Record::ModulePath { module, path }) => self.notes.module(module, path),
+            Some(Record::Place { thread, module, phase }) => self.notes.place(thread, module, phase),
+            Some(Record::Role { address, role, module }) => {
+                let change = self.notes.role(address, role, module);
+                self.change(change);
+            }
+            Some(Record::Region { time_us, device, is_end, name }) => {
+                self.log.annotation(if is_end { Stage::End } else { Stage::Start }, &name, device, time_us);
             }
             None => self.invalid += 1,
         }
     }
 
+    /// Changes the text of an allocation in the log.
+    fn change(&mut self, change: Option<Change>) {
+        if let Some(Change { device, event, text }) = change {
+            self.log.metadata(device, event, &text);
+        }
+    }
+
+    /// Number of events of a device in the present log.
+    fn event_count(&self, device: i64) -> u64 {
+        self.written.events.get(&device).copied().unwrap_or(0)
+    }
+
     fn stack(&mut self, id: u64, sites: &[u64]) {
-        let modules = &self.modules;
-        let is_shown = |&&site: &&u64| site & PYTHON != 0 || !modules.is_recorders(site);
+        let (modules, hooks) = (&self.modules, &self.hooks);
+        let is_shown = |&&site: &&u64| {
+            if site & PYTHON != 0 { !hooks.contains(&site) } else { !modules.is_recorders(site) }
+        };
         self.stacks.entry(id).or_insert_with(|| sites.iter().filter(is_shown).copied().collect());
     }
 
@@ -473,9 +574,12 @@ impl ProcessLog {
     }
 
     fn torch(&mut self, event: TorchEvent) {
-        let TorchEvent { time_us, device, address, stack, .. } = event;
+        let TorchEvent { time_us, device, address, stack, thread, .. } = event;
         let size = event.size.unsigned_abs();
         let is_free = event.size < 0;
+        let (now, fewest) = self.allocated.entry(device).or_default();
+        *now = now.saturating_add(event.size);
+        *fewest = (*fewest).min(*now);
         if self.keep.is_some() {
             if is_free {
                 self.blocks.remove(&(device, address));
@@ -484,7 +588,16 @@ impl ProcessLog {
                 self.blocks.insert((device, address), taken);
             }
         }
-        self.now(if is_free { Action::Free } else { Action::Alloc }, device, address, size, time_us, stack);
+        let taken = Taken { order: self.events, time_us, size, stack };
+        if is_free {
+            let change = self.notes.freed(address);
+            self.change(change);
+            self.event(Action::Free, device, address, taken);
+        } else {
+            let number = self.event_count(device);
+            let text = self.notes.allocated(device, address, size, number, thread).map(str::to_owned);
+            self.event_with(Action::Alloc, device, address, taken, text.as_deref());
+        }
     }
 
     /// Adds an event that happens now.
@@ -502,9 +615,21 @@ impl ProcessLog {
     }
 
     fn event(&mut self, action: Action, device: i64, address_or_free: u64, taken: Taken) {
+        self.event_with(action, device, address_or_free, taken, None);
+    }
+
+    fn event_with(
+        &mut self,
+        action: Action,
+        device: i64,
+        address_or_free: u64,
+        taken: Taken,
+        user_metadata: Option<&str>,
+    ) {
         let Taken { time_us, size, stack, .. } = taken;
         let stack = self.log_stack(stack);
         self.events += 1;
+        *self.written.events.entry(device).or_default() += 1;
         self.log.event(&LogEvent {
             device,
             action,
@@ -515,7 +640,7 @@ impl ProcessLog {
             stack,
             stream: 0,
             pool: None,
-            user_metadata: None,
+            user_metadata,
             kind: SegmentKind::Unknown,
             unknown_action: None,
         });
@@ -676,6 +801,21 @@ impl ProcessLog {
     }
 }
 
+/// The name of a library in a log: that of its file, or that of its Python package if it is an extension module of one.
+fn library_name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let is_extension = [".cpython-", ".abi3."].iter().any(|mark| name.contains(mark));
+    let mut folders = path.components().map(|part| part.as_os_str().to_string_lossy());
+    let is_installed =
+        |folder: std::borrow::Cow<'_, str>| ["site-packages", "dist-packages"].contains(&folder.as_ref());
+    // A module without a package is a file in that folder.
+    match folders.find(|folder| is_installed(folder.clone())).and_then(|_| folders.next()) {
+        Some(package) if is_extension && package != name => package.into_owned(),
+        _ if name.is_empty() => "?".to_owned(),
+        _ => name.into_owned(),
+    }
+}
+
 /// Begins a log at `path`.
 fn begin(path: &Path) -> io::Result<LogWriter<ExclusiveFile>> {
     let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
@@ -758,11 +898,37 @@ impl LogCopy {
     /// Errors of the operating system.
     pub fn write(self) -> io::Result<()> {
         let target = vramscope_files::Target::open(&self.path)?;
-        let mut file = target.file();
-        io::copy(&mut io::Read::take(self.log, self.bytes), &mut file)?;
-        let rest = self.rest.write(&AtomicBool::new(false))?;
-        io::Write::write_all(&mut file, &rest.unwrap_or_default())?;
+        self.contents()?.write(&mut target.file())?;
         target.finish()
+    }
+
+    /// Finds the names of native frames.
+    pub(crate) fn contents(self) -> io::Result<CopyContents> {
+        let rest = self.rest.write(&AtomicBool::new(false))?.unwrap_or_default();
+        Ok(CopyContents { log: self.log, bytes: self.bytes, rest })
+    }
+}
+
+/// The bytes of a copy.
+#[derive(Debug)]
+pub(crate) struct CopyContents {
+    log: std::fs::File,
+    bytes: u64,
+    rest: Vec<u8>,
+}
+
+impl CopyContents {
+    /// Size in bytes.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn len(&self) -> u64 {
+        self.bytes + self.rest.len() as u64
+    }
+
+    pub(crate) fn write(self, out: &mut impl io::Write) -> io::Result<()> {
+        if io::copy(&mut io::Read::take(self.log, self.bytes), out)? < self.bytes {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        out.write_all(&self.rest)
     }
 }
 
@@ -784,4 +950,21 @@ impl LogPaths {
 
 fn log_frame(frame: &NativeFrame) -> LogFrame<'_> {
     LogFrame { name: &frame.name, filename: &frame.file, line: frame.line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_extension_module_has_the_name_of_its_package() {
+        let name = |path: &str| library_name(Path::new(path));
+        let packages = "/usr/lib/python3.12/site-packages";
+        let extension = "runtime.cpython-312-x86_64-linux-gnu.so";
+        assert_eq!(name(&format!("{packages}/cupy_backends/cuda/api/{extension}")), "cupy_backends");
+        assert_eq!(name(&format!("{packages}/{extension}")), extension);
+        assert_eq!(name(&format!("/home/me/cupy/{extension}")), extension);
+        assert_eq!(name(&format!("{packages}/nvidia/nccl/lib/libnccl.so.2")), "libnccl.so.2");
+        assert_eq!(name(""), "?");
+    }
 }

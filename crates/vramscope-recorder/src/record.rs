@@ -22,6 +22,16 @@ pub(crate) const MODULE: u8 = 7;
 /// The driver's count of a device's memory: time, device, free bytes and total bytes.
 pub(crate) const READING: u8 = 8;
 
+// Notes of the Python package.
+/// The path of a module: its number, the size of the path in bytes, and the path.
+pub(crate) const MODULE_PATH: u8 = 20;
+/// The module and phase of a thread: the system's number of the thread, the number of the module (0 for none), and the phase.
+pub(crate) const NOTED_PLACE: u8 = 21;
+/// The role of memory: its address, the role, and the number of the module that it belongs to (0 for none).
+pub(crate) const NOTED_ROLE: u8 = 22;
+/// One end of a region: time, device, whether it ends, the size of its name in bytes, and the name.
+pub(crate) const REGION: u8 = 23;
+
 /// Copies a text into words, as far as it fits. Returns its size in bytes and in words.
 pub(crate) fn text_words(text: &[u8], words: &mut [u64]) -> (usize, usize) {
     let text = &text[..text.len().min(8 * words.len())];
@@ -48,8 +58,10 @@ pub(crate) mod memory {
     pub(crate) const SIZE: usize = 3;
     /// Id of the stack; 0 for none.
     pub(crate) const STACK: usize = 4;
+    /// The system's number of the thread, if the program passes notes; otherwise 0.
+    pub(crate) const THREAD: usize = 5;
     /// Number of fields.
-    pub(crate) const FIELDS: usize = 5;
+    pub(crate) const FIELDS: usize = 6;
 }
 
 /// Fields of [`CALL`].

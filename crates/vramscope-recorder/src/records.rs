@@ -1,6 +1,9 @@
 //! The records of a ring as plain data.
 
-use crate::record::{CALL, Kind, MODULE, OBJECT, READING, SITE, STACK, TORCH, TORCH_OOM, call, memory};
+use crate::record::{
+    CALL, Kind, MODULE, MODULE_PATH, NOTED_PLACE, NOTED_ROLE, OBJECT, READING, REGION, SITE, STACK, TORCH,
+    TORCH_OOM, call, memory,
+};
 
 /// One record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +24,14 @@ pub(crate) enum Record<'a> {
     Module { start: u64, end: u64, base: u64, path: String },
     /// The driver's count of a device's memory.
     Reading { time_us: i64, device: i64, free: u64, total: u64 },
+    /// The path of a module of the program's model.
+    ModulePath { module: u64, path: String },
+    /// The module and phase of a thread.
+    Place { thread: u64, module: u64, phase: u64 },
+    /// The role of memory, and the module that it belongs to.
+    Role { address: u64, role: u64, module: u64 },
+    /// One end of a region. The device is -1 if it is unknown.
+    Region { time_us: i64, device: i64, is_end: bool, name: String },
 }
 
 /// An allocation or a free of PyTorch.
@@ -32,6 +43,8 @@ pub(crate) struct TorchEvent {
     /// Bytes of the block; negative for a free.
     pub(crate) size: i64,
     pub(crate) stack: u64,
+    /// The system's number of the thread; 0 if it is unknown.
+    pub(crate) thread: u64,
 }
 
 /// A call of the driver or the runtime.
@@ -71,6 +84,7 @@ impl<'a> Record<'a> {
                     address: body[memory::ADDRESS],
                     size: body[memory::SIZE] as i64,
                     stack: body[memory::STACK],
+                    thread: body[memory::THREAD],
                 })
             }
             TORCH_OOM => {
@@ -107,6 +121,23 @@ impl<'a> Record<'a> {
             READING => {
                 let &[time, device, free, total] = body else { return None };
                 Self::Reading { time_us: time as i64, device: i64::try_from(device).ok()?, free, total }
+            }
+            MODULE_PATH => {
+                let (&[module, size], words) = body.split_first_chunk()?;
+                Self::ModulePath { module, path: text(words, size)? }
+            }
+            NOTED_PLACE => {
+                let &[thread, module, phase] = body else { return None };
+                Self::Place { thread, module, phase }
+            }
+            NOTED_ROLE => {
+                let &[address, role, module] = body else { return None };
+                Self::Role { address, role, module }
+            }
+            REGION => {
+                let (&[time, device, is_end, size], words) = body.split_first_chunk()?;
+                let device = i64::try_from(device).unwrap_or(-1);
+                Self::Region { time_us: time as i64, device, is_end: is_end != 0, name: text(words, size)? }
             }
             _ => return None,
         })

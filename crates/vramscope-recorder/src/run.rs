@@ -15,16 +15,21 @@ use rustix::process::{Pid, test_kill_process};
 use vramscope_basics::lock;
 use vramscope_files::{PrivateFolder, with_first, with_suffix};
 
+#[cfg(target_os = "linux")]
+use crate::control;
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
 use crate::ring::{AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS};
+use crate::running::RunningProcess;
 use crate::symbols::LIBRARY_NAME;
 
 /// The library of recorded processes; empty on systems without one.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libvramscope_recorder.so"));
 
+/// First part of the name of a run's folder.
+pub(crate) const RECORDER_FOLDER: &str = "vramscope-recorder-";
 /// The folder of the rings in the run's folder.
-const RINGS: &str = "rings";
+pub(crate) const RINGS: &str = "rings";
 
 /// How often the rings are read. A full ring stops its process until then.
 const LOOK: Duration = Duration::from_millis(5);
@@ -34,6 +39,8 @@ const WRITE: Duration = Duration::from_millis(250);
 const LIVENESS: Duration = Duration::from_secs(1);
 /// How long a caller waits for the events of a copy.
 const COPY: Duration = Duration::from_secs(1);
+/// Part of the name of a copy that another process asked for.
+const DUMP: &str = "-at-dump";
 /// Maximum bytes that wait for a slow disk. Beyond it, the rings fill, and their processes wait.
 const MOST_UNWRITTEN: usize = 64 << 20;
 
@@ -95,14 +102,25 @@ pub struct RecorderRun {
     thread: JoinHandle<()>,
 }
 
+/// A request to the thread that reads the rings. It is answered once the logs have all events of that moment.
 #[derive(Debug)]
-struct Shared {
+pub(crate) enum Asked {
+    /// Copies of all logs, whose names end with this reason. The sender is dropped.
+    Copies(&'static str, #[allow(dead_code, reason = "only dropped")] Sender<()>),
+    /// A copy of the log of this process; `None` if it is not recorded.
+    #[cfg(target_os = "linux")]
+    Copy(u32, Sender<Option<io::Result<LogCopy>>>),
+    /// The processes that are recorded.
+    Processes(Sender<Vec<RunningProcess>>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
     options: RecorderOptions,
     out: PathBuf,
     rings: PathBuf,
     is_over: AtomicBool,
-    /// Names of the copies that were asked for. The sender is dropped once the logs are as long as their copies.
-    asked: Mutex<Vec<(&'static str, Sender<()>)>>,
+    pub(crate) asked: Mutex<Vec<Asked>>,
     /// Receives the copies; `None` if logs are not copied.
     copies: Mutex<Option<Sender<io::Result<LogCopy>>>>,
     has_begun: AtomicBool,
@@ -146,7 +164,7 @@ impl RecorderRun {
         }
         let parent = std::env::temp_dir();
         let failed = |why| RecordError::Folder { folder: parent.clone(), why };
-        let folder = PrivateFolder::new_in(&parent, "vramscope-recorder-").map_err(failed)?;
+        let folder = PrivateFolder::new_in(&parent, RECORDER_FOLDER).map_err(failed)?;
         if folder.path().to_string_lossy().contains([' ', ':']) {
             return Err(RecordError::FolderName(folder.path().to_owned()));
         }
@@ -164,6 +182,8 @@ impl RecorderRun {
             ended: Mutex::default(),
             recorded: Mutex::default(),
         });
+        #[cfg(target_os = "linux")]
+        control::start(folder.path(), Arc::clone(&shared)).map_err(failed)?;
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("vramscope-recorder".to_owned())
@@ -235,21 +255,79 @@ impl RecorderRun {
     /// Copies the log of each process. Waits until the copies have all events of this moment, or for a second if the disk is slow.
     pub fn copy_logs(&self, name: &'static str) {
         let (sender, receiver) = channel();
-        lock(&self.shared.asked).push((name, sender));
+        lock(&self.shared.asked).push(Asked::Copies(name, sender));
         // The sender is dropped, which is an error of the receiver.
         receiver.recv_timeout(COPY).ok();
+    }
+
+    /// The memory that the processes hold, at any time.
+    pub fn running(&self) -> RunningProcesses {
+        RunningProcesses(Arc::clone(&self.shared))
     }
 
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
     pub fn finish(self) -> Vec<RecordedProcess> {
         self.shared.is_over.store(true, Ordering::Release);
+        #[cfg(target_os = "linux")]
+        control::wake(self.folder.path());
         // The thread ends within one round, and an error of `join` has no information.
         self.thread.join().ok();
         std::mem::take(&mut *lock(&self.shared.recorded))
     }
 }
 
+/// The memory that the processes of a run hold.
+#[derive(Debug, Clone)]
+pub struct RunningProcesses(Arc<Shared>);
+
+impl RunningProcesses {
+    /// The processes that are recorded now, by number. `None` if the run is finished, or if its disk is slow.
+    pub fn list(&self) -> Option<Vec<RunningProcess>> {
+        if self.0.is_over.load(Ordering::Acquire) {
+            return None;
+        }
+        let (sender, receiver) = channel();
+        lock(&self.0.asked).push(Asked::Processes(sender));
+        receiver.recv_timeout(COPY).ok()
+    }
+}
+
 impl Shared {
+    /// Whether the run is finished.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Answers requests of other threads.
+    fn answer(
+        processes: &mut HashMap<OsString, Option<Process>>,
+        asked: Vec<Asked>,
+        copies: Option<&Sender<io::Result<LogCopy>>>,
+    ) {
+        for asked in asked {
+            // A thread that waits no longer needs no answer.
+            match asked {
+                Asked::Copies(reason, _) => {
+                    for process in processes.values_mut().flatten() {
+                        process.files.copy(&mut process.log, reason, copies);
+                    }
+                }
+                #[cfg(target_os = "linux")]
+                Asked::Copy(id, answer) => {
+                    let process = processes.values_mut().flatten().find(|process| process.id == id);
+                    answer.send(process.map(|p| p.log.copy(p.files.path(DUMP)))).ok();
+                }
+                Asked::Processes(answer) => {
+                    let mut running: Vec<RunningProcess> =
+                        processes.values().flatten().map(Process::running).collect();
+                    running.sort_by_key(|process| process.process);
+                    answer.send(running).ok();
+                }
+            }
+        }
+    }
+
     /// Body of the thread that reads the rings and writes the logs.
     fn run(&self) {
         let mut processes: HashMap<OsString, Option<Process>> = HashMap::new();
@@ -263,11 +341,8 @@ impl Shared {
             let copies = lock(&self.copies).clone();
             for process in processes.values_mut().flatten() {
                 is_busy |= process.read(false, copies.as_ref());
-                for (name, _) in &asked {
-                    process.files.copy(&mut process.log, name, copies.as_ref());
-                }
             }
-            drop(asked);
+            Self::answer(&mut processes, asked, copies.as_ref());
             let writes = is_over || written.elapsed() >= WRITE;
             let checks = is_over || checked.elapsed() >= LIVENESS;
             for (name, place) in &mut processes {
@@ -437,6 +512,17 @@ struct Process {
 }
 
 impl Process {
+    fn running(&self) -> RunningProcess {
+        let (devices, host) = self.log.running();
+        RunningProcess {
+            process: self.id,
+            suffix: self.files.suffix.clone(),
+            copy: self.files.path(DUMP),
+            devices,
+            host,
+        }
+    }
+
     /// Moves records from the ring to the log. Returns whether there were any.
     fn read(&mut self, is_over: bool, copies: Option<&Sender<io::Result<LogCopy>>>) -> bool {
         let Some(ring) = self.ring.ring() else { return false };

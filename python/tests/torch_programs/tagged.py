@@ -1,4 +1,4 @@
-"""Runs a training program and writes the category of each allocation: `tagged.py NAME ours|independent OUT`.
+"""Runs a training program and writes the category of each allocation: `tagged.py NAME ours|log|independent OUT`.
 
 "independent" uses neither vramscope nor a clock. A hook reads PyTorch's allocation counter to separate earlier
 allocations from later ones: when a storage takes on a role, the last earlier allocation at its address gets the tag.
@@ -214,14 +214,21 @@ def at_peak(events: list[Any]) -> list[int]:
 
 
 def ours(program: Callable[..., None], path: str) -> tuple[list[Any], list[int], int]:
+    """Records a snapshot, or a log, which knows the sizes of blocks."""
+    import os
     import pickle
+    import subprocess
 
     import vramscope.torch
 
     records: list[vramscope.torch.Record] = []
     program(lambda model, optimizer: records.append(vramscope.torch.record(path, model=model, optimizer=optimizer)))
-    resting = records[0]._purposes.resting_steps()
+    is_log = path.endswith(".vramscope")
+    resting = 0 if is_log else records[0]._purposes.resting_steps()
     records[0].stop()
+    if is_log:
+        log, path = path, f"{path}.pickle"
+        subprocess.run([os.environ["VRAMSCOPE_COMMAND"], "export", log, "--output", path], check=True)
     with open(path, "rb") as file:
         snapshot = pickle.load(file)
     rows = []
@@ -237,6 +244,9 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     name, how, out = sys.argv[1:]
     run = (training.PROGRAMS | features.PROGRAMS)[name]
-    rows, peak, resting = ours(run, out + ".pickle") if how == "ours" else independent(run)
+    if how == "independent":
+        rows, peak, resting = independent(run)
+    else:
+        rows, peak, resting = ours(run, out + (".vramscope" if how == "log" else ".pickle"))
     with open(out, "w") as file:
         json.dump({"allocations": rows, "peak": peak, "resting": resting}, file)

@@ -11,13 +11,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from vramscope._native import VramscopeError
+from vramscope.torch._notes import Notes
 from vramscope.torch._recording import Recording
 
 SUFFIX = ".vramscope"
 """The end of a log's name."""
 
-_LIBRARY = "libvramscope_recorder.so"
+LIBRARY = "libvramscope_recorder.so"
+"""The recorder's library, by the name under which a process has loaded it."""
 
 # Runs the command `vramscope` of the package in the folder of the first argument.
 _COMMAND = "import sys; sys.path.insert(0, sys.argv.pop(1)); from vramscope.__main__ import main; main()"
@@ -33,9 +37,18 @@ _REASONS = {
 class LogRecord(Recording):
     """A running recording to a log, created by `record`."""
 
-    def __init__(self, path: Path, stacks: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        stacks: str,
+        models: list[torch.nn.Module] | None = None,
+        optimizers: list[torch.optim.Optimizer] | None = None,
+        *,
+        categories: bool = False,
+    ) -> None:
         self._path = path
         self._pid = os.getpid()
+        self._notes: Notes | None = None
         self._library: ctypes.CDLL | None = None
         command = [sys.executable, "-I", "-c", _COMMAND, str(Path(__file__).parent.parent.parent), "attach"]
         command += [str(self._pid), "--record", str(path), "--stacks", stacks, "--from-within"]
@@ -44,14 +57,23 @@ class LogRecord(Recording):
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
         )
         try:
-            self._attach()
+            library = self._attach()
         except BaseException:
             self._writer.kill()
             self._writer.communicate()
             raise
         atexit.register(self.stop_at_exit)
+        if categories:
+            # Now if PyTorch has initialized CUDA, otherwise on initialization.
+            torch.cuda._lazy_call(lambda: self._note(library, models or [], optimizers or []))
 
-    def _attach(self) -> None:
+    def _note(
+        self, library: ctypes.CDLL, models: list[torch.nn.Module], optimizers: list[torch.optim.Optimizer]
+    ) -> None:
+        if self._library is not None and self._notes is None:
+            self._notes = Notes(library, models, optimizers)
+
+    def _attach(self) -> ctypes.CDLL:
         first = self._writer.stdout.readline() if self._writer.stdout is not None else b""
         if not first:
             message = self._writer.communicate()[1].decode(errors="replace").strip()
@@ -59,7 +81,7 @@ class LogRecord(Recording):
         loads = json.loads(first)
         try:
             # From an earlier recording. The library is never unloaded.
-            library = ctypes.CDLL(_LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+            library = ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         except OSError:
             try:
                 library = ctypes.CDLL(loads["library"], mode=os.RTLD_NOW)
@@ -69,6 +91,7 @@ class LogRecord(Recording):
         if result != 0:
             raise VramscopeError(f"this process cannot be recorded: {_REASONS.get(result, result)}")
         self._library = library
+        return library
 
     @property
     def path(self) -> Path:
@@ -87,6 +110,8 @@ class LogRecord(Recording):
         if self._pid != os.getpid() or self._library is None:
             return
         library, self._library = self._library, None
+        if self._notes is not None:
+            self._notes.stop()
         atexit.unregister(self.stop_at_exit)
         library.vramscope_recorder_detach()
         output, errors = self._writer.communicate()

@@ -41,13 +41,14 @@ def record(
     max_entries: int = MAX_ENTRIES,
     stacks: str = "python",
     every: float | None = None,
+    categories: bool | None = None,
 ) -> Record | LogRecord:
     """Begins a recording. A pickle is written when it ends, a log (`.vramscope`) while the program runs.
 
     Args:
         path: The file, an ordinary PyTorch snapshot; suffixes of other formats, such as `.json`, are refused. In a job
             of several ranks, each rank has its own file: rank 3 writes `run-rank3.pickle` for `run.pickle`. A path that
-            ends in `.vramscope` is a log, which has the allocations of all libraries and takes `stacks` alone.
+            ends in `.vramscope` is a log, which has the allocations of all libraries.
         model: A model or several, whose modules provide the module paths. Other models are found when they are called.
         optimizer: An optimizer or several. Their existing state is known from the start; other optimizers are found
             when they step.
@@ -55,6 +56,8 @@ def record(
         stacks: "python", or "all" to add C++ frames, which take minutes to write into a pickle. For logs also "none".
         every: The seconds between intermediate writes, for programs that may be killed; by default there are none. The
             program waits during a write, which takes some seconds for a long recording.
+        categories: For logs: whether to record categories, phases, modules and regions, which slows the program down. By
+            default, a log has them if a model or an optimizer is given. A pickle always has them.
 
     Returns:
         The running recording. It ends with `stop()`, with its `with` block, or with the program.
@@ -70,17 +73,23 @@ def record(
     if not torch.cuda.is_available():
         raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
     if Path(_arguments.path("path", path)).suffix == SUFFIX:
-        return _record_log(Path(path), models, optimizers, max_entries, stacks, every)
+        return _record_log(Path(path), models, optimizers, max_entries, stacks, every, categories)
+    if categories is not None:
+        raise VramscopeError("categories is for logs: a pickle always has them")
     return Record(path, models, optimizers, max_entries, stacks, every)
 
 
 def _record_log(
-    path: Path, models: list[Any], optimizers: list[Any], max_entries: int, stacks: str, every: float | None
+    path: Path,
+    models: list[Any],
+    optimizers: list[Any],
+    max_entries: int,
+    stacks: str,
+    every: float | None,
+    categories: bool | None,
 ) -> LogRecord:
     """Begins a recording to a log, and refuses the options of pickles."""
     for option, is_given, why in [
-        ("model", bool(models), "a log has no categories"),
-        ("optimizer", bool(optimizers), "a log has no categories"),
         ("max_entries", max_entries != MAX_ENTRIES, "a log has all events"),
         ("every", every is not None, "a log is written while the program runs"),
     ]:
@@ -91,7 +100,9 @@ def _record_log(
         raise VramscopeError(f"cannot write {path.name}: there is no folder {path.parent}")
     if stacks not in ("none", "python", "all"):
         raise VramscopeError(f'stacks must be "none", "python" or "all", not {stacks!r}')
-    return LogRecord(path, stacks)
+    if categories is None:
+        categories = bool(models or optimizers)
+    return LogRecord(path, stacks, models, optimizers, categories=categories)
 
 
 def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: str) -> list[Any]:

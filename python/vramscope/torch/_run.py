@@ -1,7 +1,8 @@
-"""Records a whole process for `vramscope run`."""
+"""Records a whole process for `vramscope run`, or its categories."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from vramscope._native import VramscopeError
+from vramscope.torch._log import LIBRARY
+from vramscope.torch._notes import Notes
 from vramscope.torch._record import MAX_ENTRIES, Record
 
 if TYPE_CHECKING:
@@ -27,6 +30,19 @@ def record_process(path: str) -> None:
     entries = int(os.environ.get("VRAMSCOPE_RECORD_ENTRIES", MAX_ENTRIES))
     every = os.environ.get("VRAMSCOPE_RECORD_EVERY")
     torch.cuda._lazy_call(lambda: _begin(Path(path), entries, float(every) if every else None))
+
+
+def note_process() -> None:
+    """Passes categories, modules and regions to the log of this process, from CUDA's initialization on."""
+    torch.cuda._lazy_call(_begin_notes)
+
+
+def _begin_notes() -> None:
+    try:
+        # The program preloads it.
+        Notes(ctypes.CDLL(LIBRARY, mode=os.RTLD_NOLOAD | os.RTLD_NOW), [], [])
+    except (OSError, VramscopeError) as error:
+        print(f"vramscope: no categories are recorded: {error}", file=sys.stderr)
 
 
 def _begin(path: Path, entries: int, every: float | None) -> None:

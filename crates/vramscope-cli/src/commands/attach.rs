@@ -9,6 +9,7 @@ use serde::Serialize;
 use vramscope::recorder::{AttachedProcess, RecordedProcess, RecorderRun, is_running};
 use vramscope::report::count;
 
+use super::run::live::Servers;
 use super::run::{checked_output, options, say_what_is_missing};
 use super::stop_flag;
 use crate::args::AttachArgs;
@@ -47,6 +48,7 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     let stop = stop_flag()?;
     let process = AttachedProcess::attach(args.process, &out, options(args.stacks))?;
     say(&format!("recording process {}; Ctrl-C ends the recording", args.process));
+    let servers = Servers::start(process.running())?;
     let begin = Instant::now();
     while process.is_recorded()
         && !stop.load(Ordering::Relaxed)
@@ -54,6 +56,7 @@ pub(crate) fn run(args: &AttachArgs) -> anyhow::Result<()> {
     {
         std::thread::sleep(LOOK);
     }
+    servers.stop();
     let (logs, error) = process.finish();
     say_what_is_missing(&logs);
     for log in &logs {
@@ -70,9 +73,11 @@ fn follow(args: &AttachArgs, out: &Path) -> anyhow::Result<()> {
         folder: recorder.rings(),
         stacks: recorder.stacks(),
     })?;
+    let servers = Servers::start(recorder.running())?;
     while !recorder.has_ended(args.process) && is_running(args.process) {
         std::thread::sleep(LOOK);
     }
+    servers.stop();
     let logs = recorder.finish();
     logs.iter().try_for_each(|log| {
         let error = log.error.as_ref().map(ToString::to_string);

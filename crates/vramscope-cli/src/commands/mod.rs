@@ -6,6 +6,8 @@ pub(crate) mod check;
 pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod diff;
+#[cfg(target_os = "linux")]
+pub(crate) mod dump;
 pub(crate) mod export;
 #[cfg(unix)]
 pub(crate) mod fit;

@@ -113,6 +113,91 @@ int main() {
     assert!(report.contains("40.00 MiB"), "{report}");
 }
 
+/// A program that allocates memory and then waits, and the command that records it.
+fn waiting(folder: &Path, phantom: &vramscope::phantom::PhantomRun) -> std::process::Child {
+    let program = r#"int main() {
+    workspace(40 << 20);
+    fclose(fopen("started", "w"));
+    while (access("go", F_OK)) usleep(1000);
+}"#;
+    compile(folder, program);
+    let path = |name: &str| folder.join(name).display().to_string();
+    let mut command = vramscope(&["run", "--record", &path("run.vramscope"), "--", &path("program")]);
+    let recorder = command.envs(phantom.environment()).current_dir(folder).spawn().unwrap();
+    let begin = Instant::now();
+    while !folder.join("started").exists() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the program does not start");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    recorder
+}
+
+#[test]
+fn dump_copies_the_log_of_a_program_that_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(phantom) = phantom_run(1) else { return };
+    let mut recorder = waiting(folder.path(), &phantom);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    // By the process of `vramscope run`, and by that of the program.
+    let said = run(&["dump", &recorder.id().to_string(), "--json"]);
+    assert!(said.status.success(), "{said:?}");
+    let json: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    let copy = &json["copies"][0];
+    assert_eq!(copy["path"], path("run-at-dump.vramscope"));
+    assert_eq!(copy["report"]["devices"][0]["libraries"][0]["bytes"], 40 << 20);
+    let program = copy["process"].to_string();
+    let said = run(&["dump", &program, "-o", &path("now.vramscope")]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    let text = text.strip_prefix(&format!("{}: the log until now\n", path("now.vramscope"))).unwrap();
+    insta::assert_snapshot!(text);
+    let info = |name: &str| {
+        let said = run(&["info", &path(name), "--json"]);
+        serde_json::from_slice::<serde_json::Value>(&said.stdout).unwrap()
+    };
+    assert_eq!(info("now.vramscope")["devices"], info("run-at-dump.vramscope")["devices"]);
+    // A folder that does not exist. The recording is not disturbed.
+    let said = run(&["dump", &program, "-o", &path("none/now.vramscope")]);
+    assert!(String::from_utf8_lossy(&said.stderr).contains("does not exist"), "{said:?}");
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    assert!(recorder.wait().unwrap().success());
+    let report = String::from_utf8(run(&["report", &path("run.vramscope")]).stdout).unwrap();
+    assert!(report.contains("40.00 MiB"), "{report}");
+    let said = run(&["dump", &program]);
+    assert_eq!(String::from_utf8_lossy(&said.stderr), format!("error: there is no process {program}\n"));
+}
+
+#[test]
+fn dump_says_what_to_do_where_nothing_records() {
+    let own = std::process::id().to_string();
+    let said = run(&["dump", &own]);
+    assert_eq!(said.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8_lossy(&said.stderr),
+        format!(
+            "error: process {own} is not recorded to a log, or has not used a GPU yet; `vramscope attach {own}` records it from now on\n"
+        )
+    );
+}
+
+/// The recorder is gone, and its folder stays.
+#[test]
+fn dump_says_that_the_recorder_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(phantom) = phantom_run(1) else { return };
+    let mut recorder = waiting(folder.path(), &phantom);
+    let json = run(&["dump", &recorder.id().to_string(), "--json"]).stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let program = json["copies"][0]["process"].to_string();
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let said = run(&["dump", &program]);
+    std::fs::write(folder.path().join("go"), "").unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&said.stderr),
+        format!("error: the recorder of process {program} has ended; its log is complete until then\n")
+    );
+}
+
 /// Allocates memory that stays, and then a block at a time.
 const LOOP: &str = "int main(int count, char **arguments) {
     workspace(40 << 20);

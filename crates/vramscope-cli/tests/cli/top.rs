@@ -58,7 +58,7 @@ impl Home {
         let device = Arc::new(VirtualDevice::with_capacity(1 << 30));
         let pool = MemoryPool::new(&Policy::cupy(), vec![device]).unwrap();
         let (path, title) = (Some(path.to_owned()), Some(title.to_owned()));
-        let options = LiveOptions { path, collect_holders: true, title };
+        let options = LiveOptions { path, collect_holders: true, title, ..LiveOptions::default() };
         let server = LiveServer::start(PoolSource::new(&pool, 0).unwrap(), options).unwrap();
         let held = [weights(&pool), batch(&pool), batch(&pool)];
         // Resolving a stack for the first time may take long.

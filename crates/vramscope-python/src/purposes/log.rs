@@ -1,13 +1,16 @@
-//! The hooks' notes in time order, with bounded memory.
+//! The hooks' notes in time order, with bounded memory. A recorder in the process gets them instead.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::clock;
 use super::modules::ModuleId;
+use super::recorder::Recorder;
 use super::threads::ThreadId;
 
-/// The role of a tensor. An allocation with several roles gets the first one in this order.
+/// The role of a tensor. An allocation with several roles gets the first one in this order. The recorder has the same numbers
+/// (`vramscope-recorder/src/notes.rs`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
 pub(crate) enum Role {
     Parameter,
     Buffer,
@@ -31,8 +34,9 @@ pub(crate) struct Tag {
     pub(crate) role: Role,
 }
 
-/// The phase of a thread.
+/// The phase of a thread. The recorder has the same numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Phase {
     /// None of the other three.
     Other,
@@ -80,6 +84,8 @@ pub(crate) enum Marking {
 /// The most recent tags and switches, and all steady roles.
 #[derive(Debug)]
 pub(crate) struct Log {
+    /// Gets all notes; nothing is kept here then.
+    recorder: Option<Recorder>,
     capacity: usize,
     tags: VecDeque<Tag>,
     switches: VecDeque<Switch>,
@@ -92,9 +98,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log of at most `capacity` tags and `capacity` switches.
-    pub(crate) fn new(capacity: usize) -> Self {
+    /// A log of at most `capacity` tags and `capacity` switches, which a recorder gets instead.
+    pub(crate) fn new(capacity: usize, recorder: Option<Recorder>) -> Self {
         Self {
+            recorder,
             capacity: capacity.max(1),
             tags: VecDeque::new(),
             switches: VecDeque::new(),
@@ -105,7 +112,23 @@ impl Log {
         }
     }
 
+    /// Passes the paths of modules to the recorder.
+    pub(crate) fn name(&self, modules: impl IntoIterator<Item = (ModuleId, String)>) {
+        if let Some(recorder) = &self.recorder {
+            modules.into_iter().for_each(|(module, path)| recorder.module(module, &path));
+        }
+    }
+
+    /// Whether a recorder gets the notes.
+    pub(crate) fn has_recorder(&self) -> bool {
+        self.recorder.is_some()
+    }
+
     pub(crate) fn tag(&mut self, time: i64, address: u64, role: Role, owner: ModuleId) {
+        if let Some(recorder) = &self.recorder {
+            recorder.role(address, role, owner);
+            return;
+        }
         if self.tags.len() >= self.capacity
             && let Some(dropped) = self.tags.pop_front()
         {
@@ -116,6 +139,10 @@ impl Log {
 
     /// Records a parameter, a buffer or an optimizer state.
     pub(crate) fn tag_steady(&mut self, time: i64, address: u64, role: Role, owner: ModuleId) {
+        if self.recorder.is_some() {
+            self.tag(time, address, role, owner);
+            return;
+        }
         // Bounds the memory for addresses that are no longer used.
         if self.steady.len() >= self.capacity && !self.steady.contains_key(&address) {
             self.steady.clear();
@@ -135,6 +162,11 @@ impl Log {
 
     /// Records that a thread entered a module and phase. Returns how its events are distinguished from those of other threads.
     pub(crate) fn switch(&mut self, thread: ThreadId, module: ModuleId, phase: Phase) -> Marking {
+        if let Some(recorder) = &self.recorder {
+            // Its events have their threads.
+            recorder.place(thread, module, phase);
+            return Marking::Unmarked;
+        }
         let known = self.busy.iter().position(|busy| busy.thread == thread);
         let marking = match known.and_then(|index| self.busy.get(index)) {
             Some(busy) if busy.is_marked => Marking::Marked,

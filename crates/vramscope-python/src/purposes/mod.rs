@@ -14,6 +14,7 @@ mod head;
 mod join;
 mod log;
 mod modules;
+mod recorder;
 mod roles;
 mod signature;
 mod steps;
@@ -33,6 +34,7 @@ use functions::Functions;
 use head::{Call, Head};
 use log::{Log, Marking, Phase, Role};
 use modules::{ModuleId, Modules};
+use recorder::Recorder;
 use steps::{Counts, Steps};
 use tensors::Types;
 use threads::{Thread, ThreadId};
@@ -71,19 +73,21 @@ pub(crate) struct Purposes {
 
 #[pymethods]
 impl Purposes {
-    /// Hooks for a PyTorch history that keeps `entries` events.
+    /// Hooks for a PyTorch history that keeps `entries` events, or for a log, whose recorder has functions at these addresses.
     #[new]
+    #[pyo3(signature = (torch, entries, lend, take_back, recorder=None))]
     fn new(
         torch: &Bound<'_, PyAny>,
         entries: usize,
         lend: Py<PyAny>,
         take_back: Py<PyAny>,
+        recorder: Option<[usize; 3]>,
     ) -> PyResult<Self> {
         Ok(Self {
             recording: RECORDINGS.fetch_add(1, Ordering::Relaxed) + 1,
             begin: Moment::now(),
             state: Mutex::new(State {
-                log: Log::new(entries.saturating_mul(2).max(100_000)),
+                log: Log::new(entries.saturating_mul(2).max(100_000), recorder.and_then(Recorder::at)),
                 modules: Modules::default(),
                 steps: Steps::new(entries),
                 head: Head::default(),
@@ -469,6 +473,8 @@ impl Purposes {
         for (parameter, id) in owned {
             state.modules.owner_or(parameter, id);
         }
+        let renamed = state.modules.take_renamed();
+        state.log.name(renamed);
         Ok(())
     }
 
@@ -506,6 +512,8 @@ impl Purposes {
         let is_watched = {
             let mut state = self.state();
             let places = state.log.places;
+            // A log gets notes as they come, so no step can take those of another one.
+            let counts = counts.filter(|_| !state.log.has_recorder());
             state.steps.begin(clock::now(), signature, counts, places)
         };
         if self.is_resting.swap(!is_watched, Ordering::Relaxed) == is_watched {

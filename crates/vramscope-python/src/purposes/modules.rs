@@ -53,6 +53,8 @@ pub(crate) struct Modules {
     found: HashMap<String, ModuleId>,
     /// The module of each parameter, by the parameter's address: the first module that has it.
     owners: HashMap<usize, ModuleId>,
+    /// Modules whose path is new.
+    renamed: Vec<ModuleId>,
 }
 
 impl Modules {
@@ -77,6 +79,7 @@ impl Modules {
             {
                 self.found.remove(&before.text);
                 if before.live <= 1 {
+                    self.renamed.push(id);
                     path.clone_into(&mut before.text);
                     before.is_given = is_given;
                     if !is_given {
@@ -108,6 +111,7 @@ impl Modules {
         }
         self.paths.push(Path { text: path.to_owned(), is_given, live: 1 });
         let id = ModuleId(u32::try_from(self.paths.len()).unwrap_or(0));
+        self.renamed.push(id);
         if !is_given {
             self.found.insert(path.to_owned(), id);
         }
@@ -140,6 +144,12 @@ impl Modules {
             path.live = path.live.saturating_sub(1);
         }
         Some(known.reference)
+    }
+
+    /// The modules whose paths are new since the last call.
+    pub(crate) fn take_renamed(&mut self) -> Vec<(ModuleId, String)> {
+        let renamed = std::mem::take(&mut self.renamed);
+        renamed.into_iter().filter_map(|id| Some((id, self.path(id)?.to_owned()))).collect()
     }
 
     /// All live modules, in no particular order.

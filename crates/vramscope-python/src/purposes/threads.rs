@@ -1,11 +1,12 @@
 //! The current state of each thread.
 
 use std::cell::RefCell;
+#[cfg(not(target_os = "linux"))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::modules::ModuleId;
 
-/// A thread of the process, counted from 1.
+/// A thread of the process: on Linux the system's number, elsewhere counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadId(u32);
 
@@ -13,6 +14,23 @@ pub(crate) struct ThreadId(u32);
 const MARK: &str = "vramscope:thread=";
 
 impl ThreadId {
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The number of this thread.
+    #[cfg(target_os = "linux")]
+    fn own() -> Self {
+        Self(super::recorder::own_thread())
+    }
+
+    /// The number of this thread.
+    #[cfg(not(target_os = "linux"))]
+    fn own() -> Self {
+        static THREADS: AtomicU32 = AtomicU32::new(1);
+        Self(THREADS.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// The text in this thread's events when several threads work at once.
     pub(crate) fn mark(self) -> String {
         format!("{MARK}{}", self.0)
@@ -69,14 +87,12 @@ thread_local! {
     static THREAD: RefCell<Option<Thread>> = const { RefCell::new(None) };
 }
 
-static THREADS: AtomicU32 = AtomicU32::new(1);
-
 /// Runs `then` on this thread's state in a recording. `then` must not call Python.
 pub(crate) fn with_thread<R>(recording: u64, then: impl FnOnce(&mut Thread) -> R) -> R {
     THREAD.with_borrow_mut(|known| {
         let id = match known {
             Some(thread) => thread.id,
-            None => ThreadId(THREADS.fetch_add(1, Ordering::Relaxed)),
+            None => ThreadId::own(),
         };
         let thread = match known {
             Some(thread) if thread.recording == recording => thread,

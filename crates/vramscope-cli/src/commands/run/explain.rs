@@ -2,18 +2,17 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::{Builder, JoinHandle};
 
-use anyhow::Context as _;
-use vramscope::analysis::Cancel;
+use anyhow::{Context as _, bail};
+use vramscope::analysis::{Cancel, When};
 use vramscope::recorder::LogCopy;
-use vramscope::report::TextOptions;
+use vramscope::report::{ReportJson, TextOptions};
 use vramscope::session::values::At;
-use vramscope::session::{ReportRequest, Session};
+use vramscope::session::{ReportAnswer, ReportRequest, Session};
+use vramscope::trace::DeviceTrace;
 use vramscope::trace::formats::ReadOptions;
-use vramscope::trace::{DeviceTrace, Trace};
 
 use crate::advice::ADVICE;
 use crate::input;
@@ -40,18 +39,21 @@ pub(super) fn start(copies: Receiver<io::Result<LogCopy>>) -> io::Result<JoinHan
 fn write(copy: LogCopy) -> anyhow::Result<String> {
     let path = copy.path().to_owned();
     copy.write().with_context(|| path.display().to_string())?;
-    Ok(format!("{}: the log until now\n{}", path.display(), explanation(&path)?))
+    explained(&path)
+}
+
+/// A copy's name, and the memory that is held at its end.
+pub(in super::super) fn explained(copy: &Path) -> anyhow::Result<String> {
+    Ok(format!("{}: the log until now\n{}", copy.display(), explanation(copy)?))
 }
 
 /// The memory that is held at the end of a log: the verdict of its report, and some of its sections.
 fn explanation(log: &Path) -> anyhow::Result<String> {
-    let mut recording = input::read(log, ReadOptions::default())?;
-    end_together(Arc::make_mut(&mut recording.trace));
-    let session = Session::once(input::name(log), recording, ADVICE);
+    let session = open(log)?;
     let devices = &session.trace().devices;
     let request = |device: &DeviceTrace| ReportRequest {
         device: Some(device.device),
-        at: device.events.len().checked_sub(1).map(At::Event),
+        at: Some(At::State(When::End)),
         ..ReportRequest::default()
     };
     let mut text = String::new();
@@ -74,18 +76,16 @@ fn explanation(log: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Moves what happened after the last event of PyTorch's allocator to the time of that event, so that a report at the event has it.
-fn end_together(trace: &mut Trace) {
-    let end = |device: &DeviceTrace| device.events.time(device.events.len().checked_sub(1)?);
-    let ends: Vec<(i64, i64)> = trace.devices.iter().filter_map(|d| Some((d.device, end(d)?))).collect();
-    let Some(process) = &mut trace.process else { return };
-    // Host memory belongs to the reports of all devices.
-    let end_of = |device| ends.iter().filter(|end| device < 0 || end.0 == device).map(|end| end.1).min();
-    let events = process.events.iter_mut().map(|e| (e.device, &mut e.time_us));
-    let readings = process.readings.iter_mut().map(|r| (r.device, &mut r.time_us));
-    for (device, time_us) in events.chain(readings) {
-        if let Some(end) = end_of(device) {
-            *time_us = end.min(*time_us);
-        }
+/// The report of a log at its end.
+pub(in super::super) fn report(log: &Path) -> anyhow::Result<ReportJson> {
+    let session = open(log)?;
+    let request = ReportRequest { at: Some(At::State(When::End)), ..ReportRequest::default() };
+    match session.report(&request, &Cancel::default()).map_err(super::super::about(session.name()))? {
+        ReportAnswer::State(answers) => Ok(ReportJson::new(&answers, None)),
+        ReportAnswer::Interval(_) => bail!("{}: the report has no state", session.name()),
     }
+}
+
+fn open(log: &Path) -> anyhow::Result<Session> {
+    Ok(Session::once(input::name(log), input::read(log, ReadOptions::default())?, ADVICE))
 }

@@ -1,7 +1,8 @@
 //! `vramscope run`
 
 mod also_pickle;
-mod explain;
+pub(super) mod explain;
+pub(super) mod live;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -51,23 +52,14 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<u8> {
         ("--keep", args.keep.is_some()),
         ("--at", args.at.is_some()),
         ("--also-pickle", args.also_pickle.is_some()),
+        ("--categories", args.categories),
     ] {
         if is_given {
             bail!("{option} is for logs: name one, as --record run.vramscope");
         }
     }
-    let temporary = |e: io::Error| {
-        let folder = env::temp_dir();
-        anyhow!("{}: {e}; set TMPDIR to a folder that only you can write to", folder.display())
-    };
-    let python = PrivateFolder::new("vramscope-run-").map_err(temporary)?;
-    if python.path().as_os_str().as_encoded_bytes().contains(&b':') {
-        bail!(
-            "{} contains a colon, which PYTHONPATH uses as separator: set TMPDIR to a folder without a colon",
-            env::temp_dir().display()
-        );
-    }
-    let environment = environment(args, &out, &python).map_err(temporary)?;
+    let python = python_folder()?;
+    let environment = environment(args, &out, &python);
     let status = watch(Command::new(program).args(arguments).envs(environment), |_| {})
         .with_context(|| program.to_string_lossy().into_owned())?;
     Ok(exit_code(status))
@@ -93,11 +85,19 @@ fn record_log(args: &RunArgs, program: &OsStr, arguments: &[OsString], out: &Pat
     if let Some(pickle) = &args.also_pickle {
         also_pickle::check(pickle)?;
     }
+    let python = args.categories.then(python_folder).transpose()?;
     let recorder = RecorderRun::start(out, options)?;
+    let mut environment = recorder.environment();
+    if let Some(folder) = &python {
+        environment.push(("PYTHONPATH", with_first(folder.path(), "PYTHONPATH")));
+        environment.push(("VRAMSCOPE_RECORD_CATEGORIES", "1".into()));
+    }
     let explainer = explain::start(recorder.copies())?;
+    let servers = live::Servers::start(recorder.running())?;
     let copy_logs = |signal| recorder.copy_logs(if signal == Signal::TERM { "sigterm" } else { "sighup" });
-    let status = watch(Command::new(program).args(arguments).envs(recorder.environment()), copy_logs)
+    let status = watch(Command::new(program).args(arguments).envs(environment), copy_logs)
         .with_context(|| program.to_string_lossy().into_owned());
+    servers.stop();
     let logs = recorder.finish();
     // It ends after the last copy, and an error of `join` has no information.
     explainer.join().ok();
@@ -164,15 +164,27 @@ pub(super) fn say_what_is_missing(logs: &[RecordedProcess]) {
     }
 }
 
-/// Writes the recorder into `folder`, and returns the environment variables for Python programs.
-fn environment(
-    args: &RunArgs,
-    out: &Path,
-    folder: &PrivateFolder,
-) -> std::io::Result<Vec<(&'static str, OsString)>> {
-    for (name, text) in [IMPORTS, ("sitecustomize.py", RECORDER)] {
-        folder.dir().write_new(name.as_ref(), text.as_bytes())?;
+/// A folder with modules that each Python program of a run imports at its start.
+fn python_folder() -> anyhow::Result<PrivateFolder> {
+    let temporary = |e: io::Error| {
+        let folder = env::temp_dir();
+        anyhow!("{}: {e}; set TMPDIR to a folder that only you can write to", folder.display())
+    };
+    let folder = PrivateFolder::new("vramscope-run-").map_err(temporary)?;
+    if folder.path().as_os_str().as_encoded_bytes().contains(&b':') {
+        bail!(
+            "{} contains a colon, which PYTHONPATH uses as separator: set TMPDIR to a folder without a colon",
+            env::temp_dir().display()
+        );
     }
+    for (name, text) in [IMPORTS, ("sitecustomize.py", RECORDER)] {
+        folder.dir().write_new(name.as_ref(), text.as_bytes()).map_err(temporary)?;
+    }
+    Ok(folder)
+}
+
+/// The environment variables with which Python programs record PyTorch's history.
+fn environment(args: &RunArgs, out: &Path, folder: &PrivateFolder) -> Vec<(&'static str, OsString)> {
     let mut environment =
         vec![("PYTHONPATH", with_first(folder.path(), "PYTHONPATH")), ("VRAMSCOPE_RECORD", out.into())];
     if let Some(entries) = args.max_entries {
@@ -181,7 +193,7 @@ fn environment(
     if let Some(every) = args.every {
         environment.push(("VRAMSCOPE_RECORD_EVERY", every.as_secs_f64().to_string().into()));
     }
-    Ok(environment)
+    environment
 }
 
 /// Waits for a program. Ctrl-C also reaches the program, which handles it; SIGTERM and SIGHUP are forwarded, after `before`.

@@ -160,7 +160,14 @@ mod tests {
 
     fn look(high: Reading) -> LiveResponse {
         let tick = Tick { now: Reading::default(), high, high_is_exact: true };
-        LiveResponse { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
+        LiveResponse {
+            time_us: 0,
+            tick,
+            inactive_split_bytes: None,
+            releasable_bytes: None,
+            holders: None,
+            layers: None,
+        }
     }
 
     fn gone() -> Result<LiveResponse, SourceError> {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use vramscope::profiler::live::{Hello, LiveResponse};
-use vramscope::profiler::{Counts, GpuProcess, LiveHolder, NvmlDevice, Reading, SourceError, Tick};
+use vramscope::profiler::{
+    Counts, GpuProcess, Layers, LiveHolder, LiveLibrary, NvmlDevice, Reading, SourceError, Tick,
+};
 
 use super::super::model::Model;
 use super::draw;
@@ -52,14 +54,47 @@ fn pool(now: u64, high: u64) -> LiveResponse {
         inactive_split_bytes: Some(3 * MIB),
         releasable_bytes: Some(2 * MIB),
         holders: Some(holders),
+        layers: None,
     }
+}
+
+/// A process that `vramscope run` records.
+fn recorded() -> LiveResponse {
+    let library = |library: &str, memory: &str, bytes, count| LiveLibrary {
+        library: library.to_owned(),
+        memory: memory.to_owned(),
+        bytes,
+        count,
+    };
+    let libraries = vec![
+        library("libnccl.so.2", "physical", 2 * GIB, 24),
+        library("libtorch_cuda.so", "pinned", 512 * MIB, 1),
+        library("\u{1b}[31m.so", "\u{1b}[0m", 1, 1),
+    ];
+    let layers = Layers { libraries, rest_bytes: Some(518 << 20) };
+    LiveResponse { holders: None, layers: Some(layers), ..pool(81, 100) }
+}
+
+#[test]
+fn a_recorded_process_has_its_memory_by_library() {
+    let mut model = Model::new(Duration::from_secs(1));
+    model.found("/run/a.sock".into(), hello("python3", 4711, "recorded on device 0"));
+    model.looked("/run/a.sock".as_ref(), Ok(recorded()));
+    insta::assert_snapshot!("libraries", screen(&model, 80, 24));
 }
 
 /// A process without a served pool.
 fn host(mib: u64) -> LiveResponse {
     let now = Reading { cpu: Some(mib * MIB), ..Reading::default() };
     let tick = Tick { now, high: now, high_is_exact: false };
-    LiveResponse { time_us: 0, tick, inactive_split_bytes: None, releasable_bytes: None, holders: None }
+    LiveResponse {
+        time_us: 0,
+        tick,
+        inactive_split_bytes: None,
+        releasable_bytes: None,
+        holders: None,
+        layers: None,
+    }
 }
 
 fn gpu(index: u32, used: u64, processes: &[(u32, Option<u64>)]) -> NvmlDevice {

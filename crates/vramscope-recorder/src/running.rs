@@ -1,0 +1,62 @@
+//! The memory that recorded processes hold now.
+
+use std::path::PathBuf;
+
+/// A process that a running recorder records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunningProcess {
+    /// Id of the process.
+    pub process: u32,
+    /// The end of the names of its files, such as `-rank3`; empty for the first process.
+    pub suffix: String,
+    /// Path for a copy beside its log, as `run-at-dump.vramscope`.
+    pub copy: PathBuf,
+    /// The devices that it uses, by number. Empty if the recorder runs in another process.
+    pub devices: Vec<RunningDevice>,
+    /// Host memory of its libraries, most bytes first. Empty if the recorder runs in another process.
+    pub host: Vec<RunningLibrary>,
+}
+
+/// What a process holds on one device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunningDevice {
+    /// The device's number.
+    pub device: i64,
+    /// Allocated bytes of PyTorch's allocator.
+    pub allocated: u64,
+    /// Bytes that PyTorch's allocator reserved.
+    pub reserved: u64,
+    /// Memory of other libraries, most bytes first.
+    pub libraries: Vec<RunningLibrary>,
+    /// The driver's last count of the device's memory; `None` if there is none.
+    pub count: Option<RunningCount>,
+}
+
+/// What a library holds of one kind of memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunningLibrary {
+    /// File name of the library.
+    pub library: String,
+    /// The kind of memory, as [`DriverMemory::name`](vramscope_trace::DriverMemory::name) gives it.
+    pub memory: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+    /// Number of allocations.
+    pub count: u64,
+}
+
+/// A count of the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunningCount {
+    /// Bytes in use, by all processes.
+    pub used: u64,
+    /// Bytes that the device has.
+    pub total: u64,
+    /// Bytes in use at that time that neither PyTorch's allocator nor another library of the process held: contexts, kernels and other
+    /// processes. Negative if managed memory was not on the device.
+    pub rest: i64,
+}

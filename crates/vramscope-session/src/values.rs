@@ -342,7 +342,7 @@ mod tests {
         assert_eq!("7".parse(), Ok(At::State(When::After(7))));
         assert_eq!(" end".parse(), Ok(At::State(When::End)));
         assert!("end..9".parse::<At>().unwrap_err().contains("begins with an event index"));
-        assert_eq!(when("ende"), Err("expected an event index, or `end`".to_owned()));
+        assert_eq!(when("the end"), Err("expected an event index, or `end`".to_owned()));
         assert!("9..3".parse::<At>().unwrap_err().contains("the range is empty"));
         assert!(gpu("nothing").unwrap_err().starts_with("unknown GPU; use one of "));
     }

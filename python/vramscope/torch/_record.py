@@ -56,8 +56,8 @@ def record(
         stacks: "python", or "all" to add C++ frames, which take minutes to write into a pickle. For logs also "none".
         every: The seconds between intermediate writes, for programs that may be killed; by default there are none. The
             program waits during a write, which takes some seconds for a long recording.
-        categories: For logs: whether to record categories, phases, modules and regions, which slows the program down. By
-            default, a log has them if a model or an optimizer is given. A pickle always has them.
+        categories: For logs: whether to record categories, phases, modules and regions, which slows the program down.
+            By default, a log has them if a model or an optimizer is given. A pickle always has them.
 
     Returns:
         The running recording. It ends with `stop()`, with its `with` block, or with the program.

@@ -25,7 +25,9 @@ const SOCKET: &str = "control";
 const LONGEST_LINE: u64 = 4096;
 /// Maximum bytes of a list of processes.
 const LONGEST_LIST: u64 = 16 << 20;
-/// How long the recorder waits for a request, and for a client that does not read.
+/// How long the recorder waits for a client that does not read. It may wait for a slow disk.
+const SLOW_DISK: Duration = Duration::from_secs(30);
+/// How long the recorder waits for a request.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long the thread that reads the rings may take. It may wait for a slow disk.
 const WAIT: Duration = Duration::from_secs(30);
@@ -91,7 +93,7 @@ pub(crate) fn wake(folder: &Path) {
 /// Answers one request.
 fn answer(shared: &Shared, mut stream: &UnixStream) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(SLOW_DISK))?;
     let mut line = String::new();
     BufReader::new(stream).take(LONGEST_LINE).read_line(&mut line)?;
     let answered = match line.trim_end().split_once(' ').unwrap_or((line.trim_end(), "")) {

@@ -23,7 +23,7 @@ pub struct ReportRequest {
     /// recording, as `end`; or, as FIRST..LAST, the allocations and frees of these events, both ends included
     #[cfg_attr(feature = "command", arg(long, value_name = "EVENT"))]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
-    #[cfg_attr(test, ts(type = "number | string | null"))]
+    #[cfg_attr(test, ts(as = "Option<String>"))]
     #[serde(alias = "event", deserialize_with = "values::in_json_at")]
     pub at: Option<At>,
     /// Group live allocations by this key, instead of showing the tree of calls

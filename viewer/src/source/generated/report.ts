@@ -518,6 +518,8 @@ export type ReportLibrary = {
   count: number;
   peak_bytes: number;
   end_bytes: number;
+  /** The line of the user's code in `stack`; null without one. */
+  line: ReportFrame | null;
   /** Stack of the largest allocation, innermost frame first. */
   stack: Array<ReportFrame>;
 };
@@ -543,7 +545,8 @@ export type ReportMeasuredUse = {
  * The counters after an event, and the holders of the allocated bytes there.
  */
 export type ReportMoment = {
-  event: number;
+  /** The last event with `--at end`; null if the device has none. */
+  event: number | null;
   requested_bytes: number;
   allocated_bytes: number;
   active_bytes: number;

@@ -39,8 +39,8 @@ export type ReplayRequest = {
 export type ReportRequest = {
   /** Only this device */
   device?: number | null;
-  /** Report the allocations live after event EVENT (counted from 0) instead of at the peak; or, as FIRST..LAST, the allocations and frees of these events, both ends included */
-  at?: number | null;
+  /** Report the allocations live after event EVENT (counted from 0) instead of at the peak, or those at the end of the recording, as `end`; or, as FIRST..LAST, the allocations and frees of these events, both ends included */
+  at?: string | null;
   /** Group live allocations by this key, instead of showing the tree of calls */
   by?: string | null;
   /** Keep only stacks with a frame that matches; a frame is matched as `file:line function` */

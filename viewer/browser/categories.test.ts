@@ -90,7 +90,7 @@ test('categories of a long recording are computed after the first picture', asyn
   expect(before.purposes).toBeNull();
   const window = { axis: 'events', from: 0, to: 8, width: 8 } as const;
   const picture = () =>
-    source.picture(0, 0, { ...window, stacked: 'allocated', height: 8, low: 0, high: null, fit_reserved: false });
+    source.picture(0, 0, { ...window, stacked: 'allocated', height: 8, low: 0, high: null, fit_reserved: false, only: null });
   expect((await picture()).items.purpose).toHaveLength(0);
   await source.meaning(0, 0);
   expect((await picture()).items.purpose).not.toHaveLength(0);

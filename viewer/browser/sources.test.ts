@@ -148,6 +148,7 @@ describe.each(files)('%s', (file) => {
               low: zoom === 0.1 ? 1e6 : 0,
               high: zoom === 0.1 ? 5e8 : null,
               fit_reserved: zoom === 1,
+              only: null,
             };
             await same((s) => s.picture(0, d, window));
             if (stacked === 'allocated') {

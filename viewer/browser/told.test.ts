@@ -23,6 +23,7 @@ const WINDOW = {
   low: 0,
   high: null,
   fit_reserved: false,
+  only: null,
 };
 const NOTHING = { is: 'address', address: -1, version: null } as const;
 

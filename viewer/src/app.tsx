@@ -5,9 +5,11 @@ import { itemsBy } from './draw/item-colors';
 import { shownPicture } from './draw/shown';
 import { Boundary } from './shell/boundary';
 import { Devices } from './shell/devices';
+import { Split } from './parts/split';
 import { DropTarget } from './shell/drop';
 import { Help } from './shell/help';
 import { OpeningDialog } from './shell/opening';
+import { Reading } from './shell/reading';
 import { Start } from './shell/start';
 import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
@@ -27,27 +29,23 @@ import { Timeline } from './timeline/timeline';
 const PANELS = import.meta.glob<() => JSX.Element | null>('./views/*.tsx', { eager: true, import: 'View' });
 
 function Nothing() {
-  if (recordings.value === null) {
+  if (recordings.value === null && trouble.value !== null) {
     return (
       <p class="page-note" role="status">
-        {trouble.value !== null
-          ? 'No recording is open.'
-          : isOfRanks
-            ? 'Reading the recordings of all ranks.'
-            : 'Reading the recording.'}
+        No recording is open.
       </p>
     );
   }
-  if (reading.value !== null) {
-    return (
-      <p class="page-note" role="status">
-        Reading the recording of this rank.
-      </p>
-    );
-  }
+  if (recordings.value === null)
+    return <Reading what={isOfRanks ? 'Reading the recordings of all ranks.' : 'Reading the recording.'} />;
+  if (reading.value !== null) return <Reading what="Reading the recording of this rank." />;
   if (recording.value) return <p class="page-note">This file has no device data: there is nothing to show.</p>;
   return <Start />;
 }
+
+/** The timeline beside its details, and as a strip above the other views. */
+const BESIDE = { name: 'details', pane: 'details', panes: 'beside', sized: 'second', initial: '330px', least: 200 } as const;
+const ABOVE = { name: 'timeline', pane: 'timeline', panes: 'above', sized: 'first', initial: 'auto', least: 120 } as const;
 
 export function App() {
   const number = file.value;
@@ -72,6 +70,13 @@ export function App() {
     if (open && drawn) needGroups(number, position, by).catch((e: unknown) => (trouble.value = reason(e)));
   }, [number, position, open, drawn, by]);
   const Panel = PANELS[`./views/${shown}.tsx`]!;
+  const panel = (
+    <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${shown}`}>
+      <Boundary name="This view" of={`${shown} ${scope.value}`}>
+        <Panel />
+      </Boundary>
+    </div>
+  );
   return (
     <div class="page">
       <header class="bars">
@@ -92,17 +97,20 @@ export function App() {
           <Nothing />
         </main>
       ) : (
-        <main class={hasTimeline && tall.value ? 'stage stage-tall' : 'stage'}>
-          {hasTimeline && (
-            <Boundary name="The timeline" of={scope.value}>
-              <Timeline />
-            </Boundary>
+        <main class="stage">
+          {hasTimeline ? (
+            <Split
+              {...(tall.value ? BESIDE : ABOVE)}
+              first={
+                <Boundary name="The timeline" of={scope.value}>
+                  <Timeline />
+                </Boundary>
+              }
+              second={panel}
+            />
+          ) : (
+            panel
           )}
-          <div id="panel" class="panel-place" role="tabpanel" aria-labelledby={`tab-${shown}`}>
-            <Boundary name="This view" of={`${shown} ${scope.value}`}>
-              <Panel />
-            </Boundary>
-          </div>
         </main>
       )}
       <DropTarget />

@@ -56,7 +56,7 @@ pub use findings::{
 pub use groups::{
     AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, DeviceUse, Holder, HolderKey,
     IntervalGroup, IntervalGroupChange, IntervalGroups, IntervalTotals, Layer, LibraryUse, MeasuredUse,
-    NoProperties, Node, NodeKind, compared_call_tree, frame_key, holders_among, holders_at,
+    NoProperties, Node, NodeKind, call_path, compared_call_tree, frame_key, holders_among, holders_at,
     interval_group_changes, interval_groups, libraries, stack_key,
 };
 pub use history::{

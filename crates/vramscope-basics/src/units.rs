@@ -167,6 +167,36 @@ mod tests {
     }
 
     #[test]
+    fn ties_are_rounded_as_the_page_rounds_them() {
+        // The same numbers and texts are in the page's tests (viewer/src/text/units.test.ts).
+        for (n, text) in [
+            (1152, "1.12 KiB"),
+            (1408, "1.38 KiB"),
+            (1664, "1.62 KiB"),
+            (1_048_576 + 131_072, "1.12 MiB"),
+            (1023, "1023 B"),
+            (1_048_575, "1.00 MiB"),
+        ] {
+            assert_eq!(bytes(n), text);
+        }
+        for (part, whole, text) in
+            [(1, 400, "0.2%"), (3, 400, "0.8%"), (1, 3, "33.3%"), (2, 3, "66.7%"), (1, 0, "-")]
+        {
+            assert_eq!(share(part, whole), text);
+        }
+        for (us, text) in [
+            (4, "4 us"),
+            (1250, "1.2 ms"),
+            (1_750_000, "1.8 s"),
+            (125_000_000, "2 min 5 s"),
+            (11_100_000_000, "3 h 5 min"),
+            (187_200_000_000, "2 days 4 h"),
+        ] {
+            assert_eq!(duration(us), text);
+        }
+    }
+
+    #[test]
     fn bytes_are_1024_based() {
         for (n, text) in [
             (0, "0 B"),

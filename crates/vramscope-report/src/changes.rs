@@ -152,7 +152,7 @@ pub fn finding(finding: &Finding, names: &Both<Names<'_>>) -> String {
                 "Reserved but not allocated at the peak of reserved bytes: {now}. The settings differ, or free blocks are reused to a different degree."
             )
         }
-        Cause::Category(category) => format!("{}: {now}.", category.name()),
+        Cause::Category(category) => format!("{}: {now}.", crate::names::category(*category)),
         Cause::Line => match finding.lines.first() {
             None => now,
             Some(line) => {
@@ -172,7 +172,7 @@ fn categories(finding: &Finding) -> String {
     let differing = finding.categories.iter().filter(|of| of.held.a.bytes != of.held.b.bytes);
     let parts: Vec<String> = differing
         .take(MOST_CATEGORIES)
-        .map(|of| format!("{} {}", of.category.name(), difference(of.held.map(|held| held.bytes))))
+        .map(|of| format!("{} {}", crate::names::category(of.category), difference(of.held.map(|held| held.bytes))))
         .collect();
     if parts.is_empty() || matches!(finding.cause, Cause::Category(_)) {
         return String::new();

@@ -224,6 +224,7 @@ impl OpenRecording {
             count: all.len(),
             bytes,
             first,
+            found_row: query.find.and_then(|find| all.iter().position(|&id| id as usize == find)),
             id: columns.u32(ids().map(|id| id as u32)),
             address: columns.sizes(rows().map(|a| a.address)),
             version: columns.u32(ids().map(|id| device.versions()[id])),
@@ -252,7 +253,7 @@ mod tests {
     use crate::recording::example as open;
 
     fn query(sort: AllocationColumn, descending: bool, among: Among) -> AllocationsQuery {
-        AllocationsQuery { search: None, among, sort, descending, first: 0, count: usize::MAX }
+        AllocationsQuery { search: None, among, sort, descending, first: 0, count: usize::MAX, find: None }
     }
 
     fn ids(file: &OpenRecording, query: &AllocationsQuery) -> Vec<usize> {
@@ -325,6 +326,16 @@ mod tests {
         assert!(
             [&live, &within, &kept].iter().all(|rows| !rows.is_empty() && rows.len() < allocations.len())
         );
+        // The row of an allocation, in this order; none if the table does not have it.
+        let row = |find: usize| {
+            let query = AllocationsQuery { find: Some(find), ..query(AllocationColumn::BlockBytes, true, Among::LiveAt { moment: middle.index() }) };
+            let order = ids(&file, &query);
+            let answer = file.allocations(0, &query, &Cancel::default()).unwrap();
+            assert_eq!(answer.head.found_row, order.iter().position(|&id| id == find));
+            answer.head.found_row
+        };
+        assert!(live.iter().all(|&id| row(id).is_some()));
+        assert!(naive(&|a| !a.is_allocated_at(middle)).into_iter().take(9).all(|id| row(id).is_none()));
         let beyond = Among::LiveAt { moment: end.index() + 1 };
         assert!(file.allocations(0, &by_number(beyond), &Cancel::default()).is_err());
         let cancel = Cancel::default();

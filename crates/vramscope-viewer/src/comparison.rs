@@ -41,7 +41,7 @@ pub(crate) fn compare(
     };
     let categories = difference.categories.iter();
     let category = categories.map(|of| Held {
-        name: of.category.name().to_owned(),
+        name: of.category.name().replace('_', " "),
         a: of.held.a.bytes,
         b: of.held.b.bytes,
     });

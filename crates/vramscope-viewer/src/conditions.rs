@@ -3,6 +3,7 @@
 use vramscope_trace::Category;
 
 use crate::bits::{Bits, Spans};
+use crate::protocol::LifetimeUnit;
 
 /// A prepared search.
 #[derive(Debug)]
@@ -30,6 +31,11 @@ pub(crate) enum Condition {
     Size {
         min: u64,
         max: u64,
+    },
+    Lived {
+        min: f64,
+        max: f64,
+        unit: LifetimeUnit,
     },
     Allocated(Spans),
     Freed(Spans),

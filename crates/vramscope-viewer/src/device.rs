@@ -26,6 +26,8 @@ pub(crate) struct Searched {
     pub(crate) search: Arc<Search>,
     /// `None` until first use.
     pub(crate) found: Option<Arc<Bits>>,
+    /// The timeline of the matches alone. `None` until first use.
+    pub(crate) timeline: Option<Arc<Timeline>>,
 }
 
 /// The query of an allocation table, and the allocation indices of its rows in order.

@@ -9,7 +9,7 @@ use vramscope_trace::{Category, FrameId};
 use crate::ViewError;
 use crate::columns::{Columns, Reply};
 use crate::device::OpenDevice;
-use crate::held::{DeviceAt, key_of};
+use crate::held::{DeviceAt, key_of, readable};
 use crate::hues::{hue, hue_of};
 use crate::protocol::{GroupShare, Groups, GroupsQuery, Legend, LegendQuery, NONE};
 use crate::recording::OpenRecording;
@@ -124,6 +124,11 @@ impl Table {
     }
 }
 
+/// The bytes of all groups.
+fn sum(holders: &[Holder]) -> u64 {
+    holders.iter().map(|h| h.bytes).sum()
+}
+
 impl OpenRecording {
     pub(crate) fn groups(&self, device: usize, query: &GroupsQuery) -> Reply<Groups> {
         let by = query.by;
@@ -162,23 +167,25 @@ impl OpenRecording {
     ) -> Result<Legend, ViewError> {
         let of = self.device(device)?;
         let (from, to) = (of.moment(query.from)?, of.moment(query.to)?);
-        let peaks = of.timeline.peaks_within(from, to);
+        let only = of.only(query.search.as_ref().filter(|_| query.only_found), cancel)?;
+        let peaks = only.as_deref().unwrap_or(&of.timeline).peaks_within(from, to);
         let by = query.by;
-        let (moment, all, found, is_searched) = if query.reserved {
+        let (moment, whole, all, found, is_searched) = if query.reserved {
             let at = peaks.reserved.moment;
-            (at, self.ranges(of, at, by), Vec::new(), false)
+            let all = self.ranges(of, at, by);
+            (at, sum(&all), all, Vec::new(), false)
         } else {
             let highest = peaks.allocated.moment;
             let at = DeviceAt::of(self, device, highest.index(), query.search.as_ref(), cancel)?;
-            (highest, at.holders(by), at.grouped(&at.found, by), at.is_searched)
+            let (all, found) = (at.holders(by), at.grouped(&at.found, by));
+            (highest, sum(&all), if only.is_some() { found.clone() } else { all }, found, at.is_searched)
         };
-        let bytes = |holders: &[Holder]| holders.iter().map(|h| h.bytes).sum::<u64>();
         let found_of: HashMap<_, u64> = found.iter().map(|h| ((h.origin, h.key.clone()), h.bytes)).collect();
         let names = self.session.names();
         let (listed, others) = all.split_at(query.most.min(all.len()));
         let share = |h: &Holder| GroupShare {
             key: key_of(h),
-            label: names.wide_holder(h).into(),
+            label: readable(h, names.wide_holder(h).into()),
             hue: hue(&names, h),
             bytes: h.bytes,
             count: h.count,
@@ -187,11 +194,11 @@ impl OpenRecording {
         };
         Ok(Legend {
             moment: moment.index(),
-            bytes: bytes(&all),
-            found: is_searched.then(|| bytes(&found)),
+            bytes: whole,
+            found: is_searched.then(|| sum(&found)),
             groups: listed.iter().map(share).collect(),
             others: others.len(),
-            other_bytes: bytes(others),
+            other_bytes: sum(others),
         })
     }
 

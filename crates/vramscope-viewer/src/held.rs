@@ -1,15 +1,15 @@
 //! The live allocations at a moment: grouped, compared, and as a call tree.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
-    NodeKind, Origin, Side, Steps, changed_holders, compared_call_tree, holders_among,
+    Allocation, AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
+    NodeKind, Origin, Side, Steps, call_path, changed_holders, compared_call_tree, holders_among,
     holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
-use vramscope_trace::{Category, PoolId};
+use vramscope_trace::{Category, FrameId, PoolId, StackId};
 
 use crate::ViewError;
 use crate::answers::stack;
@@ -59,6 +59,59 @@ impl OpenDevice {
         let allocations = &self.history().allocations;
         let active = self.timeline.active_at(at).into_iter().map(|id| id as usize);
         active.filter(|&id| allocations[id].is_allocated_at(at)).collect()
+    }
+}
+
+/// The words of nodes that are not frames, in the order of [`protocol::Calls`].
+const WORDS: [NodeKind; 3] =
+    [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
+
+/// A node of the call tree to which the page has zoomed.
+struct Zoom<'f> {
+    file: &'f OpenRecording,
+    calls: Calls,
+    /// The nodes from the root of the tree.
+    path: Vec<NodeKind>,
+    /// For each kind of allocation, the number of leading nodes that it shares with the path.
+    shared: HashMap<(Origin, Option<StackId>), usize>,
+}
+
+impl<'f> Zoom<'f> {
+    /// A path of the protocol. It ends at the first step that no recording has.
+    fn to(file: &'f OpenRecording, calls: Calls, steps: &[i32]) -> Self {
+        let frames: Vec<FrameId> = file.session.trace().frames.iter().map(|(id, _)| id).collect();
+        let node = |step: &i32| match usize::try_from(*step) {
+            Ok(frame) => frames.get(frame).map(|&frame| NodeKind::Frame(frame)),
+            Err(_) => WORDS.get(usize::try_from(-1 - i64::from(*step)).ok()?).copied(),
+        };
+        Self { file, calls, path: steps.iter().map_while(node).collect(), shared: HashMap::new() }
+    }
+
+    fn shared(&mut self, a: &Allocation) -> usize {
+        let Self { file, calls, path, shared } = self;
+        *shared.entry((a.origin, a.stack)).or_insert_with(|| {
+            let (trace, frames) = (file.session.trace(), file.session.frames());
+            let nodes = call_path(trace, frames, *calls, a.origin, a.stack);
+            nodes.iter().zip(&*path).take_while(|(a, b)| a == b).count()
+        })
+    }
+
+    /// The number of leading nodes of the path that exist at this moment.
+    fn depth(&mut self, at: &DeviceAt<'_>) -> usize {
+        if self.path.is_empty() {
+            return 0;
+        }
+        let allocations = &at.device.history().allocations;
+        at.allocated.iter().map(|&id| self.shared(&allocations[id])).max().unwrap_or_default()
+    }
+
+    /// The allocations of the node at this depth of the path.
+    fn within<'d>(&mut self, at: &DeviceAt<'d>, depth: usize) -> DeviceAt<'d> {
+        let allocations = &at.device.history().allocations;
+        let mut those = |ids: &[usize]| -> Vec<usize> {
+            ids.iter().copied().filter(|&id| depth == 0 || self.shared(&allocations[id]) >= depth).collect()
+        };
+        DeviceAt { allocated: those(&at.allocated), found: those(&at.found), ..*at }
     }
 }
 
@@ -164,17 +217,20 @@ impl OpenRecording {
             Ok::<_, ViewError>(if query.only_found { at.only_found() } else { at })
         };
         let (before, now) = (query.before.map(at).transpose()?, at(query.moment)?);
-        let at_both = |by| Both {
-            a: before.as_ref().map(|before| before.holders(by)).unwrap_or_default(),
-            b: now.holders(by),
-        };
-        let stacks = at_both(By::Stack);
-        let grouped = if by == By::Stack { stacks.clone() } else { at_both(by) };
-        let found =
-            Both { a: before.as_ref().map(|before| before.found(by)).unwrap_or_default(), b: now.found(by) };
-        let groups = changed_holders(grouped, &marks(&found));
-        let names = self.session.names();
         let calls = Calls { of: query.calls, inverted: query.inverted };
+        let stacks = Both {
+            a: before.as_ref().map(|before| before.holders(By::Stack)).unwrap_or_default(),
+            b: now.holders(By::Stack),
+        };
+        let mut zoom = Zoom::to(self, calls, &query.zoom);
+        let depth = before.iter().chain([&now]).map(|at| zoom.depth(at)).max().unwrap_or_default();
+        let [before_zoomed, now_zoomed] =
+            [before.as_ref(), Some(&now)].map(|at| at.map(|at| zoom.within(at, depth)));
+        let groups = |at: &Option<DeviceAt<'_>>| at.as_ref().map(|at| (at.holders(by), at.found(by))).unwrap_or_default();
+        let ((a, found_a), (b, found_b)) = (groups(&before_zoomed), groups(&now_zoomed));
+        let found = Both { a: found_a, b: found_b };
+        let groups = changed_holders(Both { a, b }, &marks(&found));
+        let names = self.session.names();
         Columns::answer(|columns| Live {
             holders: holders(
                 columns,
@@ -184,6 +240,7 @@ impl OpenRecording {
                 before.as_ref().map(DeviceAt::place).as_ref(),
             ),
             calls: self.calls(columns, calls, &stacks, &now.grouped(&now.found, By::Stack)),
+            zoomed: depth,
             categories: now.categories(),
             blocks: now.blocks,
             found_blocks: now.found.len(),
@@ -198,8 +255,6 @@ impl OpenRecording {
         stacks: &Both<Vec<Holder>>,
         found: &[Holder],
     ) -> protocol::Calls {
-        const WORDS: [NodeKind; 3] =
-            [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
         let at = Both { a: stacks.a.as_slice(), b: stacks.b.as_slice() };
         let nodes = compared_call_tree(self.session.trace(), self.session.frames(), calls, at, found);
         let caller = |number: Option<usize>| number.map_or(NONE, |number| number as u32);
@@ -282,7 +337,19 @@ pub(crate) fn holders<'c>(
 const LONGEST_LABEL: usize = 500;
 
 pub(crate) fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
-    Shown::at_most(&changes::holder(group, names), LONGEST_LABEL).into()
+    let label = changes::holder(group, names);
+    let holder = group.holders.of(group.side()).as_ref();
+    Shown::at_most(&holder.map_or(label.clone(), |h| readable(h, label)), LONGEST_LABEL).into()
+}
+
+/// The label of a group in words: `optimizer state`.
+pub(crate) fn readable(holder: &Holder, label: String) -> String {
+    match &holder.key {
+        HolderKey::Category(category) => {
+            label.replace(category.name(), &category.name().replace('_', " "))
+        }
+        _ => label,
+    }
 }
 
 /// A key for a group that is valid at any moment of both recordings, which have separate ids.
@@ -315,7 +382,7 @@ pub(crate) fn key_of(holder: &Holder) -> String {
 
 #[cfg(test)]
 mod tests {
-    use vramscope_analysis::holders_at;
+    use vramscope_analysis::{CallsOf, holders_at};
 
     use super::*;
     use crate::protocol::SizeSign;
@@ -337,6 +404,42 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_zoomed_node_has_the_allocations_of_its_stacks() {
+        let file = open("training.pickle.zst");
+        let history = file.devices[0].history();
+        let peak = history.peaks().allocated.moment.index();
+        let at = DeviceAt::of(&file, 0, peak, None, &Cancel::default()).unwrap();
+        let stacks = at.holders(By::Stack);
+        for calls in [CallsOf::Own, CallsOf::All].map(|of| Calls { of, inverted: of == CallsOf::All }) {
+            let (trace, frames) = (file.session.trace(), file.session.frames());
+            let both = Both { a: &[][..], b: stacks.as_slice() };
+            let nodes = compared_call_tree(trace, frames, calls, both, &[]);
+            let mut checked = 0;
+            for node in nodes.iter().filter(|node| node.held.b.bytes > 0) {
+                let up = std::iter::successors(Some(node), |node| Some(&nodes[node.parent?]));
+                let mut path: Vec<i32> = up
+                    .map(|node| match node.kind {
+                        NodeKind::Frame(frame) => frame.index() as i32,
+                        kind => -1 - WORDS.iter().position(|&word| word == kind).unwrap() as i32,
+                    })
+                    .collect();
+                path.reverse();
+                let mut zoom = Zoom::to(&file, calls, &path);
+                assert_eq!(zoom.depth(&at), path.len());
+                let below = zoom.within(&at, path.len()).holders(By::Line);
+                assert_eq!(below.iter().map(|h| h.bytes).sum::<u64>(), node.held.b.bytes);
+                checked += 1;
+                // The tree of another moment may lack the end of the path.
+                path.push(-1);
+                assert_eq!(Zoom::to(&file, calls, &path).depth(&at), path.len() - 1);
+            }
+            assert!(checked > 3, "{checked}");
+        }
+        // A frame that the file lacks ends the path.
+        assert!(Zoom::to(&file, Calls { of: CallsOf::Own, inverted: false }, &[i32::MAX, 0]).path.is_empty());
     }
 
     #[test]

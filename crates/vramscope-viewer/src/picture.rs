@@ -12,10 +12,10 @@ use crate::tables::category;
 /// The maximum number of pixels in a picture.
 const MOST_PIXELS: u32 = 64 << 20;
 
-impl TryFrom<WindowQuery> for PictureWindow {
+impl TryFrom<&WindowQuery> for PictureWindow {
     type Error = ViewError;
 
-    fn try_from(q: WindowQuery) -> Result<Self, ViewError> {
+    fn try_from(q: &WindowQuery) -> Result<Self, ViewError> {
         let sides = [q.width, q.height];
         let numbers = [q.from, q.to, q.low, q.high.unwrap_or(0.0)];
         let sound = numbers.iter().all(|n| n.is_finite())
@@ -40,10 +40,12 @@ impl TryFrom<WindowQuery> for PictureWindow {
 }
 
 impl OpenDevice {
-    pub(crate) fn picture(&self, query: WindowQuery, cancel: &Cancel) -> Reply<Picture> {
+    pub(crate) fn picture(&self, query: &WindowQuery, cancel: &Cancel) -> Reply<Picture> {
         let window = PictureWindow::try_from(query)?;
         self.check(window.axis)?;
-        let view = self.timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
+        let only = self.only(query.only.as_ref(), cancel)?;
+        let timeline = only.as_deref().unwrap_or(&self.timeline);
+        let view = timeline.view_unless(&window, cancel).ok_or(ViewError::Unwanted)?;
         let (picture, history) = (view.picture, self.history());
         let things = || picture.things.iter().map(|&id| id as usize);
         let mut columns = Columns::default();
@@ -100,7 +102,7 @@ impl OpenDevice {
     /// Allocated bytes by category.
     pub(crate) fn bands(
         &self,
-        SpanQuery { axis, from, to, width }: SpanQuery,
+        &SpanQuery { axis, from, to, width, ref only }: &SpanQuery,
         cancel: &Cancel,
     ) -> Reply<Bands> {
         let sound = from.is_finite() && to.is_finite() && from < to && (1..=LARGEST_SIDE).contains(&width);
@@ -110,7 +112,9 @@ impl OpenDevice {
         let span = Span { axis, from, to, width };
         self.check(span.axis)?;
         let purposes = self.purposes();
-        let bands = self.timeline.bands_unless(&span, |id| purposes.category(id), cancel);
+        let only = self.only(only.as_ref(), cancel)?;
+        let timeline = only.as_deref().unwrap_or(&self.timeline);
+        let bands = timeline.bands_unless(&span, |id| purposes.category(id), cancel);
         let bands = bands.ok_or(ViewError::Unwanted)?;
         Columns::answer(|columns| Bands {
             column: columns.u32(bands.column),

@@ -55,9 +55,9 @@ questions! { |of|
     /// The names of frames, and the stacks, of the whole file.
     Names -> Names<'_> { Columns::answer(|columns| of.file.names(columns))? }
     /// The timeline in a window.
-    Picture(window: WindowQuery) -> Picture { of.device()?.picture(window, of.cancel)? }
+    Picture(window: WindowQuery) -> Picture { of.device()?.picture(&window, of.cancel)? }
     /// Allocated bytes by category over an interval.
-    Bands(span: SpanQuery) -> Bands { of.device()?.bands(span, of.cancel)? }
+    Bands(span: SpanQuery) -> Bands { of.device()?.bands(&span, of.cancel)? }
     /// The categories of allocations, and the steps of the program.
     Meaning -> Meaning<'_> { of.device()?.meaning() }
     /// The live allocations at a moment: in groups, as a call tree, and by category.
@@ -117,7 +117,7 @@ questions! { |of|
     /// The positions of matches that are too small for a picture.
     Specks(query: SpecksQuery) -> Specks { of.device()?.specks(&query, of.cancel)? }
     /// The position of an allocation in the stacked timeline.
-    Place(query: PlaceQuery) -> Place { of.device()?.place(query)? }
+    Place(query: PlaceQuery) -> Place { of.device()?.place(&query, of.cancel)? }
     /// The markers along the recording, as a list.
     Markers -> Markers { of.device()?.markers()? }
     /// The runs of annotated regions.

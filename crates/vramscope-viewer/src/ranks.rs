@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vramscope_fleet::{CELLS, Course, Fleet, FleetAnswers, RankRow, different, kinds_of_ranks, sentences};
+use vramscope_fleet::{
+    CELLS, Course, Fleet, FleetAnswers, RankRow, Spread, different, kinds_of_ranks, sentences,
+};
 
 use crate::columns::{Answer, Columns};
-use crate::protocol::{DifferentRank, KindOfRanks, RankTold, Ranks};
+use crate::protocol::{DifferentRank, KindOfRanks, RankTold, Ranks, Scale, Scales};
 
 /// The maximum width of a line or file name within a sentence, in columns.
 const ROOM: usize = 60;
@@ -17,7 +19,6 @@ const ROOM: usize = 60;
 pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
     let fleet = answers.fleet;
     let sentences = sentences(fleet, ROOM);
-    let (scale_bytes, scale) = scale(fleet);
     let kinds: BTreeMap<u64, usize> = kinds_of_ranks(fleet).collect();
     let positions: BTreeMap<u64, usize> =
         fleet.ranks.iter().enumerate().map(|(at, row)| (row.rank.number, at)).collect();
@@ -39,8 +40,10 @@ pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
         read: fleet.read_count,
         is_well: sentences.iter().all(|sentence| sentence.is_good),
         told: sentences.into_iter().map(|sentence| sentence.text).collect(),
-        scale_bytes,
-        scale,
+        scales: Scales {
+            allocated: scale(fleet, fleet.peak_allocated.as_ref(), "the highest peak of allocated bytes"),
+            reserved: scale(fleet, fleet.peak_reserved.as_ref(), "the highest peak of reserved bytes"),
+        },
         kinds: fleet.kinds.iter().map(kind).collect(),
         groups: groups.into_iter().collect(),
         ranks: fleet.ranks.iter().map(|row| rank(fleet, row, kinds.get(&row.rank.number).copied())).collect(),
@@ -52,16 +55,14 @@ pub fn ranks_answer(answers: &FleetAnswers<'_>) -> Answer {
     ranks?.bytes()
 }
 
-/// The upper end of the byte scale, and its description: the GPU's memory if ranks take at least half of it, because otherwise
-/// all ranks would look alike.
-fn scale(fleet: &Fleet) -> (u64, &'static str) {
-    let peak = fleet.peak_reserved.iter().chain(&fleet.peak_allocated).map(|spread| spread.highest.bytes);
-    let peak = peak.max().unwrap_or(0);
+/// The upper end of a scale of bytes: the GPU's memory if ranks take at least half of it, because otherwise all ranks would look alike.
+fn scale(fleet: &Fleet, peaks: Option<&Spread>, told: &'static str) -> Scale {
+    let peak = peaks.map_or(0, |spread| spread.highest.bytes);
     match fleet.card {
         Some(card) if (peak..=peak.saturating_mul(2)).contains(&card.capacity_bytes) => {
-            (card.capacity_bytes, "the memory of the card")
+            Scale { bytes: card.capacity_bytes, told: "the memory of the card" }
         }
-        _ => (peak, "the highest peak"),
+        _ => Scale { bytes: peak, told },
     }
 }
 
@@ -178,6 +179,14 @@ mod tests {
             let highest = cells.iter().copied().fold(0.0, f64::max);
             assert_eq!(highest, rank["allocated_bytes"].as_f64().unwrap_or(0.0));
         }
-        assert!(told["scale_bytes"].as_f64().unwrap() >= cells.iter().copied().fold(0.0, f64::max));
+        let highest = cells.iter().copied().fold(0.0, f64::max);
+        let scale = &told["scales"]["allocated"];
+        assert!(scale["bytes"].as_f64().unwrap() >= highest);
+        // Without a known card, each scale ends at the peak of its own bytes.
+        if scale["told"] == "the highest peak of allocated bytes" {
+            assert_eq!(scale["bytes"].as_f64().unwrap(), highest);
+        } else {
+            assert_eq!(scale["told"], "the memory of the card");
+        }
     }
 }

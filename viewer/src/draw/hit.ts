@@ -25,6 +25,18 @@ export function itemAt(picture: Picture, x: number, row: number): number | null 
 /** Returns the moment shown in a pixel column; NaN if it shows none. */
 export const momentAt = (picture: Picture, x: number): number => picture.moment[picture.column[x] ?? NONE] ?? NaN;
 
+/** Returns the items in the column that shows a moment, from the bottom up, and the moment that the column shows. */
+export function blocksIn(picture: Picture, moment: number): { items: number[]; moment: number } {
+  const at = placeOf(picture, moment);
+  const { window } = picture;
+  const x = at === null ? -1 : Math.floor(((at - window.from) / (window.to - window.from)) * window.width);
+  const column = picture.column[x] ?? NONE;
+  if (column === NONE) return { items: [], moment };
+  const { from, to } = runsOf(picture, column);
+  const items = [...picture.item.subarray(from, to)].filter((item) => item !== NONE);
+  return { items, moment: numberAt(picture.moment, column) };
+}
+
 /** Returns a moment's position on the axis. On the time axis, a picture knows only the moments that it shows: null for others. */
 export function placeOf(picture: Picture, moment: number): number | null {
   const { axis, from, to, width } = picture.window;

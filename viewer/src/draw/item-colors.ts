@@ -68,7 +68,8 @@ export function itemColors(picture: Picture): ItemColors {
   const keys = keysOf(items);
   const ground = parseColor(inks.value.ground);
   const all = shownFound.value;
-  const found = all && (stacked.value === 'reserved' ? all.ranges : all.allocations);
+  // A picture of the matches alone has nothing to fade.
+  const found = all && picture.window.only === null && (stacked.value === 'reserved' ? all.ranges : all.allocations);
   const faded = new Uint8Array(items.id.length);
   const color = pictureColors(picture, keys, coloredBy(items));
   if (found) {

@@ -6,7 +6,18 @@ import { rectangles } from './rectangles';
 
 // Four pixels wide, six high, and three distinct columns: item 0 (4 rows) with item 1 (2 rows) on it, a gap, nothing.
 const picture: Picture = {
-  window: { stacked: 'allocated', axis: 'events', from: 0, to: 8, width: 4, height: 6, low: 0, high: 6, fit_reserved: false },
+  window: {
+    stacked: 'allocated',
+    axis: 'events',
+    from: 0,
+    to: 8,
+    width: 4,
+    height: 6,
+    low: 0,
+    high: 6,
+    fit_reserved: false,
+    only: null,
+  },
   low: 0,
   high: 6,
   column: Uint32Array.of(0, 0, 1, 2),

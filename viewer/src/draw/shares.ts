@@ -3,7 +3,7 @@
 import { computed } from '@preact/signals';
 import { itemsBy } from './item-colors';
 import { hasPicture } from './shown';
-import { query } from '../search/found';
+import { onlyQuery, query } from '../search/found';
 import { asked, rested } from '../state/asked';
 import { shownMoment } from '../state/moment';
 import { device, file } from '../state/place';
@@ -24,8 +24,16 @@ export const shares = asked((unwanted) => {
   const all = current.value;
   if (!all || !hasPicture.value || by === 'allocation') return null;
   const [from = 0, to = 0] = restedMoments.value.split(' ').map((at) => Math.min(Number(at), all.events));
-  const asking = { by, from, to, reserved: stacked.value === 'reserved', most: MOST, search: query.value };
+  const asking = {
+    by,
+    from,
+    to,
+    reserved: stacked.value === 'reserved',
+    most: MOST,
+    search: query.value,
+    only_found: onlyQuery.value !== null,
+  };
   return source
     .ask(file.value, device.value, { question: 'legend', ...asking }, unwanted)
-    .then((legend) => ({ by, reserved: asking.reserved, ...legend }));
+    .then((legend) => ({ by, reserved: asking.reserved, only: asking.only_found && !asking.reserved, ...legend }));
 });

@@ -7,6 +7,8 @@ export interface Node {
   label: string;
   /** The frame's number; null if the node is not a frame. */
   frame: number | null;
+  /** Identifies the node among its siblings: its frame, or -1, -2, ... for nodes that are not frames. */
+  step: number;
   parent: Node | null;
   depth: number;
   /** Live bytes at the moment, allocated in this node or below it. */
@@ -28,6 +30,7 @@ export function callTree(calls: Calls, names: Names): Node {
   const root: Node = {
     label: 'all allocated',
     frame: null,
+    step: -1,
     parent: null,
     depth: 0,
     bytes: 0,
@@ -45,6 +48,7 @@ export function callTree(calls: Calls, names: Names): Node {
     const node: Node = {
       label: frame === NONE ? entryAt(calls.words, numberAt(calls.word, i)) : entryAt(names.label, frame),
       frame: frame === NONE ? null : frame,
+      step: frame === NONE ? -1 - numberAt(calls.word, i) : frame,
       parent,
       depth: parent.depth + 1,
       bytes: numberAt(calls.bytes, i),
@@ -70,18 +74,17 @@ export function pathTo(node: Node): Node[] {
   return path.reverse();
 }
 
-/** Identifies a node among its siblings by frame number, because several frames may share a label. */
-export type Step = string | number;
-const stepTo = (node: Node): Step => node.frame ?? node.label;
-
 /** Returns the steps from the root to `node`. */
-export const stepsTo = (node: Node): Step[] => pathTo(node).slice(1).map(stepTo);
+export const stepsTo = (node: Node): number[] =>
+  pathTo(node)
+    .slice(1)
+    .map(({ step }) => step);
 
 /** Follows steps in a tree of the same names; stops at the last node found if a step is missing. */
-export function follow(root: Node, steps: readonly Step[]): Node {
+export function follow(root: Node, steps: readonly number[]): Node {
   let node = root;
   for (const step of steps) {
-    const next = node.children.find((c) => stepTo(c) === step);
+    const next = node.children.find((c) => c.step === step);
     if (!next) break;
     node = next;
   }

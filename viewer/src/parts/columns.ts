@@ -34,8 +34,9 @@ export function bytesColumn<R>(key: string, title: string, get: Get<R, number | 
   return whole ? { ...column, bar: (row) => (get(row) ?? 0) / whole } : column;
 }
 
+/** Sorted by size: what shrank by much stands beside what grew by much. */
 export function changeColumn<R>(key: string, title: string, get: Get<R, number | null>): Column<R> {
-  return number(key, title, get, signedBytes, ' bytes');
+  return { ...number(key, title, get, signedBytes, ' bytes'), order: (row) => Math.abs(get(row) ?? 0) };
 }
 
 export function countColumn<R>(key: string, title: string, get: Get<R, number | null>): Column<R> {

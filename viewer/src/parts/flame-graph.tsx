@@ -10,7 +10,7 @@ import { scope } from '../state/place';
 import { css, mix, parse, textColor, unknownColor } from '../style/colors';
 import { dark, inks } from '../style/theme';
 import { bytes, count, share, signedBytes } from '../text/units';
-import { follow, pathTo, stepsTo, type Node, type Step } from './calls';
+import { follow, pathTo, stepsTo, type Node } from './calls';
 import { Canvas } from './canvas';
 import { boxAt, layFlame, stepInTree, type Box } from './flame';
 import { bringIntoSight, useSize } from './size';
@@ -32,23 +32,24 @@ export interface FlameGraphProps {
   searched: boolean;
   /** All live bytes, if the tree has only a part of them. */
   whole?: number;
+  /** The zoomed node, as steps from the root, to find it again in the tree of another moment. */
+  zoomed: readonly number[];
+  zoom: (steps: number[]) => void;
 }
 
 /** A call tree as an icicle: click or Enter zooms in, arrows move, Escape or Backspace zooms out. */
 export function FlameGraph(p: FlameGraphProps) {
   const [box, { width, height }] = useSize<HTMLDivElement>();
-  // The zoomed and the focused node as steps from the root, to find them again in the tree of another moment.
-  const [zoomPath, setZoomPath] = useState<Step[]>([]);
-  const [focusPath, setFocusPath] = useState<Step[] | null>(null);
+  const [focusPath, setFocusPath] = useState<number[] | null>(null);
   const [scrollTop, setScrollTop] = useState(0);
   const [hover, setHover] = useState<{ node: Node; x: number; y: number } | null>(null);
-  const zoomed = useMemo(() => follow(p.root, zoomPath), [p.root, zoomPath]);
+  const zoomed = useMemo(() => follow(p.root, p.zoomed), [p.root, p.zoomed]);
   const focused = useMemo(() => focusPath && follow(p.root, focusPath), [p.root, focusPath]);
   const boxes = useMemo(() => layFlame(zoomed, width > 0 ? 0.5 / width : 1), [zoomed, width]);
   const rows = boxes.reduce((most, b) => Math.max(most, b.depth), 0) + 1;
   const shown = Math.min(rows * ROW, height);
   const zoom = (node: Node) => {
-    setZoomPath(stepsTo(node));
+    p.zoom(stepsTo(node));
     setFocusPath(stepsTo(node));
   };
   useEffect(() => setHover(null), [p.root]);

@@ -6,6 +6,7 @@ function node(label: string, weight: number, children: Node[] = [], depth = 0): 
   const made: Node = {
     label,
     frame: null,
+    step: -1,
     parent: null,
     depth,
     bytes: weight,

@@ -64,6 +64,7 @@ export function SmallTimeline(p: SmallTimelineProps) {
               low: 0,
               high: p.high,
               fit_reserved: true,
+              only: null,
             },
             unwanted,
           )

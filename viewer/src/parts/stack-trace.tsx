@@ -2,7 +2,9 @@ import { useState } from 'preact/hooks';
 import { framesOf, isNative, isPlace, shortFile } from '../names/stacks';
 import { entryAt } from '../numbers/at';
 import { NONE, type Generated, type Names } from '../source/source';
+import { editor, editorLink } from '../state/editor';
 import { names as allNames } from '../state/recordings';
+import { search } from '../state/search';
 
 export interface StackTraceProps {
   /** Null or NONE if no stack was recorded. */
@@ -25,15 +27,56 @@ function runs(frames: Iterable<number>, names: Names): Run[] {
   return found;
 }
 
+/** Copies a text, and says so on the button. Without access to the clipboard, the text is selected where it stands. */
+function copy(button: HTMLElement, text: string): void {
+  const say = (done: string) => {
+    button.textContent = done;
+    setTimeout(() => (button.textContent = 'Copy'), 1500);
+  };
+  const select = () => {
+    const place = button.closest('.frame')?.querySelector('.frame-place, .frame-name');
+    if (place) getSelection()?.selectAllChildren(place);
+    say('Selected');
+  };
+  // An insecure page has no clipboard at all.
+  (navigator.clipboard?.writeText(text) ?? Promise.reject(new Error('no clipboard'))).then(() => say('Copied'), select);
+}
+
 function Frame({ frame, names }: { frame: number; names: Names }) {
   const generated = names.generated.get(frame);
+  const [file, line, label] = [entryAt(names.file, frame), entryAt(names.line, frame), entryAt(names.label, frame)];
+  const link = editorLink(editor.value, file, line);
   return (
     <li class={`frame frame-${names.code[frame]}`}>
-      <span class="frame-name">{names.function[frame] || names.label[frame]}</span>
-      {isPlace(entryAt(names.file, frame)) && (
-        <span class="frame-place" title={`${names.file[frame]}:${names.line[frame]}`}>
+      <span class="frame-head">
+        <button
+          type="button"
+          class="frame-name"
+          title={`Search for the allocations through ${label}`}
+          onClick={() => (search.value = `"${label.replaceAll('"', '')}"`)}
+        >
+          {names.function[frame] || label}
+        </button>
+        <span class="frame-actions">
+          <button
+            type="button"
+            class="link-button"
+            aria-label={`Copy ${label}`}
+            onClick={(e) => copy(e.currentTarget, isPlace(file) ? `${file}:${line}` : label)}
+          >
+            Copy
+          </button>
+          {link !== null && (
+            <a class="link-button" href={link} aria-label={`Open ${label} in the editor`}>
+              Open
+            </a>
+          )}
+        </span>
+      </span>
+      {isPlace(file) && (
+        <span class="frame-place" title={`${file}:${line}`}>
           {shortFile(names, frame)}
-          {entryAt(names.line, frame) > 0 && `:${names.line[frame]}`}
+          {line > 0 && `:${line}`}
         </span>
       )}
       {generated && <Original {...generated} />}

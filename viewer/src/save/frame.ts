@@ -9,7 +9,7 @@ import { current, recording } from '../state/recordings';
 import { css, type Rgb } from '../style/colors';
 import { inks } from '../style/theme';
 import { baseName } from '../text/path';
-import { bytes, count, deviceName, shareTexts } from '../text/units';
+import { bytes, count, deviceName, share } from '../text/units';
 import type { Drawing } from './picture';
 
 interface Entry {
@@ -34,17 +34,16 @@ export function legendOf(ranges: boolean): PictureLegend | null {
   if (!ranges && itemsBy.value !== colorBy.value) return null;
   const color = (ranges ? keysNow.value : colorKeys.value).color;
   const { groups, others, other_bytes: rest, bytes: all, moment, by } = listed;
-  const parts = shareTexts([...groups.map((group) => group.bytes), rest], all);
-  const entries: Entry[] = groups.map((group, i) => ({
+  const entries: Entry[] = groups.map((group) => ({
     color: color(group.hue),
     label: group.label,
-    held: `${bytes(group.bytes)}  ${parts[i]}`,
+    held: `${bytes(group.bytes)}  ${share(group.bytes, all)}`,
   }));
   if (others > 0)
     entries.push({
       color: null,
       label: `${count(others)} ${others === 1 ? 'other' : 'others'}`,
-      held: `${bytes(rest)}  ${parts.at(-1)}`,
+      held: `${bytes(rest)}  ${share(rest, all)}`,
     });
   const at = moment === 0 ? 'at the start' : `after event ${count(moment - 1)}`;
   const peak = moment === device.peaks.allocated.moment ? ', the peak' : '';

@@ -25,6 +25,10 @@ test('other terms stay, including quoted ones', () => {
 test("the choice of a query's category terms", () => {
   expect(chosenCategories('a category:"gradient" b')).toEqual({ only: 'gradient', hidden: [] });
   expect(chosenCategories('-CATEGORY:kv_cache -category:unknown')).toEqual({ only: null, hidden: ['kv_cache', 'unknown'] });
+  expect(chosenCategories('category=gradient !category="kv cache" category!=unknown NOT category:buffer')).toEqual({
+    only: 'gradient',
+    hidden: ['kv_cache', 'unknown', 'buffer'],
+  });
   expect(chosenCategories('category:grad gradient')).toEqual({ only: null, hidden: [] });
 });
 

@@ -18,9 +18,9 @@ interface Part {
 }
 
 function aboutOf(text: string): Part['about'] {
-  const [, minus, name] = /^(-?)category:"?([a-z_]+)"?$/i.exec(text) ?? [];
-  const category = CATEGORIES.find((one) => one === name?.toLowerCase());
-  return category ? { category, not: minus === '-' } : null;
+  const [, minus, sign, name] = /^([-!]|not )?category(!=|[:=])"?([a-z_ ]+)"?$/i.exec(text) ?? [];
+  const category = CATEGORIES.find((one) => one === name?.toLowerCase().replaceAll(' ', '_'));
+  return category ? { category, not: (minus !== undefined) !== (sign === '!=') } : null;
 }
 
 /** Splits a query into the parts that must all match; a query that starts with an OR is one part. */
@@ -32,7 +32,7 @@ function partsOf(text: string): Part[] {
   for (const { kind, text: word } of all) {
     if (kind === 'or' && depth === 0) return [{ text: `(${text})`, about: null }];
     depth += kind === '(' ? 1 : kind === ')' ? -1 : 0;
-    const isTight = begun === '' || begun.endsWith('-') || begun.endsWith('(') || kind === ')';
+    const isTight = begun === '' || /[-!(]$/.test(begun) || kind === ')';
     begun += isTight ? word : ` ${word}`;
     if (depth > 0 || kind === 'not' || kind === 'and') continue;
     parts.push(begun);

@@ -4,17 +4,20 @@ import { computed, effect, untracked } from '@preact/signals';
 import { numberAt } from '../numbers/at';
 import { CATEGORIES, type Category, type Query } from '../source/source';
 import { asked } from '../state/asked';
-import { zoomToSelected } from '../state/moves';
+import { zoomToAllocation } from '../state/moves';
 import { device, file } from '../state/place';
 import { source } from '../state/recordings';
-import { search } from '../state/search';
+import { onlyMatches, search } from '../state/search';
 import { selected } from '../state/selection';
-import { parse } from './language';
+import { parse, type Unclear } from './language';
 
 const parsed = computed(() => parse(search.value));
 
 /** The query for the source; null without a search. */
 export const query = computed(() => parsed.value.query);
+
+/** The query whose matches alone are shown; null to show everything. */
+export const onlyQuery = computed(() => (onlyMatches.value ? query.value : null));
 
 let queries = 0;
 /** Numbers the queries; the current number is part of answer keys. */
@@ -37,8 +40,20 @@ export const shownFound = computed(() => {
   return all && !all.is_empty ? all : null;
 });
 
-/** The reason for each word that was not understood: a wrong form, or the answer's complaint about its text. */
-export const unclear = computed(() => [...new Set([...parsed.value.unclear, ...(found.value?.unclear ?? [])])]);
+/** The words that were not understood: those with a wrong form, and those that the answer complains about. */
+export const unclear = computed((): Unclear[] => [...parsed.value.unclear, ...(found.value?.unclear ?? []).map(placed)]);
+
+/** Returns the place of an answer's complaint, which begins with the word that it is about. */
+function placed(why: string): Unclear {
+  const word = /^(\/.*\/|[^:]+): /.exec(why)?.[1] ?? '';
+  const from = search.value.toLowerCase().indexOf(word);
+  return from < 0 || word === '' ? { why, from: 0, to: search.value.length } : { why, from, to: from + word.length };
+}
+
+/** Zooms to the selected allocation: its lifetime, and the bytes around it. */
+export function zoomToSelected(): void {
+  if (selected.value !== null) zoomToAllocation(selected.value, onlyQuery.value);
+}
 
 /** Whether the search may match something of a category, judging by its category terms. */
 export const findsCategory = (category: Category): boolean => shownFound.value?.categories[CATEGORIES.indexOf(category)] !== 0;

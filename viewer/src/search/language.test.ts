@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { NONE, type FrameField, type Query, type SizeSign, type TagField } from '../source/source';
+import { NONE, type FrameField, type LifetimeUnit, type Query, type SizeSign, type TagField } from '../source/source';
 import { parse } from './language';
 
 const text = (sought: string, field: FrameField = 'any'): Query => ({
@@ -13,6 +13,8 @@ const not = (of: Query): Query => ({ is: 'not', of });
 const all = (...of: Query[]): Query => ({ is: 'all', of });
 const any = (...of: Query[]): Query => ({ is: 'any', of });
 const size = (sign: SizeSign, of: string): Query => ({ is: 'size', sign, size: of });
+const category = (sought: string): Query => ({ is: 'category', sought: { text: sought, is_pattern: false } });
+const lived = (unit: LifetimeUnit, from: number, to: number | null): Query => ({ is: 'lived', unit, from, to });
 const allocated = (...spans: [number, number][]): Query => ({ is: 'allocated', spans });
 const freed = (...spans: [number, number][]): Query => ({ is: 'freed', spans });
 
@@ -38,7 +40,7 @@ const understood: [string, Query | null][] = [
   ['<module>', text('<module>')],
   ['->', text('->')],
   ['a-b', text('a-b')],
-  ['or not and', all(text('or'), text('not'), text('and'))],
+  ['"or" "not" "and"', all(text('or'), text('not'), text('and'))],
   ['"a OR b"', text('a or b')],
   // OR, NOT, parentheses.
   ['a OR b', any(text('a'), text('b'))],
@@ -53,6 +55,42 @@ const understood: [string, Query | null][] = [
   ['-file:x', not(text('x', 'file'))],
   ['-"two words"', not(text('two words'))],
   ['->=1KiB', not(size('at_least', '1KiB'))],
+  // Both spellings of operators, in any letter case.
+  ['a or b', any(text('a'), text('b'))],
+  ['a || b', any(text('a'), text('b'))],
+  ['a And b', all(text('a'), text('b'))],
+  ['a && b', all(text('a'), text('b'))],
+  ['not a', not(text('a'))],
+  ['!a', not(text('a'))],
+  ['!(a or b) c', all(not(any(text('a'), text('b'))), text('c'))],
+  ['operator||', text('operator||')],
+  ['nota order', all(text('nota'), text('order'))],
+  // A field takes a colon or an equals sign.
+  ['category=activation', category('activation')],
+  ['CATEGORY=activation', category('activation')],
+  ['category="optimizer state"', category('optimizer state')],
+  ['category!=activation', not(category('activation'))],
+  ['-category=activation', not(category('activation'))],
+  ['file=train.py', text('train.py', 'file')],
+  ['step>=2', { is: 'step', from: 2, to: null }],
+  ['allocated>1200', allocated([1202, NONE - 1])],
+  ['operator==', text('operator==')],
+  ['operator=', text('operator=')],
+  ['vector<int>', text('vector<int>')],
+  ['size:>=10MiB', size('at_least', '10mib')],
+  ['size>=10MiB', size('at_least', '10mib')],
+  ['size:512MiB', size('about', '512mib')],
+  ['size > 10 MiB a', all(size('above', '10 mib'), text('a'))],
+  // Lifetimes.
+  ['lived:>100ms', lived('us', 100_001, null)],
+  ['lived>100ms', lived('us', 100_001, null)],
+  ['lived > 1.5 s', lived('us', 1_500_001, null)],
+  ['lived:>=2min', lived('us', 120e6, null)],
+  ['lived:<1ms', lived('us', 0, 999)],
+  ['lived:10ms..1s', lived('us', 10_000, 1e6)],
+  ['lived:5', lived('events', 5, 5)],
+  ['lived:>1000', lived('events', 1001, null)],
+  ['lived:<=20 events', lived('events', 0, 20)],
   // Patterns.
   ['/att.*(q|k)/', pattern('att.*(q|k)')],
   ['/a b\\/c/ d', all(pattern('a b\\/c'), text('d'))],
@@ -129,6 +167,10 @@ test.each([
   ['freed:soon', 'freed:never'],
   ['allocated:1..', 'allocated:10..20'],
   ['foo:bar', 'there is no field foo; fields are file, function, line, category'],
+  ['colour=red', 'there is no field colour'],
+  ['category:activaton', 'there is no such category; categories are parameter'],
+  ['lived:100ms', 'lived:>100ms'],
+  ['lived:>3parsecs', 'lived:>100ms'],
   ['constructor:x', 'there is no field'],
   ['__proto__:x', 'there is no field'],
   ['a '.repeat(300), 'at most 200 words'],
@@ -142,10 +184,19 @@ test.each([
 ])('%s is unclear', (typed, reason) => {
   const { unclear } = parse(typed);
   expect(unclear).toHaveLength(1);
-  expect(unclear[0]).toContain(reason);
+  expect(unclear[0]!.why).toContain(reason);
 });
 
 test('understood terms apply beside misunderstood ones', () => {
   expect(parse('a foo:b OR c').query).toEqual(any(text('a'), text('c')));
   expect(parse('NOT >=x b').query).toEqual(text('b'));
+});
+
+test('the part of the text that was not understood is marked', () => {
+  const marked = (typed: string) => parse(typed).unclear.map(({ from, to }) => typed.slice(from, to));
+  expect(marked('layer2 colour:red  a')).toEqual(['colour:red']);
+  expect(marked('a >=much b lived:soon')).toEqual(['>=much', 'lived:soon']);
+  expect(marked('a or')).toEqual(['or']);
+  expect(marked('(a')).toEqual(['(']);
+  expect(marked('a not')).toEqual(['not']);
 });

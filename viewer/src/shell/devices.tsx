@@ -18,7 +18,18 @@ function Curve({ position, device, high }: { position: number; device: Device; h
     source.picture(
       file.value,
       position,
-      { stacked: 'allocated', axis: 'events', from: 0, to: end, width: COLUMNS, height: 1, low: 0, high, fit_reserved: false },
+      {
+        stacked: 'allocated',
+        axis: 'events',
+        from: 0,
+        to: end,
+        width: COLUMNS,
+        height: 1,
+        low: 0,
+        high,
+        fit_reserved: false,
+        only: null,
+      },
       unwanted,
     ),
   );

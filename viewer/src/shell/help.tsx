@@ -1,13 +1,17 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { DEFAULT_EDITOR, editor } from '../state/editor';
 import { BINDINGS, GESTURES, helpShown } from './keys';
 
-/** A dialog with the keys of the page. */
+/** A dialog with the keys of the page, and the settings that belong to no view. */
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   const shown = helpShown.value;
+  const [sought, setSought] = useState('');
+  const has = (...texts: string[]) => texts.join(' ').toLowerCase().includes(sought.trim().toLowerCase());
   useEffect(() => {
     if (shown) dialog.current?.showModal();
     else dialog.current?.close();
+    setSought('');
   }, [shown]);
   const closeOnBackdrop = (e: MouseEvent) => e.target === dialog.current && (helpShown.value = false);
   return (
@@ -25,9 +29,19 @@ export function Help() {
             Close
           </button>
         </header>
+        <label class="help-find">
+          <span class="visually-hidden">Find a key</span>
+          <input
+            type="search"
+            value={sought}
+            placeholder="Find: zoom, block, note"
+            autocomplete="off"
+            onInput={(e) => setSought(e.currentTarget.value)}
+          />
+        </label>
         <div class="help-columns">
           <dl>
-            {BINDINGS.map((b) => (
+            {BINDINGS.filter((b) => has(b.shown, b.does)).map((b) => (
               <div key={b.shown}>
                 <dt>
                   <kbd>{b.shown}</kbd>
@@ -37,7 +51,7 @@ export function Help() {
             ))}
           </dl>
           <dl>
-            {GESTURES.map(([shown, does]) => (
+            {GESTURES.filter((gesture) => has(...gesture)).map(([shown, does]) => (
               <div key={shown}>
                 <dt>{shown}</dt>
                 <dd>{does}</dd>
@@ -45,6 +59,20 @@ export function Help() {
             ))}
           </dl>
         </div>
+        {sought === '' && (
+          <label class="help-editor">
+            <span>Editor for frames</span>
+            <input
+              type="text"
+              value={editor.value}
+              placeholder={DEFAULT_EDITOR}
+              spellcheck={false}
+              autocomplete="off"
+              title="An address with {file} and {line}; empty: no links"
+              onChange={(e) => (editor.value = e.currentTarget.value.trim())}
+            />
+          </label>
+        )}
       </div>
     </dialog>
   );

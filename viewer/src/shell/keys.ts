@@ -1,13 +1,15 @@
 // Keys that work on the whole page. Tables, tabs and lists handle their own keys first.
 
 import { signal } from '@preact/signals';
-import { fit, jumpToMark, panBy, stepMoment, zoom } from '../state/moves';
+import { zoomToSelected } from '../search/found';
+import { fit, jumpToMark, panBy, showBetween, stepMoment, zoom } from '../state/moves';
 import { beginNote } from '../state/notes';
 import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
 import { beginSpan, endSpan, span } from '../state/span';
 import { nextStep } from '../state/steps';
+import { walkBlocks } from '../timeline/walk';
 
 export const helpShown = signal(false);
 
@@ -56,6 +58,14 @@ export const BINDINGS: Binding[] = [
     act: (e) => steer(e.key.toLowerCase(), e.shiftKey),
   },
   { keys: ['0', 'Home'], shown: '0, Home', does: 'Show everything', act: fit },
+  { keys: ['z'], shown: 'z', does: 'Zoom to the selected allocation, or to the interval', act: zoomToChoice },
+  {
+    keys: ['PageUp', 'PageDown'],
+    shown: 'PgUp PgDn',
+    does: 'Select the block above or below in the stack at the moment; at first, the largest',
+    plain: true,
+    act: (e) => walkBlocks(e.key === 'PageUp' ? 1 : -1),
+  },
   {
     keys: ['[', ']'],
     shown: '[ ]',
@@ -104,6 +114,11 @@ function steer(key: string, isFar: boolean): void {
   else panBy((key === 'a' ? -1 : 1) * (isFar ? 0.5 : 0.1));
 }
 
+function zoomToChoice(): void {
+  if (selected.value !== null) zoomToSelected();
+  else if (span.value) showBetween(span.value);
+}
+
 function writeNote(): void {
   view.value = 'timeline';
   beginNote(null);
@@ -123,13 +138,13 @@ export const GESTURES: [string, string][] = [
   ['Wheel', 'Zoom at the pointer; sideways, scroll'],
   ['Shift wheel', 'Zoom bytes; so does dragging the axis of bytes'],
   ['Alt drag', 'Show only a part; so does dragging in the minimap'],
-  ['Double click', 'Show everything; on the axis of bytes, fit'],
+  ['Double click', 'Zoom to the block; again, or beside blocks, show everything; on the axis of bytes, fit'],
 ];
 
 const TYPING = 'input:not([type=radio], [type=checkbox], [type=range]), textarea, [contenteditable]';
 /** Elements that handle arrow keys themselves. */
 const OWN_ARROWS =
-  'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]';
+  'select, input, [role=grid], [role=tablist], [role=listbox], [role=menu], [role=tree], [role=treegrid], [role=slider]:not(#timeline)';
 
 function pressed(e: KeyboardEvent): void {
   if (e.defaultPrevented || e.ctrlKey || e.metaKey || e.altKey || !(e.target instanceof Element)) return;

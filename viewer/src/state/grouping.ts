@@ -2,7 +2,7 @@
 
 import { computed } from '@preact/signals';
 import type { By, CallsOf, Device } from '../source/source';
-import { flag, kept, oneOf, unless } from './kept';
+import { flag, kept, keptOfDevice, oneOf } from './kept';
 import { current } from './recordings';
 
 /** The color choices: a grouping, or a color per allocation. */
@@ -50,8 +50,15 @@ export const groupBy = kept('by', oneOf(GROUPS), 'line');
 /** The frames that make nodes of the call tree. */
 export const CALLS = ['own', 'python', 'all'] as const satisfies readonly CallsOf[];
 export const callsOf = kept('calls', oneOf(CALLS), 'own');
+/** The zoomed node of the call tree, as steps from its root: the tables have its allocations alone. Written as `12.3.-1`. */
+export const callZoom = keptOfDevice<readonly number[], readonly number[]>(
+  'calltree',
+  {
+    read: (text) => (/^-?\d{1,9}(\.-?\d{1,9}){0,999}$/.test(text) ? text.split('.').map(Number) : undefined),
+    write: (steps) => steps.join('.'),
+  },
+  [],
+);
+
 /** Whether the call tree starts at the innermost calls. */
 export const isInverted = kept('inverted', flag, false);
-
-/** Whether the views of a moment show only the matches of a search. */
-export const onlyMatches = kept('matches', unless('marked'), true);

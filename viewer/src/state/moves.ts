@@ -3,7 +3,7 @@
 import { batch, computed, signal } from '@preact/signals';
 import { clamped, panned, zoomed, type Range } from '../numbers/scale';
 import { newest } from '../source/newest';
-import type { Mark, Place } from '../source/source';
+import type { Mark, Place, Query } from '../source/source';
 import { reason } from '../text/reason';
 import { moment, shownMoment } from './moment';
 import { device, file, scope } from './place';
@@ -117,12 +117,10 @@ const AROUND = 0.2;
 /** The greatest height of the shown part of the stack, in heights of the allocation, which moves as allocations below it are freed. */
 const HIGHEST = 25;
 
-/** Zooms to the selected allocation: its lifetime, and the bytes around it. */
-export function zoomToSelected(): void {
-  const id = selected.value;
-  if (id === null) return;
+/** Zooms to an allocation's lifetime, and the bytes around it, in the stack of the matches of `only`. */
+export function zoomToAllocation(id: number, only: Query | null): void {
   const kind = stacked.value === 'reserved' ? 'allocated' : stacked.value;
-  showPlace(() => source.ask(file.value, device.value, { question: 'place', id, stacked: kind }));
+  showPlace(() => source.ask(file.value, device.value, { question: 'place', id, stacked: kind, only }));
 }
 
 function zoomTo({ from, to, from_us, to_us, bytes, below_first, below_last }: Place): void {

@@ -42,6 +42,7 @@ const TOKENS = [
   'ground',
   'raised',
   'sunken',
+  'free',
   'line',
   'text',
   'quiet',

@@ -2,6 +2,20 @@
 
 const UNITS = ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'];
 
+/**
+ * Formats a number with this many decimals as Rust does: `toFixed` rounds ties up, Rust rounds them to the even digit. 1152 bytes are
+ * `1.12 KiB` in both.
+ */
+function fixed(n: number, decimals: 1 | 2): string {
+  const size = Math.abs(n);
+  // A binary number is a tie only if it is an odd multiple of 1/4 (one decimal) or of 1/8 (two decimals).
+  const isTie = (size * 2 ** (decimals + 1)) % 2 === 1;
+  if (!isTie) return n.toFixed(decimals);
+  const below = Math.floor(size * 10 ** decimals);
+  const even = (below + (below % 2)) / 10 ** decimals;
+  return (n < 0 ? -even : even).toFixed(decimals);
+}
+
 /** Formats `1.62 GiB`: 1024-based, two decimals, whole bytes below a KiB. */
 export function bytes(n: number): string {
   if (Math.abs(n) < 1024) return `${Math.round(n)} B`;
@@ -11,7 +25,7 @@ export function bytes(n: number): string {
     value /= 1024;
     unit += 1;
   }
-  return `${value.toFixed(2)} ${UNITS[unit]}`;
+  return `${fixed(value, 2)} ${UNITS[unit]}`;
 }
 
 /** `+1.62 GiB`, `-512 B`, `0 B`. */
@@ -26,32 +40,23 @@ export function count(n: number): string {
   return WHOLE.format(n);
 }
 
-/** `3.2 s`, `1.5 ms`, `4 us`, `2 min 5 s`. */
+/** `4 us`, `1.5 ms`, `3.2 s`, `2 min 5 s`, `3 h 5 min`, `2 days 4 h`. */
 export function duration(us: number): string {
   if (us < 1e3) return `${Math.round(us)} us`;
-  if (us < 1e6) return `${(us / 1e3).toFixed(1)} ms`;
-  if (us < 120e6) return `${(us / 1e6).toFixed(1)} s`;
-  return `${Math.floor(us / 60e6)} min ${Math.floor(us / 1e6) % 60} s`;
+  if (us < 1e6) return `${fixed(us / 1e3, 1)} ms`;
+  if (us < 120e6) return `${fixed(us / 1e6, 1)} s`;
+  if (us < 7_200e6) return `${Math.floor(us / 60e6)} min ${Math.floor(us / 1e6) % 60} s`;
+  if (us < 172_800e6) return `${Math.floor(us / 3_600e6)} h ${Math.floor(us / 60e6) % 60} min`;
+  return `${Math.floor(us / 86_400e6)} days ${Math.floor(us / 3_600e6) % 24} h`;
 }
 
 /** `12.3%`. */
 export function share(part: number, whole: number): string {
-  return whole === 0 ? '-' : `${((part * 100) / whole).toFixed(1)}%`;
+  return whole === 0 ? '-' : `${fixed((part * 100) / whole, 1)}%`;
 }
 
 /** Capitalizes a text at the start of a line: `Layer`. */
 export const capital = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
-
-/** Formats the shares of parts like `share`, rounded so that they add up to 100.0% if the parts make up the whole. */
-export function shareTexts(parts: readonly number[], whole: number): string[] {
-  if (whole === 0) return parts.map(() => '-');
-  const exact = parts.map((part) => (part * 1000) / whole);
-  const tenths = exact.map(Math.floor);
-  const missing = Math.round(exact.reduce((a, b) => a + b, 0)) - tenths.reduce((a, b) => a + b, 0);
-  const rests = exact.map((n, i) => [n - Math.floor(n), i] as const).sort(([a], [b]) => b - a);
-  for (const [, i] of rests.slice(0, missing)) tenths[i] = (tenths[i] ?? 0) + 1;
-  return tenths.map((n) => `${(n / 10).toFixed(1)}%`);
-}
 
 /** `GPU 0`; the host's memory is recorded as device -1. */
 export const deviceName = (device: number) => (device < 0 ? 'Host' : `GPU ${device}`);

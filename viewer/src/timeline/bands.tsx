@@ -1,4 +1,4 @@
-// Allocated bytes by category over the whole recording, above the minimap.
+// Allocated bytes by category over the whole recording: the minimap's picture once categories are known.
 
 import { momentText } from '../parts/current';
 import { effect, signal } from '@preact/signals';
@@ -8,7 +8,7 @@ import { categoryText } from '../names/tags';
 import { numberAt } from '../numbers/at';
 import { useSize } from '../parts/size';
 import { Facts, Tooltip } from '../parts/tooltip';
-import { findsCategory } from '../search/found';
+import { findsCategory, onlyQuery } from '../search/found';
 import { CATEGORIES, NONE, type Bands } from '../source/source';
 import { asked } from '../state/asked';
 import { tellsCategories } from '../state/grouping';
@@ -26,7 +26,8 @@ const width = signal(0);
 const bands = asked((unwanted) => {
   if (!tellsCategories(current.value) || width.value === 0) return null;
   const [from, to] = whole.value;
-  return source.ask(file.value, device.value, { question: 'bands', axis: axis.value, from, to, width: width.value }, unwanted);
+  const span = { axis: axis.value, from, to, width: width.value, only: onlyQuery.value };
+  return source.ask(file.value, device.value, { question: 'bands', ...span }, unwanted);
 });
 
 const nameOf = (category: number) => CATEGORIES[category] ?? 'unknown';
@@ -70,7 +71,7 @@ export function CategoryBands({ hover }: { hover: BandsHover | null }) {
   const all = bands.value;
   const column = all && hover ? (all.column[Math.floor(hover.x * devicePixelRatio)] ?? NONE) : NONE;
   return (
-    <div ref={box} class="minimap-bands">
+    <div ref={box} class="minimap-picture minimap-bands">
       <canvas ref={canvas} role="img" aria-label={all ? description(all) : 'Allocated bytes by category, not drawn yet.'} />
       {all && hover && column !== NONE && (
         <Tooltip x={hover.clientX} y={hover.clientY}>

@@ -13,7 +13,7 @@ const HINTS: [string, string][] = [
   ['Drag', 'scrolls'],
   ['Wheel', 'zooms at the pointer; with Shift, bytes'],
   ['Alt + drag', 'shows only this part'],
-  ['Double click', 'shows everything'],
+  ['Double click', 'zooms to a block; beside blocks, shows everything'],
   ['?', 'shows all keys'],
 ];
 

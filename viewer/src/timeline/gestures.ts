@@ -9,6 +9,7 @@ import { stepAt } from '../draw/step-row';
 import { numberAt } from '../numbers/at';
 import { atOf, bytesOf, type Range, type Viewport } from '../numbers/scale';
 import { spanAt } from '../numbers/spans';
+import { zoomToSelected } from '../search/found';
 import { NONE, type Note, type Picture } from '../source/source';
 import { moment } from '../state/moment';
 import { chooseMoment, fit, pan, panBytes, showSelected, zoom, zoomBytes } from '../state/moves';
@@ -188,7 +189,10 @@ export function listen(surface: Surface): () => void {
       // The second click of a double click chooses nothing; the double click then undoes the first click's choice.
       if (e.detail > 1) return;
       before = { moment: moment.value, selected: selected.value, span: span.value };
-      if (!dragged) click(targetAt(surface, ...place(e)));
+      if (dragged) return;
+      click(targetAt(surface, ...place(e)));
+      // The tooltip would cover the chosen block; it returns when the pointer moves.
+      rest.value = null;
     },
     until,
   );
@@ -206,8 +210,14 @@ export function listen(surface: Surface): () => void {
   canvas.addEventListener(
     'dblclick',
     (e) => {
+      const target = targetAt(surface, ...place(e));
       [moment.value, selected.value, span.value] = [before.moment, before.selected, before.span];
-      if (targetAt(surface, ...place(e))?.kind === 'bytes') byteRange.value = null;
+      const id = blockOf(target);
+      // A double click on a block zooms to it, and a second one on the same block shows everything.
+      if (id !== null && !(selected.value === id && byteRange.value)) {
+        selected.value = id;
+        zoomToSelected();
+      } else if (target?.kind === 'bytes') byteRange.value = null;
       else fit();
     },
     until,
@@ -259,6 +269,12 @@ function dragOf(e: PointerEvent, target: PointerTarget): 'pan' | 'choose' | 'spa
   return e.shiftKey || target?.kind === 'axis' ? 'span' : 'pan';
 }
 
+/** Returns the allocation under the pointer; null if there is none. Reserved ranges are not allocations: they have no details. */
+function blockOf(target: PointerTarget): number | null {
+  if (target?.kind !== 'plot' || target.item === null || target.picture.window.stacked === 'reserved') return null;
+  return numberAt(target.picture.items.id, target.item);
+}
+
 function click(target: PointerTarget): void {
   if (target?.kind === 'note') {
     showNote(target.note);
@@ -268,9 +284,6 @@ function click(target: PointerTarget): void {
     showStep(target.step);
   } else if (target?.kind === 'plot') {
     chooseMoment(target.moment);
-    const { picture } = target;
-    // Reserved ranges are not allocations: they have no details.
-    if (picture.window.stacked === 'reserved') return;
-    selected.value = target.item === null ? null : numberAt(picture.items.id, target.item);
+    if (target.picture.window.stacked !== 'reserved') selected.value = blockOf(target);
   }
 }

@@ -17,7 +17,7 @@ import { current, currentNames } from '../state/recordings';
 import { overlay } from '../state/replay';
 import { search } from '../state/search';
 import { css, type Rgb } from '../style/colors';
-import { bytes, count, shareTexts } from '../text/units';
+import { bytes, count, share } from '../text/units';
 
 interface Find {
   /** The query, as typed in the search box. */
@@ -67,20 +67,22 @@ function momentOf(moment: number, device: Device): string {
 }
 
 /** The total of the shares. */
-function Whole({ of: { moment, bytes: all, found, reserved } }: { of: NonNullable<typeof shares.value> }) {
+function Whole({ of: { moment, bytes: all, found, reserved, only } }: { of: NonNullable<typeof shares.value> }) {
   const device = current.value;
   if (!device) return null;
   const what = reserved ? 'reserved' : 'allocated';
   return (
     <li
-      class="legend-whole"
+      class={found === null ? 'legend-whole' : 'legend-whole legend-searched'}
       data-moment={moment}
       data-bytes={all}
       title={`${count(all)} bytes ${what} ${momentText(moment, device)}`}
     >
       {momentOf(moment, device)}: <b>{bytes(all)}</b>
       {found !== null && (
-        <span title={`${count(found)} bytes match the search; all others are faded`}>{bytes(found)} match, others are faded</span>
+        <span title={`${count(found)} bytes match the search`}>
+          {bytes(found)} match, others are {only ? 'left out' : 'faded'}
+        </span>
       )}
     </li>
   );
@@ -114,23 +116,29 @@ export function Legend() {
           live before recording
         </li>
       )}
+      {coloredBy(picture.items) === 'layer' && !current.value?.tags.some(({ layer }) => layer !== null) && (
+        <li class="quiet" title="vramscope.torch.record and vramscope run record the modules of a program">
+          no modules are recorded, so all have one color
+        </li>
+      )}
       {coloredBy(picture.items) === 'allocation' && <li class="quiet">each allocation has its own color</li>}
       {isListed && <Groups of={listed} color={keysOf(picture.items).color} />}
     </ul>
   );
 }
 
-function Groups({ of: { by, groups, others, other_bytes, found, bytes: all, reserved }, color }: GroupsProps) {
-  const parts = shareTexts([...groups.map((group) => group.bytes), other_bytes], all);
+function Groups({ of: { by, groups, others, other_bytes, found, bytes: whole, reserved, only }, color }: GroupsProps) {
+  // The groups of matches alone are parts of all matches.
+  const all = only && found !== null ? found : whole;
   const category = (group: GroupShare) => (by === 'category' ? categoryOf(group.hue) : null);
-  const listed = groups.map((group, i) => ({ group, part: parts[i] ?? '', category: category(group) }));
+  const listed = groups.map((group) => ({ group, part: share(group.bytes, all), category: category(group) }));
   // Allocation categories keep a fixed order, even with no bytes at this moment: the picture has their colors elsewhere.
   const told = new Set(by === 'category' && !reserved ? current.value?.purposes?.map(({ category }) => category) : []);
   for (const { category } of listed) if (category) told.delete(category);
   const none = { bytes: 0, count: 0, found: 0, stack: null };
   for (const category of told) {
     const group = { ...none, key: `0 ${category}`, label: categoryText(category), hue: CATEGORIES.indexOf(category) + 1 };
-    listed.push({ group, part: parts[0] === '-' ? '-' : '0.0%', category });
+    listed.push({ group, part: share(0, all), category });
   }
   if (by === 'category') listed.sort((a, b) => a.group.hue - b.group.hue);
   return (
@@ -164,7 +172,7 @@ function Groups({ of: { by, groups, others, other_bytes, found, bytes: all, rese
             {count(others)} {others === 1 ? 'other' : 'others'}
           </span>
           <span class="legend-bytes">{bytes(other_bytes)}</span>
-          <span class="legend-share">{parts.at(-1)}</span>
+          <span class="legend-share">{share(other_bytes, all)}</span>
         </li>
       )}
     </>

@@ -1,4 +1,5 @@
-// The minimap: a small picture of the whole recording, with a brush over the part that the timeline shows.
+// The minimap: the whole recording, with a brush over the part that the timeline shows. It has the bytes of each category, or the
+// timeline's own picture as long as categories are unknown.
 
 import { effect, signal } from '@preact/signals';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -6,6 +7,7 @@ import { currentPaints } from '../draw/item-colors';
 import { paintLine, paintStack } from '../draw/paint';
 import { clamped, type Range } from '../numbers/scale';
 import { useSize } from '../parts/size';
+import { onlyQuery } from '../search/found';
 import { asked } from '../state/asked';
 import { show, showSelected } from '../state/moves';
 import { tellsCategories } from '../state/grouping';
@@ -35,6 +37,7 @@ const picture = asked((unwanted) => {
       low: 0,
       high: null,
       fit_reserved: true,
+      only: stacked.value === 'reserved' ? null : onlyQuery.value,
     },
     unwanted,
   );
@@ -46,13 +49,45 @@ const GRIP = 5;
 const CLICK = 3;
 
 export function Minimap() {
+  const [box, { width }] = useSize<HTMLDivElement>();
+  const [hover, setHover] = useState<BandsHover | null>(null);
+  const move = (e: PointerEvent) => {
+    const bounds = (e.currentTarget as HTMLElement).getBoundingClientRect();
+    // No tooltip while the brush is moved.
+    setHover(e.buttons === 0 ? { x: e.clientX - bounds.left, clientX: e.clientX, clientY: e.clientY } : null);
+  };
+  const [from, to] = whole.value;
+  const place = (at: number) => ((at - from) / (to - from)) * width;
+  const left = place(shownRange.value[0]);
+  const right = Math.max(place(shownRange.value[1]), left + 2);
+  return (
+    <div class="minimap-row">
+      <span class="minimap-label">recording</span>
+      <div
+        ref={box}
+        class="minimap"
+        title="The whole recording: drag to choose the part that the timeline shows"
+        onPointerDown={(e) => grab(e, width)}
+        onPointerMove={move}
+        onPointerLeave={() => setHover(null)}
+      >
+        {tellsCategories(current.value) ? <CategoryBands hover={hover} /> : <SmallPicture />}
+        <div class="minimap-hidden" style={{ left: 0, width: `${Math.max(left, 0)}px` }} />
+        <div class="minimap-hidden" style={{ left: `${right}px`, width: `${Math.max(width - right, 0)}px` }} />
+        <div class="minimap-brush" style={{ left: `${left}px`, width: `${right - left}px` }} />
+      </div>
+    </div>
+  );
+}
+
+/** The timeline's picture of the whole recording. */
+function SmallPicture() {
   const [box, { width, height }] = useSize<HTMLDivElement>();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [hover, setHover] = useState<BandsHover | null>(null);
   useEffect(() => {
     size.value = { width: Math.round(width * devicePixelRatio), height: Math.round(height * devicePixelRatio) };
+    return () => void (size.value = { width: 0, height: 0 });
   }, [width, height]);
-
   useEffect(
     () =>
       effect(() => {
@@ -70,27 +105,9 @@ export function Minimap() {
       }),
     [],
   );
-
-  const move = (e: PointerEvent) => {
-    const bounds = (e.currentTarget as HTMLElement).getBoundingClientRect();
-    // No tooltip while the brush is moved.
-    setHover(e.buttons === 0 ? { x: e.clientX - bounds.left, clientX: e.clientX, clientY: e.clientY } : null);
-  };
-  const [from, to] = whole.value;
-  const place = (at: number) => ((at - from) / (to - from)) * width;
-  const left = place(shownRange.value[0]);
-  const right = Math.max(place(shownRange.value[1]), left + 2);
-
-  // Keep room for the bands until categories are known, so that the plot need not move.
   return (
-    <div class="minimap" onPointerDown={(e) => grab(e, width)} onPointerMove={move} onPointerLeave={() => setHover(null)}>
-      {(tellsCategories(current.value) || current.value?.purposes === null) && <CategoryBands hover={hover} />}
-      <div ref={box} class="minimap-stack">
-        <canvas ref={canvas} role="img" aria-label="The whole recording. Drag to choose the part that the timeline shows." />
-      </div>
-      <div class="minimap-hidden" style={{ left: 0, width: `${Math.max(left, 0)}px` }} />
-      <div class="minimap-hidden" style={{ left: `${right}px`, width: `${Math.max(width - right, 0)}px` }} />
-      <div class="minimap-brush" style={{ left: `${left}px`, width: `${right - left}px` }} />
+    <div ref={box} class="minimap-picture">
+      <canvas ref={canvas} role="img" aria-label="The whole recording" />
     </div>
   );
 }

@@ -6,7 +6,7 @@ import { momentAt, overlayValues } from '../draw/hit';
 import { noteRows } from '../draw/notes';
 import { restedPicture } from '../draw/shown';
 import { numberAt } from '../numbers/at';
-import { query } from '../search/found';
+import { onlyQuery, query } from '../search/found';
 import type { Picture, Window } from '../source/source';
 import { asked } from '../state/asked';
 import { restedMoment } from '../state/moment';
@@ -53,6 +53,7 @@ export const momentBytes = asked(async () => {
     low: 0,
     high: null,
     fit_reserved: false,
+    only: null,
   });
   return { moment: at, allocated: numberAt(highest.allocated, 0), reserved: numberAt(highest.reserved, 0) };
 });
@@ -87,4 +88,6 @@ export const windowOf = (width: number, height: number): Window => ({
   low: byteRange.value?.[0] ?? 0,
   high: byteRange.value?.[1] ?? overlayRoom.value,
   fit_reserved: withReserved.value,
+  // Reserved ranges are not searched.
+  only: stacked.value === 'reserved' ? null : onlyQuery.value,
 });

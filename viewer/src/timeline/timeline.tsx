@@ -1,6 +1,7 @@
 // The timeline above every view: tall in its own view, a strip in the others.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { shownMoment } from '../state/moment';
 import { current, recordings } from '../state/recordings';
 import { SelectionBar } from './allocation';
 import { listen, type Hover } from './gestures';
@@ -10,6 +11,7 @@ import { specks, tall } from './model';
 import { SpanBar } from './span';
 import { mountStage, type Stage } from './stage';
 import { TimelineTooltip } from './tooltip';
+import { spoken } from './walk';
 
 export function Timeline() {
   const box = useRef<HTMLDivElement>(null);
@@ -40,7 +42,20 @@ export function Timeline() {
   const hair = hover?.target.kind === 'plot' ? hover.x : null;
   return (
     <section class={tall.value ? 'timeline timeline-tall' : 'timeline'} aria-label="Timeline">
-      <div ref={box} class="timeline-box" id="timeline" tabIndex={-1} data-specks={specks.value?.count ?? 0}>
+      <div
+        ref={box}
+        class="timeline-box"
+        id="timeline"
+        // The whole chart is one stop: its value is the shown moment, and arrows change it.
+        role="slider"
+        tabIndex={0}
+        aria-label="Timeline: up and down change the moment, PageUp and PageDown walk its blocks, z zooms to the selected block"
+        aria-valuemin={0}
+        aria-valuemax={current.value?.events ?? 0}
+        aria-valuenow={shownMoment.value}
+        aria-valuetext={spoken.value}
+        data-specks={specks.value?.count ?? 0}
+      >
         <div ref={plot} class="timeline-plot">
           <canvas ref={base} aria-hidden="true" />
         </div>

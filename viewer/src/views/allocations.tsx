@@ -3,24 +3,27 @@
 import { batch } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import { categoryText, layerText, poolName, streamName } from '../names/tags';
-import { ownLabel } from '../names/stacks';
+import { ownLabel, readableFrames } from '../names/stacks';
+import { useAnswer } from '../parts/answer';
 import { rowOf, useRowPages, type AllocationRow, type TableQuery } from '../parts/allocation-rows';
 import { Empty, Segmented, Waiting } from '../parts/controls';
 import { momentText, useCurrent, type Current } from '../parts/current';
+import { Label } from '../parts/label';
+import { Split } from '../parts/split';
 import { VirtualList } from '../parts/virtual-list';
 import type { Cell } from '../save/csv';
 import { streamedItems } from '../save/files';
 import { SaveMenu } from '../save/menu';
-import { query } from '../search/found';
+import { query, zoomToSelected } from '../search/found';
 import type { Among, Device, Names } from '../source/source';
 import { shownMoment } from '../state/moment';
-import { zoomToSelected } from '../state/moves';
 import { source } from '../state/recordings';
 import { regions } from '../state/regions';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
 import { span } from '../state/span';
 import { among, ascending, sortBy, type SortBy } from '../state/table';
+import { AllocationDetails } from '../timeline/allocation';
 import { allocationName, bytes, count, duration, stepNumber } from '../text/units';
 
 interface Column {
@@ -75,6 +78,12 @@ const COLUMNS: Column[] = [
     width: 'minmax(210px, 1fr)',
     numeric: false,
     text: (r, names) => ownLabel(names, r.stack),
+    exact: (r, names) =>
+      names
+        ? readableFrames(names, r.stack)
+            .map((frame) => names.label[frame])
+            .join('\n')
+        : '',
   },
   {
     key: 'layer',
@@ -191,14 +200,26 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
     among: amongNow(),
     sort: sortBy.value,
     descending: ascending.value === null,
+    find: null,
   };
   const told = [names !== null, recording.purposes !== null, search.value].join(' ');
-  const pages = useRowPages(
-    scope,
-    `${JSON.stringify([asked.among, asked.sort, asked.descending])} ${told} ${query.value !== null}`,
-    (first, rows, unwanted) => source.ask(file, device, { question: 'allocations', ...asked, first, count: rows }, unwanted),
+  const key = `${JSON.stringify([asked.among, asked.sort, asked.descending])} ${told} ${query.value !== null}`;
+  const pages = useRowPages(scope, key, (first, rows, unwanted) =>
+    source.ask(file, device, { question: 'allocations', ...asked, first, count: rows }, unwanted),
   );
   const { total } = pages;
+  const find = selected.value;
+  /** The row of the selected allocation, wherever it was selected. */
+  const place = useAnswer(
+    scope,
+    `${key} ${find}`,
+    find === null
+      ? null
+      : async (unwanted) => {
+          const rows = { question: 'allocations', ...asked, first: 0, count: 0, find } as const;
+          return { row: (await source.ask(file, device, rows, unwanted)).found_row };
+        },
+  );
   /** The row chosen last; its allocation is selected as soon as the row arrives. */
   const [chosen, setChosen] = useState<{ row: number; id: number | null } | null>(null);
   const there = chosen && chosen.id === null ? pages.get(chosen.row) : null;
@@ -218,7 +239,7 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
   const atChosen = chosen && pages.get(chosen.row);
   const isChosen = chosen?.id === null || (atChosen && atChosen.page.id[atChosen.at] === selected.value);
   const columns = columnsOf(recording);
-  const chosenRow = chosen && isChosen ? chosen.row : null;
+  const chosenRow = chosen && isChosen ? chosen.row : find !== null && !place.pending ? (place.value?.row ?? null) : null;
   const line = (index: number) => {
     const at = pages.get(index);
     if (!at) return <span class="quiet">…</span>;
@@ -227,10 +248,16 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
       const text = c.text(row, names);
       return (
         <span key={c.key} class={c.numeric ? 'numeric' : ''} title={c.exact?.(row, names) ?? text}>
-          {text}
+          {c.key === 'line' || c.key === 'layer' ? <Label text={text} /> : text}
         </span>
       );
     });
+  };
+  const spoken = (index: number) => {
+    const at = pages.get(index);
+    if (!at) return `row ${count(index + 1)}`;
+    const row = rowOf(at.page, at.at, recording);
+    return columns.map((c) => `${c.title} ${c.text(row, names)}`).join(', ');
   };
   const items = streamedItems(SAVED.columns, async function* () {
     for (let first = 0; first < total.count; ) {
@@ -274,26 +301,45 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
           <p>Search for something else, or show all.</p>
         </Empty>
       ) : (
-        <div class="allocations-box">
-          <div
-            class="allocations-table"
-            style={{ '--tracks': columns.map(({ width }) => width).join(' '), '--columns': columns.length }}
-            onDblClick={zoomToSelected}
-          >
-            <Head columns={columns} />
-            <VirtualList
-              id="allocation"
-              label="Allocations: arrows, PageUp, PageDown, Home and End choose"
-              count={total.count}
-              rowHeight={23}
-              chosen={chosenRow}
-              choose={choose}
-              row={line}
-              seen={pages.need}
-              answered={pages.answered}
-            />
-          </div>
-        </div>
+        <Split
+          name="allocation"
+          pane="selected allocation"
+          panes="beside"
+          sized="second"
+          initial="min(360px, 40%)"
+          least={160}
+          first={
+            <div class="allocations-box">
+              <div
+                class="allocations-table"
+                style={{ '--tracks': columns.map(({ width }) => width).join(' '), '--columns': columns.length }}
+                onDblClick={zoomToSelected}
+              >
+                <Head columns={columns} />
+                <VirtualList
+                  id="allocation"
+                  label="Allocations: arrows, PageUp, PageDown, Home and End choose, Enter zooms the timeline to the allocation"
+                  count={total.count}
+                  rowHeight={23}
+                  chosen={chosenRow}
+                  choose={choose}
+                  enter={zoomToSelected}
+                  row={line}
+                  spoken={spoken}
+                  seen={pages.need}
+                  answered={pages.answered}
+                />
+              </div>
+            </div>
+          }
+          second={
+            find === null ? null : (
+              <div class="details" role="region" aria-label="Details" tabIndex={0}>
+                <AllocationDetails />
+              </div>
+            )
+          }
+        />
       )}
     </section>
   );

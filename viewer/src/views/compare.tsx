@@ -5,6 +5,7 @@ import { useEffect } from 'preact/hooks';
 import { Button, Empty, Segmented, Select, type Choice } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { GROUP_CHOICES } from '../parts/grouping';
+import { Split } from '../parts/split';
 import { SmallTimeline } from '../parts/small-timeline';
 import type { Device, Recording } from '../source/source';
 import { chosenWay, other, otherMoment, way, type Way } from '../state/compared';
@@ -105,7 +106,7 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
           />
           <Segmented label="Compare" choices={WAY_CHOICES} value={way.value} choose={(of) => (chosenWay.value = of)} />
           {byHighest && <ChoosePart a={parts.a} b={parts.b} />}
-          <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
+          <Select label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
           <span class="spring" />
           {!byHighest && !atPeaks && (
             <Button
@@ -125,14 +126,22 @@ function Compare({ first: a, choices, chosen }: CompareProps) {
         <SmallTimeline {...a} title={`A  ${a.title}`} high={high} moment={atA} choose={(m) => chooseIn(moment, m)} />
         <SmallTimeline {...b} title={`B  ${b.title}`} high={high} moment={atB} choose={(m) => chooseIn(otherMoment, m)} />
       </div>
-      <div class="compare-body">
-        {byHighest ? <Highest a={parts.a} b={parts.b} /> : <Growth a={parts.a} b={parts.b} atA={atA} atB={atB} />}
-        <div class="compare-side">
-          <WhatChanged a={a} b={b} />
-          <Peaks a={a.recording} b={b.recording} />
-          <Settings a={a.of} b={b.of} />
-        </div>
-      </div>
+      <Split
+        name="what-changed"
+        pane="changes"
+        panes="beside"
+        sized="second"
+        initial="min(480px, 45%)"
+        least={200}
+        first={byHighest ? <Highest a={parts.a} b={parts.b} /> : <Growth a={parts.a} b={parts.b} atA={atA} atB={atB} />}
+        second={
+          <div class="compare-side">
+            <WhatChanged a={a} b={b} />
+            <Peaks a={a.recording} b={b.recording} />
+            <Settings a={a.of} b={b.of} />
+          </div>
+        }
+      />
     </div>
   );
 }

@@ -1,26 +1,28 @@
 // Live memory at a moment by group, or the changes between two moments.
 
+import { batch } from '@preact/signals';
 import { useMemo, useState } from 'preact/hooks';
 import type { ColorKeys } from '../draw/color-keys';
 import { useAnswer } from '../parts/answer';
 import { callTree } from '../parts/calls';
 import { bytesColumn, changeColumn, countColumn, type Column } from '../parts/columns';
 import { CategoryBar } from '../parts/category-bar';
-import { Button, Check, Empty, Segmented, Waiting } from '../parts/controls';
+import { Button, Check, Empty, Segmented, Select, Waiting } from '../parts/controls';
 import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
 import { CALL_CHOICES, GROUP_CHOICES, colorsOfGroups, groupColumn } from '../parts/grouping';
 import { groupsOf, type Group } from '../parts/holders';
+import { Split } from '../parts/split';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
-import { query } from '../search/found';
-import { NONE, type By, type Live } from '../source/source';
-import { callsOf, groupBy, isInverted, onlyMatches, tellsCategories } from '../state/grouping';
+import { onlyQuery, query } from '../search/found';
+import { NONE, type By, type Device, type Live } from '../source/source';
+import { callZoom, callsOf, colorBy, groupBy, isInverted, tellsCategories } from '../state/grouping';
 import { against, moment, shownMoment } from '../state/moment';
 import { source } from '../state/recordings';
 import { search as searchText } from '../state/search';
-import { bytes, count, share, signedBytes } from '../text/units';
+import { bytes, capital, count, share, signedBytes } from '../text/units';
 
 export function View() {
   const shown = useCurrent();
@@ -28,23 +30,44 @@ export function View() {
   return <Moment {...shown} />;
 }
 
-/** Requests the live memory, with the parameters of the request. */
+/** Requests the live memory, with the parameters of the request. Of two compared moments, the later one comes after. */
 function useLive({ file, device, scope, names, recording }: Current) {
-  const [at, before, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
+  const [shown, second, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
+  const [before, at] = second === null ? [null, shown] : [Math.min(shown, second), Math.max(shown, second)];
   const [calls, inverted] = [callsOf.value, isInverted.value];
-  const only_found = onlyMatches.value && search !== null;
+  const only_found = onlyQuery.value !== null;
+  const zoom = [...callZoom.value];
   // `searchText` and the other last values stand for the query's numbers.
-  const key = [at, before, by, calls, inverted, only_found, names !== null, recording.purposes !== null, searchText.value].join(
-    ' ',
-  );
+  const key = [
+    shown,
+    second,
+    by,
+    zoom.join('.'),
+    calls,
+    inverted,
+    only_found,
+    names !== null,
+    recording.purposes !== null,
+    searchText.value,
+  ].join(' ');
   return useAnswer(scope, key, async (unwanted) => {
     const live = await source.ask(
       file,
       device,
-      { question: 'live', moment: at, by, calls, inverted, before, search, only_found },
+      { question: 'live', moment: at, by, calls, inverted, before, search, only_found, zoom },
       unwanted,
     );
-    return { ...live, groups: groupsOf(live.holders), by, searched: search !== null, filtered: only_found };
+    const groups = groupsOf(live.holders);
+    return {
+      ...live,
+      groups,
+      shown,
+      second,
+      zoom: zoom.slice(0, live.zoomed),
+      by,
+      searched: search !== null,
+      filtered: only_found,
+    };
   });
 }
 
@@ -63,10 +86,10 @@ function Moment(shown: Current) {
   return (
     <div
       class="panel moment-view"
-      data-moment={now.moment}
+      data-moment={live.value.shown}
       data-total={now.counters.allocated}
       {...(searched ? { 'data-found': found } : {})}
-      {...(before ? { 'data-against': before.moment } : {})}
+      {...(before ? { 'data-against': live.value.second } : {})}
       aria-busy={live.pending}
     >
       <Head shown={shown} live={live.value} searched={searched} />
@@ -75,28 +98,49 @@ function Moment(shown: Current) {
           <p>Choose another in the timeline{filtered ? ', or show more than matches' : ''}.</p>
         </Empty>
       ) : (
-        <>
-          <FlameGraph
-            key={shown.scope}
-            name={`flame-${now.moment}`}
-            label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
-            shows={`call tree of allocated bytes ${momentText(now.moment, shown.recording)}`}
-            root={root}
-            compared={before !== null}
-            searched={searched && !filtered}
-            {...(filtered ? { whole: now.counters.allocated } : {})}
-          />
-          <div class="table-and-stack">
-            {before ? (
-              <ChangeTable {...rows} before={before.moment} />
-            ) : (
-              <GroupTable {...rows} total={now.counters.allocated} found={filtered ? found : null} />
-            )}
-            <div class="stack-pane" role="region" aria-label="Stack of the chosen row" tabIndex={0}>
-              <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds the most" />
-            </div>
-          </div>
-        </>
+        <Split
+          name="flame"
+          pane="call tree"
+          panes="above"
+          sized="first"
+          initial="auto"
+          most="45%"
+          first={
+            <FlameGraph
+              key={shown.scope}
+              name={`flame-${now.moment}`}
+              label={isInverted.value ? 'Call tree, inverted' : 'Call tree'}
+              shows={`call tree of allocated bytes ${momentText(now.moment, shown.recording)}`}
+              root={root}
+              compared={before !== null}
+              searched={searched && !filtered}
+              zoomed={live.value.zoom}
+              zoom={(steps) => (callZoom.value = steps)}
+              {...(filtered ? { whole: now.counters.allocated } : {})}
+            />
+          }
+          second={
+            <Split
+              name="stack"
+              pane="stack"
+              panes="beside"
+              sized="second"
+              initial="min(360px, 40%)"
+              first={
+                before ? (
+                  <ChangeTable {...rows} before={before.moment} recording={shown.recording} />
+                ) : (
+                  <GroupTable {...rows} total={now.counters.allocated} found={filtered ? found : null} />
+                )
+              }
+              second={
+                <div class="stack-pane" role="region" aria-label="Stack of the chosen row" tabIndex={0}>
+                  <StackTrace file={shown.file} stack={row ? stackOf(row) : null} heading="Stack that holds the most" />
+                </div>
+              }
+            />
+          }
+        />
       )}
     </div>
   );
@@ -119,38 +163,50 @@ function Head({ shown: { recording }, live, searched }: HeadProps) {
     <header class="panel-head">
       <div class="panel-title">
         <h2>
-          {bytes(total)} allocated {momentText(now.moment, recording)}
+          {before && before.moment !== now.moment
+            ? `${signedBytes(total - before.counters.allocated)} from ${momentName(before.moment, recording)} to ${momentName(now.moment, recording)}`
+            : `${bytes(total)} allocated ${momentText(now.moment, recording)}`}
         </h2>
         <span class="quiet">
-          {now.moment === peak && 'the peak of allocated bytes, '}
-          {count(live.blocks)} blocks
+          {before && before.moment !== now.moment
+            ? `${bytes(before.counters.allocated)}, then ${bytes(total)} allocated`
+            : `${now.moment === peak ? 'the peak of allocated bytes, ' : ''}${count(live.blocks)} blocks`}
         </span>
         {searched && (
           <span class="compared" title={`${count(found)} bytes`}>
             {bytes(found)} of {bytes(total)} match, {share(found, total)}, in {count(live.found_blocks)} blocks
           </span>
         )}
-        {before && (
-          <span class="compared">
-            {before.moment === now.moment
-              ? 'saved for comparison: choose another moment in the timeline'
-              : `compared with ${momentName(before.moment, recording)}: ${signedBytes(total - before.counters.allocated)}`}
-          </span>
+        {before?.moment === now.moment && (
+          <span class="compared">saved for comparison: choose another moment in the timeline</span>
         )}
-      </div>
-      <CounterRow counters={now.counters} />
-      {tellsCategories(recording) && categories && <CategoryBar held={categories} />}
-      <div class="toolbar">
-        <Segmented label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
-        {searched && <Check label="Only matches" checked={onlyMatches.value} set={(only) => (onlyMatches.value = only)} />}
-        <Segmented label="Calls" choices={CALL_CHOICES} value={callsOf.value} choose={(of) => (callsOf.value = of)} />
-        <Check label="Inverted" checked={isInverted.value} set={(inverted) => (isInverted.value = inverted)} />
         <span class="spring" />
-        <CompareWith moment={now.moment} events={recording.events} peak={peak} />
+        <CounterRow counters={now.counters} />
+      </div>
+      {/* Pictures colored by category have the same sums in their legend. */}
+      {tellsCategories(recording) && categories && colorBy.value !== 'category' && <CategoryBar held={categories} />}
+      <div class="toolbar">
+        <Select label="Group by" choices={GROUP_CHOICES} value={groupBy.value} choose={(g) => (groupBy.value = g)} />
+        <Segmented
+          label="Calls"
+          choices={CALL_CHOICES}
+          value={callsOf.value}
+          choose={(of) => showCalls(() => (callsOf.value = of))}
+        />
+        <Check label="Inverted" checked={isInverted.value} set={(inverted) => showCalls(() => (isInverted.value = inverted))} />
+        <span class="spring" />
+        <CompareWith moment={shownMoment.value} events={recording.events} peak={peak} />
       </div>
     </header>
   );
 }
+
+/** Another tree has other nodes to zoom to. */
+const showCalls = (change: () => void) =>
+  batch(() => {
+    change();
+    callZoom.value = [];
+  });
 
 /** Buttons that set or remove the moment to compare with. */
 function CompareWith({ moment: at, events, peak }: { moment: number; events: number; peak: number }) {
@@ -227,20 +283,22 @@ function GroupTable(p: RowsProps & { total: number; found: number | null }) {
   );
 }
 
-function changeColumns(by: By, color: ColorKeys['color'] | null): Column<Group>[] {
+/** `first` and `second` are the names of the moments, the earlier one first. */
+function changeColumns(by: By, color: ColorKeys['color'] | null, first: string, second: string): Column<Group>[] {
   return [
     groupColumn(by, color),
     changeColumn('change_bytes', 'Change', (g) => g.bytes - g.before),
-    bytesColumn('before_bytes', 'Before', (g) => g.before),
-    bytesColumn('after_bytes', 'After', (g) => g.bytes),
-    countColumn('blocks_before', 'Blocks before', (g) => g.countBefore),
-    countColumn('blocks_after', 'Blocks after', (g) => g.count),
+    bytesColumn('before_bytes', capital(first), (g) => g.before),
+    bytesColumn('after_bytes', capital(second), (g) => g.bytes),
+    countColumn('blocks_before', `Blocks, ${first}`, (g) => g.countBefore),
+    countColumn('blocks_after', `Blocks, ${second}`, (g) => g.count),
   ];
 }
 
-function ChangeTable(p: RowsProps & { before: number }) {
+function ChangeTable(p: RowsProps & { before: number; recording: Device }) {
   const color = colorsOfGroups(p.by);
-  const columns = useMemo(() => changeColumns(p.by, color), [p.by, color]);
+  const [first, second] = [p.before, p.now].map((at) => momentName(at, p.recording)) as [string, string];
+  const columns = useMemo(() => changeColumns(p.by, color, first, second), [p.by, color, first, second]);
   return (
     <Table
       name={`moment-${p.before}-to-${p.now}`}

@@ -9,6 +9,7 @@ import { addressColumn, bytesColumn, countColumn, textColumn, type Column } from
 import { Empty, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { PoolButtons, PoolContents, chosenPool, poolsToShow } from '../parts/pools';
+import { Split } from '../parts/split';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
 import { SegmentTimeline } from '../parts/tracks/segment-timeline';
@@ -41,17 +42,39 @@ function Ranges(shown: Current) {
     <div class="panel segments-view" data-segments={segments.address.length}>
       <h2 class="visually-hidden">Segments</h2>
       {pools.length > 0 && <PoolButtons pools={pools} recording={recording} />}
-      <SegmentTimeline segments={segments} tags={recording.tags} chosen={chosen} choose={choose} />
-      <div class="segments-tables">
-        <SegmentTable segments={segments} tags={recording.tags} names={names} chosen={chosen} choose={choose} />
-        <div class="segments-side">
-          {course && <PoolContents key={course.name} shown={shown} course={course} moment={shownMoment.value} at="highest" />}
-          <PoolTable segments={segments} />
-          {chosen !== null && (
-            <StackTrace file={file} stack={numberAt(segments.stack, chosen)} heading="Stack that reserved the chosen range" />
-          )}
-        </div>
-      </div>
+      <Split
+        name="ranges"
+        pane="tables"
+        panes="above"
+        sized="second"
+        initial="50%"
+        first={<SegmentTimeline segments={segments} tags={recording.tags} chosen={chosen} choose={choose} />}
+        second={
+          <Split
+            name="pools"
+            pane="pools"
+            panes="beside"
+            sized="second"
+            initial="min(440px, 45%)"
+            first={<SegmentTable segments={segments} tags={recording.tags} names={names} chosen={chosen} choose={choose} />}
+            second={
+              <div class="segments-side">
+                {course && (
+                  <PoolContents key={course.name} shown={shown} course={course} moment={shownMoment.value} at="highest" />
+                )}
+                <PoolTable segments={segments} />
+                {chosen !== null && (
+                  <StackTrace
+                    file={file}
+                    stack={numberAt(segments.stack, chosen)}
+                    heading="Stack that reserved the chosen range"
+                  />
+                )}
+              </div>
+            }
+          />
+        }
+      />
     </div>
   );
 }

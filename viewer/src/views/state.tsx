@@ -12,10 +12,12 @@ import { drawnBytes } from '../parts/map/arrange';
 import { SegmentMap, type Outline } from '../parts/map/segment-map';
 import { useEventPages, type EventAt } from '../parts/pages';
 import { PoolButtons, PoolContents, chosenPool, poolsToShow } from '../parts/pools';
+import { Split } from '../parts/split';
 import { StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import { stepOf } from '../parts/virtual';
 import { NONE, type Holes, type Layout, type Tables, type Tags } from '../source/source';
+import { isIn, onlyQuery, shownFound } from '../search/found';
 import { selection } from '../state/allocation';
 import { hole } from '../state/hole';
 import { restedMoment, shownMoment } from '../state/moment';
@@ -82,6 +84,7 @@ function State(shown: Current) {
           <h2>State {momentText(at, recording)}</h2>
         </div>
         {layout.value && <CounterRow counters={layout.value.counters} />}
+        {layout.value && <Matching layout={layout.value} />}
         <label class="slider">
           <span class="visually-hidden">Moment</span>
           <input
@@ -96,55 +99,103 @@ function State(shown: Current) {
           />
         </label>
       </header>
-      <div class="state-events">
-        {recording.events === 0 ? (
-          <Empty title="No history was recorded.">
-            <p>The file holds only the state when the snapshot was taken.</p>
-          </Empty>
-        ) : (
-          <EventList count={recording.events} pages={pages} names={names} chosen={event} choose={(e) => chooseMoment(e + 1)} />
-        )}
-        {(recording.events > 0 || selected.value !== null || holeAt !== null) && (
-          <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
-            {free && layout.value && holeAt !== null && (
-              <HoleDetails shown={shown} holes={free} layout={layout.value} at={holeAt} />
-            )}
-            {at === 0 && recording.events > 0 && <p class="fact-section quiet">No event has happened yet.</p>}
-            {shownEvent && <EventDetails file={file} event={event!} at={shownEvent} tags={recording.tags} />}
-            <SelectedDetails file={file} tables={recording} />
-          </div>
-        )}
-      </div>
-      {layout.value ? (
-        <div class="state-memory">
-          {pools.length > 0 && <PoolButtons pools={pools} recording={recording} />}
-          <SegmentMap
-            layout={layout.value}
-            tables={recording}
-            names={names}
-            peakReserved={recording.peaks.reserved.bytes}
-            outlined={outlines(layout.value, shownEvent, free, holeAt)}
-            pools={segments?.courses ?? []}
-            end={recording.events}
-            choose={(allocation) => (selected.value = selected.value === allocation ? null : allocation)}
-            bring={free && holeAt !== null ? numberAt(free.address, holeAt) : null}
-            chooseHole={(address) => (hole.value = address)}
-            keys={keys}
-            drawn={drawn}
+      <Split
+        name="events"
+        pane="events"
+        panes="beside"
+        sized="first"
+        initial="min(430px, 34%)"
+        least={160}
+        first={
+          <Split
+            name="event-details"
+            pane="details"
+            panes="above"
+            sized="second"
+            initial="48%"
+            first={
+              recording.events === 0 ? (
+                <Empty title="No history was recorded.">
+                  <p>The file holds only the state when the snapshot was taken.</p>
+                </Empty>
+              ) : (
+                <EventList
+                  count={recording.events}
+                  pages={pages}
+                  names={names}
+                  chosen={event}
+                  choose={(e) => chooseMoment(e + 1)}
+                />
+              )
+            }
+            second={
+              recording.events > 0 || selected.value !== null || holeAt !== null ? (
+                <div class="state-details" role="region" aria-label="Details" tabIndex={0}>
+                  {free && layout.value && holeAt !== null && (
+                    <HoleDetails shown={shown} holes={free} layout={layout.value} at={holeAt} />
+                  )}
+                  {at === 0 && recording.events > 0 && <p class="fact-section quiet">No event has happened yet.</p>}
+                  {shownEvent && <EventDetails file={file} event={event!} at={shownEvent} tags={recording.tags} />}
+                  <SelectedDetails file={file} tables={recording} />
+                </div>
+              ) : null
+            }
           />
-          {course ? (
-            <PoolContents key={course.name} shown={shown} course={course} moment={at} at="moment" />
+        }
+        second={
+          layout.value ? (
+            <div class="state-memory">
+              {pools.length > 0 && <PoolButtons pools={pools} recording={recording} />}
+              <Split
+                name="holes"
+                pane="free memory"
+                panes="above"
+                sized="second"
+                initial="45%"
+                least={120}
+                first={
+                  <SegmentMap
+                    layout={layout.value}
+                    tables={recording}
+                    names={names}
+                    peakReserved={recording.peaks.reserved.bytes}
+                    outlined={outlines(layout.value, shownEvent, free, holeAt)}
+                    pools={segments?.courses ?? []}
+                    end={recording.events}
+                    choose={(allocation) => (selected.value = selected.value === allocation ? null : allocation)}
+                    bring={free && holeAt !== null ? numberAt(free.address, holeAt) : null}
+                    chooseHole={(address) => (hole.value = address)}
+                    keys={keys}
+                    drawn={drawn}
+                  />
+                }
+                second={
+                  course ? (
+                    <PoolContents key={course.name} shown={shown} course={course} moment={at} at="moment" />
+                  ) : told.current && told.current.free.count > 0 ? (
+                    <FreeMemory holes={told.current.free} layout={told.current.layout} tables={recording} names={names} />
+                  ) : null
+                }
+              />
+            </div>
           ) : (
-            told.current &&
-            told.current.free.count > 0 && (
-              <FreeMemory holes={told.current.free} layout={told.current.layout} tables={recording} names={names} />
-            )
-          )}
-        </div>
-      ) : (
-        <Waiting error={layout.error} what="Reading the state at this moment." />
-      )}
+            <Waiting error={layout.error} what="Reading the state at this moment." />
+          )
+        }
+      />
     </div>
+  );
+}
+
+/** The bytes of the blocks that match the search, while only matches have their colors. */
+function Matching({ layout: { blocks, counters } }: { layout: Layout }) {
+  const found = onlyQuery.value && shownFound.value?.allocations;
+  if (!found) return null;
+  const matching = blocks.bytes.reduce((sum, n, b) => sum + (isIn(found, numberAt(blocks.allocation, b)) ? n : 0), 0);
+  return (
+    <span class="compared" title={`${count(matching)} bytes`} data-matching={matching}>
+      {bytes(matching)} of {bytes(counters.active)} match
+    </span>
   );
 }
 

@@ -7,6 +7,7 @@ import { bytesColumn, changeColumn, countColumn, textColumn, type Column } from 
 import { Button, Empty, Select, Waiting } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { Sentence } from '../parts/sentence';
+import { Split } from '../parts/split';
 import { Table } from '../parts/table';
 import type { Tried } from '../source/generated/report';
 import type { Replay, ReplayTrust } from '../source/source';
@@ -71,7 +72,11 @@ function WhatIf({ file, device, scope, recording }: Current) {
       </Empty>
     );
   }
-  const replay = answer.pending || refused !== null || wrong ? null : answer.value;
+  const isInvalid = refused !== null || wrong !== null;
+  const valid = useRef<Replay | null>(null);
+  if (!isInvalid && !answer.pending && answer.value) valid.current = answer.value;
+  // An invalid setting or device keeps the last table.
+  const replay = isInvalid ? valid.current : answer.pending ? null : answer.value;
   const rows: Row[] = replay?.device.what_if.map((row, index) => ({ ...row, index })) ?? [];
   const chosen = rows.find((row) => row.index === setting.value) ?? null;
   return (
@@ -81,21 +86,29 @@ function WhatIf({ file, device, scope, recording }: Current) {
       {...(replay && { 'data-settings': rows.length })}
     >
       {replay && <Verdict replay={replay} rows={rows} />}
-      <Question refused={refused} wrong={wrong} />
+      <Question refused={refused} wrong={wrong} isKept={isInvalid && replay !== null} />
       {replay ? (
-        <div class="whatif-body">
-          <SettingTable rows={rows} />
-          <aside class="whatif-side" aria-label="Chosen setting, lower bounds and limitations" tabIndex={0}>
-            <Chosen row={chosen} recorded={rows.find((r) => r.recorded) ?? null} />
-            <Smallest
-              key={chosen?.conf ?? own ?? ''}
-              shown={{ file, device, scope }}
-              conf={chosen ? (chosen.recorded ? null : chosen.conf) : own}
-            />
-            <Floors replay={replay} />
-            <Trust trust={replay.trust} />
-          </aside>
-        </div>
+        <Split
+          name="setting"
+          pane="chosen setting"
+          panes="beside"
+          sized="second"
+          initial="min(350px, 45%)"
+          least={160}
+          first={<SettingTable rows={rows} />}
+          second={
+            <aside class="whatif-side" aria-label="Chosen setting, lower bounds and limitations" tabIndex={0}>
+              <Chosen row={chosen} recorded={rows.find((r) => r.recorded) ?? null} />
+              <Smallest
+                key={chosen?.conf ?? own ?? ''}
+                shown={{ file, device, scope }}
+                conf={chosen ? (chosen.recorded ? null : chosen.conf) : own}
+              />
+              <Floors replay={replay} />
+              <Trust trust={replay.trust} />
+            </aside>
+          }
+        />
       ) : stopped ? (
         <Stopped again={again} />
       ) : refused !== null || wrong ? null : answer.error ? (
@@ -186,7 +199,7 @@ function NumberField({ label, title, value, choose }: NumberFieldProps) {
 }
 
 /** The inputs of the replay: a setting, a device, an overhead. */
-function Question({ refused, wrong }: { refused: string | null; wrong: string | null }) {
+function Question({ refused, wrong, isKept }: { refused: string | null; wrong: string | null; isKept: boolean }) {
   // Another answer has other rows.
   const change = (by: () => void) =>
     batch(() => {
@@ -234,6 +247,7 @@ function Question({ refused, wrong }: { refused: string | null; wrong: string | 
       {(refused ?? wrong) !== null && (
         <p class="field-wrong" role="alert">
           <Sentence text={refused ?? wrong ?? ''} />
+          {isKept && ' The table is for the last valid input.'}
         </p>
       )}
     </form>

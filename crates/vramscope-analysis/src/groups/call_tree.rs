@@ -158,6 +158,18 @@ pub fn compared_call_tree(
     nodes
 }
 
+/// Returns the nodes of a stack in a call tree, from the root of the tree.
+#[must_use]
+pub fn call_path(
+    trace: &Trace,
+    frames: &Frames,
+    calls: Calls,
+    origin: Origin,
+    stack: Option<StackId>,
+) -> Vec<NodeKind> {
+    Shape::of(trace, frames, calls).nodes_of(Some(origin), stack)
+}
+
 /// The calls of some stacks; callers come before their callees.
 struct Shape<'t> {
     trace: &'t Trace,
@@ -194,24 +206,31 @@ impl<'t> Shape<'t> {
 
     /// Returns the innermost call of a group.
     fn innermost(&mut self, h: &Holder) -> usize {
-        let mut at = match h.origin {
-            None | Some(Origin::Recorded) => None,
-            Some(Origin::EndState) => Some(self.child(None, NodeKind::BeforeRecording)),
-            Some(Origin::FreeOnly) => Some(self.child(None, NodeKind::BeforeRecordingFreed)),
+        let stack = match h.key {
+            HolderKey::Stack(stack) => Some(stack),
+            _ => None,
         };
-        let path = match h.key {
-            HolderKey::Stack(stack) => self.path(stack),
-            _ => Vec::new(),
+        let nodes = self.nodes_of(h.origin, stack);
+        let mut at = None;
+        for kind in nodes {
+            at = Some(self.child(at, kind));
+        }
+        at.unwrap_or_default()
+    }
+
+    /// Returns the nodes of a stack, from the root of the tree. There is at least one.
+    fn nodes_of(&self, origin: Option<Origin>, stack: Option<StackId>) -> Vec<NodeKind> {
+        let mut nodes = match origin {
+            None | Some(Origin::Recorded) => Vec::new(),
+            Some(Origin::EndState) => vec![NodeKind::BeforeRecording],
+            Some(Origin::FreeOnly) => vec![NodeKind::BeforeRecordingFreed],
         };
+        let path = stack.map(|stack| self.path(stack)).unwrap_or_default();
         if path.is_empty() {
-            return self.child(at, NodeKind::NoStack);
+            nodes.push(NodeKind::NoStack);
         }
-        let mut innermost = 0;
-        for frame in path {
-            innermost = self.child(at, NodeKind::Frame(frame));
-            at = Some(innermost);
-        }
-        innermost
+        nodes.extend(path.into_iter().map(NodeKind::Frame));
+        nodes
     }
 
     /// Returns the frames of a stack that become nodes, in tree order.

@@ -24,7 +24,7 @@ mod properties;
 
 pub use amount::Amount;
 pub(crate) use call_tree::call_tree;
-pub use call_tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, compared_call_tree};
+pub use call_tree::{CallTree, Calls, CallsOf, ComparedNode, Node, NodeKind, call_path, compared_call_tree};
 pub use device_use::{DeviceUse, MeasuredUse};
 pub(crate) use grouping::Grouping;
 pub(crate) use holders::{by_line, holders_without_stacks};

@@ -27,7 +27,7 @@ use lifetimes::Lifetimes;
 use picture::Stack;
 
 use crate::basics::Cancel;
-use crate::history::{Counters, History, Interval, Moment, Peak, Peaks};
+use crate::history::{Allocation, Counters, History, Interval, Moment, Peak, Peaks};
 use column::Column;
 use range_max::RangeMax;
 
@@ -182,6 +182,48 @@ impl Timeline {
             ([first, second, third, fourth], lifetimes())
         });
         Self { history, counters, active: OnceLock::new(), allocated, reserved, clock }
+    }
+
+    /// Returns a timeline of the allocations for which `keeps` returns true; `None` if cancelled. Reserved ranges and reserved bytes stay
+    /// those of the whole recording. Time and memory grow with the number of events.
+    pub fn only(&self, keeps: impl Fn(usize) -> bool, cancel: &Cancel) -> Option<Self> {
+        let moments = self.moments();
+        let allocations = &self.history.allocations;
+        let kept: Vec<u32> = (0..allocations.len()).filter(|&id| keeps(id)).map(|id| id as u32).collect();
+        let those = || kept.iter().map(|&id| (id, &allocations[id as usize]));
+        let sums = |bytes: fn(&Allocation) -> u64, end: fn(&Allocation) -> Moment| {
+            if cancel.is_cancelled() {
+                return None;
+            }
+            let bits = those().fold(0, |bits, (_, a)| bits | bytes(a));
+            let lives = those().map(|(_, a)| (a.from, end(a), bytes(a)));
+            let mut changes = vec![0i128; moments];
+            for (from, to, bytes) in lives.filter(|(from, to, _)| from < to) {
+                // Allocations that are never freed have no change at their ends.
+                for (at, change) in [(from, i128::from(bytes)), (to, -i128::from(bytes))] {
+                    if let Some(sum) = changes.get_mut(at.index()) {
+                        *sum += change;
+                    }
+                }
+            }
+            let mut column = Column::of_sums(bits, moments);
+            let mut sum = 0;
+            for change in changes {
+                sum += change;
+                column.push(u64::try_from(sum).unwrap_or(u64::MAX));
+            }
+            Some(RangeMax::new(column))
+        };
+        let counters = [
+            sums(|a| a.requested, |a| a.to)?,
+            sums(|a| a.size, |a| a.freed)?,
+            sums(|a| a.size, |a| a.to)?,
+            self.counters[3].clone(),
+        ];
+        let active = Lifetimes::of(those().map(|(id, a)| (id, a.from, a.to)), moments);
+        let allocated = Lifetimes::of(those().map(|(id, a)| (id, a.from, a.freed)), moments);
+        let (history, reserved, clock) = (self.history.clone(), self.reserved.clone(), self.clock.clone());
+        Some(Self { history, counters, active: active.into(), allocated, reserved, clock })
     }
 
     /// Returns the history.

@@ -137,7 +137,7 @@ impl Page<'_> {
         let difference = &device.difference;
         self.heading(&format!("{:<20}{:>16}{:>16}{:>18}", at.unwrap_or(AT_PEAK), "A", "B", "difference"));
         for of in &difference.categories {
-            self.diff_bytes(of.category.name(), of.held.map(|held| held.bytes));
+            self.diff_bytes(&crate::names::category(of.category), of.held.map(|held| held.bytes));
         }
         self.diff_bytes("allocated", difference.counters.map(|counters| counters.allocated));
         let rounding = |f: &Option<Fragmentation>| f.as_ref().map_or(0, |f| f.internal);

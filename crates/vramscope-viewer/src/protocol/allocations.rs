@@ -57,6 +57,8 @@ pub struct AllocationsQuery {
     /// The first row, and the number of rows.
     pub(crate) first: usize,
     pub(crate) count: usize,
+    /// The index of an allocation whose row is requested.
+    pub(crate) find: Option<usize>,
 }
 
 /// A range of rows of the allocation table.
@@ -68,6 +70,8 @@ pub(crate) struct Allocations<'r> {
     pub(crate) bytes: u64,
     /// The index of the first returned row.
     pub(crate) first: usize,
+    /// The row of the requested allocation; null if it is not in the table.
+    pub(crate) found_row: Option<usize>,
     /// The indices of the allocations.
     pub(crate) id: U32s,
     pub(crate) address: F64s,

@@ -46,6 +46,9 @@ pub struct LegendQuery {
     pub(crate) most: usize,
     /// The search whose matches are not faded.
     pub(crate) search: Option<SearchQuery>,
+    /// Whether only the matches are listed.
+    #[serde(default)]
+    pub(crate) only_found: bool,
 }
 
 /// The largest groups at a moment, and the sum of the others.
@@ -53,7 +56,7 @@ pub struct LegendQuery {
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Legend {
     pub(crate) moment: usize,
-    /// The bytes of all groups.
+    /// The bytes of all allocations or ranges, whether they match or not.
     pub(crate) bytes: u64,
     /// The matching bytes among them; null without a search.
     pub(crate) found: Option<u64>,

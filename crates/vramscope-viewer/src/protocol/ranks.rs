@@ -21,10 +21,8 @@ pub(crate) struct Ranks<'f> {
     pub(crate) told: Vec<String>,
     /// Whether the summary reports no problem.
     pub(crate) is_well: bool,
-    /// The upper end of the byte scale: the GPU's memory if known, otherwise the largest peak.
-    pub(crate) scale_bytes: u64,
-    /// The description of that value.
-    pub(crate) scale: &'static str,
+    /// The upper ends of the scales of bytes.
+    pub(crate) scales: Scales,
     /// Kinds of similar ranks, largest kind first.
     pub(crate) kinds: Vec<KindOfRanks>,
     /// The names of the parallel groups of the ranks.
@@ -40,6 +38,23 @@ pub(crate) struct Ranks<'f> {
     pub(crate) reserved: F64s,
     /// The number of parts per recording.
     pub(crate) cells: usize,
+}
+
+/// The upper end of the scale of each kind of bytes.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Scales {
+    pub(crate) allocated: Scale,
+    pub(crate) reserved: Scale,
+}
+
+/// The upper end of a scale of bytes: the GPU's memory if known and of use, otherwise the largest peak.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Scale {
+    pub(crate) bytes: u64,
+    /// The description of that value.
+    pub(crate) told: &'static str,
 }
 
 /// A kind of similar ranks.

@@ -33,6 +33,9 @@ pub enum SearchQuery {
     Address { address: f64, version: Option<u32> },
     /// The block size compared with a size such as `10MiB`.
     Size { sign: SizeSign, size: String },
+    /// The allocation lived for at least `from` and at most `to`; `null` means any longer time. If the allocation or its free is not
+    /// recorded, it lived at least as long as it was live in the recording.
+    Lived { from: f64, to: Option<f64>, unit: LifetimeUnit },
     /// The moment after the allocation is in one of these closed intervals of moments.
     Allocated { spans: Vec<[u32; 2]> },
     /// The moment after the free is in one of these closed intervals. It is `NONE` if the allocation was never freed.
@@ -91,6 +94,16 @@ pub enum SizeSign {
     About,
 }
 
+/// The unit of a lifetime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+#[serde(rename_all = "snake_case")]
+pub enum LifetimeUnit {
+    Events,
+    /// Microseconds.
+    Us,
+}
+
 /// The matches of a search: their number, a bit set, and the largest of them.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
@@ -137,12 +150,14 @@ pub(crate) struct Specks {
 }
 
 /// Requests the position of an allocation in the stacked timeline.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub struct PlaceQuery {
     pub(crate) id: usize,
     #[cfg_attr(test, ts(type = "ByteKind"))]
     pub(crate) stacked: ByteKind,
+    /// The search whose matches alone are stacked; null for all allocations.
+    pub(crate) only: Option<SearchQuery>,
 }
 
 /// The position of an allocation in the stacked timeline.

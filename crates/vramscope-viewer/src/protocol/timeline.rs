@@ -5,9 +5,10 @@ use vramscope_analysis::{Axis, ByteKind};
 
 use crate::columns::{F64s, U8s, U16s, U32s};
 use crate::protocol::recording::ByKind;
+use crate::protocol::search::SearchQuery;
 
 /// The part of the timeline to draw, and the size of the picture.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Window"))]
 pub struct WindowQuery {
     #[cfg_attr(test, ts(type = "ByteKind"))]
@@ -25,6 +26,8 @@ pub struct WindowQuery {
     pub(crate) high: Option<f64>,
     /// Whether a fitted picture includes the reserved bytes.
     pub(crate) fit_reserved: bool,
+    /// The search whose matches alone are stacked; null for all allocations. Reserved ranges are not searched.
+    pub(crate) only: Option<SearchQuery>,
 }
 
 /// A picture of a window. Each pixel column shows the moment within it at which the stacked bytes peak, so no peak is lost at
@@ -73,7 +76,7 @@ pub(crate) struct Items {
 }
 
 /// The part of the axis to draw, and its number of pixel columns.
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Span"))]
 pub struct SpanQuery {
     #[cfg_attr(test, ts(type = "Axis"))]
@@ -81,6 +84,8 @@ pub struct SpanQuery {
     pub(crate) from: f64,
     pub(crate) to: f64,
     pub(crate) width: u16,
+    /// The search whose matches alone count; null for all allocations.
+    pub(crate) only: Option<SearchQuery>,
 }
 
 /// Allocated bytes by category. Each pixel column shows the first moment of its allocated peak; there, the categories sum to

@@ -5,7 +5,7 @@ mod texts;
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use vramscope_analysis::{Allocation, Axis, ByteKind, Cancel, Moment, ReservedRange};
+use vramscope_analysis::{Allocation, Axis, ByteKind, Cancel, Moment, ReservedRange, Timeline};
 use vramscope_basics::lock;
 use vramscope_basics::units::parse_bytes;
 use vramscope_trace::Category;
@@ -16,7 +16,7 @@ use crate::bits::{Bits, STRIDE, Spans};
 use crate::columns::{Columns, Reply};
 use crate::conditions::{Condition, Search};
 use crate::device::{OpenDevice, Searched};
-use crate::protocol::{Found, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery};
+use crate::protocol::{Found, LifetimeUnit, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery};
 
 use texts::Finder;
 
@@ -78,6 +78,7 @@ impl Reader<'_> {
             &SearchQuery::Step { from, to } => Some(Condition::Allocated(self.steps(from, to))),
             SearchQuery::Size { sign, size } => self.size(*sign, size),
             &SearchQuery::Address { address, version } => Some(Condition::Address { at: address, version }),
+            &SearchQuery::Lived { from, to, unit } => self.lived(from, to, unit),
             SearchQuery::Allocated { spans } => Some(Condition::Allocated(Spans::of(spans.clone()))),
             SearchQuery::Freed { spans } => Some(Condition::Freed(Spans::of(spans.clone()))),
             &SearchQuery::Leak { leak } => Some(Condition::Leak(leak)),
@@ -126,6 +127,13 @@ impl Reader<'_> {
             SizeSign::About => (bytes - part, bytes.saturating_add(part)),
         };
         Some(Condition::Size { min, max })
+    }
+
+    fn lived(&mut self, from: f64, to: Option<f64>, unit: LifetimeUnit) -> Option<Condition> {
+        if unit == LifetimeUnit::Us && self.device.timeline.duration().is_none() {
+            return self.understood(Err("lived: the recording has no times; lived:>100 counts events".to_owned()));
+        }
+        Some(Condition::Lived { min: from, max: to.unwrap_or(f64::INFINITY), unit })
     }
 
     /// The intervals of the moments right after allocations in these steps, counted from 1.
@@ -226,6 +234,10 @@ impl<'d> Matcher<'d> {
                 begin <= at && at < begin + size.max(1.0) && version.is_none_or(is_version)
             }
             Condition::Size { min, max } => (*min..=*max).contains(&thing.size),
+            &Condition::Lived { min, max, unit } => self.lived(thing, unit).is_some_and(|(lived, is_exact)| {
+                // A lifetime that the recording cuts off has no upper bound.
+                min <= lived && if is_exact { lived <= max } else { max == f64::INFINITY }
+            }),
             Condition::Allocated(spans) => spans.has(thing.from),
             Condition::Freed(spans) => spans.has(thing.freed),
             Condition::Leak(leak) => thing.allocation.is_some_and(|id| {
@@ -236,6 +248,23 @@ impl<'d> Matcher<'d> {
     }
 }
 
+impl Matcher<'_> {
+    /// How long a thing was live in the recording, and whether the recording has both ends. `None` without times.
+    fn lived(&self, thing: &Thing, unit: LifetimeUnit) -> Option<(f64, bool)> {
+        let end = moment(self.device.history().end());
+        let is_exact = thing.from > 0 && thing.freed <= end;
+        let (from, to) = (thing.from, thing.freed.min(end));
+        let lived = match unit {
+            LifetimeUnit::Events => i64::from(to) - i64::from(from),
+            LifetimeUnit::Us => {
+                let us = |at: u32| self.device.timeline.time_of(Moment::from_index(at as usize));
+                us(to)? - us(from).unwrap_or(0)
+            }
+        };
+        Some((lived as f64, is_exact))
+    }
+}
+
 impl OpenDevice {
     /// Prepares a search. The last one is cached, because pictures and tables request it again.
     fn ready(&self, query: &SearchQuery, cancel: &Cancel) -> Result<Arc<Search>, ViewError> {
@@ -243,8 +272,32 @@ impl OpenDevice {
             return Ok(last.search.clone());
         }
         let search = Arc::new(read(self, query, cancel)?);
-        *lock(&self.searched) = Some(Searched { query: query.clone(), search: search.clone(), found: None });
+        *lock(&self.searched) = Some(Searched { query: query.clone(), search: search.clone(), found: None, timeline: None });
         Ok(search)
+    }
+
+    /// The timeline of the matches alone; `None` without a search, or without a valid condition in it.
+    pub(crate) fn only(
+        &self,
+        query: Option<&SearchQuery>,
+        cancel: &Cancel,
+    ) -> Result<Option<Arc<Timeline>>, ViewError> {
+        let Some(query) = query else { return Ok(None) };
+        let search = self.ready(query, cancel)?;
+        if search.condition.is_none() {
+            return Ok(None);
+        }
+        let is_it = |last: &&mut Searched| Arc::ptr_eq(&last.search, &search);
+        if let Some(known) = lock(&self.searched).as_mut().filter(is_it).and_then(|last| last.timeline.clone()) {
+            return Ok(Some(known));
+        }
+        let found = self.found(query, cancel)?;
+        let only = self.timeline.only(|id| found.has(id as u32), cancel).ok_or(ViewError::Unwanted)?;
+        let only = Arc::new(only);
+        if let Some(last) = lock(&self.searched).as_mut().filter(is_it) {
+            last.timeline = Some(only.clone());
+        }
+        Ok(Some(only))
     }
 
     /// The allocations that match a search.
@@ -336,7 +389,13 @@ impl OpenDevice {
     }
 
     /// The position of an allocation in a stack of some kind of bytes.
-    pub(crate) fn place(&self, PlaceQuery { id, stacked }: PlaceQuery) -> Result<Place, ViewError> {
+    pub(crate) fn place(
+        &self,
+        &PlaceQuery { id, stacked, ref only }: &PlaceQuery,
+        cancel: &Cancel,
+    ) -> Result<Place, ViewError> {
+        let only = self.only(only.as_ref(), cancel)?;
+        let timeline = only.as_deref().unwrap_or(&self.timeline);
         let history = self.history();
         let Some(a) = history.allocations.get(id) else {
             return Err(ViewError::Question(format!("no allocation {id}")));
@@ -347,7 +406,7 @@ impl OpenDevice {
         let to = to.min(Moment::from_index(history.end().index() + 1));
         let below = |at: Moment| -> u64 {
             let older =
-                self.timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
+                timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
             let older = older.map(|id| &history.allocations[id]);
             older.filter(|of| !is_allocated || of.is_allocated_at(at)).map(bytes).sum()
         };
@@ -390,7 +449,7 @@ mod tests {
             let end = history.end().index() as u64 + 2;
             let mut span = || [self.below(end) as u32, self.below(end) as u32];
             let mut spans = vec![span(), span()];
-            match self.below(if depth == 0 { 8 } else { 11 }) {
+            match self.below(if depth == 0 { 9 } else { 12 }) {
                 0 => {
                     let of = [FrameField::Any, FrameField::File, FrameField::Function, FrameField::Line];
                     let field = of[self.below(4) as usize];
@@ -412,8 +471,17 @@ mod tests {
                     SearchQuery::Freed { spans }
                 }
                 7 => SearchQuery::Step { from: self.below(5) as f64, to: Some(self.below(9) as f64) },
-                8 => SearchQuery::All { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
-                9 => SearchQuery::Any { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                8 => {
+                    let (unit, most) = match self.below(2) {
+                        0 => (LifetimeUnit::Events, end),
+                        _ => (LifetimeUnit::Us, device.timeline.duration().unwrap_or(1) as u64),
+                    };
+                    let from = self.below(most / 8);
+                    let to = (self.below(2) == 0).then(|| (from + self.below(most / 8)) as f64);
+                    SearchQuery::Lived { from: from as f64, to, unit }
+                }
+                9 => SearchQuery::All { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                10 => SearchQuery::Any { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
                 _ => SearchQuery::Not { of: Box::new(self.search(device, depth - 1)) },
             }
         }
@@ -454,6 +522,16 @@ mod tests {
                     }
                 })
             }),
+            &SearchQuery::Lived { from, to, unit } => {
+                let end = device.history().end();
+                let us = |at: Moment| match unit {
+                    LifetimeUnit::Events => at.index() as i64,
+                    LifetimeUnit::Us => device.timeline.time_of(at).unwrap_or(0),
+                };
+                let lived = (us(a.freed.min(end)) - us(a.from)) as f64;
+                let is_cut_off = a.from == Moment::START || a.freed == Moment::NEVER;
+                from <= lived && to.map_or(true, |to| !is_cut_off && lived <= to)
+            }
             SearchQuery::Tag { sought, .. } => {
                 let stream = if sought.text == "default" { 0 } else { 3 };
                 device.tags.table[device.tags.allocations[id] as usize].stream == stream
@@ -590,7 +668,9 @@ mod tests {
         let history = device.history();
         for id in (0..history.allocations.len()).step_by(37) {
             let a = &history.allocations[id];
-            let place = device.place(PlaceQuery { id, stacked: ByteKind::Allocated }).unwrap();
+            let place = device
+                .place(&PlaceQuery { id, stacked: ByteKind::Allocated, only: None }, &Cancel::default())
+                .unwrap();
             assert!(place.below_last <= place.below_first);
             // Younger allocations are above it.
             if a.from > Moment::START {
@@ -599,7 +679,44 @@ mod tests {
             }
         }
         let length = history.allocations.len();
-        assert!(device.place(PlaceQuery { id: length, stacked: ByteKind::Allocated }).is_err());
+        assert!(device
+                .place(&PlaceQuery { id: length, stacked: ByteKind::Allocated, only: None }, &Cancel::default())
+                .is_err());
+    }
+
+    #[test]
+    fn the_timeline_of_matches_has_the_matches_alone() {
+        let file = open("training.pickle.zst");
+        let device = &file.devices[0];
+        let history = device.history();
+        let cancel = Cancel::default();
+        let search = SearchQuery::Category { sought: text("gradient") };
+        let only = device.only(Some(&search), &cancel).unwrap().unwrap();
+        let found = device.found(&search, &cancel).unwrap();
+        let everything = device.timeline.only(|_| true, &cancel).unwrap();
+        let mut most = 0;
+        for at in (0..=history.end().index()).map(Moment::from_index) {
+            let whole = device.timeline.counters_at(at);
+            assert_eq!(everything.counters_at(at), whole);
+            let matches = found.numbers().map(|id| &history.allocations[id]);
+            let live: u64 = matches.filter(|a| a.is_allocated_at(at)).map(|a| a.size).sum();
+            let counters = only.counters_at(at);
+            assert_eq!((counters.allocated, counters.reserved), (live, whole.reserved));
+            most = most.max(live);
+        }
+        assert!(most > 0 && only.peaks().allocated.bytes == most);
+        // The stack of an allocation's place has only matches below it.
+        let id = found.numbers().last().unwrap();
+        let place =
+            device.place(&PlaceQuery { id, stacked: ByteKind::Allocated, only: Some(search) }, &cancel).unwrap();
+        let at = history.allocations[id].from;
+        assert_eq!(place.below_first + place.bytes, only.counters_at(at).allocated);
+        // A search without a valid condition stacks everything.
+        let invalid = SearchQuery::Size { sign: SizeSign::Above, size: "many".to_owned() };
+        assert!(device.only(Some(&invalid), &cancel).unwrap().is_none());
+        assert!(device.only(None, &cancel).unwrap().is_none());
+        cancel.cancel();
+        assert!(device.timeline.only(|_| true, &cancel).is_none());
     }
 
     #[test]

@@ -48,7 +48,7 @@ export function drawMap(pen: Pen, scene: MapScene, top: number, bottom: number):
   }
   const pieces = piecesBetween(arrangement, top, bottom);
   for (const piece of pieces) {
-    pen.fill(piece.x, piece.y - top, piece.width, BAR, inks.sunken);
+    pen.fill(piece.x, piece.y - top, piece.width, BAR, inks.free);
     drawBlocks(pen, scene, piece, top);
     if (piece.width > SEPARATED_FROM) pen.outline(piece.x, piece.y - top, piece.width, BAR, inks.line);
   }
@@ -69,7 +69,7 @@ function drawBlocks(pen: Pen, scene: MapScene, piece: Piece, top: number): void 
   const start = numberAt(layout.segments.address, piece.segment);
   const scale = piece.width / (piece.to - piece.from);
   const y = piece.y - top;
-  const ground = parse(inks.sunken);
+  const ground = parse(inks.free);
   const end = numberAt(arrangement.blocks, piece.segment + 1);
   for (let b = firstBlock(scene, piece); b < end; b++) {
     const from = numberAt(address, b) - start;

@@ -10,7 +10,7 @@ import { firstThat } from '../../numbers/bisect';
 import { SaveMenu } from '../../save/menu';
 import { framed, legendOf } from '../../save/frame';
 import { drawingItems } from '../../save/picture';
-import { isIn, shownFound } from '../../search/found';
+import { isIn, onlyQuery, shownFound } from '../../search/found';
 import { NONE, type Layout, type Names, type PoolCourse, type Tables } from '../../source/source';
 import { pool } from '../../state/pools';
 import { selected } from '../../state/selection';
@@ -101,6 +101,7 @@ export function SegmentMap(p: SegmentMapProps) {
   const found = shownFound.value?.allocations;
   const colors = colorKeys.value;
   const ground = parse(ink.ground);
+  const plain = mix(parse(ink.line), ground, 0.35);
   const { blocks } = layout;
   const blockAt = walked === null ? -1 : blocks.address.indexOf(walked);
   const at = blockAt < 0 ? null : placeOfBlock(arrangement, layout, blockAt);
@@ -111,7 +112,9 @@ export function SegmentMap(p: SegmentMapProps) {
     inks: ink,
     color: (b) => {
       const own = colors.color(colors.hueOf(items, b));
-      return found && !isIn(found, numberAt(blocks.allocation, b)) ? mix(own, ground, FADED) : own;
+      if (!found || isIn(found, numberAt(blocks.allocation, b))) return own;
+      // Blocks keep their places in memory: those that do not match lose their color instead.
+      return onlyQuery.value ? plain : mix(own, ground, FADED);
     },
     pools: { courses: p.pools, end: p.end, chosen: pool.value },
     outlined: at === null ? p.outlined : [...p.outlined, { ...at, ink: 'warn' }],

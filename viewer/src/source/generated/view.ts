@@ -138,6 +138,8 @@ export type Allocations = {
   bytes: number;
   /** The index of the first returned row. */
   first: number;
+  /** The row of the requested allocation; null if it is not in the table. */
+  found_row: number | null;
   /** The indices of the allocations. */
   id: U32s;
   address: F64s;
@@ -176,6 +178,8 @@ export type AllocationsQuery = {
   /** The first row, and the number of rows. */
   first: number;
   count: number;
+  /** The index of an allocation whose row is requested. */
+  find: number | null;
 };
 
 /**
@@ -637,7 +641,7 @@ export type LayoutSegments = {
  */
 export type Legend = {
   moment: number;
-  /** The bytes of all groups. */
+  /** The bytes of all allocations or ranges, whether they match or not. */
   bytes: number;
   /** The matching bytes among them; null without a search. */
   found: number | null;
@@ -662,7 +666,14 @@ export type LegendQuery = {
   most: number;
   /** The search whose matches are not faded. */
   search: Query | null;
+  /** Whether only the matches are listed. */
+  only_found: boolean;
 };
+
+/**
+ * The unit of a lifetime.
+ */
+export type LifetimeUnit = "events" | "us";
 
 /**
  * The live allocations at a moment. All parts of the answer refer to the same moment.
@@ -860,6 +871,8 @@ export type Place = {
 export type PlaceQuery = {
   id: number;
   stacked: ByteKind;
+  /** The search whose matches alone are stacked; null for all allocations. */
+  only: Query | null;
 };
 
 /**
@@ -961,6 +974,11 @@ export type Query = {
   "is": "size";
   sign: SizeSign;
   size: string;
+} | {
+  "is": "lived";
+  from: number;
+  to: number | null;
+  unit: LifetimeUnit;
 } | {
   "is": "allocated";
   spans: Array<[number, number]>;
@@ -1103,10 +1121,8 @@ export type Ranks = {
   told: Array<string>;
   /** Whether the summary reports no problem. */
   is_well: boolean;
-  /** The upper end of the byte scale: the GPU's memory if known, otherwise the largest peak. */
-  scale_bytes: number;
-  /** The description of that value. */
-  scale: string;
+  /** The upper ends of the scales of bytes. */
+  scales: Scales;
   /** Kinds of similar ranks, largest kind first. */
   kinds: Array<KindOfRanks>;
   /** The names of the parallel groups of the ranks. */
@@ -1201,6 +1217,23 @@ export type Report = {
 };
 
 /**
+ * The upper end of a scale of bytes: the GPU's memory if known and of use, otherwise the largest peak.
+ */
+export type Scale = {
+  bytes: number;
+  /** The description of that value. */
+  told: string;
+};
+
+/**
+ * The upper end of the scale of each kind of bytes.
+ */
+export type Scales = {
+  allocated: Scale;
+  reserved: Scale;
+};
+
+/**
  * Every reserved range, ordered by its first moment, and the peaks of each pool.
  */
 export type Segments = {
@@ -1250,6 +1283,8 @@ export type Span = {
   from: number;
   to: number;
   width: number;
+  /** The search whose matches alone count; null for all allocations. */
+  only: Query | null;
 };
 
 /**
@@ -1467,6 +1502,8 @@ export type Window = {
   high: number | null;
   /** Whether a fitted picture includes the reserved bytes. */
   fit_reserved: boolean;
+  /** The search whose matches alone are stacked; null for all allocations. Reserved ranges are not searched. */
+  only: Query | null;
 };
 
 /** The answer to each question. */

@@ -137,7 +137,7 @@ function drawBands(pen: Pen, { told, rows, bands, dark, inks }: Subject, { left,
 
 function drawScale(
   pen: Pen,
-  { told, rows, inks }: Subject,
+  { told, rows, inks, counter }: Subject,
   { left, top, width, rowHeight }: Place,
   colors: readonly string[],
 ): void {
@@ -149,8 +149,9 @@ function drawScale(
     pen.fill(x, upper, 12, y(level / LEVELS) - upper, color);
   });
   pen.outline(x - 1, top - 1, 14, height + 2, inks.line);
-  for (const { at, label } of byteTicks(0, told.scale_bytes, Math.max(height / 34, 2))) {
-    const place = y(at / Math.max(told.scale_bytes, 1));
+  const end = told.scales[counter].bytes;
+  for (const { at, label } of byteTicks(0, end, Math.max(height / 34, 2))) {
+    const place = y(at / Math.max(end, 1));
     pen.fill(x + 12, place, 4, 1, inks.quiet);
     pen.text(x + 19, Math.max(place, top + 5), label, { color: inks.quiet, size: 11 });
   }

@@ -84,8 +84,8 @@ export function HeatMap({ told, chosen }: { told: Ranks; chosen: Signal<number |
         />
       </header>
       <p class="quiet">
-        The highest {of} bytes in {told.cells} equal parts of each recording; the scale ends at {told.scale} (
-        {bytes(told.scale_bytes)}).
+        The highest {of} bytes in {told.cells} equal parts of each recording; the scale ends at {told.scales[of].told} (
+        {bytes(told.scales[of].bytes)}).
         {rows.perRow > 1 && ` ${count(rows.perRow)} ranks share a row: the highest counts.`}
         {told.ranks.some((one) => one.failed_bytes !== null) && ' A cross: the rank ran out of memory.'}
         {told.read < told.ranks.length && ' Hatched: the recording could not be read.'}

@@ -83,7 +83,7 @@ function RankTable({ told, chosen, choose }: RankTableProps) {
 }
 
 /** Returns the columns that have a value for any rank. */
-function columnsOf({ ranks, groups, scale_bytes: scale }: Ranks): Column<RankTold>[] {
+function columnsOf({ ranks, groups, scales }: Ranks): Column<RankTold>[] {
   const ifAny = (get: (rank: RankTold) => unknown, column: Column<RankTold>) =>
     ranks.some((rank) => get(rank) !== null) ? [column] : [];
   return [
@@ -94,7 +94,7 @@ function columnsOf({ ranks, groups, scale_bytes: scale }: Ranks): Column<RankTol
     ),
     ...groups.map((name) => countColumn<RankTold>(name, name, (rank) => rank.groups[name] ?? null)),
     countColumn('kind', 'Kind', (rank) => (rank.kind === null ? null : rank.kind + 1)),
-    bytesColumn('peak_allocated_bytes', 'Peak', (rank) => rank.allocated_bytes, scale),
+    bytesColumn('peak_allocated_bytes', 'Peak', (rank) => rank.allocated_bytes, scales.allocated.bytes),
     changeColumn('against_usual_bytes', 'Against usual', (rank) => rank.against_usual_bytes),
     bytesColumn('peak_reserved_bytes', 'Reserved', (rank) => rank.reserved_bytes),
     ...ifAny(

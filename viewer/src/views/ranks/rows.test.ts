@@ -23,7 +23,14 @@ function job(all: { kind: number | null; bytes: number[]; host?: string }[]): Ra
     }),
   );
   const allocated = Float64Array.from(all.flatMap(({ bytes }) => bytes));
-  return { ranks, allocated, reserved: allocated, cells: CELLS, scale_bytes: 100, groups: [] } as unknown as Ranks;
+  return {
+    ranks,
+    allocated,
+    reserved: allocated,
+    cells: CELLS,
+    scales: { allocated: { bytes: 100 }, reserved: { bytes: 200 } },
+    groups: [],
+  } as unknown as Ranks;
 }
 
 const FOUR = job([

@@ -64,7 +64,7 @@ export function runsOf(told: Ranks, counter: Counter, ranks: readonly number[], 
   for (let cell = 0; cell < told.cells; cell += 1) {
     const highest = highestIn(told, counter, ranks, cell);
     if (highest === null) return [];
-    const share = bytesAt(told, counter, highest, cell) / Math.max(told.scale_bytes, 1);
+    const share = bytesAt(told, counter, highest, cell) / Math.max(told.scales[counter].bytes, 1);
     const level = Math.min(Math.floor(share * levels), levels - 1);
     const last = runs.at(-1);
     if (last?.level === level) last.to = cell + 1;

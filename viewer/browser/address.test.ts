@@ -58,7 +58,7 @@ test('a reloaded page shows the same state', async ({ open }) => {
 
 test('moments, groups and settings are kept', async ({ open }) => {
   const page = await open(`${await serving(OOM)}#view=moment&moment=900`);
-  await page.getByRole('radio', { name: 'Function' }).check({ force: true });
+  await page.getByRole('combobox', { name: 'Group by' }).selectOption('function');
   await panel(page).getByRole('button', { name: 'the peak' }).click();
   await page.locator('.moment-view[data-against]').waitFor();
   await show(page, 'whatif');
@@ -71,7 +71,7 @@ test('moments, groups and settings are kept', async ({ open }) => {
   await page.locator('tr[data-row="2"][aria-selected="true"]').waitFor();
   await show(page, 'moment');
   await page.locator('.moment-view[data-moment="900"][data-against="1398"]').waitFor();
-  expect(await page.getByRole('radio', { name: 'Function' }).isChecked()).toBe(true);
+  expect(await page.getByRole('combobox', { name: 'Group by' }).inputValue()).toBe('function');
 });
 
 test('the page follows an edited address and Back', async ({ open }) => {

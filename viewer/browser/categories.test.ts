@@ -69,7 +69,7 @@ test('the bands match the report at the peak, and the tooltip shows them', async
   const { categories_at_peak: categories, peak_allocated_bytes: peak } = report(LEAK).devices[0];
   const source = engineOf(LEAK);
   const { events } = (await source.recordings())[0]!.devices[0]!;
-  const bands = await source.ask(0, 0, { question: 'bands', axis: 'events', from: 0, to: events + 1, width: 1 });
+  const bands = await source.ask(0, 0, { question: 'bands', axis: 'events', from: 0, to: events + 1, width: 1, only: null });
   const sums = bands.bands.map(({ category, bytes }) => [CATEGORIES[category], bytes[0]]);
   expect(Object.fromEntries(sums)).toEqual(
     Object.fromEntries(categories.map((c: { category: string; bytes: number }) => [c.category, c.bytes])),
@@ -124,6 +124,7 @@ test('the legend isolates a category, hides others, and keeps the other search t
   await expect.poll(() => hide.getAttribute('aria-pressed')).toBe('true');
   await page.locator(`[data-matches="2"][data-bytes="${bytes.parameter + bytes.gradient}"]`).waitFor();
   await expect.poll(async () => (await state(page))['search']).toBe('-category:activation');
+  // The others are stacked without it.
   await expect.poll(() => categoriesAt(page, PLOT, 4.5 / 8)).toEqual(['parameter', 'gradient']);
   await expect.poll(() => categoriesAt(page, BANDS, 4.5 / 8)).toEqual(['parameter', 'gradient']);
   await page.keyboard.press('Space');
@@ -132,11 +133,7 @@ test('the legend isolates a category, hides others, and keeps the other search t
   await only.focus();
   await page.keyboard.press('Enter');
   await show(page, 'moment');
-  await page
-    .getByRole('button', { name: 'Category', exact: true })
-    .or(page.getByRole('radio', { name: 'Category' }))
-    .first()
-    .click();
+  await page.getByRole('combobox', { name: 'Group by' }).selectOption('category');
   await expect.poll(() => page.locator('tr.marked').count()).toBe(1);
 });
 
@@ -162,7 +159,7 @@ test('rules give their evidence in the words of the report', async ({ open }) =>
 
 test('live memory is grouped by category and by layer', async ({ open }) => {
   const { file, bytes } = told();
-  const page = await open(`${await serving(file)}#view=moment&by=category`);
+  const page = await open(`${await serving(file)}#view=moment&by=category&color=line`);
   await ready(page, 'moment');
   const sizes = async () =>
     Object.fromEntries((await tableRows(page, /^Allocated by/)).map(([name, size]) => [name, Number(size!.replace(/\D/g, ''))]));
@@ -170,11 +167,7 @@ test('live memory is grouped by category and by layer', async ({ open }) => {
   for (const [category, held] of Object.entries(bytes)) {
     await page.locator(`.category-bar [data-category="${category}"][data-bytes="${held}"]`).waitFor();
   }
-  await page
-    .getByRole('radio', { name: 'Layer' })
-    .or(page.getByRole('button', { name: 'Layer', exact: true }))
-    .first()
-    .click();
+  await page.getByRole('combobox', { name: 'Group by' }).selectOption('layer');
   await expect
     .poll(sizes)
     .toEqual({ 'net.fc': bytes.parameter, 'net.act': bytes.activation, '(the outermost module)': bytes.gradient });

@@ -47,7 +47,16 @@ async function isThatOfTheCommand(file: string): Promise<void> {
     for (const moment of new Set([1, Math.ceil(device.events / 3), peak, device.events])) {
       if (moment === 0 || moment > device.events) continue;
       for (const by of GROUPS) {
-        const query = { moment, by, calls: 'own' as const, inverted: false, before: null, search: null, only_found: false };
+        const query = {
+          moment,
+          by,
+          calls: 'own' as const,
+          inverted: false,
+          before: null,
+          search: null,
+          only_found: false,
+          zoom: [],
+        };
         const { holders: held, calls, categories } = await asked.ask(0, d, { question: 'live', ...query });
         const told_at = report(file, '--by', by, '--at', String(moment - 1)).devices[d].at;
         expect(held.now.counters.allocated).toBe(told_at.allocated_bytes);

@@ -191,10 +191,13 @@ test('buttons, menus, tables and lists work with Enter, Space and arrows', async
   await page.keyboard.press('Enter');
   await expect.poll(() => selectedTab(page)).toBe('Moment');
   await page.locator('.moment-view[aria-busy="false"]').waitFor();
-  // Radio buttons.
-  await page.getByRole('radio', { name: 'Line' }).focus();
-  await page.keyboard.press('ArrowLeft');
+  // A menu of choices, and radio buttons.
+  await page.getByRole('combobox', { name: 'Group by' }).focus();
+  await page.keyboard.press('ArrowUp');
   await page.getByRole('grid', { name: 'Allocated by stack' }).waitFor();
+  await page.getByRole('radio', { name: 'My code' }).focus();
+  await page.keyboard.press('ArrowRight');
+  await expect.poll(() => page.getByRole('radio', { name: 'Python' }).isChecked()).toBe(true);
   // A column's head sorts.
   const head = page.getByRole('columnheader', { name: 'Blocks' });
   await head.getByRole('button').focus();

@@ -153,7 +153,7 @@ only('a click on the map, on a small timeline or on a row opens the rank; two ar
   await leaking.getByRole('button', { name: /^Compare/ }).click();
   await page.locator('.compare-view .growth[data-a]').waitFor();
   await expect.poll(() => page.locator('.small-title').count()).toBe(2);
-  expect(await page.locator('.small-title').first().textContent()).toContain(String(job.leaks).padStart(4, '0'));
+  expect(await page.locator('.small-title').last().textContent()).toContain(String(job.leaks).padStart(4, '0'));
   await page.getByRole('tab', { name: 'Ranks' }).click();
   await page.getByRole('grid', { name: 'Ranks' }).locator(`tr[data-row="${usual}"]`).click();
   await overviewOf(page, usual);

@@ -118,7 +118,7 @@ test('misunderstood terms are reported, and other items are faded', async ({ ope
   await expect.poll(() => page.locator('#search-result').textContent()).toContain('not understood');
   await expect.poll(() => page.getByRole('note').textContent()).toContain('>=many: a size is a number with a unit');
   await box.fill('layer2 colour:red');
-  await expect.poll(() => page.locator('#search-result').textContent()).toContain('partly understood');
+  await expect.poll(() => page.locator('#search-result').textContent()).toContain('ignored: colour:red');
   await expect.poll(() => page.getByRole('note').textContent()).toContain('there is no field colour; fields are file, function');
   await box.fill('layer2');
   await expect.poll(colors).not.toBe(before);

@@ -75,6 +75,7 @@ describe.each(files)('%s', (file) => {
             before: i % 3 === 0 ? before : null,
             search: i % 4 === 0 ? ODD : null,
             only_found: i % 8 === 0,
+            zoom: i % 2 === 0 ? [0, i] : [],
           };
           await same((s) => s.ask(0, d, { question: 'live', ...one }));
         }
@@ -123,12 +124,12 @@ describe.each(files)('%s', (file) => {
         const id = random(device.allocations);
         const { address, version } = await a.ask(0, d, { question: 'allocation', id });
         await same((s) => s.ask(0, d, { question: 'search', search: { is: 'address', address, version } }));
-        await same((s) => s.ask(0, d, { question: 'place', id, stacked: 'active' }));
+        await same((s) => s.ask(0, d, { question: 'place', id, stacked: 'active', only: ODD }));
       }
       for (const among of [{ are: 'all' }, { are: 'live_at', moment: device.events }] as const) {
         for (const sort of ['line', 'lifetime_us', 'region'] as const)
           await same((s) =>
-            s.ask(0, d, { question: 'allocations', search: ODD, among, sort, descending: true, first: 3, count: 200 }),
+            s.ask(0, d, { question: 'allocations', search: ODD, among, sort, descending: true, first: 3, count: 200, find: 7 }),
           );
       }
       const specks = { search: ODD, axis: 'events', from: 0, to: device.events + 1, width: 300, bytes: 1e6 } as const;
@@ -148,12 +149,12 @@ describe.each(files)('%s', (file) => {
               low: zoom === 0.1 ? 1e6 : 0,
               high: zoom === 0.1 ? 5e8 : null,
               fit_reserved: zoom === 1,
-              only: null,
+              only: zoom === 1.2 ? ODD : null,
             };
             await same((s) => s.picture(0, d, window));
             if (stacked === 'allocated') {
-              const { width } = window;
-              await same((s) => s.ask(0, d, { question: 'bands', axis, from, to: window.to, width }));
+              const { width, only } = window;
+              await same((s) => s.ask(0, d, { question: 'bands', axis, from, to: window.to, width, only }));
             }
           }
         }

@@ -74,6 +74,7 @@ test('every answer has the type that the page expects', { timeout: 120_000 }, as
           before: 0,
           search: null,
           only_found: false,
+          zoom: [],
         });
         is(`Pick<Live, 'categories' | 'blocks' | 'found_blocks' | 'found_bytes'>`, live);
         is(`Pick<Live['holders'], 'key' | 'label'>`, live.holders);

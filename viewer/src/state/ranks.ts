@@ -54,11 +54,11 @@ async function read(rank: number): Promise<void> {
   }
 }
 
-/** Shows two ranks side by side. */
-export function compareRanks(rank: number, beside: number): void {
+/** Shows a rank beside a usual one, which comes first: the changes are those that make the rank different. */
+export function compareRanks(rank: number, usual: number): void {
   batch(() => {
-    openRank(rank);
-    other.value = [beside, 0];
+    openRank(usual);
+    other.value = [rank, 0];
     view.value = 'compare';
   });
 }

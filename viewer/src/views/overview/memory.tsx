@@ -49,6 +49,15 @@ export function MemoryCard({ device, hasRequests }: { device: Device; hasRequest
         {device.preexisting > 0 ? `; ${counted(device.preexisting, 'block was', 'blocks were')} live before recording began` : ''}
         .
       </p>
+      {hasRequests && exceeds(device) && (
+        <p class="quiet">
+          Requested bytes exceed allocated bytes: they count freed blocks that another stream may still use, as active bytes do.
+        </p>
+      )}
     </Card>
   );
 }
+
+/** Whether requested bytes are above allocated bytes anywhere in the card. */
+const exceeds = ({ start, peaks, end }: Device): boolean =>
+  start.requested > start.allocated || peaks.requested.bytes > peaks.allocated.bytes || end.requested > end.allocated;

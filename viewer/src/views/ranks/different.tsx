@@ -55,7 +55,7 @@ function One({ told, one: { at, beside, reasons }, of, high }: OneProps) {
       </div>
       {beside !== null && (
         <Button onClick={() => compareRanks(at, beside)}>
-          Compare {number(at)} with {number(beside)}
+          Compare {number(beside)} with {number(at)}
         </Button>
       )}
     </article>

@@ -22,7 +22,7 @@ function growing(): string {
     addr: BASE + at * MIB,
     size: size * MIB,
     stream: 0,
-    frames: [frame(name, '/home/user/a/very/long/path/of/a/project/with/many/folders/model.py', line)],
+    frames: [frame(name, `/home/user/a-project-with-a-long-name/a-folder-with-a-long-name-${line}/model.py`, line)],
   });
   const trace = [
     entry('segment_alloc', 0, 200, 'main', 1),
@@ -170,7 +170,7 @@ test('the help has examples that run, and keeps searches', async ({ open }) => {
 
 test('only matches: the timeline stacks them from zero, and one switch turns that off', async ({ open }) => {
   const { file, made } = known(30);
-  const page = await open(`${await serving(file)}#view=timeline`);
+  const page = await open(`${await serving(file)}#view=timeline&moment=90`);
   const described = () => page.locator('.timeline-over').getAttribute('aria-label');
   await redrawn(page, () => box(page).fill('stream:2'));
   // Every odd block is freed at once; the even ones stay.
@@ -189,8 +189,6 @@ test('only matches: the timeline stacks them from zero, and one switch turns tha
   // State keeps the places of blocks, and has the sum.
   await page.getByLabel('Only matches').check();
   await page.getByRole('tab', { name: 'State' }).click();
-  await page.keyboard.press('Escape');
-  await page.evaluate(() => (location.hash += '&moment=90'));
   await page.locator(`.state-view [data-matching="${kept}"]`).waitFor();
   expect(await page.locator('.state-view .state-head').textContent()).toContain(`${bytes(kept)} of ${bytes(all)} match`);
 });
@@ -202,7 +200,7 @@ test('the eye in the legend hides a category, and the rest is stacked without it
   const before = (await described())!;
   await redrawn(page, () => legend(page).getByRole('button', { name: 'Hide activation' }).click());
   await expect.poll(described).not.toBe(before);
-  expect(await described()).toMatch(/at most [23]\d\d\.\d\d MiB allocated/);
+  expect(await described()).toMatch(/at most \d+\.\d\d MiB allocated/);
   await redrawn(page, () => legend(page).getByRole('button', { name: 'Hide activation' }).click());
   await expect.poll(described).toBe(before);
 });
@@ -370,7 +368,7 @@ test('a boundary moves by pointer and keys, closes its pane, and remembers its p
   expect(await pane.isVisible()).toBe(false);
   await page.getByRole('button', { name: 'Open the stack' }).click();
   await expect.poll(width).toBeCloseTo(before + 84, 0);
-  await bar.dblclick();
+  await bar.dblclick({ position: { x: 2, y: 8 } });
   await expect.poll(width).toBeCloseTo(before, 0);
   // The strip of the timeline, too; the view below takes the room.
   const strip = page.getByRole('separator', { name: /^Size of the timeline/ });

@@ -2,7 +2,7 @@
 
 import { computed } from '@preact/signals';
 import type { By, CallsOf, Device } from '../source/source';
-import { flag, kept, keptOfDevice, oneOf } from './kept';
+import { flag, kept, keptOfDevice, oneOf, type AddressForm } from './kept';
 import { current } from './recordings';
 
 /** The color choices: a grouping, or a color per allocation. */
@@ -50,15 +50,12 @@ export const groupBy = kept('by', oneOf(GROUPS), 'line');
 /** The frames that make nodes of the call tree. */
 export const CALLS = ['own', 'python', 'all'] as const satisfies readonly CallsOf[];
 export const callsOf = kept('calls', oneOf(CALLS), 'own');
-/** The zoomed node of the call tree, as steps from its root: the tables have its allocations alone. Written as `12.3.-1`. */
-export const callZoom = keptOfDevice<readonly number[], readonly number[]>(
-  'calltree',
-  {
-    read: (text) => (/^-?\d{1,9}(\.-?\d{1,9}){0,999}$/.test(text) ? text.split('.').map(Number) : undefined),
-    write: (steps) => steps.join('.'),
-  },
-  [],
-);
+const stepsForm: AddressForm<readonly number[]> = {
+  read: (text) => (/^-?\d{1,9}(\.-?\d{1,9}){0,999}$/.test(text) ? text.split('.').map(Number) : undefined),
+  write: (steps) => steps.join('.'),
+};
+/** The zoomed node of the call tree, as steps from its root: the tables have its allocations alone. Null: the root. */
+export const callZoom = keptOfDevice('calltree', stepsForm, null);
 
 /** Whether the call tree starts at the innermost calls. */
 export const isInverted = kept('inverted', flag, false);

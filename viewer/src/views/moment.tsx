@@ -36,7 +36,7 @@ function useLive({ file, device, scope, names, recording }: Current) {
   const [before, at] = second === null ? [null, shown] : [Math.min(shown, second), Math.max(shown, second)];
   const [calls, inverted] = [callsOf.value, isInverted.value];
   const only_found = onlyQuery.value !== null;
-  const zoom = [...callZoom.value];
+  const zoom = [...(callZoom.value ?? [])];
   // `searchText` and the other last values stand for the query's numbers.
   const key = [
     shown,
@@ -115,7 +115,7 @@ function Moment(shown: Current) {
               compared={before !== null}
               searched={searched && !filtered}
               zoomed={live.value.zoom}
-              zoom={(steps) => (callZoom.value = steps)}
+              zoom={(steps) => (callZoom.value = steps.length > 0 ? steps : null)}
               {...(filtered ? { whole: now.counters.allocated } : {})}
             />
           }
@@ -205,7 +205,7 @@ function Head({ shown: { recording }, live, searched }: HeadProps) {
 const showCalls = (change: () => void) =>
   batch(() => {
     change();
-    callZoom.value = [];
+    callZoom.value = null;
   });
 
 /** Buttons that set or remove the moment to compare with. */

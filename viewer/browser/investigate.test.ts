@@ -6,6 +6,7 @@ import { bytes } from '../src/text/units';
 import { example, report } from './command';
 import { exact, legend, numberOf, pair, plotBox, redrawn, serving, show, state, tableRows, test } from './page';
 import { block, frame, known, pooled, segment, write } from './recordings';
+import { onlyServed } from './transport';
 
 const TRAINING = example('training.pickle.zst');
 const MIB = 1 << 20;
@@ -298,6 +299,21 @@ test('an invalid setting in What-if keeps the table', async ({ open }) => {
   await field.press('Enter');
   await page.getByRole('alert').getByText('The table is for the last valid input').waitFor();
   expect(await tableRows(page, /^Settings/)).toEqual(rows);
+});
+
+test('reading a recording shows progress', async ({ open, skip }) => {
+  onlyServed(skip, 'a delay before its recordings');
+  const page = await open(await serving(known(6).file), {
+    draws: false,
+    before: `const plain = fetch; fetch = async (path, init) => {
+      if (String(path).endsWith('api/recordings')) await new Promise((done) => setTimeout(done, 1500));
+      return plain(path, init);
+    };`,
+  });
+  await page.getByRole('progressbar', { name: 'Reading' }).waitFor();
+  await expect.poll(() => page.getByRole('timer').textContent()).toBe('1 s');
+  await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
+  expect(await page.getByRole('progressbar').count()).toBe(0);
 });
 
 test('the first code sample of the start page is not cut', async ({ open }) => {

@@ -236,7 +236,7 @@ test('buttons, menus, tables and lists work with Enter, Space and arrows', async
   await page.getByRole('listbox').focus();
   await page.keyboard.press('ArrowDown');
   await expect.poll(() => numberOf(page, '.state-view', 'data-moment')).toBe(before + 1);
-  await page.getByRole('slider', { name: 'Moment' }).focus();
+  await page.getByRole('slider', { name: 'Moment', exact: true }).focus();
   await page.keyboard.press('PageUp');
   await expect.poll(() => numberOf(page, '.state-view', 'data-moment')).toBe(before - 99);
   await page.keyboard.press('End');

@@ -56,7 +56,7 @@ test('the list contains every event, and a click chooses the moment after it', a
     .filter({ hasText: /^0[^,\d]/ })
     .click();
   await page.locator('.state-view[data-moment="1"]').waitFor();
-  await page.getByRole('slider', { name: 'Moment' }).fill('777');
+  await page.getByRole('slider', { name: 'Moment', exact: true }).fill('777');
   await page.locator('.state-view[data-moment="777"]').waitFor();
   await expect.poll(() => list.getByRole('option', { selected: true }).textContent()).toMatch(/^776/);
 });
@@ -76,7 +76,7 @@ test('the list keeps its scroll position, and gets its rows however late answers
   await meddle(page, { kind: 'events', delay: 900 });
   await meddle(page, { kind: 'holes', delay: 300 });
   await page.reload();
-  await page.getByRole('slider', { name: 'Moment' }).fill('1200');
+  await page.getByRole('slider', { name: 'Moment', exact: true }).fill('1200');
   await expect.poll(() => chosen.count()).toBe(1);
   await list.evaluate((box) => (box.scrollTop = 0));
   await expect.poll(() => list.getByRole('option').first().textContent(), { timeout: 10_000 }).toContain('alloc');

@@ -172,7 +172,9 @@ fn categories(finding: &Finding) -> String {
     let differing = finding.categories.iter().filter(|of| of.held.a.bytes != of.held.b.bytes);
     let parts: Vec<String> = differing
         .take(MOST_CATEGORIES)
-        .map(|of| format!("{} {}", crate::names::category(of.category), difference(of.held.map(|held| held.bytes))))
+        .map(|of| {
+            format!("{} {}", crate::names::category(of.category), difference(of.held.map(|held| held.bytes)))
+        })
         .collect();
     if parts.is_empty() || matches!(finding.cause, Cause::Category(_)) {
         return String::new();

@@ -328,7 +328,10 @@ mod tests {
         );
         // The row of an allocation, in this order; none if the table does not have it.
         let row = |find: usize| {
-            let query = AllocationsQuery { find: Some(find), ..query(AllocationColumn::BlockBytes, true, Among::LiveAt { moment: middle.index() }) };
+            let query = AllocationsQuery {
+                find: Some(find),
+                ..query(AllocationColumn::BlockBytes, true, Among::LiveAt { moment: middle.index() })
+            };
             let order = ids(&file, &query);
             let answer = file.allocations(0, &query, &Cancel::default()).unwrap();
             assert_eq!(answer.head.found_row, order.iter().position(|&id| id == find));

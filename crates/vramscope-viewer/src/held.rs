@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use vramscope_analysis::{
-    Allocation, AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf, Moment,
-    NodeKind, Origin, Side, Steps, call_path, changed_holders, compared_call_tree, holders_among,
+    Allocation, AllocationProperties, Both, By, Calls, Cancel, Holder, HolderChange, HolderKey, HoldersOf,
+    Moment, NodeKind, Origin, Side, Steps, call_path, changed_holders, compared_call_tree, holders_among,
     holders_of_both as of_both,
 };
 use vramscope_report::{Names, Shown, changes};
@@ -63,8 +63,7 @@ impl OpenDevice {
 }
 
 /// The words of nodes that are not frames, in the order of [`protocol::Calls`].
-const WORDS: [NodeKind; 3] =
-    [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
+const WORDS: [NodeKind; 3] = [NodeKind::NoStack, NodeKind::BeforeRecording, NodeKind::BeforeRecordingFreed];
 
 /// A node of the call tree to which the page has zoomed.
 struct Zoom<'f> {
@@ -226,7 +225,9 @@ impl OpenRecording {
         let depth = before.iter().chain([&now]).map(|at| zoom.depth(at)).max().unwrap_or_default();
         let [before_zoomed, now_zoomed] =
             [before.as_ref(), Some(&now)].map(|at| at.map(|at| zoom.within(at, depth)));
-        let groups = |at: &Option<DeviceAt<'_>>| at.as_ref().map(|at| (at.holders(by), at.found(by))).unwrap_or_default();
+        let groups = |at: &Option<DeviceAt<'_>>| {
+            at.as_ref().map(|at| (at.holders(by), at.found(by))).unwrap_or_default()
+        };
         let ((a, found_a), (b, found_b)) = (groups(&before_zoomed), groups(&now_zoomed));
         let found = Both { a: found_a, b: found_b };
         let groups = changed_holders(Both { a, b }, &marks(&found));
@@ -345,9 +346,7 @@ pub(crate) fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
 /// The label of a group in words: `optimizer state`.
 pub(crate) fn readable(holder: &Holder, label: String) -> String {
     match &holder.key {
-        HolderKey::Category(category) => {
-            label.replace(category.name(), &category.name().replace('_', " "))
-        }
+        HolderKey::Category(category) => label.replace(category.name(), &category.name().replace('_', " ")),
         _ => label,
     }
 }

@@ -39,3 +39,9 @@ export function groupsOf({ key, label, hue, found, now, before }: Holders): Grou
     stackBefore: before ? numberAt(before.stack, i) : NONE,
   }));
 }
+
+/** Returns the group that changed the most, growing or shrinking; without a comparison, the largest. */
+export const mostChanged = <G extends Group>(groups: readonly G[]): G | undefined =>
+  groups.reduce<G | undefined>((most, one) => (most && changeOf(most) >= changeOf(one) ? most : one), undefined);
+
+const changeOf = ({ bytes, before }: Group) => Math.abs(bytes - before);

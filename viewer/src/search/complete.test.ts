@@ -3,9 +3,10 @@ import type { Names } from '../source/source';
 import { completed, completionsAt, type Known } from './complete';
 
 const names = {
-  label: ['train.py:3 main', 'model.py:10 forward', 'my model.py:7 forward'],
+  label: ['train.py:3 main', 'model.py:10 forward', 'my model.py:7 forward', 'at::for_each()'],
   file: ['/home/train.py', '/home/model.py', '/home/my model.py'],
-  function: ['main', 'forward', 'forward'],
+  function: ['main', 'forward', 'forward', 'at::for_each()'],
+  code: ['user', 'user', 'user', 'native'],
   own: Uint32Array.of(0, 2, 0),
 } as unknown as Names;
 const tags = (stream: number, pool: [number, number] | null, layer: string | null) =>
@@ -35,7 +36,7 @@ test.each([
   ['pool:|', ['pool:default', 'pool:1.0', 'pool:none']],
   ['layer:ac|', ['layer:net.act']],
   ['region:|', ['region:forward', 'region:"backward pass"']],
-  ['function:f|', ['function:forward']],
+  ['function:f|', ['function:forward', 'function:"at::for_each()"']],
   ['file:my|', ['file:"/home/my model.py"']],
   ['line:|', ['line:"train.py:3 main"', 'line:"my model.py:7 forward"']],
   ['freed:n|', ['freed:never']],

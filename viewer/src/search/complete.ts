@@ -134,7 +134,9 @@ export function completionsAt(text: string, caret: number, known: Known): Comple
     text: `category:${one}`,
     meaning: 'category',
   }));
-  const functions = matching(VALUES['function']!(known), part).map(([one]) => ({
+  // Compiled code has long names, which few want: they are offered after `function:` only.
+  const own = texts(known.names?.function.filter((_, frame) => known.names?.code[frame] !== 'native') ?? []);
+  const functions = matching(own, part).map(([one]) => ({
     text: `function:${quoted(one)}`,
     meaning: 'function',
   }));

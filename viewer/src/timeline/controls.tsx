@@ -3,6 +3,7 @@
 import { batch } from '@preact/signals';
 import { Select } from '../parts/controls';
 import { SaveMenu } from '../save/menu';
+import { onlyQuery } from '../search/found';
 import { drawingItems } from '../save/picture';
 import { KINDS, type Axis } from '../source/source';
 import { itemsBy } from '../draw/item-colors';
@@ -48,6 +49,7 @@ export function TimelineControls() {
         type="button"
         class="button"
         aria-pressed={withReserved.value}
+        disabled={onlyQuery.value !== null}
         title="Leave room for the line of reserved bytes"
         onClick={() => (withReserved.value = !withReserved.value)}
       >

@@ -60,7 +60,7 @@ export const momentBytes = asked(async () => {
 
 /** The bytes that the overlay needs at the top; null if a fitted picture has the room anyway. */
 const overlayRoom = computed(() => {
-  if (!overlay.value || !withReserved.value) return null;
+  if (!overlay.value || !withReserved.value || onlyQuery.value) return null;
   const peak = overlay.value.points.reduce((highest, [, bytes]) => Math.max(highest, bytes), 0);
   return peak > (current.value?.peaks.reserved.bytes ?? 0) ? peak * 1.04 : null;
 });
@@ -87,7 +87,8 @@ export const windowOf = (width: number, height: number): Window => ({
   height,
   low: byteRange.value?.[0] ?? 0,
   high: byteRange.value?.[1] ?? overlayRoom.value,
-  fit_reserved: withReserved.value,
+  // The matches alone are usually far below the reserved bytes.
+  fit_reserved: withReserved.value && onlyQuery.value === null,
   // Reserved ranges are not searched.
   only: stacked.value === 'reserved' ? null : onlyQuery.value,
 });

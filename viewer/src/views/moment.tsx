@@ -12,7 +12,7 @@ import { CounterRow } from '../parts/counters';
 import { momentName, momentText, useCurrent, type Current } from '../parts/current';
 import { FlameGraph } from '../parts/flame-graph';
 import { CALL_CHOICES, GROUP_CHOICES, colorsOfGroups, groupColumn } from '../parts/grouping';
-import { groupsOf, type Group } from '../parts/holders';
+import { groupsOf, mostChanged, type Group } from '../parts/holders';
 import { Split } from '../parts/split';
 import { StackTrace } from '../parts/stack-trace';
 import { Table } from '../parts/table';
@@ -81,7 +81,7 @@ function Moment(shown: Current) {
   if (!live.value || !root) return <Waiting error={live.error} what="Reading the live memory at this moment." />;
   const { holders, groups, by, found_bytes: found, searched, filtered } = live.value;
   const { now, before } = holders;
-  const row = groups.find((g) => g.key === chosen) ?? groups[0];
+  const row = groups.find((g) => g.key === chosen) ?? mostChanged(groups);
   const rows = { by, now: now.moment, groups, chosen: row?.key ?? null, choose: setChosen };
   return (
     <div
@@ -92,7 +92,7 @@ function Moment(shown: Current) {
       {...(before ? { 'data-against': live.value.second } : {})}
       aria-busy={live.pending}
     >
-      <Head shown={shown} live={live.value} searched={searched} />
+      <Head shown={shown} live={live.value} searched={searched} change={before && filtered ? root.bytes - root.before : null} />
       {groups.length === 0 ? (
         <Empty title={filtered ? 'No match is allocated at this moment.' : 'Nothing is allocated at this moment.'}>
           <p>Choose another in the timeline{filtered ? ', or show more than matches' : ''}.</p>
@@ -152,9 +152,11 @@ interface HeadProps {
   shown: Current;
   live: Live;
   searched: boolean;
+  /** The change of the matches alone, if these are shown; null otherwise. */
+  change: number | null;
 }
 
-function Head({ shown: { recording }, live, searched }: HeadProps) {
+function Head({ shown: { recording }, live, searched, change }: HeadProps) {
   const { categories, found_bytes: found } = live;
   const { now, before } = live.holders;
   const total = now.counters.allocated;
@@ -172,7 +174,8 @@ function Head({ shown: { recording }, live, searched }: HeadProps) {
             ? `${bytes(before.counters.allocated)}, then ${bytes(total)} allocated`
             : `${now.moment === peak ? 'the peak of allocated bytes, ' : ''}${count(live.blocks)} blocks`}
         </span>
-        {searched && (
+        {change !== null && <span class="compared">{signedBytes(change)} in matches</span>}
+        {searched && !before && (
           <span class="compared" title={`${count(found)} bytes`}>
             {bytes(found)} of {bytes(total)} match, {share(found, total)}, in {count(live.found_blocks)} blocks
           </span>

@@ -16,7 +16,9 @@ use crate::bits::{Bits, STRIDE, Spans};
 use crate::columns::{Columns, Reply};
 use crate::conditions::{Condition, Search};
 use crate::device::{OpenDevice, Searched};
-use crate::protocol::{Found, LifetimeUnit, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery};
+use crate::protocol::{
+    Found, LifetimeUnit, Place, PlaceQuery, SearchQuery, SizeSign, Sought, Specks, SpecksQuery,
+};
 
 use texts::Finder;
 
@@ -131,7 +133,8 @@ impl Reader<'_> {
 
     fn lived(&mut self, from: f64, to: Option<f64>, unit: LifetimeUnit) -> Option<Condition> {
         if unit == LifetimeUnit::Us && self.device.timeline.duration().is_none() {
-            return self.understood(Err("lived: the recording has no times; lived:>100 counts events".to_owned()));
+            return self
+                .understood(Err("lived: the recording has no times; lived:>100 counts events".to_owned()));
         }
         Some(Condition::Lived { min: from, max: to.unwrap_or(f64::INFINITY), unit })
     }
@@ -234,10 +237,12 @@ impl<'d> Matcher<'d> {
                 begin <= at && at < begin + size.max(1.0) && version.is_none_or(is_version)
             }
             Condition::Size { min, max } => (*min..=*max).contains(&thing.size),
-            &Condition::Lived { min, max, unit } => self.lived(thing, unit).is_some_and(|(lived, is_exact)| {
-                // A lifetime that the recording cuts off has no upper bound.
-                min <= lived && if is_exact { lived <= max } else { max == f64::INFINITY }
-            }),
+            &Condition::Lived { min, max, unit } => {
+                self.lived(thing, unit).is_some_and(|(lived, is_exact)| {
+                    // A lifetime that the recording cuts off has no upper bound.
+                    min <= lived && if is_exact { lived <= max } else { max == f64::INFINITY }
+                })
+            }
             Condition::Allocated(spans) => spans.has(thing.from),
             Condition::Freed(spans) => spans.has(thing.freed),
             Condition::Leak(leak) => thing.allocation.is_some_and(|id| {
@@ -272,7 +277,8 @@ impl OpenDevice {
             return Ok(last.search.clone());
         }
         let search = Arc::new(read(self, query, cancel)?);
-        *lock(&self.searched) = Some(Searched { query: query.clone(), search: search.clone(), found: None, timeline: None });
+        *lock(&self.searched) =
+            Some(Searched { query: query.clone(), search: search.clone(), found: None, timeline: None });
         Ok(search)
     }
 
@@ -288,7 +294,9 @@ impl OpenDevice {
             return Ok(None);
         }
         let is_it = |last: &&mut Searched| Arc::ptr_eq(&last.search, &search);
-        if let Some(known) = lock(&self.searched).as_mut().filter(is_it).and_then(|last| last.timeline.clone()) {
+        if let Some(known) =
+            lock(&self.searched).as_mut().filter(is_it).and_then(|last| last.timeline.clone())
+        {
             return Ok(Some(known));
         }
         let found = self.found(query, cancel)?;
@@ -405,8 +413,7 @@ impl OpenDevice {
         let to = if is_allocated { a.freed } else { a.to };
         let to = to.min(Moment::from_index(history.end().index() + 1));
         let below = |at: Moment| -> u64 {
-            let older =
-                timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
+            let older = timeline.active_at(at).into_iter().map(|id| id as usize).take_while(|&of| of != id);
             let older = older.map(|id| &history.allocations[id]);
             older.filter(|of| !is_allocated || of.is_allocated_at(at)).map(bytes).sum()
         };
@@ -679,9 +686,14 @@ mod tests {
             }
         }
         let length = history.allocations.len();
-        assert!(device
-                .place(&PlaceQuery { id: length, stacked: ByteKind::Allocated, only: None }, &Cancel::default())
-                .is_err());
+        assert!(
+            device
+                .place(
+                    &PlaceQuery { id: length, stacked: ByteKind::Allocated, only: None },
+                    &Cancel::default()
+                )
+                .is_err()
+        );
     }
 
     #[test]
@@ -707,8 +719,9 @@ mod tests {
         assert!(most > 0 && only.peaks().allocated.bytes == most);
         // The stack of an allocation's place has only matches below it.
         let id = found.numbers().last().unwrap();
-        let place =
-            device.place(&PlaceQuery { id, stacked: ByteKind::Allocated, only: Some(search) }, &cancel).unwrap();
+        let place = device
+            .place(&PlaceQuery { id, stacked: ByteKind::Allocated, only: Some(search) }, &cancel)
+            .unwrap();
         let at = history.allocations[id].from;
         assert_eq!(place.below_first + place.bytes, only.counters_at(at).allocated);
         // A search without a valid condition stacks everything.

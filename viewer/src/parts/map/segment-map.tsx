@@ -101,7 +101,8 @@ export function SegmentMap(p: SegmentMapProps) {
   const found = shownFound.value?.allocations;
   const colors = colorKeys.value;
   const ground = parse(ink.ground);
-  const plain = mix(parse(ink.line), ground, 0.35);
+  // Darker than free memory on a light ground, and lighter on a dark one.
+  const plain = mix(parse(ink.quiet), ground, 0.45);
   const { blocks } = layout;
   const blockAt = walked === null ? -1 : blocks.address.indexOf(walked);
   const at = blockAt < 0 ? null : placeOfBlock(arrangement, layout, blockAt);

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Column } from '../../parts/columns';
-import type { Group } from '../../parts/holders';
+import { mostChanged, type Group } from '../../parts/holders';
 import { StackTrace } from '../../parts/stack-trace';
 import { Table } from '../../parts/table';
 import { NONE } from '../../source/source';
@@ -26,7 +26,7 @@ interface RowsProps<G extends Group> {
 /** A table of groups of both, the largest growth first, and the stack of the chosen row: B's if it has one. */
 export function Rows<G extends Group>({ a, b, groups, totals, ...p }: RowsProps<G>) {
   const [chosen, setChosen] = useState<string | null>(null);
-  const row = groups.find((g) => g.key === chosen) ?? groups[0];
+  const row = groups.find((g) => g.key === chosen) ?? mostChanged(groups);
   const inB = row !== undefined && row.stack !== NONE;
   return (
     <div class="growth" data-a={totals[0]} data-b={totals[1]} data-way={p.way} aria-busy={p.pending}>

@@ -297,7 +297,7 @@ test('an invalid setting in What-if keeps the table', async ({ open }) => {
   const field = page.getByLabel('Custom setting');
   await field.fill('max_split_size_mb:lots');
   await field.press('Enter');
-  await page.getByRole('alert').getByText('The table is for the last valid input').waitFor();
+  await page.getByText('The table is for the last valid input').waitFor();
   expect(await tableRows(page, /^Settings/)).toEqual(rows);
 });
 

@@ -21,7 +21,7 @@ test('the event list keeps its height from event to event, and shows the chosen 
   const page = await open(await serving(example('training.pickle.zst')));
   // The legend takes its room above once it is known.
   await legend(page).getByRole('button').first().waitFor();
-  const list = page.locator('.state-events').getByRole('listbox');
+  const list = page.getByRole('listbox', { name: /^Events/ });
   const heights = new Set<number>();
   for (const moment of [0, 1, 2756, 5252]) {
     await at(page, moment);

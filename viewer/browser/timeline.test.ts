@@ -128,7 +128,9 @@ test('the wheel zooms at the pointer', async ({ open }) => {
   await expect.poll(async () => (await state(page))['range']).toBeUndefined();
 });
 
-test('the wheel with Shift zooms bytes, a double click shows everything', async ({ open }) => {
+test('the wheel with Shift zooms bytes, a double click on their axis fits them, and one beside blocks shows everything', async ({
+  open,
+}) => {
   const page = await open(`${await serving(OOM)}#view=timeline&range=500~900`);
   const box = await plotBox(page);
   await page.mouse.move(box.x + 300, box.y + box.height / 2);
@@ -139,9 +141,11 @@ test('the wheel with Shift zooms bytes, a double click shows everything', async 
   const [low, high] = pair((await state(page))['bytes']);
   expect(low).toBeGreaterThan(0);
   expect(high - low).toBeLessThan(6e9);
-  await page.mouse.dblclick(box.x + 300, box.y + 100);
+  await redrawn(page, () => page.mouse.dblclick(box.x - 30, box.y + 100));
+  await expect.poll(async () => (await state(page))['bytes']).toBeUndefined();
+  // Above the stack.
+  await page.mouse.dblclick(box.x + 300, box.y + 2);
   await expect.poll(() => state(page)).not.toMatchObject({ range: expect.anything() });
-  expect((await state(page))['bytes']).toBeUndefined();
 });
 
 test('dragging scrolls, with Alt it chooses a part', async ({ open }) => {

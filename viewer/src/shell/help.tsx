@@ -32,7 +32,9 @@ export function Help() {
         <label class="help-find">
           <span class="visually-hidden">Find a key</span>
           <input
-            type="search"
+            type="text"
+            role="searchbox"
+            autofocus
             value={sought}
             placeholder="Find: zoom, block, note"
             autocomplete="off"
@@ -50,29 +52,31 @@ export function Help() {
               </div>
             ))}
           </dl>
-          <dl>
-            {GESTURES.filter((gesture) => has(...gesture)).map(([shown, does]) => (
-              <div key={shown}>
-                <dt>{shown}</dt>
-                <dd>{does}</dd>
-              </div>
-            ))}
-          </dl>
+          <div>
+            <dl>
+              {GESTURES.filter((gesture) => has(...gesture)).map(([shown, does]) => (
+                <div key={shown}>
+                  <dt>{shown}</dt>
+                  <dd>{does}</dd>
+                </div>
+              ))}
+            </dl>
+            {sought === '' && (
+              <label class="help-editor">
+                <span>Editor for frames</span>
+                <input
+                  type="text"
+                  value={editor.value}
+                  placeholder={DEFAULT_EDITOR}
+                  spellcheck={false}
+                  autocomplete="off"
+                  title="An address with {file} and {line}; empty: no links"
+                  onChange={(e) => (editor.value = e.currentTarget.value.trim())}
+                />
+              </label>
+            )}
+          </div>
         </div>
-        {sought === '' && (
-          <label class="help-editor">
-            <span>Editor for frames</span>
-            <input
-              type="text"
-              value={editor.value}
-              placeholder={DEFAULT_EDITOR}
-              spellcheck={false}
-              autocomplete="off"
-              title="An address with {file} and {line}; empty: no links"
-              onChange={(e) => (editor.value = e.currentTarget.value.trim())}
-            />
-          </label>
-        )}
       </div>
     </dialog>
   );

@@ -247,9 +247,9 @@ function Question({ refused, wrong, isKept }: { refused: string | null; wrong: s
       {(refused ?? wrong) !== null && (
         <p class="field-wrong" role="alert">
           <Sentence text={refused ?? wrong ?? ''} />
-          {isKept && ' The table is for the last valid input.'}
         </p>
       )}
+      {isKept && <p class="field-kept">The table is for the last valid input.</p>}
     </form>
   );
 }

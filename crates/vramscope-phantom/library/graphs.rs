@@ -1,7 +1,7 @@
 //! Stream capture into graphs. The phantom keeps the dependencies between nodes, not the work itself: PyTorch's allocator reads
 //! the dependencies to reuse memory during a capture.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -36,6 +36,8 @@ struct Graph {
     bodies: Vec<Box<[usize]>>,
     /// Handles of the caller's objects: one entry per reference.
     objects: Vec<usize>,
+    /// Addresses of device memory that the work accesses, if accesses are recorded.
+    accesses: BTreeSet<u64>,
 }
 
 /// An object of the caller that lives while a graph refers to it.
@@ -104,6 +106,21 @@ pub(crate) fn add_work(stream: usize) {
     let Some(captured) = graphs.captured.get(&stream).cloned() else { return };
     let node = graphs.add_node(captured.graph, captured.last);
     graphs.captured.entry(stream).and_modify(|captured| captured.last = vec![node]);
+}
+
+/// Adds the addresses that work on a stream accesses, if the stream is captured.
+pub(crate) fn access(stream: usize, addresses: &[u64]) {
+    if CAPTURED.load(Ordering::Acquire) == 0 {
+        return;
+    }
+    let mut graphs = lock(&GRAPHS);
+    let Some(graph) = graphs.captured.get(&stream).map(|captured| captured.graph) else { return };
+    graphs.graphs.entry(graph).or_default().accesses.extend(addresses);
+}
+
+/// The addresses that a graph accesses.
+pub(crate) fn accesses(graph: usize) -> Vec<u64> {
+    lock(&GRAPHS).graphs.get(&graph).into_iter().flat_map(|graph| &graph.accesses).copied().collect()
 }
 
 pub(crate) fn is_captured(stream: usize) -> bool {
@@ -261,8 +278,15 @@ pub(crate) fn instantiate(executable: Out<usize>, graph: usize) -> Answer {
     for object in &objects {
         graphs.objects.entry(*object).and_modify(|object| object.references += 1);
     }
+    let mut accesses = BTreeSet::new();
+    // A conditional node contains graphs.
+    let mut parts = vec![graph];
+    while let Some(part) = parts.pop().and_then(|part| graphs.graphs.get(&part)) {
+        accesses.extend(&part.accesses);
+        parts.extend(part.bodies.iter().flatten());
+    }
     let new = new_handle();
-    graphs.graphs.insert(new, Graph { objects, ..Graph::default() });
+    graphs.graphs.insert(new, Graph { objects, accesses, ..Graph::default() });
     executable.set(new)
 }
 

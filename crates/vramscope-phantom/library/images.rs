@@ -1,16 +1,19 @@
 //! The machine code of kernels, and the image that a device runs. A kernel without code for a device does not run there, and
 //! libraries choose kernels by the architecture of the code.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::sync::{LazyLock, Mutex, OnceLock};
 
 use crate::architecture::cubin_runs;
 use crate::handles::new_handle;
+use crate::layouts::{self, Layouts, number};
 use crate::machine::{lock, machine};
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
+use crate::{lz4, zstd};
 
 /// One image of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +50,40 @@ struct FatBinary {
     /// Address of its structure, which stays valid while the binary is registered.
     at: usize,
     images: OnceLock<Vec<Image>>,
+    layouts: Mutex<KnownLayouts>,
+}
+
+/// The layouts of a fat binary's kernels, as far as they were read.
+#[derive(Default)]
+struct KnownLayouts {
+    layouts: Layouts,
+    /// Number of images that were read, smallest first. All images of a kernel have the same parameters.
+    read: usize,
 }
 
 impl FatBinary {
     /// The images, read on first use: most kernels of a library never run.
     fn images(&self) -> &[Image] {
-        self.images.get_or_init(|| read_images(self.at).unwrap_or_default())
+        self.images
+            .get_or_init(|| entries_at(self.at).unwrap_or_default().iter().map(|entry| entry.image).collect())
+    }
+
+    /// The sizes of a kernel's parameters.
+    fn layout(&self, name: &str) -> Option<Box<[u32]>> {
+        let mut known = lock(&self.layouts);
+        let mut entries = None;
+        loop {
+            if let Some(layout) = known.layouts.get(name) {
+                return Some(layout.clone());
+            }
+            let entries = entries.get_or_insert_with(|| {
+                let mut entries = entries_at(self.at).unwrap_or_default();
+                entries.sort_by_key(Entry::size);
+                entries
+            });
+            entries.get(known.read)?.add_layouts(&mut known.layouts);
+            known.read += 1;
+        }
     }
 }
 
@@ -69,41 +100,121 @@ const WRAPPER: u32 = 0x4662_43b1;
 /// Magic number of the data. A version and the header length (16 bits each) and the length of the rest follow it.
 const DATA: u32 = 0xba55_ed50;
 
+/// An image in a fat binary.
+struct Entry<'d> {
+    image: Image,
+    /// Contains the compression.
+    flags: u64,
+    bytes: &'d [u8],
+    /// Size in bytes of the decompressed image; 0 if it is not compressed.
+    unpacked: u64,
+}
+
+/// Largest decompressed image that is read, in bytes.
+const LARGEST: u64 = 1 << 30;
+
+impl<'d> Entry<'d> {
+    /// Size in bytes of the decompressed image.
+    fn size(&self) -> u64 {
+        self.unpacked.max(self.bytes.len() as u64)
+    }
+
+    /// The decompressed image. `None` if it is damaged.
+    fn read(&self) -> Option<Cow<'d, [u8]>> {
+        const LZ4: u64 = 0x2000;
+        const ZSTD: u64 = 0x8000;
+        let most = self.unpacked.min(LARGEST) as usize;
+        match self.flags & (LZ4 | ZSTD) {
+            0 => Some(Cow::Borrowed(self.bytes)),
+            LZ4 => lz4::decompress(self.bytes, most).map(Cow::Owned),
+            _ => zstd::decompress(self.bytes, most).map(Cow::Owned),
+        }
+    }
+
+    fn add_layouts(&self, layouts: &mut Layouts) {
+        let Some(image) = self.read() else { return };
+        match self.image {
+            Image::Cubin(_) => drop(layouts::add_cubin(&image, layouts)),
+            Image::Ptx(_) => layouts::add_ptx(&String::from_utf8_lossy(&image), layouts),
+        }
+    }
+}
+
 /// The images of a fat binary. `None` for an unknown format.
-fn read_images(at: usize) -> Option<Vec<Image>> {
+fn entries_at(at: usize) -> Option<Vec<Entry<'static>>> {
     // SAFETY: the program registered this address as a wrapper structure; the magic number confirms it.
     let wrapper = unsafe { (at as *const Wrapper).as_ref()? };
     if wrapper.magic != WRAPPER || wrapper.data.is_null() {
         return None;
     }
-    // SAFETY: the structure points to data with a header of 16 bytes, which holds the length of the rest.
-    let header = unsafe { std::slice::from_raw_parts(wrapper.data, 16) };
+    entries_in(wrapper.data)
+}
+
+/// The images in the data of a fat binary.
+fn entries_in(data: *const u8) -> Option<Vec<Entry<'static>>> {
+    // SAFETY: the caller passes data with a header of 16 bytes, which holds the length of the rest.
+    let header = unsafe { std::slice::from_raw_parts(data, 16) };
     if number(header, 0, 4)? != DATA.into() {
         return None;
     }
     let (header, body) = (number(header, 6, 2)?, number(header, 8, 8)?);
     // SAFETY: as above.
-    let data = unsafe { std::slice::from_raw_parts(wrapper.data, header.checked_add(body)? as usize) };
+    let data = unsafe { std::slice::from_raw_parts(data, header.checked_add(body)? as usize) };
     let mut rest = data.get(header as usize..)?;
-    let mut images = Vec::new();
-    // Each image has a header: its kind, the header's length, the length of the image and, at offset 28, the architecture.
+    let mut entries = Vec::new();
     while let (Some(kind), Some(header), Some(size)) =
         (number(rest, 0, 2), number(rest, 4, 4), number(rest, 8, 8))
     {
         let arch = number(rest, 28, 4)? as u32;
-        match kind {
-            1 => images.push(Image::Ptx(arch)),
-            2 => images.push(Image::Cubin(arch)),
-            _ => {}
-        }
-        rest = rest.get(header.checked_add(size).filter(|&bytes| bytes > 0)? as usize..)?;
+        let image = match kind {
+            1 => Some(Image::Ptx(arch)),
+            2 => Some(Image::Cubin(arch)),
+            _ => None,
+        };
+        let (entry, after) =
+            rest.split_at_checked(header.checked_add(size).filter(|&bytes| bytes > 0)? as usize)?;
+        let bytes = entry.get(header as usize..).unwrap_or_default();
+        // The size without the padding at the end; 0 if the image is not compressed.
+        let packed = number(entry, 16, 4)? as usize;
+        let bytes = bytes.get(..packed).filter(|_| packed > 0).unwrap_or(bytes);
+        let field = |at: usize| if header as usize >= at + 8 { number(entry, at, 8) } else { Some(0) };
+        let (flags, unpacked) = (field(40)?, field(56)?);
+        entries.extend(image.map(|image| Entry { image, flags, bytes, unpacked }));
+        rest = after;
     }
-    Some(images)
+    Some(entries)
 }
 
-/// A little-endian number of `length` bytes.
-fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
-    Some(bytes.get(at..at + length)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+/// The layouts of the kernels in an image that a program loads: a cubin, a fat binary or PTX.
+pub(crate) fn layouts_of_image(image: usize) -> Layouts {
+    let mut layouts = Layouts::new();
+    let start = image as *const u8;
+    if start.is_null() {
+        return layouts;
+    }
+    // SAFETY: the caller passes an image, or null. The shortest one, an empty PTX text, ends with a zero.
+    let first = unsafe { start.read() };
+    let of_fat_binary = match first {
+        0x7f => {
+            // SAFETY: a file of this type has a header of 64 bytes.
+            let header = unsafe { &*start.cast::<[u8; 64]>() };
+            if let Some(size) = layouts::cubin_size(header) {
+                // SAFETY: the header has the size of the file.
+                layouts::add_cubin(unsafe { std::slice::from_raw_parts(start, size) }, &mut layouts);
+            }
+            None
+        }
+        byte if byte == WRAPPER as u8 => entries_at(image),
+        byte if byte == DATA as u8 => entries_in(start),
+        _ => {
+            if let Some(text) = crate::out::text(start.cast()) {
+                layouts::add_ptx(text, &mut layouts);
+            }
+            None
+        }
+    };
+    of_fat_binary.iter().flatten().for_each(|entry| entry.add_layouts(&mut layouts));
+    layouts
 }
 
 #[derive(Default)]
@@ -111,7 +222,15 @@ struct Registered {
     /// By the handle that the registration returned.
     binaries: HashMap<usize, &'static FatBinary>,
     /// Kernels, by the address of their stub function in the program.
-    kernels: HashMap<usize, &'static FatBinary>,
+    kernels: HashMap<usize, Kernel>,
+}
+
+/// A registered kernel.
+#[derive(Clone, Copy)]
+struct Kernel {
+    binary: &'static FatBinary,
+    /// Address of its name, which the program keeps as long as its code.
+    name: usize,
 }
 
 static REGISTERED: LazyLock<Mutex<Registered>> = LazyLock::new(Mutex::default);
@@ -120,17 +239,30 @@ static REGISTERED: LazyLock<Mutex<Registered>> = LazyLock::new(Mutex::default);
 pub(crate) fn register_binary(binary: *const c_void) -> usize {
     let handle = new_handle();
     // PyTorch registers about 500, and never unregisters them.
-    let binary = Box::leak(Box::new(FatBinary { at: binary as usize, images: OnceLock::new() }));
+    let binary = Box::leak(Box::new(FatBinary {
+        at: binary as usize,
+        images: OnceLock::new(),
+        layouts: Mutex::default(),
+    }));
     lock(&REGISTERED).binaries.insert(handle, binary);
     handle
 }
 
 /// `__cudaRegisterFunction`.
-pub(crate) fn register_kernel(binary: usize, function: usize) {
+pub(crate) fn register_kernel(binary: usize, function: usize, name: usize) {
     let registered = &mut *lock(&REGISTERED);
     if let Some(binary) = registered.binaries.get(&binary) {
-        registered.kernels.insert(function, binary);
+        registered.kernels.insert(function, Kernel { binary, name });
     }
+}
+
+/// The name of a registered kernel, and the sizes of its parameters. `None` for each that is unknown.
+pub(crate) fn layout(function: usize) -> (Option<&'static str>, Option<Box<[u32]>>) {
+    let Some(Kernel { binary, name }) = lock(&REGISTERED).kernels.get(&function).copied() else {
+        return (None, None);
+    };
+    let name = crate::out::text(name as *const c_char);
+    (name, name.and_then(|name| binary.layout(name)))
 }
 
 /// The image that a device chooses for a kernel. Unknown kernels count as compiled for the device.
@@ -139,7 +271,7 @@ pub(crate) fn register_kernel(binary: usize, function: usize) {
 /// Returns `NoKernelImage` if no image of the kernel runs on the device.
 pub(crate) fn chosen(function: usize, device: usize) -> Result<Chosen, Refusal> {
     let capability = machine().fact(device, Fact::ComputeCapability) as u32;
-    let binary = lock(&REGISTERED).kernels.get(&function).copied();
+    let binary = lock(&REGISTERED).kernels.get(&function).map(|kernel| kernel.binary);
     let images = binary.map_or(&[][..], FatBinary::images);
     if images.is_empty() {
         return Ok(Chosen { ptx: capability, binary: capability });
@@ -192,9 +324,13 @@ mod tests {
         data.extend((body.len() as u64).to_le_bytes());
         data.extend(&body);
         let wrapper = Wrapper { magic: WRAPPER, version: 1, data: data.as_ptr() };
-        let read = read_images(&raw const wrapper as usize);
-        assert_eq!(read, Some(vec![Image::Cubin(80), Image::Cubin(90), Image::Ptx(90)]));
+        let read: Vec<(Image, u64)> = entries_at(&raw const wrapper as usize)
+            .unwrap()
+            .iter()
+            .map(|entry| (entry.image, entry.size()))
+            .collect();
+        assert_eq!(read, [(Image::Cubin(80), 24), (Image::Cubin(90), 8), (Image::Ptx(90), 16)]);
         let other = Wrapper { magic: 1, ..wrapper };
-        assert_eq!(read_images(&raw const other as usize), None);
+        assert!(entries_at(&raw const other as usize).is_none());
     }
 }

@@ -2,18 +2,18 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
 use crate::handles::new_handle;
-use crate::images;
 use crate::launches::launched;
 use crate::machine::{lock, machine};
-use crate::memory;
-use crate::out::Out;
+use crate::memory::{self, accesses};
+use crate::out::{Out, text};
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
 use crate::threads::current_device;
+use crate::{arguments, graphs, images};
 
 /// Ignores a registration: its names do not matter here.
 pub(crate) fn ignore() {}
@@ -58,11 +58,12 @@ pub(crate) fn launch(
     function: usize,
     _grid: Dim3,
     _block: Dim3,
-    _arguments: usize,
+    arguments: *const *const u8,
     _shared: usize,
     stream: usize,
 ) -> Answer {
     images::runs(function)?;
+    arguments::record(function, arguments, stream);
     launched(stream);
     Ok(())
 }
@@ -80,24 +81,30 @@ pub(crate) struct Configuration {
 pub(crate) fn launch_configured(
     configuration: *const Configuration,
     function: usize,
-    _arguments: usize,
+    arguments: *const *const u8,
+) -> Answer {
+    launch_configured_by_driver(configuration, function, arguments, std::ptr::null())
+}
+
+/// `cuLaunchKernelEx`.
+pub(crate) fn launch_configured_by_driver(
+    configuration: *const Configuration,
+    function: usize,
+    arguments: *const *const u8,
+    extra: *const *const c_void,
 ) -> Answer {
     images::runs(function)?;
     // SAFETY: the caller passes a pointer to a configuration, or null.
     let configuration = unsafe { configuration.as_ref() }.ok_or(Refusal::InvalidValue)?;
+    arguments::record_by_driver(function, arguments, extra, configuration.stream);
     launched(configuration.stream);
     Ok(())
-}
-
-/// `cuLaunchKernelEx`.
-pub(crate) fn launch_configured_by_driver(configuration: *const Configuration, function: usize) -> Answer {
-    launch_configured(configuration, function, 0)
 }
 
 /// `cuLaunchKernel`.
 #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
 pub(crate) fn launch_by_driver(
-    _function: usize,
+    function: usize,
     _grid_x: u32,
     _grid_y: u32,
     _grid_z: u32,
@@ -106,18 +113,44 @@ pub(crate) fn launch_by_driver(
     _block_z: u32,
     _shared: u32,
     stream: usize,
+    arguments: *const *const u8,
+    extra: *const *const c_void,
 ) -> Answer {
+    arguments::record_by_driver(function, arguments, extra, stream);
     launched(stream);
     Ok(())
 }
 
-pub(crate) fn launch_graph(_executable: usize, stream: usize) -> Answer {
+/// `cuLaunchCooperativeKernel`, which takes no further settings.
+#[allow(clippy::too_many_arguments, reason = "the driver's signature")]
+pub(crate) fn launch_cooperative_by_driver(
+    function: usize,
+    _grid_x: u32,
+    _grid_y: u32,
+    _grid_z: u32,
+    _block_x: u32,
+    _block_y: u32,
+    _block_z: u32,
+    _shared: u32,
+    stream: usize,
+    arguments: *const *const u8,
+) -> Answer {
+    arguments::record(function, arguments, stream);
     launched(stream);
     Ok(())
 }
 
-/// `cudaMemcpyToSymbol`.
+pub(crate) fn launch_graph(executable: usize, stream: usize) -> Answer {
+    if accesses::are_recorded() {
+        accesses::record_words(stream, &graphs::accesses(executable));
+    }
+    launched(stream);
+    Ok(())
+}
+
+/// `cudaMemcpyToSymbol`: writes a variable of a module, which is no memory of the program.
 pub(crate) fn launch_on_default_stream() -> Answer {
+    accesses::record_words(0, &[]);
     launched(0);
     Ok(())
 }
@@ -204,12 +237,25 @@ pub(crate) fn module_global(address: Out<u64>, bytes: Out<usize>, module: usize,
     symbol_address(address, module)
 }
 
-pub(crate) fn load_module(module: Out<usize>, _image: usize) -> Answer {
-    module.set(new_handle())
+pub(crate) fn load_module(module: Out<usize>, image: usize) -> Answer {
+    let new = new_handle();
+    arguments::load(new, image);
+    module.set(new)
 }
 
-pub(crate) fn function_of(function: Out<usize>, _module: usize, _name: usize) -> Answer {
-    function.set(new_handle())
+/// `cuModuleLoad`, `cudaLibraryLoadFromFile`.
+pub(crate) fn load_module_file(module: Out<usize>, path: *const c_char) -> Answer {
+    let new = new_handle();
+    if let Some(path) = text(path) {
+        arguments::load_file(new, path);
+    }
+    module.set(new)
+}
+
+pub(crate) fn function_of(function: Out<usize>, module: usize, name: *const c_char) -> Answer {
+    let new = new_handle();
+    arguments::know(new, module, text(name));
+    function.set(new)
 }
 
 /// `cuLinkComplete`: returns an empty image, which is never read.

@@ -24,6 +24,11 @@ pub(crate) fn set_library_stream(_handle: usize, stream: usize) -> Answer {
     Ok(())
 }
 
+/// The stream of this thread's next launch by a library.
+pub(crate) fn library_stream() -> usize {
+    LIBRARY_STREAM.get()
+}
+
 /// A launch by a library, on the stream set for it.
 pub(crate) fn launched_by_library() -> c_int {
     launched(LIBRARY_STREAM.get())

@@ -36,6 +36,7 @@
 
 #[path = "../src/architecture.rs"]
 mod architecture;
+mod arguments;
 mod asks;
 mod calls;
 mod device;
@@ -46,6 +47,8 @@ mod identity;
 mod images;
 mod kernels;
 mod launches;
+mod layouts;
+mod lz4;
 mod machine;
 mod memory;
 mod nccl;
@@ -65,3 +68,4 @@ mod threads;
 mod unknown;
 mod version;
 mod visible;
+mod zstd;

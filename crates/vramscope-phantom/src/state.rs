@@ -129,6 +129,8 @@ pub(crate) enum Noticed {
     AskedMemory,
     /// A flag of a Python interpreter that prevents it from importing `sitecustomize`.
     Unrecorded,
+    /// A kernel whose parameters are unknown, so that its accesses are, too.
+    UnknownParameters,
 }
 
 /// The words, mapped by the library or read from the file.

@@ -16,6 +16,7 @@
 //! ```
 //!
 //! The Python package calls `notes.rs`, where it is asked to record categories, modules and regions.
+//! A phantom GPU passes the accesses of kernels, libraries and copies to `accesses.rs`.
 //!
 //! After calls that change the memory of a device, `reading.rs` records how much of it the driver counts as in use.
 //!
@@ -28,6 +29,7 @@
 //! - A call made while a record is written, as from a signal handler, is passed on and not recorded.
 #![allow(unsafe_code, reason = "C functions, called with the caller's pointers")]
 
+mod accesses;
 mod attach;
 mod captured;
 mod driver;
@@ -40,6 +42,7 @@ mod notes;
 mod process;
 mod python;
 mod reading;
+#[allow(dead_code, reason = "flags that only the reader and the phantom use")]
 #[path = "../src/record.rs"]
 mod record;
 #[path = "../src/ring.rs"]

@@ -9,8 +9,10 @@
 //!   of the library in `library/`, which writes them.
 //! - `notes`: categories, phases and modules of allocations, from the notes of the Python package.
 //! - `symbols`: the names of native frames, from the files of the loaded objects.
+//! - `accesses`: the accesses of live blocks, on phantom GPUs.
 //! - `log`: one process's records as its log. Follows which library holds which memory.
 
+mod accesses;
 #[cfg(target_os = "linux")]
 mod attach;
 #[cfg(target_os = "linux")]

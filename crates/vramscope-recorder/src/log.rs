@@ -14,6 +14,7 @@ use vramscope_basics::lock;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
 use vramscope_trace::{Action, DriverMemory, MemoryReading, SegmentKind, Stage};
 
+use crate::accesses::Accesses;
 use crate::notes::{Change, Notes};
 use crate::record::{Kind, PYTHON};
 use crate::records::{Call, Record, TorchEvent};
@@ -86,6 +87,10 @@ pub(crate) struct ProcessLog {
     due: Option<&'static str>,
     /// Number of calls of the runtime and the driver.
     calls: u64,
+    /// Accesses of live blocks.
+    accesses: Accesses,
+    /// Number of launches that the log has.
+    written_launches: u64,
     /// Number of events so far.
     pub(crate) events: u64,
     /// Number of records that could not be understood.
@@ -249,6 +254,8 @@ impl ProcessLog {
             had_oom: false,
             due: None,
             calls: 0,
+            accesses: Accesses::default(),
+            written_launches: 0,
             events: 0,
             invalid: 0,
         })
@@ -256,10 +263,22 @@ impl ProcessLog {
 
     /// Writes what was added.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.write_accesses();
         let pending = self.log.pending();
         let flushed = self.log.flush();
         self.flushed += (pending - self.log.pending()) as u64;
         flushed
+    }
+
+    /// Writes the accesses so far. A log whose last events have none is read without accesses.
+    fn write_accesses(&mut self) {
+        let launches = self.accesses.launches;
+        let is_new = self.log.pending() > 0 || launches != self.written_launches;
+        if launches > 0 && self.keep.is_none() && is_new {
+            self.written_launches = launches;
+            self.accesses.changed().for_each(|accesses| self.log.accesses(&accesses));
+            self.log.launches(launches, self.accesses.unknown_launches);
+        }
     }
 
     /// Why the log is to be copied now; at most once for each reason.
@@ -526,6 +545,11 @@ impl ProcessLog {
             Some(Record::Region { time_us, device, is_end, name }) => {
                 self.log.annotation(if is_end { Stage::End } else { Stage::Start }, &name, device, time_us);
             }
+            Some(Record::Access(flags, addresses)) => {
+                let events = &self.written.events;
+                self.accesses
+                    .add(flags, addresses, |device| events.get(&device).map_or(0, |&count| count as usize));
+            }
             None => self.invalid += 1,
         }
     }
@@ -587,6 +611,11 @@ impl ProcessLog {
                 let taken = Taken { order: self.events, time_us, size, stack };
                 self.blocks.insert((device, address), taken);
             }
+        } else if is_free {
+            self.accesses.freed(address).iter().for_each(|accesses| self.log.accesses(accesses));
+        } else {
+            let allocation = self.event_count(device) as usize;
+            self.accesses.allocated(device, address, size.max(1), allocation);
         }
         let taken = Taken { order: self.events, time_us, size, stack };
         if is_free {

@@ -31,6 +31,18 @@ pub(crate) const NOTED_PLACE: u8 = 21;
 pub(crate) const NOTED_ROLE: u8 = 22;
 /// One end of a region: time, device, whether it ends, the size of its name in bytes, and the name.
 pub(crate) const REGION: u8 = 23;
+/// Accesses of device memory by one launch, library call or copy: flags of [`access`], then addresses.
+pub(crate) const ACCESS: u8 = 32;
+
+/// Flags of [`ACCESS`].
+pub(crate) mod access {
+    /// The parameters of the launch are unknown.
+    pub(crate) const UNKNOWN: u64 = 1;
+    /// A copy from the host: the first two words are its address and its size in bytes, all others are addresses in its contents.
+    pub(crate) const FROM_HOST: u64 = 2;
+    /// Further addresses of the launch before this record.
+    pub(crate) const CONTINUED: u64 = 1 << 63;
+}
 
 /// Copies a text into words, as far as it fits. Returns its size in bytes and in words.
 pub(crate) fn text_words(text: &[u8], words: &mut [u64]) -> (usize, usize) {

@@ -1,8 +1,8 @@
 //! The records of a ring as plain data.
 
 use crate::record::{
-    CALL, Kind, MODULE, MODULE_PATH, NOTED_PLACE, NOTED_ROLE, OBJECT, READING, REGION, SITE, STACK, TORCH,
-    TORCH_OOM, call, memory,
+    ACCESS, CALL, Kind, MODULE, MODULE_PATH, NOTED_PLACE, NOTED_ROLE, OBJECT, READING, REGION, SITE, STACK,
+    TORCH, TORCH_OOM, call, memory,
 };
 
 /// One record.
@@ -32,6 +32,8 @@ pub(crate) enum Record<'a> {
     Role { address: u64, role: u64, module: u64 },
     /// One end of a region. The device is -1 if it is unknown.
     Region { time_us: i64, device: i64, is_end: bool, name: String },
+    /// Accesses by one launch: flags, and addresses.
+    Access(u64, &'a [u64]),
 }
 
 /// An allocation or a free of PyTorch.
@@ -138,6 +140,10 @@ impl<'a> Record<'a> {
                 let (&[time, device, is_end, size], words) = body.split_first_chunk()?;
                 let device = i64::try_from(device).unwrap_or(-1);
                 Self::Region { time_us: time as i64, device, is_end: is_end != 0, name: text(words, size)? }
+            }
+            ACCESS => {
+                let (&flags, addresses) = body.split_first()?;
+                Self::Access(flags, addresses)
             }
             _ => return None,
         })

@@ -198,6 +198,11 @@ impl RecorderRun {
             ("LD_PRELOAD", with_first(&self.library(), "LD_PRELOAD")),
             ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into()),
             ("VRAMSCOPE_RECORDER_STACKS", self.stacks().into()),
+            // Their numbers of events would be those of an earlier log.
+            (
+                "VRAMSCOPE_RECORDER_ACCESSES",
+                if self.shared.options.keep.is_some() { "0" } else { "1" }.into(),
+            ),
         ]
     }
 

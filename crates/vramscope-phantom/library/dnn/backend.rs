@@ -60,6 +60,11 @@ pub(crate) fn set(descriptor: usize, name: c_int, kind: c_int, count: i64, eleme
     DESCRIPTORS.with(descriptor, |attributes| attributes.insert(name, (count, bytes))).map(drop)
 }
 
+/// Visits the bytes of each attribute of a descriptor.
+pub(crate) fn each_value(descriptor: usize, mut visit: impl FnMut(&[u8])) {
+    DESCRIPTORS.with(descriptor, |attributes| attributes.values().for_each(|(_, bytes)| visit(bytes))).ok();
+}
+
 pub(crate) fn get(
     descriptor: usize,
     name: c_int,

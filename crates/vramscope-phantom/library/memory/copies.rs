@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::space::{device_of, give_pages_back, pointer};
-use super::{file_pages, reads};
+use super::{accesses, file_pages, reads};
 use crate::graphs::add_work;
 use crate::launches::launches;
 use crate::machine::{lock, machine};
@@ -256,22 +256,38 @@ fn randomize(address: u64, size: u64, seed: u64) {
     }
 }
 
+/// Records the accesses of a copy, and copies.
+fn recorded_copy(to: u64, from: u64, size: u64, stream: usize) -> Answer {
+    if size > 0 {
+        record(to, from, size, stream);
+    }
+    copy(to, from, size)
+}
+
+/// Records the accesses of a copy. A copy within the host has none.
+fn record(to: u64, from: u64, size: u64, stream: usize) {
+    match (device_of(to).is_some(), device_of(from).is_some()) {
+        (true, false) if from != 0 => accesses::record_copy_from_host(stream, to, from, size),
+        (false, false) => {}
+        _ => accesses::record_words(stream, &[to, from]),
+    }
+}
+
 pub(crate) fn memcpy(to: u64, from: u64, size: usize, _kind: c_int) -> Answer {
-    copy(to, from, size as u64)
+    recorded_copy(to, from, size as u64, 0)
 }
 
 pub(crate) fn memcpy_async(to: u64, from: u64, size: usize, _kind: c_int, stream: usize) -> Answer {
-    add_work(stream);
-    copy(to, from, size as u64)
+    memcpy_plain_async(to, from, size, stream)
 }
 
 pub(crate) fn memcpy_plain(to: u64, from: u64, size: usize) -> Answer {
-    copy(to, from, size as u64)
+    recorded_copy(to, from, size as u64, 0)
 }
 
 pub(crate) fn memcpy_plain_async(to: u64, from: u64, size: usize, stream: usize) -> Answer {
     add_work(stream);
-    copy(to, from, size as u64)
+    recorded_copy(to, from, size as u64, stream)
 }
 
 pub(crate) fn memcpy_peer_async(
@@ -282,8 +298,7 @@ pub(crate) fn memcpy_peer_async(
     size: usize,
     stream: usize,
 ) -> Answer {
-    add_work(stream);
-    copy(to, from, size as u64)
+    memcpy_plain_async(to, from, size, stream)
 }
 
 #[allow(clippy::too_many_arguments, reason = "cudaMemcpy2DAsync's signature")]
@@ -298,39 +313,42 @@ pub(crate) fn memcpy_2d_async(
     stream: usize,
 ) -> Answer {
     add_work(stream);
+    if width > 0 && height > 0 {
+        record(to, from, width as u64, stream);
+    }
     (0..height as u64)
         .try_for_each(|row| copy(to + row * to_pitch as u64, from + row * from_pitch as u64, width as u64))
 }
 
 pub(crate) fn memset(address: u64, value: c_int, size: usize) -> Answer {
-    fill(address, &[value as u8], size as u64)
+    fill(address, &[value as u8], size as u64, 0)
 }
 
 pub(crate) fn memset_async(address: u64, value: c_int, size: usize, stream: usize) -> Answer {
     add_work(stream);
-    memset(address, value, size)
+    fill(address, &[value as u8], size as u64, stream)
 }
 
 pub(crate) fn memset_d8(address: u64, value: u8, count: usize) -> Answer {
-    fill(address, &[value], count as u64)
+    fill(address, &[value], count as u64, 0)
 }
 
 pub(crate) fn memset_d8_async(address: u64, value: u8, count: usize, stream: usize) -> Answer {
     add_work(stream);
-    fill(address, &[value], count as u64)
+    fill(address, &[value], count as u64, stream)
 }
 
 pub(crate) fn memset_d32(address: u64, value: u32, count: usize) -> Answer {
-    fill(address, &value.to_le_bytes(), 4 * count as u64)
+    fill(address, &value.to_le_bytes(), 4 * count as u64, 0)
 }
 
 pub(crate) fn memset_d32_async(address: u64, value: u32, count: usize, stream: usize) -> Answer {
     add_work(stream);
-    memset_d32(address, value, count)
+    fill(address, &value.to_le_bytes(), 4 * count as u64, stream)
 }
 
 /// Makes device memory read as zeros, whatever the pattern: storing a pattern would cost as much host memory as a GPU has.
-fn fill(address: u64, pattern: &[u8], size: u64) -> Answer {
+fn fill(address: u64, pattern: &[u8], size: u64, stream: usize) -> Answer {
     if size == 0 {
         return Ok(());
     }
@@ -338,6 +356,7 @@ fn fill(address: u64, pattern: &[u8], size: u64) -> Answer {
         return Err(Refusal::InvalidValue);
     }
     if device_of(address).is_some() {
+        accesses::record_words(stream, &[address]);
         forget(address, size);
         give_pages_back(address, size);
         return Ok(());

@@ -3,6 +3,7 @@
 //! Every device has its own range of the process's address space. The operating system backs its pages: they read as zeros and
 //! cost nothing until they are written. So copies from and to the host work as on a real GPU.
 
+pub(crate) mod accesses;
 pub(crate) mod async_pool;
 pub(crate) mod copies;
 mod file_pages;

@@ -10,6 +10,7 @@ use super::messages::Mailbox;
 use super::reduction::{Operation, reduce, size_of_type};
 use super::{connected, mailbox};
 use crate::machine::machine;
+use crate::memory::accesses::record_words;
 use crate::memory::copies::{Later, expect, forget, known};
 use crate::state::Counter;
 use crate::status::{Answer, Refusal};
@@ -101,9 +102,10 @@ pub(crate) fn all_gather(
     count: usize,
     kind: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
+    record_words(stream, &[send, receive]);
     let said = call.say(Some(send), call.size);
     call.expect_all(receive, &said, 0);
     Ok(())
@@ -116,13 +118,14 @@ pub(crate) fn broadcast(
     kind: c_int,
     root: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
     let root = call.rank(root)?;
     let is_own = root == call.mailbox.rank;
     // A pretended root sends this rank's data.
     let says = is_own || call.mailbox.is_pretended();
+    record_words(stream, &[if is_own { send } else { receive }, receive]);
     let said = call.say(Some(send).filter(|_| says), call.size);
     if !(says && send == receive) {
         call.expect_one(receive, root, &said, 0);
@@ -182,6 +185,7 @@ fn reduce_to(
     stream: usize,
 ) -> Answer {
     let mut call = Call::new(communicator, count, kind)?;
+    record_words(stream, &[send, receive.unwrap_or(send)]);
     let operation = Operation::of(operation).filter(|_| call.size <= MOST_REDUCED);
     call.travels &= operation.is_some();
     let said = call.say(Some(send), call.size);
@@ -201,15 +205,16 @@ fn reduce_to(
 
 /// Reduces gradients in practice, so no values are transferred.
 pub(crate) fn reduce_scatter(
-    _send: u64,
+    send: u64,
     receive: u64,
     count: usize,
     kind: c_int,
     _operation: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
+    record_words(stream, &[send, receive]);
     call.say(None, 0);
     forget(receive, call.size);
     Ok(())
@@ -221,9 +226,10 @@ pub(crate) fn all_to_all(
     count: usize,
     kind: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
+    record_words(stream, &[send, receive]);
     let said = call.say(Some(send), call.size * call.mailbox.ranks as u64);
     call.expect_all(receive, &said, call.size * call.mailbox.rank as u64);
     Ok(())
@@ -236,11 +242,13 @@ pub(crate) fn gather(
     kind: c_int,
     root: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
     let said = call.say(Some(send), call.size);
-    if call.rank(root)? == call.mailbox.rank {
+    let is_root = call.rank(root)? == call.mailbox.rank;
+    record_words(stream, &[send, if is_root { receive } else { send }]);
+    if is_root {
         call.expect_all(receive, &said, 0);
     }
     Ok(())
@@ -253,12 +261,14 @@ pub(crate) fn scatter(
     kind: c_int,
     root: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::new(communicator, count, kind)?;
     let root = call.rank(root)?;
     let all = call.size * call.mailbox.ranks as u64;
-    let said = call.say(Some(send).filter(|_| root == call.mailbox.rank), all);
+    let is_root = root == call.mailbox.rank;
+    record_words(stream, &[if is_root { send } else { receive }, receive]);
+    let said = call.say(Some(send).filter(|_| is_root), all);
     call.expect_one(receive, root, &said, call.size * call.mailbox.rank as u64);
     Ok(())
 }
@@ -269,9 +279,10 @@ pub(crate) fn send(
     kind: c_int,
     peer: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::that_needs(Use::SendTo(number(peer)?), communicator, count, kind)?;
+    record_words(stream, &[send]);
     let own = if call.travels { known(send, call.size) } else { None };
     call.mailbox.send(call.rank(peer)?, own.as_deref());
     Ok(())
@@ -284,9 +295,10 @@ pub(crate) fn receive(
     kind: c_int,
     peer: c_int,
     communicator: usize,
-    _stream: usize,
+    stream: usize,
 ) -> Answer {
     let call = Call::that_needs(Use::ReceiveFrom(number(peer)?), communicator, count, kind)?;
+    record_words(stream, &[receive]);
     let peer = call.rank(peer)?;
     let number = call.mailbox.next_from(peer);
     if call.travels {

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use crate::launches;
+use crate::memory::accesses;
 use crate::out::Out;
 use crate::status::Answer;
 use crate::texts;
@@ -18,6 +19,10 @@ calls! {
         cublasLtMatmul(handle: usize, operation: usize, alpha: usize, a: usize, a_layout: usize, b: usize,
             b_layout: usize, beta: usize, c: usize, c_layout: usize, d: usize, d_layout: usize, algorithm: usize,
             workspace: usize, workspace_size: usize, stream: usize) = multiply;
+        cublasSetWorkspace_v2(handle: usize, workspace: u64) = set_workspace;
+        cublasDestroy_v2(handle: usize) = destroy;
+        cublasLtMatmulDescSetAttribute(operation: usize, which: c_int, value: *const u64, size: usize) = set_attribute;
+        cublasLtMatmulDescDestroy(operation: usize) = destroy;
         cublasLtMatmulAlgoCheck(handle: usize, operation: usize, a: usize, b: usize, c: usize, d: usize,
             algorithm: usize, result: Out<[u8; 96]>) = check;
         cublasLtMatmulAlgoConfigGetAttribute(algorithm: usize, which: c_int, value: Out<u8>, size: usize,
@@ -35,37 +40,51 @@ calls! {
         cublasGetMathMode[1: i32] cublasGetPointerMode_v2[1: i32]
     }
     launch {
-        cublasCaxpy_v2 cublasCcopy_v2 cublasCdotc_v2 cublasCdotu_v2 cublasCgelsBatched cublasCgemmBatched
-        cublasCgemmStridedBatched cublasCgemm_v2 cublasCgemv_v2 cublasCgeqrfBatched cublasCgerc_v2 cublasCgeru_v2
-        cublasCgetrfBatched cublasCgetrsBatched cublasChemm_v2 cublasChemv_v2 cublasCher2_v2 cublasCher2k_v2
-        cublasCher_v2 cublasCherk_v2 cublasCrot_v2 cublasCrotg_v2 cublasCscal_v2 cublasCsrot_v2 cublasCsscal_v2
-        cublasCswap_v2 cublasCsymm_v2 cublasCsymv_v2 cublasCsyr2_v2 cublasCsyr2k_v2 cublasCsyr_v2 cublasCsyrk_v2
-        cublasCtrmm_v2 cublasCtrmv_v2 cublasCtrsmBatched cublasCtrsm_v2 cublasCtrsv_v2 cublasDasum_v2 cublasDaxpy_v2
-        cublasDcopy_v2 cublasDdot_v2 cublasDgelsBatched cublasDgemmBatched cublasDgemmStridedBatched cublasDgemm_v2
-        cublasDgemv_v2 cublasDgeqrfBatched cublasDger_v2 cublasDgetrfBatched cublasDgetrsBatched cublasDnrm2_v2
-        cublasDotEx cublasDrot_v2 cublasDrotg_v2 cublasDrotm_v2 cublasDrotmg_v2 cublasDscal_v2 cublasDswap_v2
-        cublasDsymm_v2 cublasDsymv_v2 cublasDsyr2_v2 cublasDsyr2k_v2 cublasDsyr_v2 cublasDsyrk_v2 cublasDtrmm_v2
-        cublasDtrmv_v2 cublasDtrsmBatched cublasDtrsm_v2 cublasDtrsv_v2 cublasDzasum_v2 cublasDznrm2_v2 cublasGemmEx
-        cublasGemmStridedBatchedEx cublasGetMatrixAsync cublasGetVectorAsync cublasIcamax_v2 cublasIcamin_v2
-        cublasIdamax_v2 cublasIdamin_v2 cublasIsamax_v2 cublasIsamin_v2 cublasIzamax_v2 cublasIzamin_v2
-        cublasSasum_v2 cublasSaxpy_v2 cublasScasum_v2 cublasScnrm2_v2 cublasScopy_v2 cublasSdot_v2
-        cublasSgelsBatched cublasSgemmBatched cublasSgemmEx cublasSgemmStridedBatched cublasSgemm_v2 cublasSgemv_v2
-        cublasSgeqrfBatched cublasSger_v2 cublasSgetrfBatched cublasSgetrsBatched cublasSnrm2_v2 cublasSrot_v2
-        cublasSrotg_v2 cublasSrotm_v2 cublasSrotmg_v2 cublasSscal_v2 cublasSswap_v2 cublasSsymm_v2 cublasSsymv_v2
-        cublasSsyr2_v2 cublasSsyr2k_v2 cublasSsyr_v2 cublasSsyrk_v2 cublasStrmm_v2 cublasStrmv_v2 cublasStrsmBatched
-        cublasStrsm_v2 cublasStrsv_v2 cublasZaxpy_v2 cublasZcopy_v2 cublasZdotc_v2 cublasZdotu_v2 cublasZdrot_v2
-        cublasZdscal_v2 cublasZgelsBatched cublasZgemmBatched cublasZgemmStridedBatched cublasZgemm_v2 cublasZgemv_v2
-        cublasZgeqrfBatched cublasZgerc_v2 cublasZgeru_v2 cublasZgetrfBatched cublasZgetrsBatched cublasZhemm_v2
-        cublasZhemv_v2 cublasZher2_v2 cublasZher2k_v2 cublasZher_v2 cublasZherk_v2 cublasZrot_v2 cublasZrotg_v2
-        cublasZscal_v2 cublasZswap_v2 cublasZsymm_v2 cublasZsymv_v2 cublasZsyr2_v2 cublasZsyr2k_v2 cublasZsyr_v2
-        cublasZsyrk_v2 cublasZtrmm_v2 cublasZtrmv_v2 cublasZtrsmBatched cublasZtrsm_v2 cublasZtrsv_v2
+        [p _ p p] cublasCscal_v2 cublasCsscal_v2 cublasDscal_v2 cublasSscal_v2 cublasZdscal_v2 cublasZscal_v2;
+        [_ _ p _ p] cublasGetVectorAsync;
+        [p _ p _ p] cublasCcopy_v2 cublasCswap_v2 cublasDasum_v2 cublasDcopy_v2 cublasDnrm2_v2 cublasDswap_v2
+            cublasDzasum_v2 cublasDznrm2_v2 cublasIcamax_v2 cublasIcamin_v2 cublasIdamax_v2 cublasIdamin_v2
+            cublasIsamax_v2 cublasIsamin_v2 cublasIzamax_v2 cublasIzamin_v2 cublasSasum_v2 cublasScasum_v2
+            cublasScnrm2_v2 cublasScopy_v2 cublasSnrm2_v2 cublasSswap_v2 cublasZcopy_v2 cublasZswap_v2;
+        [p p p p p] cublasCrotg_v2 cublasDrotg_v2 cublasSrotg_v2 cublasZrotg_v2;
+        [_ _ _ p _ p] cublasGetMatrixAsync;
+        [p _ p _ p p] cublasCgetrfBatched cublasDgetrfBatched cublasSgetrfBatched cublasZgetrfBatched;
+        [p _ p p _ p] cublasCaxpy_v2 cublasDaxpy_v2 cublasSaxpy_v2 cublasZaxpy_v2;
+        [p p p p p p] cublasDrotmg_v2 cublasSrotmg_v2;
+        [p _ _ p _ p p] cublasCgeqrfBatched cublasDgeqrfBatched cublasSgeqrfBatched cublasZgeqrfBatched;
+        [p _ _ p p _ p] cublasCher_v2 cublasCsyr_v2 cublasDsyr_v2 cublasSsyr_v2 cublasZher_v2 cublasZsyr_v2;
+        [p _ p _ p _ p] cublasCdotc_v2 cublasCdotu_v2 cublasDdot_v2 cublasDrotm_v2 cublasSdot_v2 cublasSrotm_v2
+            cublasZdotc_v2 cublasZdotu_v2;
+        [p _ _ _ _ p _ p] cublasCtrmv_v2 cublasCtrsv_v2 cublasDtrmv_v2 cublasDtrsv_v2 cublasStrmv_v2 cublasStrsv_v2
+            cublasZtrmv_v2 cublasZtrsv_v2;
+        [p _ p _ p _ p p] cublasCrot_v2 cublasCsrot_v2 cublasDrot_v2 cublasSrot_v2 cublasZdrot_v2 cublasZrot_v2;
+        [p _ _ p p _ p _ p] cublasCgerc_v2 cublasCgeru_v2 cublasCher2_v2 cublasCsyr2_v2 cublasDger_v2 cublasDsyr2_v2
+            cublasSger_v2 cublasSsyr2_v2 cublasZgerc_v2 cublasZgeru_v2 cublasZher2_v2 cublasZsyr2_v2;
+        [p _ p _ _ p _ _ p] cublasDotEx;
+        [p _ _ _ _ p p _ p p] cublasCherk_v2 cublasCsyrk_v2 cublasDsyrk_v2 cublasSsyrk_v2 cublasZherk_v2
+            cublasZsyrk_v2;
+        [p _ _ _ p _ p p _ p] cublasCgetrsBatched cublasDgetrsBatched cublasSgetrsBatched cublasZgetrsBatched;
+        [p _ _ p p _ p _ p p] cublasChemv_v2 cublasCsymv_v2 cublasDsymv_v2 cublasSsymv_v2 cublasZhemv_v2
+            cublasZsymv_v2;
+        [p _ _ _ _ _ _ p p _ p] cublasCtrsmBatched cublasCtrsm_v2 cublasDtrsmBatched cublasDtrsm_v2 cublasStrsmBatched
+            cublasStrsm_v2 cublasZtrsmBatched cublasZtrsm_v2;
+        [p _ _ _ _ p _ p _ p p] cublasCgelsBatched cublasDgelsBatched cublasSgelsBatched cublasZgelsBatched;
+        [p _ _ _ p p _ p _ p p] cublasCgemv_v2 cublasDgemv_v2 cublasSgemv_v2 cublasZgemv_v2;
+        [p _ _ _ _ p p _ p _ p p] cublasChemm_v2 cublasCher2k_v2 cublasCsymm_v2 cublasCsyr2k_v2 cublasDsymm_v2
+            cublasDsyr2k_v2 cublasSsymm_v2 cublasSsyr2k_v2 cublasZhemm_v2 cublasZher2k_v2 cublasZsymm_v2
+            cublasZsyr2k_v2;
+        [p _ _ _ _ _ _ p p _ p _ p] cublasCtrmm_v2 cublasDtrmm_v2 cublasStrmm_v2 cublasZtrmm_v2;
+        [p _ _ _ _ _ p p _ p _ p p] cublasCgemmBatched cublasCgemm_v2 cublasDgemmBatched cublasDgemm_v2
+            cublasSgemmBatched cublasSgemm_v2 cublasZgemmBatched cublasZgemm_v2;
+        [p _ _ _ _ _ p p _ _ p _ _ p p] cublasCgemmStridedBatched cublasDgemmStridedBatched cublasGemmEx cublasSgemmEx
+            cublasSgemmStridedBatched cublasZgemmStridedBatched;
+        [p _ _ _ _ _ p p _ _ _ p _ _ _ p p] cublasGemmStridedBatchedEx;
     }
     succeed {
-        cublasDestroy_v2 cublasLtMatmulAlgoConfigSetAttribute cublasLtMatmulAlgoInit cublasLtMatmulDescDestroy cublasLtMatmulDescSetAttribute cublasLtMatmulPreferenceDestroy
+        cublasLtMatmulAlgoConfigSetAttribute cublasLtMatmulAlgoInit cublasLtMatmulPreferenceDestroy
         cublasLtMatmulPreferenceSetAttribute cublasLtMatrixLayoutDestroy cublasLtMatrixLayoutSetAttribute
         cublasSetMathMode cublasSetMatrixAsync cublasSetPointerMode_v2 cublasSetSmCountTarget
         cublasSetVectorAsync
-        cublasSetWorkspace_v2
     }
 }
 
@@ -99,23 +118,44 @@ fn heuristic(
 #[allow(clippy::too_many_arguments, reason = "the library's signature")]
 fn multiply(
     _handle: usize,
-    _operation: usize,
-    _alpha: usize,
-    _a: usize,
+    operation: usize,
+    alpha: usize,
+    a: usize,
     _a_layout: usize,
-    _b: usize,
+    b: usize,
     _b_layout: usize,
-    _beta: usize,
-    _c: usize,
+    beta: usize,
+    c: usize,
     _c_layout: usize,
-    _d: usize,
+    d: usize,
     _d_layout: usize,
     _algorithm: usize,
-    _workspace: usize,
+    workspace: usize,
     _workspace_size: usize,
     stream: usize,
 ) -> Answer {
+    accesses::record_call(stream, &[operation, alpha, a, b, beta, c, d, workspace]);
     launches::launched(stream);
+    Ok(())
+}
+
+/// The workspace of a handle, which its later calls may use.
+fn set_workspace(handle: usize, workspace: u64) -> Answer {
+    accesses::attach(handle, 0, &[workspace]);
+    Ok(())
+}
+
+/// An attribute of a matrix multiplication. Some are addresses: of the bias, of scales, of a second output.
+fn set_attribute(operation: usize, which: c_int, value: *const u64, size: usize) -> Answer {
+    if size == 8 && !value.is_null() {
+        // SAFETY: the caller passes a value of this size.
+        accesses::attach(operation, which as usize, &[unsafe { value.read_unaligned() }]);
+    }
+    Ok(())
+}
+
+fn destroy(handle: usize) -> Answer {
+    accesses::detach(handle);
     Ok(())
 }
 

@@ -8,7 +8,7 @@ macro_rules! calls {
      $(create { $($create:ident)* })?
      $(zero { $($zero:ident[$place:tt: $zt:ty])* })?
      $(zeros { $($zeros:ident[$pair:tt])* })?
-     $(launch { $($launch:ident)* })?
+     $(launch { $($arguments:tt $($launch:ident)*;)* })?
      $(succeed { $($succeed:ident)* })?
      $(refuse { $($refuse:ident)* })?
     ) => {
@@ -21,13 +21,13 @@ macro_rules! calls {
         });)*)?
         $($(zero_call!($zero[$place: $zt]);)*)?
         $($(zero_call!($zeros[$pair]);)*)?
-        $($(call!($launch() -> std::ffi::c_int { $crate::launches::launched_by_library() });)*)?
+        $($($(launch_call!($launch $arguments [] []);)*)*)?
         $($(call!($succeed() -> std::ffi::c_int { 0 });)*)?
         $($(call!($refuse() -> std::ffi::c_int { $crate::calls::refused(LIBRARY, stringify!($refuse)) });)*)?
 
         pub(super) static ROWS: &[super::Row] = &[
             $($(row!($answer),)*)? $($(row!($value),)*)? $($(row!($create),)*)? $($(row!($zero),)*)? $($(row!($zeros),)*)?
-            $($(row!($launch),)*)? $($(row!($succeed),)*)? $($(row!($refuse),)*)?
+            $($($(row!($launch),)*)*)? $($(row!($succeed),)*)? $($(row!($refuse),)*)?
         ];
     };
 }
@@ -45,6 +45,22 @@ macro_rules! call {
 macro_rules! row {
     ($name:ident) => {
         super::Row { name: stringify!($name), library: LIBRARY, function: $name as *const () }
+    };
+}
+
+/// A function that launches device work. Arguments are `p` if they may refer to device memory: an address, or a descriptor. The others
+/// are `_`.
+macro_rules! launch_call {
+    ($name:ident [p $($rest:tt)*] [$($all:ident)*] [$($pointer:ident)*]) => {
+        launch_call!($name [$($rest)*] [$($all)* argument] [$($pointer)* argument]);
+    };
+    ($name:ident [_ $($rest:tt)*] [$($all:ident)*] [$($pointer:ident)*]) => {
+        launch_call!($name [$($rest)*] [$($all)* _other] [$($pointer)*]);
+    };
+    ($name:ident [] [$($all:ident)*] [$($pointer:ident)*]) => {
+        call!($name($($all: usize),*) -> std::ffi::c_int {
+            $crate::memory::accesses::launch_by_library(&[$($pointer),*])
+        });
     };
 }
 

@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int};
 
 use crate::dnn::{self, backend, descriptors, rnn};
 use crate::launches;
+use crate::memory::accesses;
 use crate::out::Out;
+use crate::status::Answer;
 use crate::texts;
 use crate::version;
 
@@ -18,6 +20,7 @@ calls! {
         cudnnBackendDestroyDescriptor(descriptor: usize) = backend::destroy;
         cudnnBackendSetAttribute(descriptor: usize, name: c_int, kind: c_int, count: i64, elements: *const u8)
             = backend::set;
+        cudnnBackendExecute(handle: usize, plan: usize, variant: usize) = execute;
         cudnnBackendGetAttribute(descriptor: usize, name: c_int, kind: c_int, wanted: i64, count: Out<i64>,
             elements: *mut u8) = backend::get;
         cudnnSetTensorNdDescriptor(descriptor: usize, kind: c_int, dimensions: c_int, sizes: *const c_int,
@@ -30,7 +33,7 @@ calls! {
             dimensions: Out<c_int>, sizes: *mut c_int) = descriptors::get_filter;
         cudnnSetRNNDescriptor_v8(descriptor: usize, algorithm: c_int, cell: c_int, bias: c_int, direction: c_int,
             input: c_int, kind: c_int, precision: c_int, math: c_int, input_size: c_int, hidden_size: c_int,
-            projection: c_int, layers: c_int) = rnn::set;
+            projection: c_int, layers: c_int, dropout: usize) = set_rnn;
         cudnnSetRNNDataDescriptor(descriptor: usize, kind: c_int, layout: c_int, length: c_int, batch: c_int)
             = rnn::set_data;
         cudnnGetRNNWeightSpaceSize(handle: usize, descriptor: usize, size: Out<usize>) = rnn::weight_size;
@@ -38,6 +41,10 @@ calls! {
             reserve: Out<usize>) = rnn::temporary_sizes;
         cudnnGetRNNWeightParams(handle: usize, descriptor: usize, layer: c_int, size: usize, space: u64,
             which: c_int, matrix: usize, matrix_at: Out<u64>, bias: usize, bias_at: Out<u64>) = rnn::weights;
+        cudnnSetDropoutDescriptor(descriptor: usize, handle: usize, states: u64) = set_dropout;
+        cudnnRestoreDropoutDescriptor(descriptor: usize, handle: usize, states: u64) = restore_dropout;
+        cudnnDestroyDropoutDescriptor(descriptor: usize) = destroy;
+        cudnnDestroyRNNDescriptor(descriptor: usize) = destroy;
         cudnnDropoutGetStatesSize(handle: usize, size: Out<usize>) = dnn::dropout_states;
         cudnnGetConvolutionForwardAlgorithm_v7(handle: usize, a: usize, b: usize, c: usize, d: usize, wanted: c_int,
             found: Out<c_int>, results: Out<dnn::Algorithm>) = dnn::algorithm;
@@ -74,21 +81,93 @@ calls! {
         cudnnGetConvolutionBackwardFilterWorkspaceSize[6: usize] cudnnGetConvolutionForwardWorkspaceSize[6: usize]
     }
     launch {
-        cudnnBackendExecute cudnnBatchNormalizationBackwardEx cudnnBatchNormalizationForwardInference
-        cudnnBatchNormalizationForwardTrainingEx cudnnCTCLoss cudnnCTCLoss_v8 cudnnConvolutionBackwardData
-        cudnnConvolutionBackwardFilter cudnnConvolutionBiasActivationForward cudnnConvolutionForward
-        cudnnPoolingForward cudnnRNNBackwardData_v8 cudnnRNNBackwardWeights_v8 cudnnRNNForward
-        cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfGridGeneratorForward cudnnSpatialTfSamplerBackward
-        cudnnSpatialTfSamplerForward
+        [_ _ p p] cudnnSpatialTfGridGeneratorBackward cudnnSpatialTfGridGeneratorForward;
+        [_ _ p _ p p _ p] cudnnPoolingForward;
+        [_ _ p _ p p p _ p] cudnnSpatialTfSamplerForward;
+        [_ _ p p p p p _ p _ _ p] cudnnCTCLoss;
+        [_ _ _ _ p p p p p _ p _ p] cudnnCTCLoss_v8;
+        [_ _ p p _ p _ p _ p p p p] cudnnBatchNormalizationForwardInference;
+        [_ p _ p _ p _ _ p _ p _ p] cudnnConvolutionBackwardData cudnnConvolutionBackwardFilter
+            cudnnConvolutionForward;
+        [_ _ p _ p p _ p p _ p p p p] cudnnSpatialTfSamplerBackward;
+        [_ p _ p _ p _ p _ p _ p _ p _ p] cudnnRNNBackwardWeights_v8;
+        [_ p _ p _ p _ _ p _ p _ p _ p _ _ p] cudnnConvolutionBiasActivationForward;
+        [_ p _ p _ p _ p _ p p _ p p _ p _ p _ p] cudnnRNNForward;
+        [_ _ _ p p _ p _ p _ p _ p p p p p p _ p _ p] cudnnBatchNormalizationForwardTrainingEx;
+        [_ p p _ p p _ p _ p p p _ p p p _ p _ p _ p] cudnnRNNBackwardData_v8;
+        [_ _ _ p p p p _ p _ p _ p _ p _ p _ p p p p p p _ p _ p] cudnnBatchNormalizationBackwardEx;
     }
     succeed {
         cudnnBackendFinalize cudnnBackendInitialize cudnnDestroy cudnnDestroyActivationDescriptor
-        cudnnDestroyCTCLossDescriptor cudnnDestroyConvolutionDescriptor cudnnDestroyDropoutDescriptor
+        cudnnDestroyCTCLossDescriptor cudnnDestroyConvolutionDescriptor
         cudnnDestroyFilterDescriptor cudnnDestroyPoolingDescriptor cudnnDestroyRNNDataDescriptor
-        cudnnDestroyRNNDescriptor cudnnDestroySpatialTransformerDescriptor cudnnDestroyTensorDescriptor
-        cudnnRestoreDropoutDescriptor cudnnSetActivationDescriptor cudnnSetCTCLossDescriptor
+        cudnnDestroySpatialTransformerDescriptor cudnnDestroyTensorDescriptor
+        cudnnSetActivationDescriptor cudnnSetCTCLossDescriptor
         cudnnSetCTCLossDescriptorEx cudnnSetCTCLossDescriptor_v9 cudnnSetConvolutionGroupCount
-        cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor cudnnSetDropoutDescriptor
+        cudnnSetConvolutionMathType cudnnSetConvolutionNdDescriptor
         cudnnSetPooling2dDescriptor cudnnSetSpatialTransformerNdDescriptor
     }
+}
+
+/// `cudnnBackendExecute`: a variant has the addresses of all tensors and of the workspace.
+fn execute(_handle: usize, _plan: usize, variant: usize) -> Answer {
+    accesses::record(launches::library_stream(), |found| {
+        backend::each_value(variant, |value| found.bytes(value))
+    });
+    launches::launched_by_library();
+    Ok(())
+}
+
+/// Initializes the states of random numbers.
+fn set_dropout(descriptor: usize, handle: usize, states: u64) -> Answer {
+    if states != 0 {
+        accesses::record_words(launches::library_stream(), &[states]);
+    }
+    restore_dropout(descriptor, handle, states)
+}
+
+fn restore_dropout(descriptor: usize, _handle: usize, states: u64) -> Answer {
+    accesses::attach(descriptor, 0, &[states]);
+    Ok(())
+}
+
+fn destroy(descriptor: usize) -> Answer {
+    accesses::detach(descriptor);
+    Ok(())
+}
+
+/// A recurrent network uses the random numbers of its dropout.
+#[allow(clippy::too_many_arguments, reason = "the library's signature")]
+fn set_rnn(
+    descriptor: usize,
+    algorithm: c_int,
+    cell: c_int,
+    bias: c_int,
+    direction: c_int,
+    input: c_int,
+    kind: c_int,
+    precision: c_int,
+    math: c_int,
+    input_size: c_int,
+    hidden_size: c_int,
+    projection: c_int,
+    layers: c_int,
+    dropout: usize,
+) -> Answer {
+    accesses::attach(descriptor, 0, &accesses::attached(dropout));
+    rnn::set(
+        descriptor,
+        algorithm,
+        cell,
+        bias,
+        direction,
+        input,
+        kind,
+        precision,
+        math,
+        input_size,
+        hidden_size,
+        projection,
+        layers,
+    )
 }

@@ -119,18 +119,21 @@ calls! {
         cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) = graphs::exchange_capture_mode;
 
         cuLaunchKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
-            block_z: u32, shared: u32, stream: usize) = kernels::launch_by_driver;
+            block_z: u32, shared: u32, stream: usize, arguments: *const *const u8, extra: *const *const c_void)
+            = kernels::launch_by_driver;
         cuLaunchCooperativeKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
-            block_z: u32, shared: u32, stream: usize) = kernels::launch_by_driver;
-        cuLaunchKernelEx(configuration: *const kernels::Configuration, function: usize) = kernels::launch_configured_by_driver;
+            block_z: u32, shared: u32, stream: usize, arguments: *const *const u8)
+            = kernels::launch_cooperative_by_driver;
+        cuLaunchKernelEx(configuration: *const kernels::Configuration, function: usize, arguments: *const *const u8,
+            extra: *const *const c_void) = kernels::launch_configured_by_driver;
 
-        cuModuleLoad(module: Out<usize>, image: usize) = kernels::load_module;
+        cuModuleLoad(module: Out<usize>, path: *const c_char) = kernels::load_module_file;
         cuModuleLoadData(module: Out<usize>, image: usize) = kernels::load_module;
         cuModuleLoadDataEx(module: Out<usize>, image: usize) = kernels::load_module;
         cuModuleLoadFatBinary(module: Out<usize>, image: usize) = kernels::load_module;
         cuLibraryLoadData(library: Out<usize>, image: usize) = kernels::load_module;
-        cuModuleGetFunction(function: Out<usize>, module: usize, name: usize) = kernels::function_of;
-        cuLibraryGetKernel(function: Out<usize>, library: usize, name: usize) = kernels::function_of;
+        cuModuleGetFunction(function: Out<usize>, module: usize, name: *const c_char) = kernels::function_of;
+        cuLibraryGetKernel(function: Out<usize>, library: usize, name: *const c_char) = kernels::function_of;
         cuKernelGetFunction(function: Out<usize>, kernel: usize) = kernels::kernel;
         cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: usize, name: usize) = kernels::module_global;
         cuFuncGetAttribute(value: Out<c_int>, which: c_int, function: usize) = kernels::driver_attribute;

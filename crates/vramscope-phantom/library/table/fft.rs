@@ -16,7 +16,7 @@ calls! {
             onembed: usize, ostride: i64, odist: i64, output: c_int, batch: i64, work: Out<usize>, kind: c_int) = make_plan;
     }
     launch {
-        cufftXtExec
+        [_ p p] cufftXtExec;
     }
     succeed {
         cufftDestroy cufftSetAutoAllocation cufftSetWorkArea

@@ -6,7 +6,8 @@
 //! - `create`: writes a new handle through the first argument.
 //! - `zero`: writes 0 through the argument with this index, counted from 0 and without floating-point arguments.
 //! - `zeros`: writes 0 through that argument and the next one; both are sizes.
-//! - `launch`: counts a launch of device work, which is not executed.
+//! - `launch`: counts a launch of device work, which is not executed. Before the names are their arguments, without floating-point ones: `p`
+//!   may refer to device memory, as an address or as a descriptor with addresses, and `_` does not.
 //! - `succeed`: does nothing and reports success.
 //! - `refuse`: returns "not supported", and reports the call's name to the user.
 //!

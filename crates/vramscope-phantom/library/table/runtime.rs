@@ -118,19 +118,21 @@ calls! {
             = graphs::refer_to_object;
         cudaGraphDebugDotPrint(graph: usize, path: *const c_char, flags: u32) = graphs::draw;
 
-        __cudaLaunchKernel(kernel: usize, grid: Dim3, block: Dim3, arguments: usize, shared: usize, stream: usize)
+        __cudaLaunchKernel(kernel: usize, grid: Dim3, block: Dim3, arguments: *const *const u8, shared: usize, stream: usize)
             = kernels::launch;
-        cudaLaunchKernel(function: usize, grid: Dim3, block: Dim3, arguments: usize, shared: usize, stream: usize)
+        cudaLaunchKernel(function: usize, grid: Dim3, block: Dim3, arguments: *const *const u8, shared: usize, stream: usize)
             = kernels::launch;
-        cudaLaunchCooperativeKernel(function: usize, grid: Dim3, block: Dim3, arguments: usize, shared: usize,
+        cudaLaunchCooperativeKernel(function: usize, grid: Dim3, block: Dim3, arguments: *const *const u8, shared: usize,
             stream: usize) = kernels::launch;
-        cudaLaunchKernelExC(configuration: *const kernels::Configuration, function: usize, arguments: usize)
+        cudaLaunchKernelExC(configuration: *const kernels::Configuration, function: usize, arguments: *const *const u8)
             = kernels::launch_configured;
         cudaMemcpyToSymbol() = kernels::launch_on_default_stream;
         __cudaGetKernel(kernel: Out<usize>, function: usize) = kernels::kernel;
         cudaGetFuncBySymbol(kernel: Out<usize>, function: usize) = kernels::kernel;
-        cudaLibraryGetKernel(kernel: Out<usize>, library: usize, name: usize) = kernels::function_of;
-        cudaLibraryGetUnifiedFunction(function: Out<usize>, library: usize, name: usize) = kernels::function_of;
+        cudaLibraryLoadData(library: Out<usize>, image: usize) = kernels::load_module;
+        cudaLibraryLoadFromFile(library: Out<usize>, path: *const c_char) = kernels::load_module_file;
+        cudaLibraryGetKernel(kernel: Out<usize>, library: usize, name: *const c_char) = kernels::function_of;
+        cudaLibraryGetUnifiedFunction(function: Out<usize>, library: usize, name: *const c_char) = kernels::function_of;
         cudaLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: usize, name: usize)
             = kernels::module_global;
         cudaLibraryGetManaged(address: Out<u64>, bytes: Out<usize>, library: usize, name: usize)
@@ -150,7 +152,7 @@ calls! {
         __cudaRegisterFatBinary(binary: *const c_void) -> usize = links::register_binary;
         __cudaRegisterFatBinaryEnd() -> () = kernels::ignore;
         __cudaUnregisterFatBinary() -> () = kernels::ignore;
-        __cudaRegisterFunction(binary: usize, function: usize) -> () = images::register_kernel;
+        __cudaRegisterFunction(binary: usize, function: usize, name: usize) -> () = images::register_kernel;
         __cudaRegisterVar() -> () = kernels::ignore;
         __cudaRegisterManagedVar() -> () = kernels::ignore;
         __cudaInitModule() -> u8 = kernels::module_is_ready;
@@ -160,7 +162,7 @@ calls! {
             -> c_int = kernels::pop_configuration;
     }
     create {
-        cudaGraphConditionalHandleCreate cudaGraphCreate cudaLibraryLoadData cudaLibraryLoadFromFile
+        cudaGraphConditionalHandleCreate cudaGraphCreate
     }
     zero {
         cudaDeviceGetGraphMemAttribute[2: u64] cudaLibraryGetKernelCount[0: u32]

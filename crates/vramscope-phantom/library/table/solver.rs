@@ -38,21 +38,31 @@ calls! {
         cusolverDnXsyevBatched_bufferSize[11] cusolverDnXsyevd_bufferSize[11] cusolverDnXsytrs_bufferSize[11]
     }
     launch {
-        cusolverDnCgeqrf cusolverDnCgesvd cusolverDnCgesvdaStridedBatched cusolverDnCgesvdj cusolverDnCgesvdjBatched
-        cusolverDnCgetrf cusolverDnCgetrs cusolverDnCheevd cusolverDnCheevj cusolverDnCheevjBatched cusolverDnCpotrf
-        cusolverDnCpotrfBatched cusolverDnCpotrs cusolverDnCpotrsBatched cusolverDnCsytrf cusolverDnCungqr
-        cusolverDnCunmqr cusolverDnDgeqrf cusolverDnDgesvd cusolverDnDgesvdaStridedBatched cusolverDnDgesvdj
-        cusolverDnDgesvdjBatched cusolverDnDgetrf cusolverDnDgetrs cusolverDnDorgqr cusolverDnDormqr cusolverDnDpotrf
-        cusolverDnDpotrfBatched cusolverDnDpotrs cusolverDnDpotrsBatched cusolverDnDsyevd cusolverDnDsyevj
-        cusolverDnDsyevjBatched cusolverDnDsytrf cusolverDnSgeqrf cusolverDnSgesvd cusolverDnSgesvdaStridedBatched
-        cusolverDnSgesvdj cusolverDnSgesvdjBatched cusolverDnSgetrf cusolverDnSgetrs cusolverDnSorgqr
-        cusolverDnSormqr cusolverDnSpotrf cusolverDnSpotrfBatched cusolverDnSpotrs cusolverDnSpotrsBatched
-        cusolverDnSsyevd cusolverDnSsyevj cusolverDnSsyevjBatched cusolverDnSsytrf cusolverDnXgeev cusolverDnXgeqrf
-        cusolverDnXpotrf cusolverDnXpotrs cusolverDnXsyevBatched cusolverDnXsyevd cusolverDnXsytrs cusolverDnZgeqrf
-        cusolverDnZgesvd cusolverDnZgesvdaStridedBatched cusolverDnZgesvdj cusolverDnZgesvdjBatched cusolverDnZgetrf
-        cusolverDnZgetrs cusolverDnZheevd cusolverDnZheevj cusolverDnZheevjBatched cusolverDnZpotrf
-        cusolverDnZpotrfBatched cusolverDnZpotrs cusolverDnZpotrsBatched cusolverDnZsytrf cusolverDnZungqr
-        cusolverDnZunmqr
+        [_ _ _ p _ p] cusolverDnCpotrfBatched cusolverDnDpotrfBatched cusolverDnSpotrfBatched cusolverDnZpotrfBatched;
+        [_ _ _ p _ p _ p] cusolverDnCpotrf cusolverDnDpotrf cusolverDnSpotrf cusolverDnZpotrf;
+        [_ _ _ p _ p p p] cusolverDnCgetrf cusolverDnDgetrf cusolverDnSgetrf cusolverDnZgetrf;
+        [_ _ _ _ p _ p _ p] cusolverDnCpotrs cusolverDnCpotrsBatched cusolverDnDpotrs cusolverDnDpotrsBatched
+            cusolverDnSpotrs cusolverDnSpotrsBatched cusolverDnZpotrs cusolverDnZpotrsBatched;
+        [_ _ _ p _ p p _ p] cusolverDnCgeqrf cusolverDnCsytrf cusolverDnDgeqrf cusolverDnDsytrf cusolverDnSgeqrf
+            cusolverDnSsytrf cusolverDnZgeqrf cusolverDnZsytrf;
+        [_ _ _ _ p _ p p _ p] cusolverDnCgetrs cusolverDnCheevd cusolverDnCheevj cusolverDnCheevjBatched
+            cusolverDnCungqr cusolverDnDgetrs cusolverDnDorgqr cusolverDnDsyevd cusolverDnDsyevj
+            cusolverDnDsyevjBatched cusolverDnSgetrs cusolverDnSorgqr cusolverDnSsyevd cusolverDnSsyevj
+            cusolverDnSsyevjBatched cusolverDnZgetrs cusolverDnZheevd cusolverDnZheevj cusolverDnZheevjBatched
+            cusolverDnZungqr;
+        [_ _ _ _ _ _ p _ _ p _ p] cusolverDnXpotrs;
+        [_ _ _ _ _ p _ _ p _ p _ p] cusolverDnXpotrf;
+        [_ _ _ _ _ _ p _ p p _ p _ p] cusolverDnCunmqr cusolverDnDormqr cusolverDnSormqr cusolverDnZunmqr;
+        [_ _ _ _ p _ p p _ p _ p _ p] cusolverDnCgesvdjBatched cusolverDnDgesvdjBatched cusolverDnSgesvdjBatched
+            cusolverDnZgesvdjBatched;
+        [_ _ _ _ _ p _ _ p _ p _ p _ p] cusolverDnXgeqrf;
+        [_ _ _ _ _ p _ p p _ p _ p _ p] cusolverDnCgesvdj cusolverDnDgesvdj cusolverDnSgesvdj cusolverDnZgesvdj;
+        [_ _ _ _ _ _ p _ _ p _ p _ p _ p] cusolverDnXsyevBatched cusolverDnXsyevd;
+        [_ _ _ _ _ p _ p _ p _ p _ p _ p] cusolverDnXsytrs;
+        [_ _ _ _ _ p _ p p _ p _ p _ p p] cusolverDnCgesvd cusolverDnDgesvd cusolverDnSgesvd cusolverDnZgesvd;
+        [_ _ _ _ _ p _ _ p _ p _ _ p _ _ p _ p p] cusolverDnCgesvdaStridedBatched cusolverDnDgesvdaStridedBatched
+            cusolverDnSgesvdaStridedBatched cusolverDnZgesvdaStridedBatched;
+        [_ _ _ _ _ _ p _ _ p _ p _ _ p _ _ p _ p _ p] cusolverDnXgeev;
     }
     succeed {
         cusolverDnDestroy cusolverDnDestroyGesvdjInfo cusolverDnDestroyParams cusolverDnDestroySyevjInfo

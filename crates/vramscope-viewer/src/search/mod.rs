@@ -537,7 +537,7 @@ mod tests {
                 };
                 let lived = (us(a.freed.min(end)) - us(a.from)) as f64;
                 let is_cut_off = a.from == Moment::START || a.freed == Moment::NEVER;
-                from <= lived && to.map_or(true, |to| !is_cut_off && lived <= to)
+                from <= lived && to.is_none_or(|to| !is_cut_off && lived <= to)
             }
             SearchQuery::Tag { sought, .. } => {
                 let stream = if sought.text == "default" { 0 } else { 3 };

@@ -92,6 +92,8 @@ const DRIVER: u8 = 13;
 const READING: u8 = 14;
 const CUT: u8 = 15;
 const METADATA: u8 = 20;
+const ACCESSES: u8 = 32;
+const LAUNCHES: u8 = 33;
 
 // A Boolean is one byte, an index of this list.
 const BOOLS: [bool; 2] = [false, true];

@@ -6,9 +6,10 @@ use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
-    ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END, EVENT, MAGIC, METADATA,
-    PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
+    ACCESSES, ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END, EVENT, LAUNCHES,
+    MAGIC, METADATA, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
 };
+use crate::accesses::{Accesses, AllocationAccesses};
 use crate::annotations::{Annotation, Stage};
 use crate::end_state::{Block, BlockState, SegmentKind};
 use crate::error::{ReadError, TableFull};
@@ -179,6 +180,10 @@ struct Reader {
     /// Device of the last segment.
     segment: Option<i64>,
     annotations: Vec<Annotation>,
+    /// Accesses by device and allocation.
+    accesses: BTreeMap<(i64, usize), AllocationAccesses>,
+    /// The last number of launches, that of launches with unknown parameters, and the number of events before both.
+    launches: Option<(u64, u64, u32)>,
     /// Number of events and of blocks in the start state.
     records: u32,
     /// Previous time in this chunk, in microseconds.
@@ -213,6 +218,7 @@ impl Reader {
             + self.stack_sites.len() * size_of::<u32>()
             + self.stack_ends.len() * (size_of::<usize>() + size_of::<StackId>())
             + self.annotations.len() * 2 * size_of::<Annotation>()
+            + self.accesses.len() * 3 * size_of::<((i64, usize), AllocationAccesses)>()
             + self.trace.process.as_ref().map_or(0, |process| {
                 process.events.len() * size_of::<DriverEvent>()
                     + process.readings.len() * size_of::<MemoryReading>()
@@ -258,6 +264,8 @@ impl Reader {
                 [READING] => self.reading(&mut f)?,
                 [CUT] => self.cut(&mut f)?,
                 [METADATA] => self.metadata(&mut f)?,
+                [ACCESSES] => self.accesses(&mut f)?,
+                [LAUNCHES] => self.launches = Some((f.uint()?, f.uint()?, self.records)),
                 [END] => self.closed = true,
                 [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
             }
@@ -460,6 +468,32 @@ impl Reader {
         Ok(())
     }
 
+    fn accesses(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let at = f.offset();
+        let device = device(f)?;
+        let events = self.devices.get(&device).map(|(events, _)| events);
+        let allocation = f.number(events.map_or(0, Events::len), "event")?;
+        if events.is_none_or(|events| events.get(allocation).action != Action::Alloc) {
+            return Err(damaged(at, format!("accesses of event {allocation}, which is no allocation")));
+        }
+        let most = events.map_or(0, Events::len) as u64;
+        let mut later = |before: usize| {
+            let sum = f.uint()?.checked_add(before as u64).filter(|&sum| sum <= most);
+            sum.map(|sum| sum as usize).ok_or_else(|| damaged(at, "an access after the last event"))
+        };
+        let first = later(allocation)?;
+        let (last, from) = (later(first)?, later(first)?);
+        let to = later(from)?;
+        let count = f.uint()?;
+        if to > last || count == 0 {
+            return Err(damaged(at, "accesses that contradict each other"));
+        }
+        let accesses =
+            AllocationAccesses { device, allocation, first, last, count, longest_idle: (from, to) };
+        self.accesses.insert((device, allocation), accesses);
+        Ok(())
+    }
+
     /// Reads an action. For an unknown action, also returns its name.
     fn action(&mut self, f: &mut Fields<'_>) -> Result<(Action, Option<StringId>)> {
         if self.version == 1 {
@@ -569,6 +603,13 @@ impl Reader {
             self.trace.host.get_or_insert(DeviceTrace { device: -1, ..DeviceTrace::default() });
         }
         self.trace.annotations = Some(self.annotations);
+        // Without the accesses between the last number of launches and the end, an allocation could seem unused.
+        let launches = self.launches.filter(|&(_, _, records)| records == self.records);
+        self.trace.accesses = launches.map(|(launches, unknown_launches, _)| Accesses {
+            allocations: self.accesses.into_values().collect(),
+            launches,
+            unknown_launches,
+        });
         self.notices.unclosed = !self.closed;
         Ok((self.trace, self.notices))
     }

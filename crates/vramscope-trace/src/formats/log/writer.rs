@@ -8,10 +8,11 @@ use std::time::SystemTime;
 use hashbrown::HashMap;
 
 use super::{
-    ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END, EVENT, LONGEST_STRING,
-    MAGIC, METADATA, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, names,
-    settings,
+    ACCESSES, ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END, EVENT,
+    LAUNCHES, LONGEST_STRING, MAGIC, METADATA, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING,
+    SYMBOLS, VERSION, names, settings,
 };
+use crate::accesses::AllocationAccesses;
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
@@ -400,6 +401,28 @@ impl<W: Write> LogWriter<W> {
         self.int(r.device);
         self.time(r.time_us);
         self.uints([r.used, r.total]);
+    }
+
+    /// Adds the accesses so far of an allocation of this log, which replace its earlier ones.
+    pub fn accesses(&mut self, a: &AllocationAccesses) {
+        if self.refuses(a.device) {
+            return;
+        }
+        let (from, to) = a.longest_idle;
+        self.begin(ACCESSES);
+        self.int(a.device);
+        // A number is smaller beside the one before it.
+        let steps =
+            [(0, a.allocation), (a.allocation, a.first), (a.first, a.last), (a.first, from), (from, to)];
+        self.uints(steps.map(|(before, number)| number.saturating_sub(before) as u64));
+        self.uint(a.count);
+    }
+
+    /// Adds the number of launches so far, and the part of it with unknown parameters; see [`Accesses`](crate::Accesses). All accesses so
+    /// far must have been added: a reader drops all accesses if events follow the last number.
+    pub fn launches(&mut self, launches: u64, unknown: u64) {
+        self.begin(LAUNCHES);
+        self.uints([launches, unknown]);
     }
 
     /// Marks that all events so far are those of memory that was live at this time, in microseconds since the Unix epoch, and that the

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from vramscope import _arguments, _native
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from vramscope._live.data import Holder, Reading
 
 
@@ -55,9 +53,7 @@ class Serving:
     def __enter__(self) -> Serving:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

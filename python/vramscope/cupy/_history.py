@@ -4,7 +4,6 @@ import atexit
 import functools
 import os
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from vramscope import _arguments
@@ -123,10 +122,5 @@ class PoolRecording:
     def __enter__(self) -> "PoolRecording":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,6 +1,5 @@
 """The base class of hooks on CuPy's memory pool."""
 
-from types import TracebackType
 from typing import Any, TypeVar
 
 Hook = TypeVar("Hook", bound="MemoryHook")
@@ -40,12 +39,7 @@ class MemoryHook:
         hooks[self.name] = self
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Removes the hook of this name from CuPy's registry. Raises `KeyError` if this thread has none."""
         del _registry()[self.name]
 

@@ -4,7 +4,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, NamedTuple, ParamSpec, TextIO, TypeVar
 
 from vramscope import _arguments
@@ -98,12 +98,7 @@ class CupyMemoryProfileHook:
         self.is_entered = True
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Undoes `__enter__`."""
         chainer = sys.modules.get("chainer")
         if chainer is not None:

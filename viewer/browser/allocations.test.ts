@@ -187,7 +187,7 @@ const ENTER =
   'Enter shows a match alone, Escape leaves the search and clears it, Back undoes each: told %d ms late where it lies';
 test.for([0, 700])(ENTER, async (delay, { open }) => {
   const { file } = known(30);
-  const page = await open(`${await serving(file)}#view=timeline`);
+  const page = await open(`${await serving(file)}#view=timeline&matches=marked`);
   await meddle(page, { kind: 'place', delay });
   const box = page.getByRole('searchbox');
   await box.fill('layer1');

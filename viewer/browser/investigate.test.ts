@@ -68,10 +68,10 @@ test('a row of the allocations shows its stack, is read aloud, and stays chosen 
   await rows.nth(1).click();
   const details = page.locator('.allocations-view .details');
   await details.getByRole('button', { name: 'grows', exact: true }).waitFor();
-  expect(await rows.nth(1).getAttribute('aria-label')).toMatch(
-    /^Size 10\.00 MiB, Requested 10\.00 MiB, Category .*, Line .*model\.py:2 grows/,
-  );
-  expect(await rows.nth(1).locator('span').nth(3).getAttribute('title')).toContain('model.py:2 grows');
+  await page
+    .getByRole('option', { name: /^Size 10\.00 MiB Requested 10\.00 MiB Category .* Line .*model\.py:2 grows/ })
+    .waitFor();
+  expect(await rows.nth(1).locator('> span').nth(3).getAttribute('title')).toContain('model.py:2 grows');
   await redrawn(page, () => page.getByRole('listbox', { name: /^Allocations/ }).press('Enter'));
   await expect.poll(async () => (await state(page))['bytes']).toBeDefined();
   await show(page, 'timeline');
@@ -363,7 +363,7 @@ test('a boundary moves by pointer and keys, closes its pane, and remembers its p
   const page = await open(`${await serving(TRAINING)}#view=moment`, { viewport: { width: 1280, height: 720 } });
   const pane = page.locator('[data-split="stack"] > .split-pane').last();
   const width = async () => (await pane.boundingBox())!.width;
-  const bar = page.getByRole('separator', { name: /^Size of the stack/ });
+  const bar = page.getByRole('separator', { name: /^Resize the stack/ });
   await bar.waitFor();
   const before = await width();
   const { x, y, height } = (await bar.boundingBox())!;
@@ -382,12 +382,12 @@ test('a boundary moves by pointer and keys, closes its pane, and remembers its p
   await page.reload();
   await bar.waitFor();
   expect(await pane.isVisible()).toBe(false);
-  await page.getByRole('button', { name: 'Open the stack' }).click();
+  await page.getByRole('button', { name: 'Expand the stack' }).click();
   await expect.poll(width).toBeCloseTo(before + 84, 0);
   await bar.dblclick({ position: { x: 2, y: 8 } });
   await expect.poll(width).toBeCloseTo(before, 0);
   // The strip of the timeline, too; the view below takes the room.
-  const strip = page.getByRole('separator', { name: /^Size of the timeline/ });
+  const strip = page.getByRole('separator', { name: /^Resize the timeline/ });
   const plot = await plotBox(page);
   await redrawn(page, () => strip.press('Shift+ArrowDown'));
   await expect.poll(async () => (await plotBox(page)).height).toBeCloseTo(plot.height + 80, 0);

@@ -38,7 +38,8 @@ test('the painted stack and the reserved line have the height of their bytes', a
   const high = 9e9;
   const page = await open(`${await serving(OOM)}#view=timeline&range=1000~1100&bytes=0~${high}`);
   const { width, height } = await plotBox(page);
-  const columns = [0.005, 0.13, 0.31, 0.505, 0.66, 0.82, 0.97].map((part) => Math.floor(part * width));
+  // A pixel at the edge of two moments shows the higher one: take pixels in the middle of a moment.
+  const columns = [0, 13, 31, 50, 66, 82, 97].map((moment) => Math.floor(((moment + 0.5) / 100) * width));
   const shown = await painted(page, columns);
   for (const [i, x] of columns.entries()) {
     const moment = 1000 + Math.floor(((x + 0.5) / width) * 100);

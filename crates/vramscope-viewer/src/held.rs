@@ -241,7 +241,6 @@ impl OpenRecording {
                 before.as_ref().map(DeviceAt::place).as_ref(),
             ),
             calls: self.calls(columns, calls, &stacks, &now.grouped(&now.found, By::Stack)),
-            zoomed: depth,
             categories: now.categories(),
             blocks: now.blocks,
             found_blocks: now.found.len(),

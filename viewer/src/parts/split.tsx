@@ -89,7 +89,7 @@ export function Split({ name, pane, panes, sized, initial, most, least = 80, fir
           role="separator"
           tabIndex={0}
           aria-orientation={isBeside ? 'vertical' : 'horizontal'}
-          aria-label={`Size of the ${pane}: arrows move, Enter ${isCollapsed ? 'opens' : 'closes'} it`}
+          aria-label={`Resize the ${pane} with the arrow keys, ${isCollapsed ? 'expand' : 'collapse'} it with Enter`}
           aria-valuenow={isCollapsed ? 0 : (chosen?.size ?? 0)}
           aria-valuetext={isCollapsed ? 'closed' : chosen ? `${chosen.size} pixels` : 'the default'}
           title="Drag to move, double click for the default"
@@ -101,8 +101,8 @@ export function Split({ name, pane, panes, sized, initial, most, least = 80, fir
           type="button"
           class="split-toggle"
           tabIndex={-1}
-          aria-label={`${isCollapsed ? 'Open' : 'Close'} the ${pane}`}
-          title={`${isCollapsed ? 'Open' : 'Close'} the ${pane}`}
+          aria-label={`${isCollapsed ? 'Expand' : 'Collapse'} the ${pane}`}
+          title={`${isCollapsed ? 'Expand' : 'Collapse'} the ${pane}`}
           aria-expanded={!isCollapsed}
           onClick={toggle}
         >
@@ -114,5 +114,5 @@ export function Split({ name, pane, panes, sized, initial, most, least = 80, fir
   );
 }
 
-/** The directions in which a boundary moves when its pane is closed or opened. */
+/** The directions in which a boundary moves when its pane is collapsed or expanded. */
 const ARROWS = { beside: '‹›', above: '⌃⌄' };

@@ -28,8 +28,6 @@ export interface VirtualListProps {
   /** Called when Enter is pressed on the chosen row. */
   enter?: () => void;
   row: (index: number) => ComponentChildren;
-  /** The row for assistive technology, if its texts alone do not say what they are. */
-  spoken?: (index: number) => string;
   /** Called with the half-open range `first..last` of rows that come into view. */
   seen?: (first: number, last: number) => void;
   /** Counts answered rows. Each change requests the rows in view again, because earlier requests may have been canceled. */
@@ -117,7 +115,6 @@ export function VirtualList(p: VirtualListProps) {
         aria-selected={i === p.chosen}
         aria-posinset={i + 1}
         aria-setsize={p.count}
-        {...(p.spoken ? { 'aria-label': p.spoken(i) } : {})}
         class={`virtual-row ${p.rowClass?.(i) ?? ''}`}
         style={{ top: `${top + (i - first) * p.rowHeight}px`, height: `${p.rowHeight}px` }}
         onClick={() => p.choose(i)}

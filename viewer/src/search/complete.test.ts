@@ -40,7 +40,7 @@ test.each([
   ['file:my|', ['file:"/home/my model.py"']],
   ['line:|', ['line:"train.py:3 main"', 'line:"my model.py:7 forward"']],
   ['freed:n|', ['freed:never']],
-  ['fo|', ['line:"my model.py:7 forward"', 'function:forward']],
+  ['forw|', ['line:"my model.py:7 forward"', 'function:forward']],
   // Nothing to complete.
   ['|', null],
   ['a |', null],

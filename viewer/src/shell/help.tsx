@@ -14,6 +14,13 @@ export function Help() {
     setSought('');
   }, [shown]);
   const closeOnBackdrop = (e: MouseEvent) => e.target === dialog.current && (helpShown.value = false);
+  // A hidden text field keeps the focus until the next frame: keys pressed before it would be lost.
+  const closeOnEscape = (e: KeyboardEvent) => {
+    if (e.key !== 'Escape') return;
+    e.preventDefault();
+    if (e.target instanceof HTMLElement) e.target.blur();
+    dialog.current?.close();
+  };
   return (
     <dialog
       ref={dialog}
@@ -21,6 +28,7 @@ export function Help() {
       aria-labelledby="help-title"
       onClose={() => (helpShown.value = false)}
       onClick={closeOnBackdrop}
+      onKeyDown={closeOnEscape}
     >
       <div class="help-body">
         <header class="help-head">

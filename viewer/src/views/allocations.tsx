@@ -248,16 +248,12 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
       const text = c.text(row, names);
       return (
         <span key={c.key} class={c.numeric ? 'numeric' : ''} title={c.exact?.(row, names) ?? text}>
+          {/* A list has no heads that screen readers could name. */}
+          <span class="visually-hidden">{c.title} </span>
           {c.key === 'line' || c.key === 'layer' ? <Label text={text} /> : text}
         </span>
       );
     });
-  };
-  const spoken = (index: number) => {
-    const at = pages.get(index);
-    if (!at) return `row ${count(index + 1)}`;
-    const row = rowOf(at.page, at.at, recording);
-    return columns.map((c) => `${c.title} ${c.text(row, names)}`).join(', ');
   };
   const items = streamedItems(SAVED.columns, async function* () {
     for (let first = 0; first < total.count; ) {
@@ -325,7 +321,6 @@ function AllocationTable({ file, device, scope, recording, names }: Current) {
                   choose={choose}
                   enter={zoomToSelected}
                   row={line}
-                  spoken={spoken}
                   seen={pages.need}
                   answered={pages.answered}
                 />

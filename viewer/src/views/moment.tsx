@@ -30,6 +30,9 @@ export function View() {
   return <Moment {...shown} />;
 }
 
+/** The path of the root. */
+const UNZOOMED: readonly number[] = [];
+
 /** Requests the live memory, with the parameters of the request. Of two compared moments, the later one comes after. */
 function useLive({ file, device, scope, names, recording }: Current) {
   const [shown, second, by, search] = [shownMoment.value, against.value, groupBy.value, query.value];
@@ -63,7 +66,6 @@ function useLive({ file, device, scope, names, recording }: Current) {
       groups,
       shown,
       second,
-      zoom: zoom.slice(0, live.zoomed),
       by,
       searched: search !== null,
       filtered: only_found,
@@ -114,7 +116,7 @@ function Moment(shown: Current) {
               root={root}
               compared={before !== null}
               searched={searched && !filtered}
-              zoomed={live.value.zoom}
+              zoomed={callZoom.value ?? UNZOOMED}
               zoom={(steps) => (callZoom.value = steps.length > 0 ? steps : null)}
               {...(filtered ? { whole: now.counters.allocated } : {})}
             />

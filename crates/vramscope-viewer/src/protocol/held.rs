@@ -24,7 +24,8 @@ pub struct LiveQuery {
     /// A search that marks groups; with `only_found`, only matches are included.
     pub(crate) search: Option<SearchQuery>,
     pub(crate) only_found: bool,
-    /// The path of a node of the call tree, from its root: the groups have the allocations of this node alone. A step is the number of a
+    /// The path of a node of the call tree, from its root: the groups have the allocations of this node alone, or of
+    /// its nearest caller that exists at the moment. A step is the number of a
     /// frame, or a position in `Calls.words` as -1, -2, ...
     #[serde(default)]
     pub(crate) zoom: Vec<i32>,
@@ -36,8 +37,6 @@ pub struct LiveQuery {
 pub(crate) struct Live {
     pub(crate) holders: Holders,
     pub(crate) calls: Calls,
-    /// The number of steps of the requested path that the call tree has. The groups have the allocations of the last one.
-    pub(crate) zoomed: usize,
     /// Bytes for each of `CATEGORIES`; null before the categories are computed.
     pub(crate) categories: Option<Vec<u64>>,
     /// The number of live blocks, the number of matching blocks, and the matching bytes.

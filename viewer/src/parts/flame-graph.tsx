@@ -70,7 +70,8 @@ export function FlameGraph(p: FlameGraphProps) {
     else if (e.key === 'Enter' || e.key === ' ') zoom(from);
     else if ((e.key === 'Escape' || e.key === 'Backspace') && zoomed.parent) zoom(zoomed.parent);
     else if (e.key === 'Home') zoom(p.root);
-    else return;
+    // At the edge of the tree, an arrow key does nothing, here or elsewhere.
+    else if (!e.key.startsWith('Arrow')) return;
     e.preventDefault();
     e.stopPropagation();
     const { depth } = next ?? from;

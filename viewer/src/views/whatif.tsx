@@ -73,10 +73,11 @@ function WhatIf({ file, device, scope, recording }: Current) {
     );
   }
   const isInvalid = refused !== null || wrong !== null;
-  const valid = useRef<Replay | null>(null);
-  if (!isInvalid && !answer.pending && answer.value) valid.current = answer.value;
+  const valid = useRef<{ replay: Replay; own: string | null } | null>(null);
+  if (!isInvalid && !answer.pending && answer.value) valid.current = { replay: answer.value, own };
   // An invalid setting or device keeps the last table.
-  const replay = isInvalid ? valid.current : answer.pending ? null : answer.value;
+  const replay = isInvalid ? (valid.current?.replay ?? null) : answer.pending ? null : answer.value;
+  const shownOwn = isInvalid ? (valid.current?.own ?? null) : own;
   const rows: Row[] = replay?.device.what_if.map((row, index) => ({ ...row, index })) ?? [];
   const chosen = rows.find((row) => row.index === setting.value) ?? null;
   return (
@@ -100,9 +101,9 @@ function WhatIf({ file, device, scope, recording }: Current) {
             <aside class="whatif-side" aria-label="Chosen setting, lower bounds and limitations" tabIndex={0}>
               <Chosen row={chosen} recorded={rows.find((r) => r.recorded) ?? null} />
               <Smallest
-                key={chosen?.conf ?? own ?? ''}
+                key={chosen?.conf ?? shownOwn ?? ''}
                 shown={{ file, device, scope }}
-                conf={chosen ? (chosen.recorded ? null : chosen.conf) : own}
+                conf={chosen ? (chosen.recorded ? null : chosen.conf) : shownOwn}
               />
               <Floors replay={replay} />
               <Trust trust={replay.trust} />

@@ -96,7 +96,8 @@ impl Notes {
         event: u64,
         thread: u64,
     ) -> Option<&str> {
-        if !self.has_begun {
+        // Without notes, threads have no number.
+        if !self.has_begun || thread == 0 {
             return None;
         }
         let made_in = self.busy.get(&thread).copied().unwrap_or_default();

@@ -13,7 +13,7 @@ use vramscope_recorder::{
     AttachError, AttachedProcess, CopyAt, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun,
 };
 use vramscope_testing::{phantom_run, skip};
-use vramscope_trace::{Action, Notices, Trace, formats};
+use vramscope_trace::{Action, Notices, Stage, Trace, formats};
 
 /// Declarations that the programs share.
 const DECLARATIONS: &str = r#"
@@ -471,6 +471,68 @@ int main() {
     let name = |log: &RecordedProcess| log.path.file_name().unwrap().to_string_lossy().into_owned();
     assert_eq!(name(&logs[0]), "run.vramscope");
     assert_eq!(name(&logs[1]), format!("run-pid{}.vramscope", logs[1].process));
+}
+
+/// A program passes notes, as the Python package does. A forked process has the same hooks, and is not recorded by them.
+#[test]
+fn notes_become_categories_and_regions() {
+    let program = r#"
+static void *find(const char *name) { void *at = dlsym(0, name); if (!at) exit(3); return at; }
+int main() {
+    int (*begin)(void) = find("vramscope_recorder_begin_notes");
+    void (*end)(void) = find("vramscope_recorder_end_notes");
+    void (*module)(unsigned, const char *, size_t) = find("vramscope_recorder_module");
+    void (*place)(unsigned, unsigned, unsigned char) = find("vramscope_recorder_place");
+    void (*role)(u64, unsigned char, unsigned) = find("vramscope_recorder_role");
+    void (*region)(unsigned char, const char *, size_t) = find("vramscope_recorder_region");
+    unsigned self = (unsigned)syscall(SYS_gettid);
+    char *at = segment(2 << 20);
+    module(1, "lost", 4);
+    report(at, 512, 1);
+    check(begin(), "notes");
+    module(1, "h.0.attn", 8);
+    report(at + 512, 512, 1);
+    role((u64)at + 600, 0, 1);
+    place(self, 1, 1);
+    region(0, "forward of mine", 15);
+    report(at + 1024, 512, 1);
+    report(at + 1536, 512, 1);
+    place(self, 0, 0);
+    region(1, "forward of mine", 15);
+    place(self, 1, 2);
+    report(at + 1536, -512, 1);
+    place(self, 0, 0);
+    if (fork() == 0) {
+        place(self, 1, 1);
+        _exit(0);
+    }
+    wait(0);
+    end();
+    role((u64)at + 1024, 1, 1);
+    report(at + 2048, 512, 1);
+}"#;
+    let program = format!("#include <sys/syscall.h>\n{TORCH_DECLARATIONS}{program}");
+    let Some((_folder, status, logs)) = record(&program, TORCH) else { return };
+    assert!(status.success());
+    assert_eq!(logs.len(), 1);
+    let trace = read(&logs[0]);
+    let allocations = trace.devices[0].events.iter().filter(|e| e.action == Action::Alloc);
+    let texts: Vec<&str> = allocations
+        .map(|e| trace.tags.get(e.tags).user_metadata.map_or("", |text| trace.strings.get(text)))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "",
+            "vramscope:category=parameter;module=h.0.attn",
+            "vramscope:category=temporary;module=h.0.attn;phase=forward",
+            "vramscope:category=activation;module=h.0.attn;phase=forward",
+            "",
+        ]
+    );
+    let regions = trace.annotations.as_ref().unwrap().iter();
+    let regions: Vec<_> = regions.map(|r| (r.stage, trace.strings.get(r.name))).collect();
+    assert_eq!(regions, [(Stage::Start, "forward of mine"), (Stage::End, "forward of mine")]);
 }
 
 /// The events of each thread are in its order, and none is missing or there twice.

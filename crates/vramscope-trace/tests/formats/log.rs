@@ -911,3 +911,30 @@ fn events_before_a_cut_are_those_of_older_memory() {
     assert_eq!(cut, Some(&expected));
     assert_eq!(trace.devices.iter().map(|d| d.overflowed).collect::<Vec<_>>(), [Some(true); 2]);
 }
+
+#[test]
+fn a_text_replaces_that_of_an_earlier_allocation() {
+    let mut log = LogWriter::create_run(Vec::new(), RUN).unwrap();
+    for device in [0, 1] {
+        let own = LogEvent { device, user_metadata: Some("own"), ..event(Action::Alloc, BASE, 512, 5) };
+        log.event(&own);
+        log.event(&LogEvent { address_or_free: BASE + 512, ..own });
+        log.event(&LogEvent { device, ..event(Action::Free, BASE, 512, 6) });
+    }
+    log.metadata(1, 0, "later");
+    log.metadata(0, 1, "first");
+    log.metadata(0, 1, "last");
+    let trace = read(&log.finish().unwrap()).unwrap().trace;
+    let texts = |device: usize| {
+        let tags = trace.devices[device].events.iter().map(|event| trace.tags.get(event.tags));
+        tags.map(|tags| tags.user_metadata.map_or("", |text| trace.strings.get(text))).collect::<Vec<_>>()
+    };
+    assert_eq!([texts(0), texts(1)], [["own", "last", ""], ["later", "own", ""]]);
+    // Only allocations have a text: neither frees nor events that are missing.
+    for (device, number) in [(0, 0), (0, 7), (3, 0)] {
+        let mut log = LogWriter::create_run(Vec::new(), RUN).unwrap();
+        log.event(&event(Action::Free, BASE, 512, 6));
+        log.metadata(device, number, "text");
+        assert!(error(&log.finish().unwrap()).contains("a text for an allocation that does not exist"));
+    }
+}

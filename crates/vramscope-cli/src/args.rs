@@ -385,9 +385,12 @@ pub(crate) struct PhantomRunArgs {
     /// The rank to run, counted from 0
     #[arg(long, value_name = "R", requires = "world_size")]
     pub(crate) rank: Option<u32>,
-    /// Write the recording to this file; of several processes, each writes a separate file with `-rank3` or a number in its name
-    #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_file))]
+    /// Write the recording to this file, as a pickle, or as a log if its name ends in .vramscope; of several processes, each writes a separate file with `-rank3` or a number in its name
+    #[arg(long, value_name = "OUT", value_parser = PathBufValueParser::new().try_map(snapshot_or_log))]
     pub(crate) record: Option<PathBuf>,
+    /// Record which allocations kernels, libraries and copies access, in a log [default: run.vramscope]
+    #[arg(long)]
+    pub(crate) accesses: bool,
     /// Number of events to keep for each GPU; the newest are kept. If events are dropped, the verdict has only the GPU's counts [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) max_entries: Option<u64>,

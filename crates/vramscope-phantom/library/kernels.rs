@@ -56,14 +56,14 @@ pub(crate) fn pop_configuration(
 
 pub(crate) fn launch(
     function: usize,
-    _grid: Dim3,
+    grid: Dim3,
     _block: Dim3,
     arguments: *const *const u8,
     _shared: usize,
     stream: usize,
 ) -> Answer {
     images::runs(function)?;
-    arguments::record(function, arguments, stream);
+    arguments::record(function, grid.0, arguments, stream);
     launched(stream);
     Ok(())
 }
@@ -96,7 +96,7 @@ pub(crate) fn launch_configured_by_driver(
     images::runs(function)?;
     // SAFETY: the caller passes a pointer to a configuration, or null.
     let configuration = unsafe { configuration.as_ref() }.ok_or(Refusal::InvalidValue)?;
-    arguments::record_by_driver(function, arguments, extra, configuration.stream);
+    arguments::record_by_driver(function, configuration.grid.0, arguments, extra, configuration.stream);
     launched(configuration.stream);
     Ok(())
 }
@@ -105,9 +105,9 @@ pub(crate) fn launch_configured_by_driver(
 #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
 pub(crate) fn launch_by_driver(
     function: usize,
-    _grid_x: u32,
-    _grid_y: u32,
-    _grid_z: u32,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
     _block_x: u32,
     _block_y: u32,
     _block_z: u32,
@@ -116,7 +116,7 @@ pub(crate) fn launch_by_driver(
     arguments: *const *const u8,
     extra: *const *const c_void,
 ) -> Answer {
-    arguments::record_by_driver(function, arguments, extra, stream);
+    arguments::record_by_driver(function, [grid_x, grid_y, grid_z], arguments, extra, stream);
     launched(stream);
     Ok(())
 }
@@ -125,9 +125,9 @@ pub(crate) fn launch_by_driver(
 #[allow(clippy::too_many_arguments, reason = "the driver's signature")]
 pub(crate) fn launch_cooperative_by_driver(
     function: usize,
-    _grid_x: u32,
-    _grid_y: u32,
-    _grid_z: u32,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
     _block_x: u32,
     _block_y: u32,
     _block_z: u32,
@@ -135,7 +135,7 @@ pub(crate) fn launch_cooperative_by_driver(
     stream: usize,
     arguments: *const *const u8,
 ) -> Answer {
-    arguments::record(function, arguments, stream);
+    arguments::record(function, [grid_x, grid_y, grid_z], arguments, stream);
     launched(stream);
     Ok(())
 }

@@ -136,6 +136,9 @@ pub struct MachineReport {
     /// Flags of Python interpreters (`isolated`, `no_site`, `ignore_environment`) that prevented them from importing
     /// `sitecustomize`.
     pub unrecorded: Vec<String>,
+    /// The names of kernels that were launched, and whose parameters are unknown: the first 64 bytes of each. Empty unless a recorder takes
+    /// accesses.
+    pub unknown_kernels: Vec<String>,
 }
 
 impl MachineReport {
@@ -176,6 +179,7 @@ impl MachineReport {
                 .map(|(_, line, calls)| AskedAt { line, calls })
                 .collect(),
             unrecorded: of(&[Noticed::Unrecorded]).map(|(_, setting, _)| setting).collect(),
+            unknown_kernels: of(&[Noticed::UnknownParameters]).map(|(_, name, _)| name).collect(),
         })
     }
 }

@@ -284,6 +284,7 @@ impl<'a> State<'a> {
                 3 => Noticed::Read,
                 4 => Noticed::AskedMemory,
                 5 => Noticed::Unrecorded,
+                6 => Noticed::UnknownParameters,
                 _ => return None,
             };
             Some((what, self.text(at + 2), self.0[at + 1].load(Ordering::Relaxed)))

@@ -42,6 +42,11 @@ pub(crate) fn are_recorded() -> bool {
     recorder().is_some()
 }
 
+/// Whether a word is an address of a device.
+pub(crate) fn is_address(word: u64) -> bool {
+    device_of(word).is_some()
+}
+
 /// The addresses of one launch.
 #[derive(Default)]
 pub(crate) struct Found {
@@ -52,7 +57,7 @@ pub(crate) struct Found {
 impl Found {
     /// Adds a word if it is an address of a device.
     pub(crate) fn word(&mut self, word: u64) {
-        if device_of(word).is_some() && self.addresses.last() != Some(&word) {
+        if is_address(word) && self.addresses.last() != Some(&word) {
             self.addresses.push(word);
         }
     }

@@ -41,6 +41,13 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
     if let Some(annotations) = &trace.annotations {
         line("annotations", count(annotations.len() as u64));
     }
+    if let Some(accesses) = &trace.accesses {
+        let unknown = count(accesses.unknown_launches);
+        line(
+            "accesses",
+            format!("{}, {unknown} with unknown parameters", counted(accesses.launches, "launch")),
+        );
+    }
     for d in &facts.devices {
         let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };
         let counts = [(d.events, "event"), (d.segments, "segment"), (d.blocks, "block")];

@@ -205,7 +205,12 @@ impl<'a> Runner<'a> {
         // An empty object: only facts are collected.
         let changes = Value::Object(wanted).to_string();
         let args = run_args(self.args, command.collect(), conf);
-        Attempt::with(&args, self.args.on.gpu, total, Extra { changes, environment, keeps_output: true })
+        Attempt::with(
+            &args,
+            self.args.on.gpu,
+            total,
+            Extra { changes, environment, keeps_output: true, log: None },
+        )
     }
 
     /// The end of a run that gave no numbers.
@@ -275,6 +280,7 @@ fn run_args(args: &FitArgs, command: Vec<OsString>, conf: Option<String>) -> Pha
         world_size: None,
         rank: None,
         record: None,
+        accesses: false,
         max_entries: None,
         conf,
         no_contents: false,

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use vramscope::analysis::{Demand, Fit, fit_on_device};
 use vramscope::gpus::Gpu;
 use vramscope::phantom::{GpuUse, MachineReport, PhantomGpu, PhantomOptions, PhantomRun};
+use vramscope::recorder::{RecordedProcess, RecorderOptions, RecorderRun};
 
 use super::card::Card;
 use super::changes;
@@ -16,6 +17,7 @@ use super::rank;
 use super::recordings::{self, Recorded};
 use super::verdict::{self, Asked};
 use crate::args::{PhantomRunArgs, Values};
+use crate::commands::run::say_what_is_missing;
 
 /// Memory of a GPU that no program exhausts, in bytes: 1 TiB.
 pub(crate) const UNLIMITED: u64 = 1 << 40;
@@ -32,6 +34,8 @@ pub(crate) struct Extra {
     pub(crate) environment: Vec<(OsString, OsString)>,
     /// Whether the program's output goes to a file in the run's folder ([`Attempt::output`]).
     pub(crate) keeps_output: bool,
+    /// The log that is written while the program runs, with accesses.
+    pub(crate) log: Option<PathBuf>,
 }
 
 /// One run of the program.
@@ -44,8 +48,27 @@ pub(crate) struct Attempt {
     pub(crate) machine: MachineReport,
     pub(crate) recordings: Vec<Recorded>,
     pub(crate) asked: Vec<Asked>,
+    /// The logs of processes, if they were wanted.
+    pub(crate) logs: Vec<RecordedProcess>,
     /// Bytes of one context.
     context: u64,
+}
+
+/// The environment of a program whose calls reach the recorder before they reach the phantom GPU.
+fn with_recorder(
+    mut environment: Vec<(&'static str, OsString)>,
+    recorder: &RecorderRun,
+) -> Vec<(&'static str, OsString)> {
+    const PRELOAD: &str = "LD_PRELOAD";
+    for (name, value) in &mut environment {
+        if *name == PRELOAD {
+            let phantom = std::mem::replace(value, recorder.library().into());
+            value.push(":");
+            value.push(phantom);
+        }
+    }
+    environment.extend(recorder.environment().into_iter().filter(|(name, _)| *name != PRELOAD));
+    environment
 }
 
 impl Attempt {
@@ -90,7 +113,12 @@ impl Attempt {
         };
         // Without changes the variable is empty, so that one of the caller's environment has no effect.
         set(vec![(changes::VARIABLE, extra.changes.into())]);
-        set(run.environment());
+        let recorder =
+            extra.log.map(|out| RecorderRun::start(&out, RecorderOptions::default())).transpose()?;
+        set(match &recorder {
+            Some(recorder) => with_recorder(run.environment(), recorder),
+            None => run.environment(),
+        });
         set(recordings::prepare(run.folder(), args.max_entries)?);
         if let (Some(world_size), Some(rank)) = (args.world_size, args.rank) {
             set(rank::environment(rank, world_size, args.on.gpus.into()));
@@ -106,11 +134,14 @@ impl Attempt {
             () if args.json => child::Output::Stderr,
             () => child::Output::Inherited,
         };
-        let ended = child::run(&run, &args.command, environment, args.on.steps_timeout, &output)?;
+        let ended = child::run(&run, &args.command, environment, args.on.steps_timeout, &output);
+        let logs = recorder.map(RecorderRun::finish).unwrap_or_default();
+        say_what_is_missing(&logs);
+        let ended = ended?;
         let machine = run.report()?;
         let recordings = recordings::collect(run.folder())?;
         let asked = verdict::asked(&recordings)?;
-        Ok(Self { gpu, run, ended, machine, recordings, asked, context })
+        Ok(Self { gpu, run, ended, machine, recordings, asked, logs, context })
     }
 
     /// The file with the program's output, if it was kept.

@@ -151,7 +151,7 @@ pub(crate) fn json(answer: &Answer<'_>) -> Json {
     let process = |recorded: &Recorded| ProcessJson {
         rank: recorded.facts.rank,
         torch: recorded.facts.torch.clone(),
-        recording: args.record.as_ref().map(|_| recorded.file.display().to_string()),
+        recording: answer.recording(recorded).map(|file| file.display().to_string()),
         devices: (recorded.facts.devices.iter())
             .map(|of| DeviceJson {
                 device: of.gpu,

@@ -36,6 +36,11 @@ pub(crate) struct Recorded {
 }
 
 impl Recorded {
+    /// Id of the process, before the recording is moved to the user's place.
+    pub(crate) fn process(&self) -> Option<u32> {
+        self.file.file_stem()?.to_str()?.parse().ok()
+    }
+
     /// The machine's device number for a device number of the process.
     pub(crate) fn gpu(&self, device: i64) -> i64 {
         let of = usize::try_from(device).ok().and_then(|device| self.facts.devices.get(device));

@@ -1,9 +1,11 @@
 //! `vramscope phantom run`
 
+use std::path::{Path, PathBuf};
+
 use anyhow::bail;
 use vramscope::analysis::Fit;
 
-use super::attempt::{Attempt, UNLIMITED};
+use super::attempt::{Attempt, Extra, UNLIMITED};
 use super::card::Card;
 use super::found_out::FoundOut;
 use super::json;
@@ -11,7 +13,8 @@ use super::recordings;
 use super::unrecorded::Unrecorded;
 use super::words::{self, Answer};
 use crate::Found;
-use crate::args::PhantomRunArgs;
+use crate::args::{PhantomRunArgs, names_log};
+use crate::commands::run::checked_output;
 use crate::commands::{print_json, print_text};
 
 pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
@@ -24,15 +27,18 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
     {
         bail!("there is no rank {rank} among {world_size}: ranks count from 0");
     }
-    let first = Attempt::new(args, args.on.gpu, if args.sweep_gpus { UNLIMITED } else { card.total })?;
+    let log = log(args)?;
+    let writes_log = log.is_some();
+    let total = if args.sweep_gpus { UNLIMITED } else { card.total };
+    let first = Attempt::with(args, args.on.gpu, total, Extra { log, ..Extra::default() })?;
     let ran_out = first.ran_out();
     let found = FoundOut::of(args, &card, &first)?;
     let unrecorded = Unrecorded::of(&first);
-    let Attempt { run, ended, machine, asked, mut recordings, .. } = first;
-    if let Some(out) = &args.record {
+    let Attempt { run, ended, machine, asked, mut recordings, logs, .. } = first;
+    if let Some(out) = args.record.as_ref().filter(|_| !writes_log) {
         recordings::keep(&mut recordings, out)?;
     }
-    let answer = Answer { args, card: &card, ended, machine, asked, recordings, unrecorded, found };
+    let answer = Answer { args, card: &card, ended, machine, asked, recordings, logs, unrecorded, found };
     if args.json {
         print_json(&json::json(&answer))?;
     } else {
@@ -44,4 +50,16 @@ pub(crate) fn run(args: &PhantomRunArgs) -> anyhow::Result<Found> {
         bail!("{}", words::end(ended));
     }
     Ok(if answer.found.fit == Fit::Fits { Found::Nothing } else { Found::Something })
+}
+
+/// The path of the log, if one is wanted.
+fn log(args: &PhantomRunArgs) -> anyhow::Result<Option<PathBuf>> {
+    match &args.record {
+        Some(record) if names_log(record) => checked_output(record).map(Some),
+        Some(record) if args.accesses => {
+            bail!("{}: accesses are in logs: name one, as --record run.vramscope", record.display())
+        }
+        None if args.accesses => checked_output(Path::new("run.vramscope")).map(Some),
+        _ => Ok(None),
+    }
 }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
 
 use vramscope::analysis::Fit;
 use vramscope::phantom::{MachineReport, Unanswered};
+use vramscope::recorder::RecordedProcess;
 use vramscope::report::{bytes, counted};
 
 use super::card::Card;
@@ -14,7 +16,7 @@ use super::found_out::FoundOut;
 use super::recordings::Recorded;
 use super::unrecorded::Unrecorded;
 use super::verdict::Asked;
-use crate::args::{PhantomRunArgs, Values};
+use crate::args::{PhantomRunArgs, Values, names_log};
 
 /// All results of a run.
 pub(crate) struct Answer<'a> {
@@ -24,6 +26,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) machine: MachineReport,
     pub(crate) asked: Vec<Asked>,
     pub(crate) recordings: Vec<Recorded>,
+    /// The logs, if the recordings are logs.
+    pub(crate) logs: Vec<RecordedProcess>,
     /// Processes that lack PyTorch's numbers.
     pub(crate) unrecorded: Option<Unrecorded>,
     pub(crate) found: FoundOut,
@@ -43,6 +47,24 @@ impl Answer<'_> {
     /// Whether the program depends on the GPU's memory and ran without a limit, so its numbers are meaningless.
     fn is_sized_without_limit(&self) -> bool {
         self.args.sweep_gpus && !self.found.asked_memory_at.is_empty()
+    }
+
+    /// The files with the recordings, if they are kept.
+    fn kept(&self) -> Vec<&Path> {
+        match &self.args.record {
+            Some(record) if !names_log(record) => {
+                self.recordings.iter().map(|recorded| recorded.file.as_path()).collect()
+            }
+            _ => self.logs.iter().map(|log| log.path.as_path()).collect(),
+        }
+    }
+
+    /// The file with the recording of a process, if it is kept.
+    pub(super) fn recording(&self, of: &Recorded) -> Option<&Path> {
+        match &self.args.record {
+            Some(record) if !names_log(record) => Some(&of.file),
+            _ => self.logs.iter().find(|log| Some(log.process) == of.process()).map(|log| log.path.as_path()),
+        }
     }
 
     /// The demands of processes on a GPU.
@@ -82,14 +104,13 @@ pub(crate) fn text(answer: &Answer<'_>) -> Result<String, std::fmt::Error> {
     cards(&mut out, answer)?;
     values(&mut out, answer)?;
     unanswered(&mut out, &answer.machine.unanswered)?;
-    if answer.args.record.is_some() {
-        match &answer.recordings[..] {
-            [] => {}
-            [one] => writeln!(out, "\nRecording: {}", one.file.display())?,
-            several => {
-                writeln!(out, "\nRecordings:")?;
-                several.iter().try_for_each(|recorded| writeln!(out, "  {}", recorded.file.display()))?;
-            }
+    unknown_kernels(&mut out, &answer.machine)?;
+    match &answer.kept()[..] {
+        [] => {}
+        [one] => writeln!(out, "\nRecording: {}", one.display())?,
+        several => {
+            writeln!(out, "\nRecordings:")?;
+            several.iter().try_for_each(|file| writeln!(out, "  {}", file.display()))?;
         }
     }
     Ok(out)
@@ -332,4 +353,15 @@ fn unanswered(out: &mut String, calls: &[Unanswered]) -> std::fmt::Result {
         }
     }
     Ok(())
+}
+
+fn unknown_kernels(out: &mut String, machine: &MachineReport) -> std::fmt::Result {
+    if machine.unknown_kernels.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nKernels with unknown parameters, whose accesses are not recorded: {}",
+        machine.unknown_kernels.join(", ")
+    )
 }

@@ -17,7 +17,7 @@ struct Kernel {
     /// The sizes of the parameters in bytes.
     sizes: Box<[u32]>,
     lists: Option<Lists>,
-    /// Whether parameters may contain an [`Calculator`].
+    /// Whether parameters may contain a [`Calculator`].
     has_calculator: bool,
 }
 
@@ -105,7 +105,7 @@ fn add(kernel: &Kernel, grid: [u32; 3], arguments: *const *const u8, found: &mut
         let argument = unsafe { std::slice::from_raw_parts(argument, size as usize) };
         match &kernel.lists {
             Some(lists) if lists.parameter == i => lists.add(argument, grid, found),
-            _ if kernel.has_calculator => match Calculator::find(argument) {
+            _ if kernel.has_calculator => match Calculator::find(argument, accesses::is_address) {
                 Some(Calculator { bytes }) => {
                     found.bytes(&argument[..bytes.start / 8 * 8]);
                     found.bytes(&argument[bytes.end..]);
@@ -131,7 +131,7 @@ impl Calculator {
     /// Bytes of the number of dimensions and of the size of each, as `IntDivider`: 12 bytes.
     const SIZES: usize = 4 + 12 * Self::DIMENSIONS;
 
-    fn find(argument: &[u8]) -> Option<Self> {
+    fn find(argument: &[u8], is_address: impl Fn(u64) -> bool) -> Option<Self> {
         let words = argument.as_chunks::<4>().0;
         let word = |at: usize| words.get(at).map(|&word| u32::from_le_bytes(word));
         let begins_at = |at: usize| {
@@ -147,7 +147,7 @@ impl Calculator {
         let addresses = |tensors: usize| {
             let at = (start + Self::SIZES + 4 * Self::DIMENSIONS * tensors).next_multiple_of(8);
             let all = argument.get(at..at + 8 * tensors)?.as_chunks().0;
-            all.iter().all(|&word| accesses::is_address(u64::from_le_bytes(word))).then_some(at)
+            all.iter().all(|&word| is_address(u64::from_le_bytes(word))).then_some(at)
         };
         let end = (1..=8).rev().find_map(addresses)?;
         Some(Self { bytes: start..end })
@@ -288,6 +288,32 @@ fn buffer<'a>(extra: *const *const c_void) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_calculator_of_offsets_is_found_by_its_dividers() {
+        let is_address = |word: u64| (1000..2000).contains(&word);
+        // Divisors and factors of ATen/cuda/detail/IntegerDivider.cuh: a factor is 2^32 * (2^shift - divisor) / divisor + 1.
+        let dividers = [[1, 1, 0], [3, 1_431_655_766, 2], [64, 1, 6]];
+        assert!(dividers.iter().all(|of| is_divider(Some(of[0]), Some(of[1]), Some(of[2]))));
+        assert!(!is_divider(Some(3), Some(1_431_655_765), Some(2)) && !is_divider(Some(64), Some(1), Some(7)));
+        // What was there before: addresses.
+        let mut argument: Vec<u8> = std::iter::repeat_n(1500_u64.to_le_bytes(), 63).flatten().collect();
+        argument[..4].copy_from_slice(&3_u32.to_le_bytes());
+        for (place, word) in argument[4..].as_chunks_mut().0.iter_mut().zip(dividers.concat()) {
+            *place = u32::to_le_bytes(word);
+        }
+        argument.extend([7_u32, 7].map(u32::to_le_bytes).concat());
+        argument.truncate(504);
+        for address in [1001_u64, 1002, 5] {
+            argument.extend(address.to_le_bytes());
+        }
+        // Three dimensions of two tensors.
+        assert_eq!(Calculator::find(&argument, is_address), Some(Calculator { bytes: 0..504 }));
+        let inner = [&1003_u64.to_le_bytes()[..], &argument].concat();
+        assert_eq!(Calculator::find(&inner, is_address), Some(Calculator { bytes: 8..512 }));
+        argument[5] = 1;
+        assert_eq!(Calculator::find(&argument, is_address), None);
+    }
 
     #[test]
     fn lists_of_tensors_are_known_by_name_and_size() {

@@ -333,4 +333,41 @@ mod tests {
         let other = Wrapper { magic: 1, ..wrapper };
         assert!(entries_at(&raw const other as usize).is_none());
     }
+    /// PTX texts: one as it is, one compressed by LZ4 (without matches), one by Zstandard. Each has a kernel.
+    #[test]
+    fn layouts_come_from_compressed_images_too() {
+        let text = |name: &str| format!(".entry {name}(.param .u64 p_0, .param .u32 p_1) {{ ret; }}").into_bytes();
+        let of_lz4 = |text: Vec<u8>| [vec![0xf0, (text.len() - 15) as u8], text].concat();
+        let mut body = Vec::new();
+        for (flags, unpacked, bytes) in [
+            (0x11_u64, 0, text("plain")),
+            (0x2011, text("lz4").len(), of_lz4(text("lz4"))),
+            (0x8011, text("zstd").len(), ::zstd::bulk::compress(&text("zstd"), 3).unwrap()),
+            (0x8011, 9, vec![1, 2, 3]),
+        ] {
+            let padded = bytes.len().next_multiple_of(8);
+            let mut entry = vec![0; 64];
+            entry[0] = 1;
+            entry[4] = 64;
+            entry[8..16].copy_from_slice(&(padded as u64).to_le_bytes());
+            if unpacked > 0 {
+                entry[16..20].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+            }
+            entry[40..48].copy_from_slice(&flags.to_le_bytes());
+            entry[56..64].copy_from_slice(&(unpacked as u64).to_le_bytes());
+            entry.extend(bytes);
+            entry.resize(64 + padded, 0);
+            body.extend(entry);
+        }
+        let data = [&DATA.to_le_bytes()[..], &[1, 0, 16, 0], &(body.len() as u64).to_le_bytes(), &body].concat();
+        let wrapper = Wrapper { magic: WRAPPER, version: 1, data: data.as_ptr() };
+        let at = &raw const wrapper as usize;
+        let binary = FatBinary { at, images: OnceLock::new(), layouts: Mutex::default() };
+        for name in ["zstd", "plain", "lz4", "plain"] {
+            assert_eq!(binary.layout(name).as_deref(), Some(&[8, 4][..]), "{name}");
+        }
+        assert_eq!(binary.layout("other"), None);
+        assert_eq!(layouts_of_image(at).len(), 3);
+        assert_eq!(layouts_of_image(data.as_ptr() as usize).len(), 3);
+    }
 }

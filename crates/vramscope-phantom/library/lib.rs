@@ -23,9 +23,11 @@
 //! - `memory`: a device's addresses, lowest gap first, in pieces of 2 MiB; virtual memory; pools. `copies` keeps values that the host
 //!   wrote, and returns zeros for the rest. `file_pages` finds the file behind mapped host memory, which is read again instead of kept.
 //! - `asks`: counts programs that query free or total memory. The caller on the stack identifies PyTorch's own queries.
-//! - `handles`: objects by number. `images`: machine code of kernels; a kernel without code for the card does not run. `launches`: counts
-//!   device work. `graphs`: captured work as nodes with dependencies, which PyTorch's allocator walks to reuse memory. `version`: the
-//!   versions of the program's libraries, from which layouts and signatures of CUDA follow.
+//! - `memory/accesses`: the addresses that launches, library calls and copies access, for the recorder. `arguments` finds those of kernels,
+//!   given the sizes of their parameters (`layouts`).
+//! - `handles`: objects by number. `images`: machine code of kernels, which may be compressed (`lz4`, `zstd`); a kernel without code for the
+//!   card does not run. `launches`: counts device work. `graphs`: captured work as nodes with dependencies, which PyTorch's allocator walks
+//!   to reuse memory. `version`: the versions of the program's libraries, from which layouts and signatures of CUDA follow.
 //! - `nccl`: `collectives` decides which rank sends what, `messages` carries it through files in the run's folder, read when a copy needs
 //!   it. `barriers` has waiting operations, `buffers` the model of NCCL's bytes. In a pretended world (`phantom run --world-size`), one
 //!   rank answers for all; the Python part is the command's `ranks.py`.

@@ -2,10 +2,11 @@
 
     accesses.py --vramscope target/debug/vramscope --python PYTHON
 
-Each program runs with `vramscope phantom run --accesses`. In the program, a dispatch mode notes the tensors that each operator takes and
-returns, and the number of events of the allocator before and after it. Every allocation that operators used must be accessed in the log, not
-later than its first operator has ended, and not earlier than its last operator has begun. Exits with 1 if an allocation is missed, if a
-program's parameters are unknown for more than 1 % of its launches, or if a program fails.
+Each program runs with `vramscope phantom run --accesses`. In the program, a dispatch mode notes the tensors that each
+operator takes and returns, and the number of events of the allocator before and after it. Every allocation that operators
+used must be accessed in the log, not later than its first operator has ended, and not earlier than its last operator has
+begun. Exits with 1 if an allocation is missed, if the parameters of more than 1 % of a program's launches are unknown, or
+if a program fails.
 """
 
 import argparse
@@ -62,10 +63,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the Python that has PyTorch")
     parser.add_argument("--only", nargs="*", choices=ALL, default=list(ALL), help="only these programs")
     parser.add_argument("--details", type=int, default=0, help="show this many differences of each program")
-    parser.add_argument("--run", choices=ALL, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.run:
-        return run(arguments.run)
     failed = [name for name in arguments.only if not check(name, arguments)]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
@@ -79,8 +77,8 @@ def check(name, arguments):
         torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(count)] if count > 1 else []
         log = folder / "run.vramscope"
         command = [arguments.vramscope, "phantom", "run", "--once", "--accesses", "--record", log, "--gpus", str(count)]
-        command += ["--", arguments.python, *torchrun, __file__, "--run", name]
-        environment = {**os.environ, "TRACED": str(folder)}
+        command += ["--", arguments.python, *torchrun, __file__]
+        environment = {**os.environ, "TRACED": str(folder), "TRACED_PROGRAM": name}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
         if done.returncode:
             print(f"{name}: {done.stdout[-500:]} {done.stderr[-2000:]}")
@@ -90,7 +88,7 @@ def check(name, arguments):
 
 
 def export(vramscope, file, table):
-    command = [vramscope, "export", file, "--format", "csv", "--table", table]
+    command = [vramscope, "export", file, "--format", "csv", "--what", table]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -124,9 +122,10 @@ def compare(name, folder, rank, arguments):
             longer.append((row["line"], row["block_bytes"], last_operator, end, row["last_access"]))
     unused = sum(row["accesses"] == "0" for row in allocations)
     print(
-        f"{name}: {launches} launches, {unknown} with unknown parameters; {len(allocations)} allocations, {unused} never accessed;"
-        f" {len(uses)} used by operators, {len(missed)} of them missed, {len(early)} accessed only after their first operator,"
-        f" {len(late)} not by their last, {len(longer)} also after it",
+        f"{name}: {launches} launches, {unknown} with unknown parameters; {len(allocations)} allocations, "
+        f"{unused} never accessed; {len(uses)} used by operators, {len(missed)} of them missed, "
+        f"{len(early)} accessed only after their first operator, {len(late)} not by their last, "
+        f"{len(longer)} also after it",
         flush=True,
     )
     for what, which in [("missed", missed), ("first", early), ("last", late), ("longer", longer)]:
@@ -145,13 +144,13 @@ def find(allocations, by_address, address, before, after):
         else:
             low = middle + 1
     best = None
-    # Blocks at lower addresses may contain it, too: the nearest 2,000 in the order of addresses are enough for blocks within blocks.
+    # A block at a lower address may contain it. Blocks of other times begin in between.
     for start, index in reversed(by_address[max(0, low - 2000) : low]):
         row = allocations[index]
         begin, end = int(row["alloc_event"]), int(row["free_event"] or 1 << 60)
         if start + int(row["block_bytes"]) > address and begin < after and end >= before:
-            if best is None or begin > int(allocations[best]["alloc_event"]):
-                best = index
+            later = best is None or begin > int(allocations[best]["alloc_event"])
+            best = index if later else best
     return best
 
 
@@ -317,4 +316,7 @@ def run_fsdp2():
 
 
 if __name__ == "__main__":
-    main()
+    if "TRACED_PROGRAM" in os.environ:
+        run(os.environ["TRACED_PROGRAM"])
+    else:
+        main()

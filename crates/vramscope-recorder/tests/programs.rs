@@ -365,6 +365,52 @@ int main() {
 }
 
 /// What no call took is the phantom's context, to the byte.
+/// Six blocks, another block, and a launch of each kind.
+const ACCESSES: &str = r#"
+static void *f(const char *name) { return dlsym(RTLD_DEFAULT, name); }
+int main() {
+    char *at = segment(1 << 20);
+    for (int i = 0; i < 6; i++) report(at + i * 4096, 4096, 1);
+    int (*copy)(void *, const void *, size_t, int) = f("cudaMemcpy"), (*fill)(void *, int, size_t) = f("cudaMemset");
+    void *pointers[2] = { at + 2 * 4096 + 100, at + 3 * 4096 };
+    check(copy(at + 4096, pointers, sizeof pointers, 1), "copy");
+    report(at + 6 * 4096, 4096, 1);
+    int (*multiply)(void *, int, int, int, int, int, void *, void *, int, void *, int, void *, void *, int) = f("cublasSgemmBatched");
+    check(multiply(0, 0, 0, 1, 1, 1, 0, at, 1, at + 4096, 1, 0, at + 4 * 4096, 1), "multiply");
+    int (*load)(void **, const char *) = f("cuModuleLoadData"), (*find)(void **, void *, const char *) = f("cuModuleGetFunction");
+    int (*launch)(void *, int, int, int, int, int, int, int, void *, void **, void **) = f("cuLaunchKernel");
+    void *module, *kernel, *other;
+    check(load(&module, ".version 8.0\n.visible .entry k(.param .align 8 .b8 k_0[24], .param .u32 k_1) { ret; }"), "load");
+    check(find(&kernel, module, "k") | find(&other, module, "other"), "find");
+    struct { long size; char *data; long more; } first = { 7, at + 5 * 4096 + 8, 1 };
+    int second = 3;
+    void *arguments[] = { &first, &second };
+    check(launch(kernel, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0), "launch");
+    check(launch(other, 1, 1, 1, 1, 1, 1, 0, 0, arguments, 0), "launch");
+    report(at, -4096, 1);
+    check(fill(at + 4096, 0, 64), "fill");
+    kill(getpid(), SIGKILL);
+}"#;
+
+#[test]
+fn accesses_of_kernels_libraries_and_copies_are_seen() {
+    let program = &format!("{TORCH_DECLARATIONS}{ACCESSES}");
+    let Some((_folder, status, logs)) = record(program, TORCH) else { return };
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
+    let accesses = read(&logs[0]).accesses.clone().unwrap();
+    assert_eq!((accesses.launches, accesses.unknown_launches), (5, 1));
+    let found = accesses.allocations.iter();
+    let found: Vec<_> =
+        found.map(|of| (of.allocation, of.first, of.last, of.count, of.longest_idle)).collect();
+    let once = |allocation| (allocation, 8, 8, 1, (8, 8));
+    // The events are the segment's, six allocations, another one, which is not accessed, and a free. The addresses that were copied to the
+    // second block are accessed with it.
+    assert_eq!(found, [once(1), (2, 7, 9, 3, (7, 8)), once(3), once(4), once(5), once(6)]);
+    // The next log would have other numbers of events.
+    let Some((_folder, _, logs)) = record_with(limited(), program, TORCH) else { return };
+    assert_eq!(read(&logs[0]).accesses, None);
+}
+
 #[test]
 fn the_rest_of_the_device_is_the_context() {
     let program = r#"

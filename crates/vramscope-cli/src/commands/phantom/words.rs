@@ -60,7 +60,7 @@ impl Answer<'_> {
     }
 
     /// The file with the recording of a process, if it is kept.
-    pub(super) fn recording(&self, of: &Recorded) -> Option<&Path> {
+    pub(super) fn recording<'r>(&'r self, of: &'r Recorded) -> Option<&'r Path> {
         match &self.args.record {
             Some(record) if !names_log(record) => Some(&of.file),
             _ => self.logs.iter().find(|log| Some(log.process) == of.process()).map(|log| log.path.as_path()),

@@ -649,6 +649,63 @@ mod tests {
         assert_eq!(recording.notices, crate::Notices::default());
     }
 
+    fn alloc(address: u64) -> LogEvent<'static> {
+        LogEvent {
+            device: 1,
+            action: Action::Alloc,
+            unknown_action: None,
+            address_or_free: address,
+            size: 10,
+            block_size: 512,
+            time_us: 5,
+            stack: None,
+            stream: 0,
+            pool: None,
+            user_metadata: None,
+            kind: SegmentKind::Unknown,
+        }
+    }
+
+    #[test]
+    fn the_last_accesses_of_an_allocation_are_read() {
+        let of = |allocation, first, last, count, longest_idle| AllocationAccesses {
+            device: 1,
+            allocation,
+            first,
+            last,
+            count,
+            longest_idle,
+        };
+        let mut log = LogWriter::create(Vec::new()).unwrap();
+        (0..4).for_each(|i| log.event(&alloc(512 * i)));
+        log.accesses(&of(2, 3, 3, 1, (3, 3)));
+        log.accesses(&of(0, 1, 4, 9, (2, 3)));
+        log.accesses(&of(2, 3, 4, 2, (3, 4)));
+        log.launches(7, 2);
+        log.flush().unwrap();
+        let accesses = |bytes: &[u8]| crate::formats::read(bytes).map(|read| read.trace.accesses.clone());
+        let whole = accesses(&log.out).unwrap().unwrap();
+        assert_eq!((whole.launches, whole.unknown_launches), (7, 2));
+        assert_eq!(whole.allocations, [of(0, 1, 4, 9, (2, 3)), of(2, 3, 4, 2, (3, 4))]);
+        // The accesses after the next event are not known yet.
+        log.event(&alloc(9999));
+        log.flush().unwrap();
+        assert_eq!(accesses(&log.out).unwrap(), None);
+        log.launches(8, 2);
+        log.flush().unwrap();
+        assert_eq!(accesses(&log.out).unwrap().unwrap().launches, 8);
+        // Numbers that contradict each other.
+        for wrong in
+            [of(5, 5, 5, 1, (5, 5)), of(0, 1, 6, 1, (1, 1)), of(0, 1, 2, 0, (1, 1)), of(0, 1, 2, 2, (1, 3))]
+        {
+            let mut other = log.continued_in(log.out.clone());
+            other.accesses(&wrong);
+            other.launches(9, 0);
+            let read = accesses(&other.finish().unwrap());
+            assert!(matches!(read, Err(crate::ReadError::DamagedLog { .. })), "{wrong:?}: {read:?}");
+        }
+    }
+
     #[test]
     fn a_flush_writes_once_and_nothing_where_nothing_waits() {
         let mut log = LogWriter::create(Vec::new()).unwrap();

@@ -123,6 +123,19 @@ pub(crate) fn accesses(graph: usize) -> Vec<u64> {
     lock(&GRAPHS).graphs.get(&graph).into_iter().flat_map(|graph| &graph.accesses).copied().collect()
 }
 
+/// Adds a node of a kind to the graph that captures a stream, and returns the graph. `None` if the stream is not captured.
+pub(crate) fn add_captured(stream: usize, kind: c_int) -> Option<usize> {
+    if CAPTURED.load(Ordering::Acquire) == 0 {
+        return None;
+    }
+    let mut graphs = lock(&GRAPHS);
+    let Captured { graph, last, .. } = graphs.captured.get(&stream).cloned()?;
+    let node = graphs.add_node(graph, last);
+    graphs.kinds.insert(node, kind);
+    graphs.captured.entry(stream).and_modify(|captured| captured.last = vec![node]);
+    Some(graph)
+}
+
 pub(crate) fn is_captured(stream: usize) -> bool {
     lock(&GRAPHS).captured.contains_key(&stream)
 }
@@ -271,8 +284,13 @@ pub(crate) fn exchange_capture_mode(mode: Out<c_int>) -> Answer {
 
 // ---- graphs ----
 
-/// `cudaGraphInstantiate` and its siblings. The instantiated graph holds references to the caller's objects, too.
-pub(crate) fn instantiate(executable: Out<usize>, graph: usize) -> Answer {
+/// Whether a graph or an instantiated graph exists.
+pub(crate) fn exists(graph: usize) -> bool {
+    lock(&GRAPHS).graphs.contains_key(&graph)
+}
+
+/// Instantiates a graph. The instantiated graph holds references to the caller's objects, too.
+pub(crate) fn instantiate(graph: usize) -> usize {
     let mut graphs = lock(&GRAPHS);
     let objects = graphs.graphs.get(&graph).map(|graph| graph.objects.clone()).unwrap_or_default();
     for object in &objects {
@@ -287,7 +305,7 @@ pub(crate) fn instantiate(executable: Out<usize>, graph: usize) -> Answer {
     }
     let new = new_handle();
     graphs.graphs.insert(new, Graph { objects, accesses, ..Graph::default() });
-    executable.set(new)
+    new
 }
 
 /// `cudaGraphDestroy`, `cudaGraphExecDestroy`.
@@ -333,6 +351,25 @@ pub(crate) struct NodeParameters {
     bodies: *const usize,
 }
 
+/// `cudaGraphNodeTypeMemAlloc`, `cudaGraphNodeTypeMemFree`.
+pub(crate) const ALLOCATION: c_int = 10;
+pub(crate) const FREE: c_int = 11;
+
+impl NodeParameters {
+    /// The kind of node, and the place of the parameters of this kind.
+    pub(crate) fn parts(&mut self) -> (c_int, *mut c_void) {
+        (self.kind, (&raw mut self.condition).cast())
+    }
+}
+
+/// Adds a node of a kind.
+pub(crate) fn add_node_of(graph: usize, after: *const usize, count: usize, kind: c_int) -> usize {
+    let mut graphs = lock(&GRAPHS);
+    let new = graphs.add_node(graph, list(after, count));
+    graphs.kinds.insert(new, kind);
+    new
+}
+
 /// `cudaGraphAddNode` of CUDA 13. A conditional node contains graphs, which the caller fills.
 pub(crate) fn add_node(
     node: Out<usize>,
@@ -362,10 +399,7 @@ pub(crate) fn add_node(
 pub(crate) fn add_empty_node(node: Out<usize>, graph: usize, after: *const usize, count: usize) -> Answer {
     /// `cudaGraphNodeTypeEmpty`.
     const EMPTY: c_int = 5;
-    let mut graphs = lock(&GRAPHS);
-    let new = graphs.add_node(graph, list(after, count));
-    graphs.kinds.insert(new, EMPTY);
-    node.set(new)
+    node.set(add_node_of(graph, after, count, EMPTY))
 }
 
 /// `cudaGraphNodeGetType`: 0 for kernels.
@@ -507,11 +541,11 @@ mod tests {
         extern "C" fn end(data: *mut c_void) {
             ENDED.fetch_add(data.addr(), Ordering::Relaxed);
         }
-        let (graph, mut object, mut executable) = (new_handle(), 0, 0);
+        let (graph, mut object) = (new_handle(), 0);
         assert!(create_object(Out::to(&mut object), 7, end, 1).is_ok());
         // The graph takes over the caller's reference.
         assert!(refer_to_object(graph, object, 1, 1).is_ok());
-        assert!(instantiate(Out::to(&mut executable), graph).is_ok());
+        let executable = instantiate(graph);
         assert!(destroy(graph).is_ok());
         assert_eq!(ENDED.load(Ordering::Relaxed), 0);
         assert!(destroy(executable).is_ok());

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex};
 
+use crate::graphs::is_captured;
 use crate::handles::new_handle;
 use crate::launches::launched;
 use crate::machine::{lock, machine};
-use crate::memory::{self, accesses};
+use crate::memory::{self, accesses, graph_pool};
 use crate::out::{Out, text};
 use crate::state::Fact;
 use crate::status::{Answer, Refusal};
@@ -141,6 +142,10 @@ pub(crate) fn launch_cooperative_by_driver(
 }
 
 pub(crate) fn launch_graph(executable: usize, stream: usize) -> Answer {
+    // A launch on a captured stream becomes a node.
+    if !is_captured(stream) {
+        graph_pool::launch(executable)?;
+    }
     if accesses::are_recorded() {
         accesses::record_words(stream, &graphs::accesses(executable));
     }

@@ -8,7 +8,7 @@ use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex};
 
 use super::space::{device_of, give_pages_back};
-use super::{PIECE, of, whole_pieces};
+use super::{PIECE, graph_pool, of, whole_pieces};
 use crate::handles;
 use crate::machine::{lock, machine};
 use crate::out::Out;
@@ -66,15 +66,20 @@ pub(crate) fn default_pool(pool: Out<usize>, device: c_int) -> Answer {
     pool.set(handles::POOLS.of(machine().device(device)?))
 }
 
-pub(crate) fn malloc(address: Out<u64>, size: usize, _stream: usize) -> Answer {
+pub(crate) fn malloc(address: Out<u64>, size: usize, stream: usize) -> Answer {
     if size == 0 {
         return address.set(0);
     }
-    address.set(allocate(use_current_device()?, size as u64)?)
+    malloc_on(&address, use_current_device()?, size, stream)
 }
 
-pub(crate) fn malloc_from(address: Out<u64>, size: usize, pool: usize, _stream: usize) -> Answer {
-    address.set(allocate(handles::POOLS.device(pool)?, size as u64)?)
+pub(crate) fn malloc_from(address: Out<u64>, size: usize, pool: usize, stream: usize) -> Answer {
+    malloc_on(&address, handles::POOLS.device(pool)?, size, stream)
+}
+
+fn malloc_on(address: &Out<u64>, device: usize, size: usize, stream: usize) -> Answer {
+    let captured = graph_pool::captured_malloc(address, device, size, stream);
+    captured.unwrap_or_else(|| address.set(allocate(device, size as u64)?))
 }
 
 fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
@@ -97,9 +102,12 @@ fn allocate(device: usize, size: u64) -> Result<u64, Refusal> {
     Ok(at)
 }
 
-pub(crate) fn free(address: u64, _stream: usize) -> Answer {
+pub(crate) fn free(address: u64, stream: usize) -> Answer {
     if address == 0 {
         return Ok(());
+    }
+    if graph_pool::owns(address) {
+        return graph_pool::captured_free(address, stream).unwrap_or_else(|| graph_pool::free(address));
     }
     let device = device_of(address).ok_or(Refusal::InvalidValue)?;
     let mut pools = lock(&POOLS);

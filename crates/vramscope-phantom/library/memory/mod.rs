@@ -7,6 +7,7 @@ pub(crate) mod accesses;
 pub(crate) mod async_pool;
 pub(crate) mod copies;
 mod file_pages;
+pub(crate) mod graph_pool;
 pub(crate) mod host;
 mod placement;
 mod reads;
@@ -104,7 +105,7 @@ pub(crate) fn malloc_managed(address: Out<u64>, size: usize, _flags: u32) -> Ans
 }
 
 pub(crate) fn free(address: u64) -> Answer {
-    if async_pool::owns(address) {
+    if async_pool::owns(address) || graph_pool::owns(address) {
         return async_pool::free(address, 0);
     }
     release(address)
@@ -114,7 +115,12 @@ pub(crate) fn free(address: u64) -> Answer {
 pub(crate) fn address_range(base: Out<u64>, size: Out<usize>, address: u64) -> Answer {
     let device = space::device_of(address).ok_or(Refusal::NotFound)?;
     let allocated = lock(of(device)).allocations.range(..=address).next_back().map(|(&at, &size)| (at, size));
-    let nearest = [allocated, async_pool::nearest(address), virtual_memory::nearest(address)];
+    let nearest = [
+        allocated,
+        async_pool::nearest(address),
+        graph_pool::nearest(address),
+        virtual_memory::nearest(address),
+    ];
     let found = nearest.into_iter().flatten().find(|(at, size)| address - at < *size);
     let (at, length) = found.ok_or(Refusal::NotFound)?;
     base.set_if_wanted(at);

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::entry_points;
 use crate::memory::virtual_memory::{self, AllocationProperties};
-use crate::memory::{self, async_pool, copies, host};
+use crate::memory::{self, async_pool, copies, graph_pool, host};
 use crate::out::Out;
 use crate::{device, graphs, kernels, streams, texts, threads};
 
@@ -54,6 +54,7 @@ calls! {
         cuMemFree_v2(address: u64) = memory::free;
         cuMemGetInfo_v2(free: Out<usize>, total: Out<usize>) = memory::info;
         cuMemAllocAsync(address: Out<u64>, size: usize, stream: usize) = async_pool::malloc;
+        cuMemAllocFromPoolAsync(address: Out<u64>, size: usize, pool: usize, stream: usize) = async_pool::malloc_from;
         cuMemFreeAsync(address: u64, stream: usize) = async_pool::free;
         cuDeviceGetDefaultMemPool(pool: Out<usize>, device: c_int) = async_pool::default_pool;
         cuDeviceGetMemPool(pool: Out<usize>, device: c_int) = async_pool::default_pool;
@@ -117,6 +118,30 @@ calls! {
         cuEventElapsedTime_v2(milliseconds: Out<f32>, start: usize, end: usize) = streams::elapsed;
         cuStreamIsCapturing(stream: usize, status: Out<c_int>) = graphs::is_capturing;
         cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) = graphs::exchange_capture_mode;
+        cuStreamBeginCapture_v2(stream: usize, mode: c_int) = graphs::begin_capture;
+        cuStreamEndCapture(stream: usize, graph: Out<usize>) = graphs::end_capture;
+        cuStreamGetCaptureInfo_v2(stream: usize, status: Out<c_int>, id: Out<u64>, graph: Out<usize>,
+            dependencies: Out<usize>, count: Out<usize>) = graphs::capture_info_v2;
+        cuStreamGetCaptureInfo_v3(stream: usize, status: Out<c_int>, id: Out<u64>, graph: Out<usize>,
+            dependencies: Out<usize>, edges: Out<usize>, count: Out<usize>) = graphs::capture_info_v3;
+        cuGraphAddMemAllocNode(node: Out<usize>, graph: usize, dependencies: *const usize, count: usize,
+            parameters: *mut graph_pool::AllocationParameters) = graph_pool::add_alloc_node;
+        cuGraphAddMemFreeNode(node: Out<usize>, graph: usize, dependencies: *const usize, count: usize, address: u64)
+            = graph_pool::add_free_node;
+        cuGraphAddNode(node: Out<usize>, graph: usize, dependencies: *const usize, count: usize,
+            parameters: *mut graphs::NodeParameters) = graph_pool::add_node_without_edges;
+        cuGraphAddNode_v2(node: Out<usize>, graph: usize, dependencies: *const usize, edges: usize, count: usize,
+            parameters: *mut graphs::NodeParameters) = graph_pool::add_node;
+        cuGraphInstantiate(executable: Out<usize>, graph: usize, flags: u64) = graph_pool::instantiate;
+        cuGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) = graph_pool::instantiate;
+        cuGraphInstantiateWithParams(executable: Out<usize>, graph: usize, parameters: *const u64)
+            = graph_pool::instantiate_with;
+        cuGraphLaunch(executable: usize, stream: usize) = kernels::launch_graph;
+        cuGraphUpload(executable: usize, stream: usize) = graph_pool::upload;
+        cuGraphDestroy(graph: usize) = graph_pool::destroy;
+        cuGraphExecDestroy(executable: usize) = graph_pool::destroy;
+        cuDeviceGraphMemTrim(device: c_int) = graph_pool::trim;
+        cuDeviceGetGraphMemAttribute(device: c_int, which: c_int, value: Out<u64>) = graph_pool::attribute;
 
         cuLaunchKernel(function: usize, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32,
             block_z: u32, shared: u32, stream: usize, arguments: *const *const u8, extra: *const *const c_void)
@@ -144,6 +169,9 @@ calls! {
         cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks: Out<c_int>, function: usize, block_size: c_int,
             shared: usize, flags: u32) = kernels::occupancy_with_flags;
         cuOccupancyMaxPotentialBlockSize(grid: Out<c_int>, block: Out<c_int>) = kernels::best_block_size;
+    }
+    create {
+        cuGraphCreate
     }
     zero {
         cuLinkCreate_v2[4: usize] cuLogsRegisterCallback[2: usize] cuOccupancyMaxActiveClusters[0: i32]

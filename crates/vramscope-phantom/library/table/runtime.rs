@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::{entry_points, links};
 use crate::kernels::Dim3;
-use crate::memory::{self, async_pool, copies, host};
+use crate::memory::{self, async_pool, copies, graph_pool, host};
 use crate::out::Out;
 use crate::{calls, device, graphs, images, kernels, streams, texts, threads};
 
@@ -97,8 +97,10 @@ calls! {
         cudaStreamUpdateCaptureDependencies(stream: usize, dependencies: *const usize, edges_or_count: usize,
             count_or_flags: usize, flags: u32) = graphs::update_last;
         cudaThreadExchangeStreamCaptureMode(mode: Out<c_int>) = graphs::exchange_capture_mode;
-        cudaGraphInstantiate(executable: Out<usize>, graph: usize) = graphs::instantiate;
-        cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize) = graphs::instantiate;
+        cudaGraphInstantiate(executable: Out<usize>, graph: usize, flags: u64) = graph_pool::instantiate;
+        cudaGraphInstantiateWithFlags(executable: Out<usize>, graph: usize, flags: u64) = graph_pool::instantiate;
+        cudaGraphInstantiateWithParams(executable: Out<usize>, graph: usize, parameters: *const u64)
+            = graph_pool::instantiate_with;
         cudaGraphGetNodes(graph: usize, nodes: *mut usize, count: Out<usize>) = graphs::nodes_of;
         cudaGraphNodeGetDependencies(node: usize, dependencies: *mut usize, edges_or_count: *mut usize,
             count: Out<usize>) = graphs::dependencies_of;
@@ -106,9 +108,17 @@ calls! {
             = graphs::add_empty_node;
         cudaGraphNodeGetType(node: usize, kind: Out<c_int>) = graphs::kind_of;
         cudaGraphAddNode(node: Out<usize>, graph: usize, dependencies: *const usize, edges: usize, count: usize,
-            parameters: *mut graphs::NodeParameters) = graphs::add_node;
-        cudaGraphDestroy(graph: usize) = graphs::destroy;
-        cudaGraphExecDestroy(executable: usize) = graphs::destroy;
+            parameters: *mut graphs::NodeParameters) = graph_pool::add_node;
+        cudaGraphAddMemAllocNode(node: Out<usize>, graph: usize, dependencies: *const usize, count: usize,
+            parameters: *mut graph_pool::AllocationParameters) = graph_pool::add_alloc_node;
+        cudaGraphAddMemFreeNode(node: Out<usize>, graph: usize, dependencies: *const usize, count: usize, address: u64)
+            = graph_pool::add_free_node;
+        cudaGraphDestroy(graph: usize) = graph_pool::destroy;
+        cudaGraphExecDestroy(executable: usize) = graph_pool::destroy;
+        cudaGraphUpload(executable: usize, stream: usize) = graph_pool::upload;
+        cudaDeviceGraphMemTrim(device: c_int) = graph_pool::trim;
+        cudaDeviceGetGraphMemAttribute(device: c_int, which: c_int, value: Out<u64>) = graph_pool::attribute;
+        cudaDeviceSetGraphMemAttribute(device: c_int, which: c_int, value: *const u64) = graph_pool::set_attribute;
         cudaGraphLaunch(executable: usize, stream: usize) = kernels::launch_graph;
         cudaUserObjectCreate(object: Out<usize>, data: usize, destroy: extern "C" fn(*mut c_void), references: u32)
             = graphs::create_object;
@@ -165,14 +175,14 @@ calls! {
         cudaGraphConditionalHandleCreate cudaGraphCreate
     }
     zero {
-        cudaDeviceGetGraphMemAttribute[2: u64] cudaLibraryGetKernelCount[0: u32]
+        cudaLibraryGetKernelCount[0: u32]
     }
     succeed {
         cudaDeviceEnablePeerAccess cudaDeviceDisablePeerAccess cudaDeviceSetLimit cudaDeviceSetCacheConfig
         cudaFuncSetAttribute cudaFuncSetCacheConfig cudaMemAdvise
         cudaMemPoolSetAccess cudaMemPrefetchAsync cudaProfilerStart cudaProfilerStop cudaSetDeviceFlags cudaStreamQuery
         cudaStreamAttachMemAsync cudaDeviceReset cudaCtxResetPersistingL2Cache cudaStreamSetAttribute
-        cudaDeviceSetGraphMemAttribute cudaKernelSetAttributeForDevice cudaLibraryUnload
+        cudaKernelSetAttributeForDevice cudaLibraryUnload
     }
     refuse {
         cudaIpcCloseMemHandle cudaIpcGetEventHandle cudaIpcGetMemHandle cudaIpcOpenEventHandle cudaIpcOpenMemHandle

@@ -12,9 +12,10 @@
 //! 39), and two flags: [`RESERVED`] once its place is taken, [`WRITTEN`] once its body is complete. A reader sets the words of a record to
 //! zero before it gives the place back, and a writer writes the header word first, so a place without a record is zero.
 //!
-//! This file is part of two crates: the library in the recorded process, which writes, and `vramscope-recorder`, which reads.
+//! This file is part of three crates: the library in the recorded process, which writes, `vramscope-recorder`, which reads, and `model/`,
+//! which checks the ring with another crate's atomics.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::atomics::{AtomicU64, Ordering};
 
 /// First word of a ring.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"vramring");
@@ -30,14 +31,19 @@ pub(crate) const AT_MAGIC: usize = 0;
 pub(crate) const AT_VERSION: usize = 1;
 /// Process id of the writer.
 pub(crate) const AT_PROCESS: usize = 2;
+/// When the library was attached to a process that used a GPU already, in microseconds since the Unix epoch; 0 if the ring has all events of
+/// its process.
+pub(crate) const AT_ATTACHED: usize = 3;
 /// Number of words written so far; never decreases.
 pub(crate) const AT_HEAD: usize = 8;
 /// Number of words read so far.
 pub(crate) const AT_TAIL: usize = 16;
 /// Number of events that were dropped because the ring was full.
 pub(crate) const AT_DROPPED: usize = 24;
-/// Incremented by the reader whenever it looks. A writer that finds the ring full waits only while this changes.
+/// Incremented by the reader whenever it looks. While this changes, a writer that finds the ring full waits.
 pub(crate) const AT_LOOKS: usize = 32;
+/// Set while the reader reads no more, because its disk is full.
+pub(crate) const AT_REFUSES: usize = 33;
 /// Set once the writer has detached: all records are complete, and none follows.
 pub(crate) const AT_ENDED: usize = 40;
 /// Number of words read, when a writer last looked. Only writers use it, so that they seldom wait for the cache line of [`AT_TAIL`].
@@ -62,6 +68,12 @@ impl<'a> Ring<'a> {
     pub(crate) fn new(words: &'a [AtomicU64]) -> Option<Self> {
         let records = words.len().checked_sub(HEADER)?;
         (records.is_power_of_two() && records >= 4 * LONGEST).then_some(Self { words })
+    }
+
+    /// A ring whose number of words after the header is any power of two. Only the model of the ring uses it.
+    #[allow(dead_code, reason = "only the model uses it")]
+    pub(crate) fn of_any_size(words: &'a [AtomicU64]) -> Self {
+        Self { words }
     }
 
     /// A word of the header.

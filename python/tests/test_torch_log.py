@@ -100,10 +100,31 @@ except vramscope.VramscopeError as error:
     assert done.stdout.splitlines()[:5] == [
         "every is for pickles: a log is written while the program runs",
         "max_entries is for pickles: a log has all events",
-        'stacks must be "none", "python" or "all", not \'some\'',
+        'stacks must be "none", "python", "all" or "large:SIZE", not \'some\'',
         "this process cannot be recorded: it is recorded already",
         f"cannot write run.vramscope: there is no folder {tmp_path}/nowhere",
     ], done.stderr
+
+
+def test_only_large_requests_have_stacks(tmp_path: Path) -> None:
+    done = python(
+        tmp_path,
+        """
+import torch, vramscope.torch
+def small():
+    return torch.empty(1 << 10, dtype=torch.uint8, device="cuda")
+def large():
+    return torch.empty(5 << 20, dtype=torch.uint8, device="cuda")
+with vramscope.torch.record("run.vramscope", stacks="large:1MiB") as recording:
+    kept = [small(), large()]
+""",
+    )
+    assert done.returncode == 0, done.stderr
+    found = report(tmp_path, "run.vramscope")["devices"][0]
+    assert found["quality"]["stacks_from_bytes"] == 1 << 20
+    holders = {holder["bytes"]: holder for holder in found["holders_at_peak"]}
+    assert [frame["name"] for frame in holders[5 << 20]["frames"]][:1] == ["large"]
+    assert not holders[1 << 10]["frames"]
 
 
 @pytest.mark.parametrize("stacks", ["python", "all"])

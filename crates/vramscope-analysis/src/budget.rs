@@ -308,7 +308,7 @@ impl<'t> Side<'t> {
     }
 
     fn lost_events(&self) -> bool {
-        self.history.quality.probably_overflowed
+        self.history.quality.probably_overflowed || self.history.quality.attached
     }
 
     /// Unknown if there are allocations but none was recorded with a stack.

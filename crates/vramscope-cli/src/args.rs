@@ -9,7 +9,7 @@ use regex::Regex;
 use vramscope::export::ExportFormat;
 use vramscope::gpus::Gpu;
 use vramscope::profiler::{AlertQuantity, ListenAddress, LogFormat, Severity, Threshold};
-use vramscope::recorder::CopyAt;
+use vramscope::recorder::{CopyAt, RecordedStacks};
 use vramscope::session::values::command::{in_lines, one_of};
 use vramscope::session::values::{self, size};
 use vramscope::trace::formats::ReadOptions;
@@ -114,9 +114,10 @@ pub(crate) struct RunArgs {
     /// Also write a history at this interval, so that a killed program leaves its last one
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
-    /// Frames of the stacks in a log; `all` adds native frames to those of Python [default: python]
-    #[arg(long, value_name = "FRAMES")]
-    pub(crate) stacks: Option<StacksArg>,
+    /// Frames of the stacks in a log: none, python, all (also native ones), or large:SIZE, as large:1MiB (python, only for requests of at
+    /// least this size) [default: python]
+    #[arg(long, value_name = "FRAMES", value_parser = stacks)]
+    pub(crate) stacks: Option<RecordedStacks>,
     /// Limit the log of each process to this size, as 2GiB, at least 1MiB: the newest events are kept, in run.vramscope and
     /// run-before.vramscope
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -154,9 +155,10 @@ pub(crate) struct AttachArgs {
         value_parser = PathBufValueParser::new().try_map(log)
     )]
     pub(crate) record: PathBuf,
-    /// Frames of the stacks; `all` adds native frames to those of Python [default: python]
-    #[arg(long, value_name = "FRAMES")]
-    pub(crate) stacks: Option<StacksArg>,
+    /// Frames of the stacks: none, python, all (also native ones), or large:SIZE, as large:1MiB (python, only for requests of at least
+    /// this size) [default: python]
+    #[arg(long, value_name = "FRAMES", value_parser = stacks)]
+    pub(crate) stacks: Option<RecordedStacks>,
     /// End the recording after this time
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
@@ -193,12 +195,15 @@ fn copy_at(text: &str) -> Result<CopyAt, String> {
     }
 }
 
-/// The frames of the stacks in a log.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-pub(crate) enum StacksArg {
-    None,
-    Python,
-    All,
+/// Parses the frames of the stacks in a log.
+fn stacks(text: &str) -> Result<RecordedStacks, String> {
+    match (text, text.strip_prefix("large:")) {
+        ("none", _) => Ok(RecordedStacks::None),
+        ("python", _) => Ok(RecordedStacks::Python),
+        ("all", _) => Ok(RecordedStacks::All),
+        (_, Some(least)) => size(least).map(RecordedStacks::Large),
+        _ => Err("expected none, python, all, or large:SIZE, as large:1MiB".to_owned()),
+    }
 }
 
 /// Watch a process and log samples of its pool, the GPU and the host at an interval

@@ -295,7 +295,9 @@ mod tests {
         // Divisors and factors of ATen/cuda/detail/IntegerDivider.cuh: a factor is 2^32 * (2^shift - divisor) / divisor + 1.
         let dividers = [[1, 1, 0], [3, 1_431_655_766, 2], [64, 1, 6]];
         assert!(dividers.iter().all(|of| is_divider(Some(of[0]), Some(of[1]), Some(of[2]))));
-        assert!(!is_divider(Some(3), Some(1_431_655_765), Some(2)) && !is_divider(Some(64), Some(1), Some(7)));
+        assert!(
+            !is_divider(Some(3), Some(1_431_655_765), Some(2)) && !is_divider(Some(64), Some(1), Some(7))
+        );
         // What was there before: addresses.
         let mut argument: Vec<u8> = std::iter::repeat_n(1500_u64.to_le_bytes(), 63).flatten().collect();
         argument[..4].copy_from_slice(&3_u32.to_le_bytes());

@@ -336,7 +336,8 @@ mod tests {
     /// PTX texts: one as it is, one compressed by LZ4 (without matches), one by Zstandard. Each has a kernel.
     #[test]
     fn layouts_come_from_compressed_images_too() {
-        let text = |name: &str| format!(".entry {name}(.param .u64 p_0, .param .u32 p_1) {{ ret; }}").into_bytes();
+        let text =
+            |name: &str| format!(".entry {name}(.param .u64 p_0, .param .u32 p_1) {{ ret; }}").into_bytes();
         let of_lz4 = |text: Vec<u8>| [vec![0xf0, (text.len() - 15) as u8], text].concat();
         let mut body = Vec::new();
         for (flags, unpacked, bytes) in [
@@ -359,7 +360,8 @@ mod tests {
             entry.resize(64 + padded, 0);
             body.extend(entry);
         }
-        let data = [&DATA.to_le_bytes()[..], &[1, 0, 16, 0], &(body.len() as u64).to_le_bytes(), &body].concat();
+        let data =
+            [&DATA.to_le_bytes()[..], &[1, 0, 16, 0], &(body.len() as u64).to_le_bytes(), &body].concat();
         let wrapper = Wrapper { magic: WRAPPER, version: 1, data: data.as_ptr() };
         let at = &raw const wrapper as usize;
         let binary = FatBinary { at, images: OnceLock::new(), layouts: Mutex::default() };

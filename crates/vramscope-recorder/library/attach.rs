@@ -19,7 +19,7 @@ use crate::loaded::{self, Mapped, Object, Slot};
 use crate::next::{find, look_up};
 use crate::process;
 use crate::wrap::Wrapped;
-use crate::{driver, stack, sys, torch};
+use crate::{driver, not_followed, reading, stack, sys, torch};
 
 /// Results of attaching.
 const DONE: c_int = 0;
@@ -87,8 +87,8 @@ fn lock() -> Option<MutexGuard<'static, Patches>> {
     }
 }
 
-/// Begins to record this process to a ring in `folder`. `stacks` is `none`, `python` or `all`; null is `python`. The library must be loaded
-/// by `dlopen`, without `RTLD_GLOBAL`. Returns 0, or a number that says why not.
+/// Begins to record this process to a ring in `folder`. `stacks` is `none`, `python`, `all` or `large:` and a number of bytes; null is
+/// `python`. The library must be loaded by `dlopen`, without `RTLD_GLOBAL`. Returns 0, or a number that says why not.
 #[unsafe(no_mangle)]
 extern "C" fn vramscope_recorder_attach(folder: *const c_char, stacks: *const c_char) -> c_int {
     if is_preloaded() {
@@ -170,7 +170,7 @@ fn attach(folder: PathBuf, stacks: &str) -> c_int {
         detach(&mut patches);
     }
     stack::set(stacks);
-    if !process::begin(folder) {
+    if !process::begin(folder, reading::has_context()) {
         return NO_RING;
     }
     patches.is_attached = true;
@@ -214,6 +214,7 @@ fn loaded_driver() -> *mut c_void {
 impl Known {
     fn look_up() -> Self {
         let mut known = Self { driver: Vec::new(), names: Vec::new() };
+        entry_points::all().for_each(Wrapped::keep_linked);
         let driver = loaded_driver();
         if !driver.is_null() {
             for row in driver::ROWS.iter().chain(entry_points::ROWS).filter(|row| row.name.starts_with("cu"))
@@ -372,7 +373,8 @@ impl Patches {
 
     /// Changes all words back, where they still have an address of ours.
     fn restore(&mut self) {
-        let mut copies: Vec<(usize, usize)> = entry_points::all().flat_map(Wrapped::taken).collect();
+        let mut copies: Vec<(usize, usize)> =
+            entry_points::all().flat_map(Wrapped::taken).chain(not_followed::taken()).collect();
         copies.sort_unstable();
         let range = copies.first().map_or(0, |copy| copy.0)..copies.last().map_or(0, |copy| copy.0 + 1);
         let (words, known) = (&self.words, &self.known);

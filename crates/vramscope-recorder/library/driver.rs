@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::graphs::{self, AllocationNode};
 use crate::record::Kind;
 use crate::wrap::{IpcHandle, caller_as_argument, read, wrapped};
 
@@ -72,11 +73,11 @@ wrapped! {
         real()
     }
     cuMemAllocAsync / "cuMemAllocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
-        call.allocated(real(), Kind::MallocAsync, address, size)
+        graphs::allocated(&call, real(), address, size, stream)
     }
     cuMemAllocFromPoolAsync / "cuMemAllocFromPoolAsync" [4]
         (address: *mut u64, size: usize, pool: *mut c_void, stream: *mut c_void) |real, call| {
-        call.allocated(real(), Kind::MallocAsync, address, size)
+        graphs::allocated(&call, real(), address, size, stream)
     }
     cuMemFreeAsync / "cuMemFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
         call.record(Kind::FreeAsync, address, 0);
@@ -141,6 +142,20 @@ wrapped! {
         }
         status
     }
+    cuMipmappedArrayCreate / "cuMipmappedArrayCreate" [3]
+        (array: *mut u64, descriptor: *const Array3dDescriptor, levels: u32) |real, call| {
+        let status = real();
+        if status == 0 && let (Some(array), Some(d)) = (read(array), read(descriptor)) {
+            // Each level has half of the elements of the one before on each side.
+            let level = |n| array_bytes([d.width >> n, d.height >> n, d.depth >> n], d.format, d.channels);
+            call.record(Kind::Array, array, (0..levels.min(32)).map(level).fold(0, u64::saturating_add));
+        }
+        status
+    }
+    cuMipmappedArrayDestroy / "cuMipmappedArrayDestroy" [1] (array: u64) |real, call| {
+        call.record(Kind::ArrayFree, array, 0);
+        real()
+    }
     cuArrayDestroy / "cuArrayDestroy" [1] (array: u64) |real, call| {
         call.record(Kind::ArrayFree, array, 0);
         real()
@@ -155,6 +170,46 @@ wrapped! {
     cuMemImportFromShareableHandle / "cuMemImportFromShareableHandle" [3]
         (handle: *mut u64, shared: usize, kind: u32) |real, call| {
         call.allocated(real(), Kind::Import, handle, 0)
+    }
+
+    cuGraphAddMemAllocNode / "cuGraphAddMemAllocNode" [5]
+        (node: *mut usize, graph: u64, after: usize, count: usize, parameters: *const AllocationNode) |real, call| {
+        graphs::added(&call, real(), graph, parameters)
+    }
+    // The first revision has five arguments. Passing one more does no harm.
+    cuGraphAddNode_v2 / "cuGraphAddNode" [6]
+        (node: *mut usize, graph: u64, after: usize, edges: usize, count: usize, parameters: usize) |real, call| {
+        graphs::added_any(&call, real(), graph, count, parameters)
+    }
+    // Revisions have three or five arguments.
+    cuGraphInstantiate / "cuGraphInstantiate" [5]
+        (executable: *mut u64, graph: u64, flags: usize, log: usize, size: usize) |real, call| {
+        graphs::instantiated(&call, real(), executable, graph)
+    }
+    cuGraphInstantiateWithFlags / "cuGraphInstantiateWithFlags" [3]
+        (executable: *mut u64, graph: u64, flags: u64) |real, call| {
+        graphs::instantiated(&call, real(), executable, graph)
+    }
+    cuGraphInstantiateWithParams / "cuGraphInstantiateWithParams" [3]
+        (executable: *mut u64, graph: u64, parameters: usize) |real, call| {
+        graphs::instantiated(&call, real(), executable, graph)
+    }
+    cuGraphUpload / "cuGraphUpload" [2] (executable: u64, stream: *mut c_void) |real, call| {
+        graphs::changed(&call, real())
+    }
+    cuGraphLaunch / "cuGraphLaunch" [2] (executable: u64, stream: *mut c_void) |real, call| {
+        graphs::changed(&call, real())
+    }
+    cuGraphDestroy / "cuGraphDestroy" [1] (graph: u64) |real, call| {
+        graphs::destroyed(&call, Kind::GraphDestroy, graph);
+        graphs::changed(&call, real())
+    }
+    cuGraphExecDestroy / "cuGraphExecDestroy" [1] (executable: u64) |real, call| {
+        graphs::destroyed(&call, Kind::GraphExecDestroy, executable);
+        graphs::changed(&call, real())
+    }
+    cuDeviceGraphMemTrim / "cuDeviceGraphMemTrim" [1] (device: i32) |real, call| {
+        graphs::changed(&call, real())
     }
 
     cuDevicePrimaryCtxRetain / "cuDevicePrimaryCtxRetain" [2] (context: *mut usize, device: c_int) |real, call| {

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_void};
 use crate::next::{look_up, real_dlsym};
 use crate::process::{is_detached, look_now};
 use crate::wrap::{Wrapped, caller_as_argument, wrapped};
-use crate::{driver, runtime};
+use crate::{driver, not_followed, runtime};
 
 /// All functions that this library stands before.
 pub(crate) fn all() -> impl Iterator<Item = &'static Wrapped> {
@@ -21,16 +21,23 @@ fn plain(name: &str) -> &str {
     }
 }
 
-/// Whether this library stands before a function of this name.
-pub(crate) fn is_wrapped(name: &CStr) -> bool {
-    name.to_bytes().starts_with(b"cu")
-        && name.to_str().is_ok_and(|name| all().any(|row| row.name == plain(name)))
+/// The function that this library stands before, by any of its names.
+fn row(name: &CStr) -> Option<&'static Wrapped> {
+    let name = plain(name.to_str().ok()?);
+    all().find(|row| row.name == name)
 }
 
-/// The function of ours that stands before the real one of this name; the real one if there is none.
+/// Whether this library stands before a function of this name.
+pub(crate) fn is_wrapped(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b"cu") && row(name).is_some()
+}
+
+/// The function of ours that stands before the real one of this name, or counts its calls; the real one if there is none.
 pub(crate) fn before(name: &CStr, real: usize) -> usize {
-    let Ok(name) = name.to_str() else { return real };
-    all().find(|row| row.name == plain(name)).map_or(real, |row| row.before(real))
+    match row(name) {
+        Some(row) => row.before(real),
+        None => name.to_str().map_or(real, |text| not_followed::before(name, plain(text), real)),
+    }
 }
 
 /// The function that a program gets for the real one.
@@ -39,7 +46,11 @@ fn ours(name: *const c_char, real: usize) -> usize {
         return real;
     }
     // SAFETY: the program passes a zero-terminated text to its lookup.
-    before(unsafe { CStr::from_ptr(name) }, real)
+    let name = unsafe { CStr::from_ptr(name) };
+    if let Some(row) = row(name) {
+        row.keep_linked();
+    }
+    before(name, real)
 }
 
 /// Replaces what a lookup found.

@@ -18,7 +18,8 @@
 //! The Python package calls `notes.rs`, where it is asked to record categories, modules and regions.
 //! A phantom GPU passes the accesses of kernels, libraries and copies to `accesses.rs`.
 //!
-//! After calls that change the memory of a device, `reading.rs` records how much of it the driver counts as in use.
+//! After calls that change the memory of a device, `reading.rs` records how much of it the driver counts as in use. `graphs.rs` does so for
+//! the memory of CUDA graphs.
 //!
 //! Rules for everything that runs in a call:
 //! - It takes no lock and allocates no memory. The exceptions are the first event of a process, which creates the ring, the first native
@@ -29,15 +30,20 @@
 //! - A call made while a record is written, as from a signal handler, is passed on and not recorded.
 #![allow(unsafe_code, reason = "C functions, called with the caller's pointers")]
 
+/// The atomics of the ring.
+use std::sync::atomic as atomics;
+
 mod accesses;
 mod attach;
 mod captured;
 mod driver;
 mod entry_points;
+mod graphs;
 mod loaded;
 #[cfg(target_arch = "x86_64")]
 mod native;
 mod next;
+mod not_followed;
 mod notes;
 mod process;
 mod python;

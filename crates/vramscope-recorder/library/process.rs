@@ -9,9 +9,25 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, A
 use std::time::{Duration, Instant};
 
 use crate::ring::{
-    AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_VERSION, HEADER, MAGIC, Ring, VERSION,
+    AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_REFUSES, AT_VERSION, HEADER, MAGIC,
+    Ring, VERSION,
 };
 use crate::sys;
+
+/// Longest time for which a thread waits for a reader that lives and does not look: it gets no processor, or waits for its disk.
+const MOST_WAIT_MS: u32 = 60_000;
+/// A file beside the folder of the rings, which the reader locks as long as it lives.
+const READER: &str = "reader";
+/// The folder of this process's ring. Never freed.
+static RING_FOLDER: AtomicPtr<PathBuf> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Whether the ring's reader lives.
+fn reader_lives() -> bool {
+    // SAFETY: null, or a value that is never freed.
+    let folder = unsafe { RING_FOLDER.load(Ordering::Acquire).as_ref() };
+    let file = folder.and_then(|folder| std::fs::File::open(folder.parent()?.join(READER)).ok());
+    file.is_some_and(|file| file.try_lock_shared().is_err())
+}
 
 /// The environment variable with the folder of the run's rings.
 const FOLDER: &str = "VRAMSCOPE_RECORDER";
@@ -89,13 +105,22 @@ impl Inside {
 
     /// Writes a record. If the ring is full, waits for its reader. Returns false if the reader has stopped; the record is then dropped.
     pub(crate) fn write(&self, kind: u8, body: &[u64]) -> bool {
-        if self.ring.try_write(kind, body) {
-            return true;
-        }
+        self.ring.try_write(kind, body) || self.write_later(kind, body)
+    }
+
+    /// Writes a record to a ring that is full.
+    #[cold]
+    #[inline(never)]
+    fn write_later(&self, kind: u8, body: &[u64]) -> bool {
         let looks = self.ring.header(AT_LOOKS);
-        // The reader looks every few milliseconds. It is not waited for if it does not look for a second.
+        let refuses = self.ring.header(AT_REFUSES);
         let (mut seen, mut waited) = (looks.load(Ordering::Relaxed), 0);
-        while waited < 1000 {
+        // The reader looks every few milliseconds. If it does not look for a second, it may have ended.
+        while waited < MOST_WAIT_MS
+            && refuses.load(Ordering::Relaxed) == 0
+            && !is_detached()
+            && (waited == 0 || waited % 1000 != 0 || reader_lives())
+        {
             std::thread::sleep(Duration::from_millis(1));
             if self.ring.try_write(kind, body) {
                 return true;
@@ -161,26 +186,28 @@ fn start() {
         }
         return;
     }
-    create();
+    create(0);
 }
 
-fn create() -> bool {
+/// Creates the ring. `attached` is the time of attaching to a process that used a GPU, or 0.
+fn create(attached: u64) -> bool {
     static WATCHES_FORKS: AtomicBool = AtomicBool::new(false);
     if !WATCHES_FORKS.swap(true, Ordering::Relaxed) {
         // SAFETY: the handler stays loaded as long as the process: the library is never unloaded.
         unsafe { sys::pthread_atfork(None, None, Some(forked)) };
     }
-    let words = map();
+    let words = map(attached);
     WORDS.store(words.unwrap_or(std::ptr::null_mut()), Ordering::Release);
     STATE.store(if words.is_some() { ON } else { OFF }, Ordering::Release);
     words.is_some()
 }
 
-/// Begins to record to a new ring in this folder. Returns false if it cannot be created. The process must not be recorded.
-pub(crate) fn begin(folder: PathBuf) -> bool {
+/// Begins to record to a new ring in this folder. `used_gpu` says whether the process may have memory already. Returns false if the ring
+/// cannot be created. The process must not be recorded.
+pub(crate) fn begin(folder: PathBuf, used_gpu: bool) -> bool {
     ATTACHED_FOLDER.store(Box::into_raw(Box::new(folder)), Ordering::Release);
     COUNTS.store(true, Ordering::SeqCst);
-    let is_created = create();
+    let is_created = create(if used_gpu { time_us() } else { 0 });
     if !is_created {
         STATE.store(DETACHED, Ordering::Release);
     }
@@ -191,7 +218,7 @@ pub(crate) fn begin(folder: PathBuf) -> bool {
 pub(crate) fn end() {
     STATE.store(DETACHED, Ordering::SeqCst);
     let begin = Instant::now();
-    // A thread that waits for the reader gives up after a second.
+    // A thread that waits for the reader gives up.
     let is_empty = loop {
         if INSIDE.iter().all(|counter| counter.0.load(Ordering::SeqCst) == 0) {
             break true;
@@ -268,10 +295,13 @@ pub(crate) fn look_now(asks: bool) {
 const BYTES: usize = (HEADER + CAPACITY) * size_of::<u64>();
 
 /// Creates the file of the ring and maps it.
-fn map() -> Option<*mut AtomicU64> {
+fn map(attached_us: u64) -> Option<*mut AtomicU64> {
     // SAFETY: null, or a value that is never freed.
     let attached = unsafe { ATTACHED_FOLDER.load(Ordering::Acquire).as_ref() };
     let folder = attached.cloned().or_else(|| std::env::var_os(FOLDER).map(PathBuf::from))?;
+    if RING_FOLDER.load(Ordering::Acquire).is_null() || attached.is_some() {
+        RING_FOLDER.store(Box::into_raw(Box::new(folder.clone())), Ordering::Release);
+    }
     let process = std::process::id();
     let path = folder.join(format!("{process}-{}", ring_number()));
     let mut options = OpenOptions::new();
@@ -291,6 +321,7 @@ fn map() -> Option<*mut AtomicU64> {
     let ring = Ring::new(unsafe { std::slice::from_raw_parts(words, HEADER + CAPACITY) })?;
     ring.header(AT_VERSION).store(VERSION, Ordering::Relaxed);
     ring.header(AT_PROCESS).store(process.into(), Ordering::Relaxed);
+    ring.header(AT_ATTACHED).store(attached_us, Ordering::Relaxed);
     ring.header(AT_MAGIC).store(MAGIC, Ordering::Release);
     Some(words)
 }

@@ -74,14 +74,18 @@ fn device_bytes() -> Option<(u64, u64)> {
     // SAFETY: the function of this name has this signature.
     let info: extern "C" fn(*mut usize, *mut usize) -> c_int = unsafe { std::mem::transmute(info) };
     let (mut free, mut total) = (0_usize, 0_usize);
-    // A thread may capture a stream while it maps memory. In the relaxed mode, the driver never ends a capture because of a call that is
-    // not of the captured stream.
+    (relaxed(|| info(&raw mut free, &raw mut total)) == 0).then_some((free as u64, total as u64))
+}
+
+/// Asks the driver. A thread may capture a stream meanwhile: in the relaxed mode, the driver never ends a capture because of a call that is
+/// not of the captured stream.
+pub(crate) fn relaxed(ask: impl FnOnce() -> c_int) -> c_int {
     let before = exchange_capture_mode(RELAXED);
-    let status = info(&raw mut free, &raw mut total);
+    let status = ask();
     if let Some(before) = before {
         exchange_capture_mode(before);
     }
-    (status == 0).then_some((free as u64, total as u64))
+    status
 }
 
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
@@ -97,6 +101,22 @@ fn exchange_capture_mode(mut mode: c_int) -> Option<c_int> {
     // SAFETY: the function of this name has this signature.
     let exchange: extern "C" fn(*mut c_int) -> c_int = unsafe { std::mem::transmute(exchange) };
     (exchange(&raw mut mode) == 0).then_some(mode)
+}
+
+/// Whether this process has a context of a device: the thread's current one, or the one that the runtime uses.
+pub(crate) fn has_context() -> bool {
+    static STATE: Next = Next::new(c"cuDevicePrimaryCtxGetState");
+    let state = STATE.address();
+    if state == 0 {
+        return false;
+    }
+    // SAFETY: the function of this name has this signature.
+    let state: extern "C" fn(c_int, *mut u32, *mut c_int) -> c_int = unsafe { std::mem::transmute(state) };
+    let is_active = |device| {
+        let (mut flags, mut active) = (0, 0);
+        state(device, &raw mut flags, &raw mut active) == 0 && active != 0
+    };
+    current_device().is_some() || (0..LAST.len() as c_int).any(is_active)
 }
 
 /// The number of the calling thread's device; `None` without a context.

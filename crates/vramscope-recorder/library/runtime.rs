@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 
+use crate::graphs::{self, AllocationNode};
 use crate::record::Kind;
 use crate::wrap::{IpcHandle, caller_as_argument, read, wrapped};
 
@@ -28,11 +29,11 @@ wrapped! {
         real()
     }
     cudaMallocAsync / "cudaMallocAsync" [3] (address: *mut u64, size: usize, stream: *mut c_void) |real, call| {
-        call.allocated(real(), Kind::MallocAsync, address, size)
+        graphs::allocated(&call, real(), address, size, stream)
     }
     cudaMallocFromPoolAsync / "cudaMallocFromPoolAsync" [4]
         (address: *mut u64, size: usize, pool: *mut c_void, stream: *mut c_void) |real, call| {
-        call.allocated(real(), Kind::MallocAsync, address, size)
+        graphs::allocated(&call, real(), address, size, stream)
     }
     cudaFreeAsync / "cudaFreeAsync" [2] (address: u64, stream: *mut c_void) |real, call| {
         call.record(Kind::FreeAsync, address, 0);
@@ -69,5 +70,44 @@ wrapped! {
     cudaIpcCloseMemHandle / "cudaIpcCloseMemHandle" [1] (address: u64) |real, call| {
         call.record(Kind::IpcClose, address, 0);
         real()
+    }
+    cudaGraphAddMemAllocNode / "cudaGraphAddMemAllocNode" [5]
+        (node: *mut usize, graph: u64, after: usize, count: usize, parameters: *const AllocationNode) |real, call| {
+        graphs::added(&call, real(), graph, parameters)
+    }
+    // The first revision has five arguments. Passing one more does no harm.
+    cudaGraphAddNode / "cudaGraphAddNode" [6]
+        (node: *mut usize, graph: u64, after: usize, edges: usize, count: usize, parameters: usize) |real, call| {
+        graphs::added_any(&call, real(), graph, count, parameters)
+    }
+    // Revisions have three or five arguments.
+    cudaGraphInstantiate / "cudaGraphInstantiate" [5]
+        (executable: *mut u64, graph: u64, flags: usize, log: usize, size: usize) |real, call| {
+        graphs::instantiated(&call, real(), executable, graph)
+    }
+    cudaGraphInstantiateWithFlags / "cudaGraphInstantiateWithFlags" [3]
+        (executable: *mut u64, graph: u64, flags: u64) |real, call| {
+        graphs::instantiated(&call, real(), executable, graph)
+    }
+    cudaGraphInstantiateWithParams / "cudaGraphInstantiateWithParams" [3]
+        (executable: *mut u64, graph: u64, parameters: usize) |real, call| {
+        graphs::instantiated(&call, real(), executable, graph)
+    }
+    cudaGraphUpload / "cudaGraphUpload" [2] (executable: u64, stream: *mut c_void) |real, call| {
+        graphs::changed(&call, real())
+    }
+    cudaGraphLaunch / "cudaGraphLaunch" [2] (executable: u64, stream: *mut c_void) |real, call| {
+        graphs::changed(&call, real())
+    }
+    cudaGraphDestroy / "cudaGraphDestroy" [1] (graph: u64) |real, call| {
+        graphs::destroyed(&call, Kind::GraphDestroy, graph);
+        graphs::changed(&call, real())
+    }
+    cudaGraphExecDestroy / "cudaGraphExecDestroy" [1] (executable: u64) |real, call| {
+        graphs::destroyed(&call, Kind::GraphExecDestroy, executable);
+        graphs::changed(&call, real())
+    }
+    cudaDeviceGraphMemTrim / "cudaDeviceGraphMemTrim" [1] (device: i32) |real, call| {
+        graphs::changed(&call, real())
     }
 }

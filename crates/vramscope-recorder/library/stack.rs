@@ -3,7 +3,7 @@
 //! A stack is a list of sites: positions in Python code, then return addresses of native code. Its id is a hash of its sites. The ring gets
 //! the sites of a stack once, and later only its id; likewise the names of a site.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::captured::{Captured, mixed};
 #[cfg(target_arch = "x86_64")]
@@ -25,13 +25,21 @@ enum Stacks {
     All,
 }
 
-/// The environment variable that says which frames stacks have: `none`, `python` or `all`.
+/// The environment variable that says which frames stacks have: `none`, `python`, `all`, or `large:` and the bytes of the smallest request
+/// with a stack, which then has Python frames.
 const STACKS_OPTION: &str = "VRAMSCOPE_RECORDER_STACKS";
 
 static ASKED: AtomicU8 = AtomicU8::new(0);
+/// Bytes of the smallest request with a stack.
+static LEAST: AtomicU64 = AtomicU64::new(0);
+
+/// The size of a request whose size is unknown, or that has a stack in any case.
+pub(crate) const ANY_SIZE: u64 = u64::MAX;
 
 /// Which frames stacks have from now on: a value of [`STACKS_OPTION`].
 pub(crate) fn set(option: &str) {
+    let large = option.strip_prefix("large:").and_then(|bytes| bytes.parse().ok());
+    LEAST.store(large.unwrap_or(0), Ordering::Relaxed);
     ASKED.store(Stacks::of(option) as u8, Ordering::Relaxed);
 }
 
@@ -51,17 +59,21 @@ fn stacks() -> Stacks {
         2 => Stacks::Python,
         3 => Stacks::All,
         _ => {
-            let asked = Stacks::of(&std::env::var(STACKS_OPTION).unwrap_or_default());
-            ASKED.store(asked as u8, Ordering::Relaxed);
-            asked
+            let option = std::env::var(STACKS_OPTION).unwrap_or_default();
+            set(&option);
+            Stacks::of(&option)
         }
     }
 }
 
-/// Captures the stack of this thread, and returns its id; 0 if it has no frames.
-pub(crate) fn capture(inside: &Inside) -> u64 {
+/// Captures the stack of this thread for a request of `size` bytes, and returns its id; 0 if it has no frames.
+pub(crate) fn capture(inside: &Inside, size: u64) -> u64 {
+    let stacks = stacks();
+    if size < LEAST.load(Ordering::Relaxed) {
+        return 0;
+    }
     let mut stack = Captured::new();
-    match stacks() {
+    match stacks {
         Stacks::None => return 0,
         Stacks::Python => python::capture(&mut stack),
         Stacks::All => {

@@ -57,7 +57,7 @@ pub(crate) extern "C" fn report_memory(
         body[memory::DEVICE] = device;
         body[memory::ADDRESS] = address as u64;
         body[memory::SIZE] = size as u64;
-        body[memory::STACK] = stack::capture(&inside);
+        body[memory::STACK] = stack::capture(&inside, size.unsigned_abs());
         body[memory::THREAD] = notes::thread();
         inside.write(TORCH, &body);
         look_for_objects(body[memory::TIME]);
@@ -77,7 +77,7 @@ pub(crate) extern "C" fn report_out_of_memory(size: i64, allocated: usize, reser
     if let Some(device) = cuda(device)
         && let Some(inside) = Inside::enter()
     {
-        let stack = stack::capture(&inside);
+        let stack = stack::capture(&inside, stack::ANY_SIZE);
         // PyTorch asks for memory with the device as the thread's current one.
         let free = reading::write(&inside, device).unwrap_or(0);
         let body = [time_us(), device, stack, size as u64, free];

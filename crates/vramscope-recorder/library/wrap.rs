@@ -53,6 +53,11 @@ impl Wrapped {
         real
     }
 
+    /// Keeps the first copy for the revision that programs link, before a lookup finds another one.
+    pub(crate) fn keep_linked(&self) {
+        self.real(0);
+    }
+
     /// The copies in use, and the real function of each.
     pub(crate) fn taken(&self) -> impl Iterator<Item = (usize, usize)> {
         let real = self.real.iter().map(|real| real.load(Ordering::Acquire));
@@ -94,6 +99,11 @@ impl<'s> Call<'s> {
     pub(crate) fn begin(caller: usize, status: &'s Cell<c_int>) -> Self {
         let is_outermost = IN_CALL.try_with(|inside| !inside.replace(true)).unwrap_or(false);
         Self { is_outermost, caller, status, changed: Cell::new(None) }
+    }
+
+    /// Whether the program made the call, not the runtime inside of another call.
+    pub(crate) fn is_outermost(&self) -> bool {
+        self.is_outermost
     }
 
     /// The call may take or return this many bytes of device memory, or an unknown number if it is 0. At its end, the driver's count is
@@ -151,7 +161,9 @@ impl<'s> Call<'s> {
         body[call::SIZE] = size;
         body[call::HANDLE] = handle;
         body[call::CALLER] = self.caller as u64;
-        body[call::STACK] = stack::capture(&inside);
+        // A call does not always say its size.
+        let size = if size == 0 { stack::ANY_SIZE } else { size };
+        body[call::STACK] = stack::capture(&inside, size);
         name_object(&inside, self.caller);
         inside.write(CALL, &body);
         look_for_objects(body[call::TIME]);
@@ -221,7 +233,7 @@ pub(crate) struct IpcHandle([u8; 64]);
 /// Defines functions that stand before others. For each: the name that programs link, the number of arguments in brackets, the arguments,
 /// and what runs. `real` calls the real function and returns its status, `call` records.
 ///
-/// Each function is called through a few instructions that pass the caller's return address as one more argument, so there are at most five
+/// Each function is called through a few instructions that pass the caller's return address as one more argument, so there are at most six
 /// arguments, all of them integers or pointers. With eight arguments, that address is undefined, so such a function records no call.
 macro_rules! wrapped {
     ($(
@@ -307,6 +319,11 @@ macro_rules! caller_as_argument {
     (5) => {
         "mov r9, [rsp]\n jmp {function}"
     };
+    // The seventh argument is on the stack. Unwinding needs the place of the return address.
+    (6) => {
+        ".cfi_startproc\n push qword ptr [rsp]\n .cfi_adjust_cfa_offset 8\n call {function}\n add rsp, 8\n \
+         .cfi_adjust_cfa_offset -8\n ret\n .cfi_endproc"
+    };
     (8) => {
         "jmp {function}"
     };
@@ -331,6 +348,9 @@ macro_rules! caller_as_argument {
     };
     (5) => {
         "mov x5, x30\n b {function}"
+    };
+    (6) => {
+        "mov x6, x30\n b {function}"
     };
     (8) => {
         "b {function}"

@@ -97,7 +97,7 @@ impl AttachedProcess {
         let call = format!(
             "set $r = ((int(*)(const char*, const char*))$f)({}, {})",
             quoted(&recorder.rings().to_string_lossy()),
-            quoted(recorder.stacks())
+            quoted(&recorder.stacks())
         );
         match debug(process, &maps, &recorder, true, &call)? {
             0 => {}

@@ -12,6 +12,9 @@
 //! - `accesses`: the accesses of live blocks, on phantom GPUs.
 //! - `log`: one process's records as its log. Follows which library holds which memory.
 
+/// The atomics of the ring.
+use std::sync::atomic as atomics;
+
 mod accesses;
 #[cfg(target_os = "linux")]
 mod attach;

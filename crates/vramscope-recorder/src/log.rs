@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use vramscope_allocator::ExclusiveFile;
 use vramscope_basics::lock;
 use vramscope_trace::formats::log::{LogDriverEvent, LogEvent, LogFrame, LogSite, LogStack, LogWriter};
-use vramscope_trace::{Action, DriverMemory, MemoryReading, SegmentKind, Stage};
+use vramscope_trace::{Action, DriverMemory, LogFact, MemoryReading, SegmentKind, Stage};
 
 use crate::accesses::Accesses;
 use crate::notes::{Change, Notes};
@@ -46,6 +46,10 @@ pub(crate) struct ProcessLog {
     keep: Option<Keep>,
     /// Bytes of the log that were flushed.
     flushed: u64,
+    /// Statements about the recording.
+    facts: Vec<LogFact<'static>>,
+    /// Calls of functions that the library does not follow, and whether the log has their number.
+    not_followed: BTreeMap<String, (u64, bool)>,
     /// What the log has of the following.
     written: Written,
     /// Positions in Python code.
@@ -66,6 +70,14 @@ pub(crate) struct ProcessLog {
     mapped: HashMap<u64, Mapped>,
     /// Number of handles of PyTorch's physical memory that are not mapped: an expandable segment is about to grow, or it has shrunk.
     unmapped_segments: u32,
+    /// Graphs with allocations, by handle.
+    graphs: HashMap<u64, Graph>,
+    /// The graph of each executable one.
+    executables: HashMap<u64, u64>,
+    /// The memory that the driver keeps for graphs on each device: the numbers of its parts, oldest first.
+    graph_memory: HashMap<i64, Vec<u64>>,
+    /// Number of parts so far.
+    graph_parts: u64,
     /// The live blocks of PyTorch's allocator, by device and address, if older logs are deleted.
     blocks: HashMap<(i64, u64), Taken>,
     /// What the Python package knows about live blocks.
@@ -178,6 +190,20 @@ enum Place {
     Host,
     Handle,
     Array,
+    /// An allocation of a graph.
+    GraphNode,
+    /// A part of the memory that the driver keeps for graphs.
+    GraphPart,
+}
+
+/// A graph with allocations, while it or its executable exists.
+#[derive(Debug, Default)]
+struct Graph {
+    /// Addresses of its allocations.
+    allocations: Vec<u64>,
+    is_destroyed: bool,
+    /// Number of its executables.
+    executables: u32,
 }
 
 /// Memory that the process holds.
@@ -215,10 +241,11 @@ impl ProcessLog {
     pub(crate) fn create(
         paths: LogPaths,
         program: PathBuf,
+        facts: Vec<LogFact<'static>>,
         keep: Option<u64>,
         copy_at: Option<CopyAt>,
     ) -> io::Result<Self> {
-        let log = begin(&paths.log)?;
+        let log = begin(&paths.log, &facts)?;
         // A pipe cannot be cut.
         let keep = keep.filter(|_| log.get_ref().is_regular()).map(|bytes| {
             Ok::<_, io::Error>(Keep { bytes, limit: limit(bytes, 0), paths: paths.real()?, closing: None })
@@ -233,6 +260,8 @@ impl ProcessLog {
             log,
             keep,
             flushed: 0,
+            facts,
+            not_followed: BTreeMap::new(),
             written: Written::default(),
             frames: HashMap::new(),
             hooks: HashSet::new(),
@@ -244,6 +273,10 @@ impl ProcessLog {
             held: HashMap::new(),
             mapped: HashMap::new(),
             unmapped_segments: 0,
+            graphs: HashMap::new(),
+            executables: HashMap::new(),
+            graph_memory: HashMap::new(),
+            graph_parts: 0,
             blocks: HashMap::new(),
             notes: Notes::default(),
             allocated: HashMap::new(),
@@ -264,6 +297,11 @@ impl ProcessLog {
     /// Writes what was added.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.write_accesses();
+        for (function, (calls, is_written)) in &mut self.not_followed {
+            if !std::mem::replace(is_written, true) {
+                self.log.fact(LogFact::NotFollowed(function, *calls));
+            }
+        }
         let pending = self.log.pending();
         let flushed = self.log.flush();
         self.flushed += (pending - self.log.pending()) as u64;
@@ -425,7 +463,8 @@ impl ProcessLog {
             }
         }
         self.flush()?;
-        let mut former = std::mem::replace(&mut self.log, begin(&keep.paths.next)?);
+        let mut former = std::mem::replace(&mut self.log, begin(&keep.paths.next, &self.facts)?);
+        self.not_followed.values_mut().for_each(|(_, is_written)| *is_written = false);
         let (written, flushed) = (std::mem::take(&mut self.written), std::mem::take(&mut self.flushed));
         let notes = self.notes.clone();
         self.write_live();
@@ -549,6 +588,12 @@ impl ProcessLog {
                 let events = &self.written.events;
                 self.accesses
                     .add(flags, addresses, |device| events.get(&device).map_or(0, |&count| count as usize));
+            }
+            // The library counts fewer functions.
+            Some(Record::NotFollowed(_)) if self.not_followed.len() >= 64 => self.invalid += 1,
+            Some(Record::NotFollowed(function)) => {
+                let (calls, is_written) = self.not_followed.entry(function).or_default();
+                (*calls, *is_written) = (calls.saturating_add(1), false);
             }
             None => self.invalid += 1,
         }
@@ -694,6 +739,31 @@ impl ProcessLog {
             Kind::Release => self.release(call),
             Kind::Map => self.map(call),
             Kind::Unmap => self.unmap(call),
+            Kind::GraphNode => {
+                self.graphs.entry(call.handle).or_default().allocations.push(call.address);
+                self.take(call, Place::GraphNode, DriverMemory::GraphNode);
+            }
+            Kind::GraphInstantiate => {
+                if let Some(graph) = self.graphs.get_mut(&call.handle) {
+                    graph.executables += 1;
+                    self.executables.insert(call.address, call.handle);
+                }
+            }
+            Kind::GraphDestroy => {
+                if let Some(graph) = self.graphs.get_mut(&call.address) {
+                    graph.is_destroyed = true;
+                }
+                self.drop_ended_graph(call, call.address);
+            }
+            Kind::GraphExecDestroy => {
+                if let Some(handle) = self.executables.remove(&call.address) {
+                    if let Some(graph) = self.graphs.get_mut(&handle) {
+                        graph.executables -= 1;
+                    }
+                    self.drop_ended_graph(call, handle);
+                }
+            }
+            Kind::GraphMemory => self.graph_memory(call),
         }
     }
 
@@ -702,8 +772,12 @@ impl ProcessLog {
     }
 
     fn take(&mut self, call: Call, place: Place, memory: DriverMemory) {
-        let library = self.library(call.caller);
-        let is_segment = library.starts_with(CACHING_ALLOCATOR) && memory.is_own();
+        self.take_by(self.library(call.caller), call, place, memory);
+    }
+
+    fn take_by(&mut self, library: String, call: Call, place: Place, memory: DriverMemory) {
+        let is_segment =
+            library.starts_with(CACHING_ALLOCATOR) && memory.is_own() && memory != DriverMemory::Graph;
         let device = if memory.is_host() { -1 } else { call.device.unwrap_or(0) };
         let size = call.size;
         let taken = self.taken_by(call);
@@ -811,6 +885,39 @@ impl ProcessLog {
         }
     }
 
+    /// The allocations of a graph end with the graph and its executables.
+    fn drop_ended_graph(&mut self, call: Call, handle: u64) {
+        if self.graphs.get(&handle).is_some_and(|graph| graph.is_destroyed && graph.executables == 0) {
+            for address in self.graphs.remove(&handle).unwrap_or_default().allocations {
+                self.free(Call { address, ..call }, Place::GraphNode);
+            }
+        }
+    }
+
+    /// The driver keeps `call.size` bytes for graphs. What is new belongs to the library that called; the newest parts are freed first.
+    fn graph_memory(&mut self, call: Call) {
+        let device = call.device.unwrap_or(0);
+        let mut parts = self.graph_memory.remove(&device).unwrap_or_default();
+        let size = |this: &Self, part| this.held.get(&(Place::GraphPart, part)).map_or(0, |held| held.size);
+        let mut bytes = parts.iter().fold(0_u64, |sum, &part| sum.saturating_add(size(self, part)));
+        let mut library = None;
+        while bytes > call.size
+            && let Some(part) = parts.pop()
+        {
+            bytes -= size(self, part);
+            library = self.held.get(&(Place::GraphPart, part)).map(|held| held.library.clone());
+            self.free(Call { address: part, ..call }, Place::GraphPart);
+        }
+        if bytes < call.size {
+            self.graph_parts += 1;
+            parts.push(self.graph_parts);
+            let library = library.unwrap_or_else(|| self.library(call.caller));
+            let part = Call { address: self.graph_parts, size: call.size - bytes, ..call };
+            self.take_by(library, part, Place::GraphPart, DriverMemory::Graph);
+        }
+        self.graph_memory.insert(device, parts);
+    }
+
     fn driver_event(&mut self, held: &Held, address: u64, by: Taken, is_free: bool) {
         let stack = self.log_stack(by.stack);
         self.events += 1;
@@ -846,9 +953,10 @@ fn library_name(path: &Path) -> String {
 }
 
 /// Begins a log at `path`.
-fn begin(path: &Path) -> io::Result<LogWriter<ExclusiveFile>> {
+fn begin(path: &Path, facts: &[LogFact<'_>]) -> io::Result<LogWriter<ExclusiveFile>> {
     let mut log = LogWriter::create(ExclusiveFile::create(path)?)?;
     log.process();
+    facts.iter().for_each(|&fact| log.fact(fact));
     Ok(log)
 }
 

@@ -22,6 +22,9 @@ pub(crate) const MODULE: u8 = 7;
 /// The driver's count of a device's memory: time, device, free bytes and total bytes.
 pub(crate) const READING: u8 = 8;
 
+/// A call of a function that the library does not follow: the size of its name in bytes, and the name.
+pub(crate) const NOT_FOLLOWED: u8 = 9;
+
 // Notes of the Python package.
 /// The path of a module: its number, the size of the path in bytes, and the path.
 pub(crate) const MODULE_PATH: u8 = 20;
@@ -88,7 +91,7 @@ pub(crate) mod call {
     pub(crate) const ADDRESS: usize = 3;
     /// Size in bytes, if the call says it; otherwise 0.
     pub(crate) const SIZE: usize = 4;
-    /// For [`Kind::Map`](super::Kind::Map): the handle of the physical memory.
+    /// For [`Kind::Map`](super::Kind::Map): the handle of the physical memory. For kinds of graphs: the graph.
     pub(crate) const HANDLE: usize = 5;
     /// Return address in the code that called.
     pub(crate) const CALLER: usize = 6;
@@ -154,6 +157,16 @@ kinds! {
     IpcClose,
     /// A handle of another process's physical memory, whose size the call does not say: `cuMemImportFromShareableHandle`.
     Import,
+    /// An allocation that became a node of a graph.
+    GraphNode,
+    /// A graph that was instantiated: the address is that of the executable.
+    GraphInstantiate,
+    /// The end of a graph.
+    GraphDestroy,
+    /// The end of an executable graph.
+    GraphExecDestroy,
+    /// The memory of a device that the driver keeps for graphs: the size is the sum.
+    GraphMemory,
 }
 
 impl Kind {
@@ -171,6 +184,10 @@ impl Kind {
             Self::IpcOpen,
             Self::IpcClose,
             Self::Import,
+            Self::GraphNode,
+            Self::GraphInstantiate,
+            Self::GraphDestroy,
+            Self::GraphExecDestroy,
         ];
         !others.contains(&self)
     }

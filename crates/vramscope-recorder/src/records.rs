@@ -1,8 +1,8 @@
 //! The records of a ring as plain data.
 
 use crate::record::{
-    ACCESS, CALL, Kind, MODULE, MODULE_PATH, NOTED_PLACE, NOTED_ROLE, OBJECT, READING, REGION, SITE, STACK,
-    TORCH, TORCH_OOM, call, memory,
+    ACCESS, CALL, Kind, MODULE, MODULE_PATH, NOT_FOLLOWED, NOTED_PLACE, NOTED_ROLE, OBJECT, READING, REGION,
+    SITE, STACK, TORCH, TORCH_OOM, call, memory,
 };
 
 /// One record.
@@ -34,6 +34,8 @@ pub(crate) enum Record<'a> {
     Region { time_us: i64, device: i64, is_end: bool, name: String },
     /// Accesses by one launch: flags, and addresses.
     Access(u64, &'a [u64]),
+    /// A call of a function that the library does not follow.
+    NotFollowed(String),
 }
 
 /// An allocation or a free of PyTorch.
@@ -144,6 +146,10 @@ impl<'a> Record<'a> {
             ACCESS => {
                 let (&flags, addresses) = body.split_first()?;
                 Self::Access(flags, addresses)
+            }
+            NOT_FOLLOWED => {
+                let (&size, words) = body.split_first()?;
+                Self::NotFollowed(text(words, size)?)
             }
             _ => return None,
         })

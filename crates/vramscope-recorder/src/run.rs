@@ -14,12 +14,13 @@ use hashbrown::HashMap;
 use rustix::process::{Pid, test_kill_process};
 use vramscope_basics::lock;
 use vramscope_files::{PrivateFolder, with_first, with_suffix};
+use vramscope_trace::LogFact;
 
 #[cfg(target_os = "linux")]
 use crate::control;
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
-use crate::ring::{AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS};
+use crate::ring::{AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS, AT_REFUSES};
 use crate::running::RunningProcess;
 use crate::symbols::LIBRARY_NAME;
 
@@ -30,6 +31,9 @@ const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libvramscope_re
 pub(crate) const RECORDER_FOLDER: &str = "vramscope-recorder-";
 /// The folder of the rings in the run's folder.
 pub(crate) const RINGS: &str = "rings";
+
+/// The locked file in the run's folder.
+const READER: &str = "reader";
 
 /// How often the rings are read. A full ring stops its process until then.
 const LOOK: Duration = Duration::from_millis(5);
@@ -74,6 +78,8 @@ pub enum RecordedStacks {
     Python,
     /// Python frames, then native frames (on x86-64).
     All,
+    /// Python frames, for allocations and frees of at least this many bytes. Calls of the driver that do not say their size have stacks too.
+    Large(u64),
 }
 
 /// Options of a [`RecorderRun`].
@@ -97,6 +103,8 @@ impl RecorderOptions {
 /// Records all processes of a run while they run. Each process has a separate log.
 #[derive(Debug)]
 pub struct RecorderRun {
+    /// A locked file. Processes that wait for this one see that it lives.
+    _reader: fs::File,
     folder: PrivateFolder,
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
@@ -139,7 +147,7 @@ pub struct RecordedProcess {
     pub process: u32,
     /// Number of events in the log.
     pub events: u64,
-    /// Number of events that were dropped, because the recorder did not read them for a second.
+    /// Number of events that were dropped, because the recorder has ended or did not read them for a minute.
     pub dropped: u64,
     /// The error that ended the log early, or that made it incomplete.
     pub error: Option<io::Error>,
@@ -170,6 +178,11 @@ impl RecorderRun {
         }
         folder.dir().write_new(LIBRARY_NAME.as_ref(), LIBRARY).map_err(failed)?;
         folder.dir().new_subdir(RINGS.as_ref(), 0o700).map_err(failed)?;
+        folder.dir().write_new(READER.as_ref(), &[]).map_err(failed)?;
+        let at = folder.path().join(READER);
+        let reader = fs::OpenOptions::new().write(true).open(at).map_err(failed)?;
+        // Where files cannot be locked, processes wait for a second only.
+        reader.try_lock().ok();
         let rings = folder.path().join(RINGS);
         let shared = Arc::new(Shared {
             options,
@@ -189,7 +202,7 @@ impl RecorderRun {
             .name("vramscope-recorder".to_owned())
             .spawn(move || of_thread.run())
             .map_err(failed)?;
-        Ok(Self { folder, shared, thread })
+        Ok(Self { _reader: reader, folder, shared, thread })
     }
 
     /// Environment variables with which processes are recorded.
@@ -224,12 +237,13 @@ impl RecorderRun {
         &self.shared.rings
     }
 
-    /// The name of the frames that stacks have: `none`, `python` or `all`.
-    pub fn stacks(&self) -> &'static str {
+    /// Which frames stacks have, as the library takes it: `none`, `python`, `all`, or `large:` and a number of bytes.
+    pub fn stacks(&self) -> String {
         match self.shared.options.stacks {
-            RecordedStacks::None => "none",
-            RecordedStacks::Python => "python",
-            RecordedStacks::All => "all",
+            RecordedStacks::None => "none".to_owned(),
+            RecordedStacks::Python => "python".to_owned(),
+            RecordedStacks::All => "all".to_owned(),
+            RecordedStacks::Large(bytes) => format!("large:{bytes}"),
         }
     }
 
@@ -422,15 +436,21 @@ impl Shared {
         let at = self.rings.join(name);
         let ring = fs::OpenOptions::new().read(true).write(true).open(&at).and_then(|f| MappedRing::open(&f));
         let Some(ring) = ring.map_err(|e| (at.clone(), e))? else { return Ok(None) };
-        let Some(id) = ring.ring().map(|ring| ring.header(AT_PROCESS).load(Ordering::Relaxed) as u32) else {
-            return Ok(None);
-        };
+        let header = |at| ring.ring().map(|ring| ring.header(at).load(Ordering::Relaxed));
+        let (Some(id), Some(attached)) = (header(AT_PROCESS), header(AT_ATTACHED)) else { return Ok(None) };
+        let id = id as u32;
         let files = Files::new(&self.out, id, is_first, former);
         let paths =
             LogPaths { log: files.path(""), before: files.path("-before"), next: files.path("-next") };
         let path = paths.log.clone();
         let program = fs::read_link(format!("/proc/{id}/exe")).unwrap_or_default();
-        let log = ProcessLog::create(paths, program, self.options.keep, self.options.copy_at)
+        let from = match self.options.stacks {
+            RecordedStacks::Large(bytes) => Some(LogFact::StacksFrom(bytes)),
+            _ => None,
+        };
+        let attached = i64::try_from(attached).ok().filter(|&time_us| time_us > 0).map(LogFact::AttachedAt);
+        let facts = from.into_iter().chain(attached).collect();
+        let log = ProcessLog::create(paths, program, facts, self.options.keep, self.options.copy_at)
             .map_err(|e| (path.clone(), e))?;
         Ok(Some(Process { id, path, files, ring, log, body: Vec::new(), error: None, limit_error: None }))
     }
@@ -533,8 +553,10 @@ impl Process {
         let Some(ring) = self.ring.ring() else { return false };
         // A process would wait without end for a disk that is full.
         if self.error.is_some() && self.log.pending() >= MOST_UNWRITTEN && !is_over {
+            ring.header(AT_REFUSES).store(1, Ordering::Relaxed);
             return false;
         }
+        ring.header(AT_REFUSES).store(0, Ordering::Relaxed);
         ring.header(AT_LOOKS).fetch_add(1, Ordering::Relaxed);
         let mut any = false;
         while self.log.pending() < MOST_UNWRITTEN

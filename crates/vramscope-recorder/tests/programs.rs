@@ -95,7 +95,7 @@ fn record_with(options: RecorderOptions, program: &str, libraries: &[(&str, &str
     let phantom = phantom_run(1)?;
     let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
     let mut command = Command::new(folder.path().join("program"));
-    command.envs(both(&phantom, &recorder));
+    command.current_dir(folder.path()).envs(both(&phantom, &recorder));
     let status = command.status().unwrap();
     let mut logs = recorder.finish();
     logs.sort_by_key(|log| log.process);
@@ -202,6 +202,35 @@ int main() {
     );
 }
 
+/// The phantom refuses functions that it does not have, which the recorder does not see: it only counts the calls.
+#[test]
+fn functions_that_are_not_followed_are_named_and_counted() {
+    let program = r#"
+typedef int (*lookup)(const char *, void **, int, u64, int *);
+int main() {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *found[5];
+    lookup look = dlsym(driver, "cuGetProcAddress_v2");
+    const char *names[] = { "cuMemFrobnicate", "cuMemPoolImportPointer", "cuImportExternalMemory", "cuMemGetHandleForAddressRange", "cuFrob" };
+    int status;
+    for (int i = 0; i < 5; i++) check(look(names[i], &found[i], 13000, 0, &status), names[i]);
+    void *again;
+    check(cudaGetDriverEntryPointByVersion(names[0], &again, 13000, 0, &status), "again");
+    if (again != found[0]) return 5;
+    for (int i = 0; i < 3; i++) if (((int (*)(int, int))found[0])(1, 2) != 801) return 6;
+    for (int i = 0; i < 2; i++) ((int (*)(void))found[1])();
+    ((int (*)(void))found[3])(), ((int (*)(void))found[4])();
+    void *at;
+    check(cudaMalloc(&at, 1000), "malloc");
+}"#;
+    let Some((_folder, status, logs)) = record(program, &[]) else { return };
+    assert!(status.success(), "{status}");
+    let trace = read(&logs[0]);
+    let calls = trace.process.as_ref().unwrap().not_followed.iter();
+    let calls: Vec<(&str, u64)> = calls.map(|&(name, calls)| (trace.strings.get(name), calls)).collect();
+    assert_eq!(calls, [("cuMemFrobnicate", 3), ("cuMemPoolImportPointer", 2)]);
+    assert_eq!(driver_events(&trace), ["take device 1000 by program"]);
+}
+
 const VIRTUAL_MEMORY: &str = r#"
 void grow(u64 *address, u64 *handle) {
     void *create, *reserve, *map;
@@ -242,6 +271,124 @@ int main() {
     let (take, free) =
         ("take physical 2097152 by libcommunicator.so", "free physical 2097152 by libcommunicator.so");
     assert_eq!(driver_events(&read(&logs[0])), [take, free, take, free]);
+}
+
+/// Declarations of graphs. The parameters of a node that allocates are those of `CUDA_MEM_ALLOC_NODE_PARAMS`.
+const GRAPHS: &str = r#"
+struct allocation { int kind, handles, type, device; char others[72]; void *access; size_t access_count, size; u64 address; };
+struct node { int kind, reserved[3]; union { struct allocation allocation; u64 address; char all[232]; }; u64 last; };
+int cudaGraphCreate(u64 *, unsigned), cudaGraphDestroy(u64), cudaGraphExecDestroy(u64), cudaGraphLaunch(u64, void *);
+int cudaGraphInstantiate(u64 *, u64, u64), cudaGraphUpload(u64, void *), cudaDeviceGraphMemTrim(int);
+int cudaGraphAddMemAllocNode(u64 *, u64, u64 *, size_t, struct allocation *);
+int cudaGraphAddMemFreeNode(u64 *, u64, u64 *, size_t, u64), cudaGraphAddNode(u64 *, u64, u64 *, void *, size_t, struct node *);
+int cudaStreamCreate(void **), cudaStreamBeginCapture(void *, int), cudaStreamEndCapture(void *, u64 *);
+int cuDeviceGetGraphMemAttribute(int, int, u64 *), cudaMemGetInfo(size_t *, size_t *);
+static u64 first_free;
+// The phantom's own account: what it keeps for graphs, and what its device has less of.
+static void account(void) {
+    u64 kept, free, total;
+    check(cuDeviceGetGraphMemAttribute(0, 2, &kept), "attribute"), check(cudaMemGetInfo(&free, &total), "info");
+    FILE *file = fopen("account", "a");
+    fprintf(file, "%llu %llu\n", kept, first_free - free);
+    fclose(file);
+}
+static void begin_account(void) { u64 total; check(cudaFree(0), "context"), check(cudaMemGetInfo(&first_free, &total), "info"); }
+"#;
+
+/// The functions of graphs, for linking.
+const GRAPHS_RUNTIME: &str = "
+int cudaGraphCreate() { return 1; } int cudaGraphDestroy() { return 1; } int cudaGraphExecDestroy() { return 1; }
+int cudaGraphLaunch() { return 1; } int cudaGraphInstantiate() { return 1; } int cudaGraphUpload() { return 1; }
+int cudaDeviceGraphMemTrim() { return 1; } int cudaGraphAddMemAllocNode() { return 1; }
+int cudaGraphAddMemFreeNode() { return 1; } int cudaGraphAddNode() { return 1; } int cudaStreamCreate() { return 1; }
+int cudaStreamBeginCapture() { return 1; } int cudaStreamEndCapture() { return 1; }
+int cuDeviceGetGraphMemAttribute() { return 1; } int cudaMemGetInfo() { return 1; }";
+
+/// Nodes take addresses, launches take device memory, and trimming returns it.
+#[test]
+fn memory_of_graphs_is_what_the_phantom_keeps_for_them() {
+    let program = r#"
+int main() {
+    struct allocation a = { 1, 0, 1, 0 }, b = a;
+    struct node c = { 10 }, d = { 11 };
+    u64 one, two, executable, executable2, node;
+    void *stream, *kept, *inside;
+    begin_account();
+    // A graph with an allocation that it frees, and two that it does not free.
+    check(cudaGraphCreate(&one, 0), "create");
+    a.size = 5 << 20, b.size = 1000;
+    check(cudaGraphAddMemAllocNode(&node, one, 0, 0, &a), "first");
+    check(cudaGraphAddMemAllocNode(&node, one, &node, 1, &b), "second");
+    c.allocation = b, c.allocation.size = 3 << 20;
+    check(cudaGraphAddNode(&node, one, &node, 0, 1, &c), "third");
+    d.address = a.address;
+    check(cudaGraphAddNode(&node, one, &node, 0, 1, &d), "free");
+    account();
+    check(cudaGraphInstantiate(&executable, one, 0), "instantiate"), account();
+    check(cudaGraphUpload(executable, 0), "upload"), account();
+    check(cudaGraphLaunch(executable, 0), "launch"), account();
+    // What a graph has not freed can be freed outside of it, and stays the driver's.
+    check(cudaFreeAsync((void *)b.address, 0), "free"), check(cudaFree((void *)c.allocation.address), "free"), account();
+    check(cudaGraphLaunch(executable, 0), "launch again"), account();
+    check(cudaDeviceGraphMemTrim(0), "trim"), account();
+    // A captured stream.
+    check(cudaStreamCreate(&stream), "stream"), check(cudaStreamBeginCapture(stream, 0), "capture");
+    check(cudaMallocAsync(&inside, 20 << 20, stream), "captured");
+    check(cudaMallocAsync(&kept, 7 << 20, 0), "another stream");
+    check(cudaFreeAsync(inside, stream), "captured free");
+    check(cudaStreamEndCapture(stream, &two), "end"), check(cudaGraphInstantiate(&executable2, two, 0), "instantiate");
+    check(cudaGraphDestroy(two), "destroy"), account();
+    check(cudaGraphLaunch(executable2, stream), "launch"), account();
+    check(cudaGraphLaunch(executable2, stream), "launch"), check(cudaFreeAsync(kept, 0), "free");
+    check(cudaGraphExecDestroy(executable2), "destroy"), account();
+    check(cudaDeviceGraphMemTrim(0), "trim"), account();
+    check(cudaFree((void *)b.address), "free"), check(cudaDeviceGraphMemTrim(0), "trim"), account();
+    check(cudaGraphExecDestroy(executable), "destroy"), check(cudaGraphDestroy(one), "destroy");
+    check(cudaFree((void *)c.allocation.address), "the last"), check(cudaDeviceGraphMemTrim(0), "trim"), account();
+}"#;
+    let program = format!("{GRAPHS}{program}");
+    let Some((folder, status, logs)) = record(&program, &[("graphs", GRAPHS_RUNTIME)]) else { return };
+    assert!(status.success());
+    let trace = read(&logs[0]);
+    let nodes: Vec<String> =
+        driver_events(&trace).into_iter().filter(|event| event.contains(" graph_node ")).collect();
+    let node = |what: &str, size: u64| format!("{what} graph_node {size} by program");
+    assert_eq!(
+        nodes,
+        [
+            node("take", 5 << 20),
+            node("take", 1000),
+            node("take", 3 << 20),
+            node("take", 20 << 20),
+            node("free", 20 << 20),
+            node("free", 5 << 20),
+            node("free", 1000),
+            node("free", 3 << 20),
+        ]
+    );
+    // The sums after each change. A part that is trimmed is freed, and its rest taken again at the same time.
+    let mut sums = vec![(0, 0_u64)];
+    for e in trace.process.as_ref().unwrap().events.iter().filter(|e| e.memory.name() == "graph") {
+        let &(time, sum) = sums.last().unwrap();
+        if time == e.time_us {
+            sums.pop();
+        }
+        sums.push((e.time_us, if e.is_free { sum - e.size } else { sum + e.size }));
+    }
+    let sums: Vec<u64> = sums.into_iter().map(|(_, sum)| sum).collect();
+    let account = std::fs::read_to_string(folder.path().join("account")).unwrap();
+    let account: Vec<Vec<u64>> =
+        account.lines().map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect()).collect();
+    let mut kept: Vec<u64> = account.iter().map(|line| line[0]).collect();
+    kept.dedup();
+    assert_eq!(sums, kept, "{account:?}");
+    assert_eq!(kept, [0, 12 << 20, 6 << 20, 26 << 20, 6 << 20, 4 << 20, 0]);
+    // While nothing else is allocated, the device lacks exactly this memory.
+    assert!(account[..7].iter().all(|line| line[0] == line[1]), "{account:?}");
+    let readings = &trace.process.as_ref().unwrap().readings;
+    let context = vramscope_testing::phantom_gpu(0).context_bytes;
+    let highest = readings.iter().map(|r| r.used - context).max();
+    assert_eq!(highest, account.iter().map(|line| line[1]).max());
 }
 
 /// Memory of another process is not this one's. Phantom GPUs have no such memory, so a library stands for the driver.
@@ -644,6 +791,160 @@ int main() {
     assert!(own.len().is_multiple_of(2) && own.chunks(2).all(|pair| pair == [Action::Alloc, Action::Free]));
 }
 
+/// The events of each address in a log alternate, and begin with an allocation. Returns their number.
+fn alternating(log: &RecordedProcess) -> HashMap<u64, usize> {
+    let mut counts = HashMap::new();
+    for e in read(log).devices.iter().flat_map(|device| device.events.iter()) {
+        let count = counts.entry(e.address()).or_insert(0);
+        let expected = if *count % 2 == 0 { Action::Alloc } else { Action::Free };
+        assert_eq!(e.action, expected, "{:#x}, event {count}", e.address());
+        *count += 1;
+    }
+    counts
+}
+
+/// Several releases of Python: those in `VRAMSCOPE_PYTHONS`, separated by colons, or `python3`.
+#[test]
+fn subinterpreters_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), "int main() {}", TORCH);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/interpreters.py");
+    let pythons = std::env::var("VRAMSCOPE_PYTHONS").unwrap_or_else(|_| "python3".to_owned());
+    for python in pythons.split(':') {
+        for stacks in [RecordedStacks::Python, RecordedStacks::All] {
+            let mut options = RecorderOptions::default();
+            options.stacks = stacks;
+            let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
+            let mut command = Command::new(python);
+            command.arg(script).arg(folder.path().join("libc10_cuda.so")).envs(recorder.environment());
+            let output = command.output().unwrap();
+            let logs = recorder.finish();
+            if output.stderr.starts_with(b"this Python has no subinterpreters") {
+                skip("subinterpreters", "subinterpreters take CPython 3.8 or later");
+                return;
+            }
+            assert!(output.status.success(), "{python}: {output:?}");
+            let count: usize = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+            let counts = alternating(&logs[0]);
+            assert!(
+                counts.len() == count && counts.values().all(|&events| events == 200),
+                "{python}: {counts:?}"
+            );
+            let trace = read(&logs[0]);
+            for e in trace.devices[0].events.iter() {
+                for &frame in e.stack.map(|stack| trace.stacks.get(stack)).unwrap_or_default() {
+                    assert!(!trace.strings.get(trace.frames.get(frame).filename).contains('\u{fffd}'));
+                }
+            }
+        }
+    }
+}
+
+/// A thread ends the process while others are in the middle of a record.
+#[test]
+fn a_process_that_exits_at_once_leaves_a_whole_log() {
+    let program = r#"
+static void *work(void *number) {
+    char *mine = (char *)(4096 * (1 + (long)number));
+    for (;;) report(mine, 512, 1), report(mine, -512, 1);
+}
+int main() {
+    pthread_t thread;
+    for (long i = 0; i < 3; i++) pthread_create(&thread, 0, work, (void *)i);
+    for (int i = 0; i < 1000; i++) report((void *)64, 512, 1), report((void *)64, -512, 1);
+    _exit(3);
+}"#;
+    let Some((_folder, status, logs)) = record(&format!("{TORCH_DECLARATIONS}{program}"), TORCH) else {
+        return;
+    };
+    assert_eq!(status.code(), Some(3));
+    assert_eq!(alternating(&logs[0])[&64], 2000);
+}
+
+/// A handler that runs on a stack of its own, allocates, and crashes, while the interrupted thread is in the middle of a record.
+#[test]
+fn a_crash_in_a_signal_handler_leaves_a_whole_log() {
+    let program = r#"
+static void handler(int number) {
+    report((void *)64, 512, 1), report((void *)64, -512, 1);
+    *(volatile int *)8 = 1;
+}
+int main() {
+    static char space[1 << 16];
+    stack_t stack = { .ss_sp = space, .ss_size = sizeof space };
+    sigaltstack(&stack, 0);
+    struct sigaction action = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
+    sigaction(SIGUSR1, &action, 0);
+    pid_t self = getpid();
+    int delay = atoi(getenv("DELAY"));
+    if (fork() == 0) usleep(delay), kill(self, SIGUSR1), _exit(0);
+    for (;;) report((void *)4096, 512, 1), report((void *)4096, -512, 1);
+}"#;
+    use std::os::unix::process::ExitStatusExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    for i in 0..10 {
+        let mut options = RecorderOptions::default();
+        options.stacks = if i % 2 == 0 { RecordedStacks::All } else { RecordedStacks::Python };
+        let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
+        let mut command = Command::new(folder.path().join("program"));
+        let delay = (2000 + i * 317).to_string();
+        let status = command.envs(recorder.environment()).env("DELAY", delay).status().unwrap();
+        assert_eq!(status.signal(), Some(11));
+        let logs = recorder.finish();
+        let log = logs.iter().find(|log| log.events > 2).unwrap_or_else(|| panic!("{logs:?}"));
+        let counts = alternating(log);
+        assert!(counts[&4096] > 0 && counts.get(&64).is_none_or(|&count| count == 2), "{counts:?}");
+    }
+}
+
+/// Forked processes begin with the memory of a process whose other threads are anywhere, and end without a deadlock.
+#[test]
+fn processes_that_are_forked_while_threads_allocate_are_recorded() {
+    let program = r#"
+static volatile int is_over;
+static void *work(void *number) {
+    char *mine = (char *)(4096 * (1 + (long)number));
+    for (long i = 0; !is_over; i++) {
+        report(mine, 512, 1), report(mine, -512, 1), free(malloc(100 + i % 1000));
+        if (i % 16 == 0) usleep(100);
+    }
+    return 0;
+}
+int main() {
+    pthread_t threads[8];
+    for (long i = 0; i < 8; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    usleep(1000);
+    for (int i = 0; i < 30; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            for (int k = 0; k < 5; k++) report((void *)64, 512, 1), report((void *)64, -512, 1);
+            _exit(0);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        if (status) return 5;
+    }
+    is_over = 1;
+    for (long i = 0; i < 8; i++) pthread_join(threads[i], 0);
+}"#;
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    for stacks in [RecordedStacks::Python, RecordedStacks::All] {
+        let mut options = RecorderOptions::default();
+        options.stacks = stacks;
+        let recorder = RecorderRun::start(&folder.path().join("run.vramscope"), options).unwrap();
+        let mut command = Command::new(folder.path().join("program"));
+        let status = command.envs(recorder.environment()).status().unwrap();
+        let logs = recorder.finish();
+        assert!(status.success(), "{status}");
+        assert_eq!(logs.len(), 31);
+        let counts: Vec<_> = logs.iter().map(alternating).collect();
+        assert_eq!(counts.iter().filter(|counts| counts.len() == 1 && counts[&64] == 10).count(), 30);
+        assert_eq!(counts.iter().filter(|counts| counts.len() == 8).count(), 1);
+    }
+}
+
 /// Frames with frame pointers and without, in a library and in the program, and a realigned stack.
 #[test]
 #[cfg(target_arch = "x86_64")]
@@ -1038,6 +1339,87 @@ fn a_full_disk_ends_the_log_and_not_the_program() {
     assert_eq!(logs[0].error.as_ref().unwrap().kind(), std::io::ErrorKind::StorageFull);
 }
 
+/// The reader of the test below. It writes a log until its input ends.
+#[test]
+#[ignore = "another test starts it"]
+fn reader_in_a_process_of_its_own() {
+    let out = std::env::var_os("VRAMSCOPE_TEST_LOG").unwrap();
+    let recorder = RecorderRun::start(Path::new(&out), RecorderOptions::default()).unwrap();
+    for (name, value) in recorder.environment() {
+        println!("\nset {name} {}", value.display());
+    }
+    println!("\nready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    let logs = recorder.finish();
+    println!("\nrecorded {} {}", logs[0].events, logs[0].dropped);
+}
+
+/// A recorder in another process.
+struct Reader {
+    child: std::process::Child,
+    lines: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+    environment: HashMap<String, String>,
+}
+
+impl Reader {
+    fn start(log: &Path) -> Self {
+        use std::io::BufRead as _;
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "reader_in_a_process_of_its_own", "--ignored", "--nocapture"]);
+        let piped = std::process::Stdio::piped;
+        let mut child =
+            command.env("VRAMSCOPE_TEST_LOG", log).stdin(piped()).stdout(piped()).spawn().unwrap();
+        let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut environment = HashMap::new();
+        for line in lines.by_ref().map(Result::unwrap).take_while(|line| line != "ready") {
+            if let Some((name, value)) = line.strip_prefix("set ").and_then(|set| set.split_once(' ')) {
+                environment.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        Self { child, lines, environment }
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// The events and the dropped events of its log.
+    fn finish(mut self) -> String {
+        drop(self.child.stdin.take());
+        let recorded = self.lines.by_ref().map(Result::unwrap).find(|line| line.starts_with("recorded "));
+        self.child.wait().unwrap();
+        recorded.unwrap()
+    }
+}
+
+/// The program fills its ring while the reader gets no processor.
+#[test]
+fn a_reader_that_stands_still_is_waited_for_and_a_killed_one_is_not() {
+    use rustix::process::Signal;
+    let program = "int main() { for (int i = 0; i < 300000; i++) report((void *)4096, 512, 1), report((void *)4096, -512, 1); }";
+    let folder = tempfile::tempdir().unwrap();
+    compile(folder.path(), &format!("{TORCH_DECLARATIONS}{program}"), TORCH);
+    let start = |reader: &Reader| {
+        reader.signal(Signal::STOP);
+        Command::new(folder.path().join("program")).envs(&reader.environment).spawn().unwrap()
+    };
+    let reader = Reader::start(&folder.path().join("run.vramscope"));
+    let mut program = start(&reader);
+    std::thread::sleep(std::time::Duration::from_millis(3500));
+    let waits = program.try_wait().unwrap().is_none();
+    reader.signal(Signal::CONT);
+    assert!(program.wait().unwrap().success() && waits);
+    assert_eq!(reader.finish(), "recorded 600000 0");
+
+    let reader = Reader::start(&folder.path().join("run.vramscope"));
+    let mut program = start(&reader);
+    reader.signal(Signal::KILL);
+    let begin = std::time::Instant::now();
+    assert!(program.wait().unwrap().success());
+    assert!(begin.elapsed() < std::time::Duration::from_secs(20), "{:?}", begin.elapsed());
+}
+
 /// Loads the library into the program that calls this, as a program does that was not started with it.
 const ATTACH: &str = r#"
 int (*attach)(const char *, const char *), (*detach)(void);
@@ -1097,6 +1479,8 @@ int main() {
     let event = |what: &str, size: u64| format!("{what} device {size} by program");
     let both = |size| vec![event("take", size), event("free", size)];
     assert_eq!(events, [both(2000), both(2001), vec![event("take", 2002)]]);
+    // The program had memory before.
+    assert!(logs.iter().all(|log| read(log).process.as_ref().unwrap().attached_us.is_some()));
     assert_ne!(logs[0].path, logs[1].path);
 }
 

@@ -3,9 +3,10 @@
 use vramscope_analysis::{
     DeviceReplay, Divergence, EndBlock, MemoryEvent, Quality, ReplayLimitation, SkippedActions,
 };
-use vramscope_trace::Action;
+use vramscope_trace::{Action, Trace};
 
 use crate::advice::{Advice, dropped, sentence};
+use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted};
 
 /// The limitations of a recording's numbers, one sentence each; empty if all are exact.
@@ -58,6 +59,12 @@ pub(crate) fn doubts(q: &Quality, advice: &Advice) -> Vec<String> {
             "The log begins with {} older than the log, with their times and stacks. Memory that was freed before the log began is not in it.",
             counted_with(q.older_allocations, "allocation", "that is", "that are")
         ));
+    }
+    if q.attached {
+        notes.push(ATTACHED.to_owned());
+    }
+    if let Some(least) = q.stacks_from {
+        notes.push(format!("Only allocations of at least {} have stacks.", bytes(least)));
     }
     if q.seen_from_outside {
         notes.push(SEEN_FROM_OUTSIDE.to_owned());
@@ -229,6 +236,24 @@ fn skipped(action: Action) -> String {
     .to_owned()
 }
 
+/// The functions that the recorder of a process did not follow, in a sentence; `None` if there are none.
+pub fn not_followed(trace: &Trace) -> Option<String> {
+    let functions = &trace.process.as_ref()?.not_followed;
+    let calls = functions.iter().map(|&(function, calls)| {
+        format!("{} ({})", Shown::of(trace.strings.get(function)), counted(calls, "call"))
+    });
+    let calls: Vec<String> = calls.collect();
+    let one = "The program called a function of the driver that the recorder does not follow, and that may have allocated memory";
+    match &calls[..] {
+        [] => None,
+        [call] => Some(format!("{one}: {call}.")),
+        _ => Some(format!("{}: {}.", one.replace("a function", "functions"), calls.join(", "))),
+    }
+}
+
+/// The recorder was attached to the process.
+const ATTACHED: &str = "The recorder was attached while the program ran: memory from before is unknown. Reserved bytes are those of segments from during the recording, so they can be fewer than the allocated bytes, and an earlier peak may have been higher.";
+
 /// The recording was made from outside of the allocator.
 const SEEN_FROM_OUTSIDE: &str =
     "The recorder sees blocks, not requests: requested bytes, streams and pools are unknown.";
@@ -251,4 +276,32 @@ fn segment_contradictions(events: usize) -> String {
 /// A count and the verb that agrees with it: `1 event is missing`, `2 events are missing`.
 fn counted_with(n: usize, what: &str, one: &str, many: &str) -> String {
     format!("{} {}", counted(n as u64, what), if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use vramscope_trace::ProcessEvents;
+
+    use super::*;
+
+    #[test]
+    fn functions_that_are_not_followed_are_named() {
+        let mut trace = Trace::default();
+        assert_eq!(not_followed(&trace), None);
+        let [one, two] =
+            ["cuMemFrobnicate", "cuMem\nTwiddle"].map(|name| trace.strings.intern(name).unwrap());
+        let mut sentence = |calls: &[_]| {
+            trace.process = Some(ProcessEvents { not_followed: calls.to_vec(), ..ProcessEvents::default() });
+            not_followed(&trace)
+        };
+        assert_eq!(sentence(&[]), None);
+        assert_eq!(
+            sentence(&[(one, 1)]).unwrap(),
+            "The program called a function of the driver that the recorder does not follow, and that may have allocated memory: cuMemFrobnicate (1 call)."
+        );
+        assert_eq!(
+            sentence(&[(one, 3), (two, 2)]).unwrap(),
+            "The program called functions of the driver that the recorder does not follow, and that may have allocated memory: cuMemFrobnicate (3 calls), cuMem\\u{a}Twiddle (2 calls)."
+        );
+    }
 }

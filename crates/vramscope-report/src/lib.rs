@@ -30,6 +30,7 @@ mod verdicts;
 
 pub use advice::Advice;
 pub use answers::{Answers, CheckAnswers, Compared, DiffAnswers, ReplayAnswers, SampleAnswers, SpanAnswers};
+pub use doubts::not_followed;
 pub use fit::{fit, fit_end};
 pub use json::{
     CheckJson, DiffJson, DifferenceJson, HoldersJson, InfoJson, LeaksJson, ReplayJson, ReportJson,

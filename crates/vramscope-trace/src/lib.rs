@@ -71,7 +71,7 @@ pub use error::{ReadError, TableFull};
 pub use events::{Action, Event, Events, NO_COMPILE_CONTEXT, PoolId, Tags, TagsTable};
 pub use ids::{FrameId, StackId, StringId, StringListId, TagsId};
 pub use notices::{Notices, RecordKind, ValueKind};
-pub use process::{DriverEvent, DriverMemory, LogCut, MemoryReading, ProcessEvents};
+pub use process::{DriverEvent, DriverMemory, LogCut, LogFact, MemoryReading, ProcessEvents};
 pub use purpose::{Category, Phase, Purpose};
 pub use release::TorchRelease;
 pub use settings::{

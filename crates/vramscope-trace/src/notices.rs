@@ -107,6 +107,8 @@ impl fmt::Display for RecordKind {
 pub enum ValueKind {
     /// A kind of memory that the driver provides.
     DriverMemory,
+    /// A statement about the recording.
+    Fact,
     /// The kind of a segment.
     KindOfSegment,
     /// An allocator setting.
@@ -121,6 +123,7 @@ impl fmt::Display for ValueKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::DriverMemory => "kind of driver memory",
+            Self::Fact => "statement",
             Self::KindOfSegment => "kind of segment",
             Self::Setting => "setting",
             Self::StageOfRegion => "stage of a region",

@@ -15,6 +15,24 @@ pub struct ProcessEvents {
     pub readings: Vec<MemoryReading>,
     /// Where the log was cut; `None` if it begins with the process.
     pub cut: Option<LogCut>,
+    /// When the recorder was attached to the process, in microseconds since the Unix epoch; `None` if it recorded the process from its
+    /// start. What was allocated before is unknown.
+    pub attached_us: Option<i64>,
+    /// Only allocations of at least this many bytes have stacks; `None` for no such limit.
+    pub stacks_from: Option<u64>,
+    /// Functions of the driver that may allocate memory and that the recorder does not follow, with the number of calls.
+    pub not_followed: Vec<(StringId, u64)>,
+}
+
+/// A statement about a recording of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFact<'a> {
+    /// The recorder was attached to the process at this time; see [`ProcessEvents::attached_us`].
+    AttachedAt(i64),
+    /// See [`ProcessEvents::stacks_from`].
+    StacksFrom(u64),
+    /// A function that is not followed, and the number of its calls so far; see [`ProcessEvents::not_followed`].
+    NotFollowed(&'a str, u64),
 }
 
 /// The driver's count of the memory of a device, as `cuMemGetInfo` returned it.
@@ -81,6 +99,12 @@ pub enum DriverMemory {
     Physical,
     /// Managed memory, which the driver moves between host and device.
     Managed,
+    /// Device memory that the driver keeps for CUDA graphs, as it counts it itself. It grows when a graph that allocates is launched, and
+    /// belongs to the library that launched it.
+    Graph,
+    /// An allocation of a CUDA graph: an address, without device memory of its own. Allocations of several graphs share the memory of
+    /// [`Graph`](Self::Graph). It ends with the graph and its executable.
+    GraphNode,
     /// An array. Its size is that of its elements; the driver may pad it.
     Array,
     /// Device memory of another process that this one uses: `cudaIpcOpenMemHandle`, `cuMemImportFromShareableHandle`. The other process
@@ -94,11 +118,13 @@ pub enum DriverMemory {
 
 impl DriverMemory {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Device,
         Self::Async,
         Self::Physical,
         Self::Managed,
+        Self::Graph,
+        Self::GraphNode,
         Self::Array,
         Self::Imported,
         Self::Pinned,
@@ -112,6 +138,8 @@ impl DriverMemory {
             Self::Async => "async",
             Self::Physical => "physical",
             Self::Managed => "managed",
+            Self::Graph => "graph",
+            Self::GraphNode => "graph_node",
             Self::Array => "array",
             Self::Imported => "imported",
             Self::Pinned => "pinned",
@@ -124,8 +152,8 @@ impl DriverMemory {
         matches!(self, Self::Pinned | Self::Registered)
     }
 
-    /// Whether the memory is the device's, and this process allocated it.
+    /// Whether the memory is the device's, this process allocated it, and no other kind includes it.
     pub fn is_own(self) -> bool {
-        !self.is_host() && self != Self::Imported
+        !self.is_host() && !matches!(self, Self::Imported | Self::GraphNode)
     }
 }

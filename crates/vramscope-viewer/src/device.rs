@@ -7,8 +7,8 @@ use vramscope_analysis::{
     Counters, Frames, History, LeakSuspect, Moment, Peak, Recorder, RunBetween, Steps, Timeline,
     leak_suspects, runs_between,
 };
-use vramscope_report::Trust;
 use vramscope_report::findings::steps_told;
+use vramscope_report::{Trust, not_followed};
 use vramscope_trace::Action;
 
 use crate::advice::ADVICE;
@@ -150,7 +150,8 @@ impl OpenDevice {
         let peaks = self.timeline.peaks();
         let peak = |p: Peak| protocol::Peak { bytes: p.bytes, moment: p.moment.index() };
         let overflowed = history.device().overflowed == Some(true);
-        let trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
+        let mut trust = Trust::of(&history.quality, overflowed, recorder, &ADVICE);
+        trust.doubts.extend(not_followed(history.trace()));
         protocol::Device {
             device: history.device().device,
             events: events.len(),

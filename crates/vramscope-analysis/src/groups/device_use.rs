@@ -157,7 +157,7 @@ mod tests {
                 reading(26, 1570, 2, 5),
                 reading(41, 570, 4, 5),
             ],
-            cut: None,
+            ..ProcessEvents::default()
         };
         change(&mut process);
         trace.process = Some(process);

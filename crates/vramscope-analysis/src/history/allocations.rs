@@ -112,6 +112,12 @@ pub struct Quality {
     /// Number of allocations that a cut log begins with: they are older than the log. Memory that was freed before the cut is not in it.
     #[serde(default)]
     pub older_allocations: usize,
+    /// The recorder was attached to a process that used a GPU already. What it allocated before is unknown.
+    #[serde(default)]
+    pub attached: bool,
+    /// Only allocations of at least this many bytes have stacks; `None` for no such limit.
+    #[serde(default)]
+    pub stacks_from: Option<u64>,
     /// The oldest events were probably dropped by the ring buffer (`max_entries`), or by a cut of the log.
     pub probably_overflowed: bool,
     /// Whether a [`Replay`](crate::Replay) under the allocator's rules gives all recorded addresses, all segment events and the
@@ -191,6 +197,7 @@ impl History {
         let device = &trace.devices[position];
         let reserved = Reserved::of(trace, device, &policy);
         let skipped = SkippedActions::of(device, &policy, &reserved);
+        let process = trace.process.as_ref();
         let mut this = Self {
             trace: Arc::clone(trace),
             position,
@@ -203,6 +210,8 @@ impl History {
                 skipped,
                 seen_from_outside: trace.process.is_some(),
                 older_allocations: older_allocations(trace, device),
+                attached: process.is_some_and(|process| process.attached_us.is_some()),
+                stacks_from: process.and_then(|process| process.stacks_from),
                 ..Quality::default()
             },
             subjects: Vec::with_capacity(device.events.len()),

@@ -71,7 +71,7 @@ fn follow(args: &AttachArgs, out: &Path) -> anyhow::Result<()> {
     print_json_line(&Loads {
         library: &recorder.library(),
         folder: recorder.rings(),
-        stacks: recorder.stacks(),
+        stacks: &recorder.stacks(),
     })?;
     let servers = Servers::start(recorder.running())?;
     while !recorder.has_ended(args.process) && is_running(args.process) {

@@ -68,6 +68,8 @@ fn wrong_options_are_refused() {
         said(&["run", "--record", "run.pickle", "--at", "90%", "--", "true"]),
         "error: --at is for logs: name one, as --record run.vramscope\n"
     );
+    let large = said(&["run", "--record", "run.vramscope", "--stacks", "large:all", "--", "true"]);
+    assert!(large.starts_with("error: invalid value 'large:all' for '--stacks <FRAMES>': "), "{large}");
     assert!(said(&["run", "--record", "run.vramscope", "--at", "101%", "--", "true"]).contains("1% to 100%"));
     assert_eq!(
         said(&["run", "--record", "run.vramscope", "--keep", "1KiB", "--", "true"]),
@@ -269,7 +271,7 @@ fn a_program_without_gpu_memory_has_no_log() {
     assert!(!Path::new(&log).exists());
 }
 
-/// Its reader is gone, and the program must not wait for it longer than a second.
+/// Its reader is gone, and the program must not wait for it.
 #[test]
 fn a_program_goes_on_if_the_recorder_is_killed() {
     let folder = tempfile::tempdir().unwrap();
@@ -340,6 +342,7 @@ fn a_running_process_is_recorded_for_some_time() {
     );
     let report = String::from_utf8(run(&["report", &log]).stdout).unwrap();
     assert!(report.contains("libcommunicator.so") && !report.contains("40.00 MiB"), "{report}");
+    assert!(report.contains("The recorder was attached while the program ran"), "{report}");
     let output = run(&["attach", &pid, "--record", &log]);
     assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("error: there is no process {pid}\n"));
 }

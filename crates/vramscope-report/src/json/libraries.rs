@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use vramscope_analysis::{DeviceUse, LibraryUse, MeasuredUse};
+use vramscope_trace::Trace;
 
 use super::stacks::{Builder, FrameJson};
 
@@ -12,7 +13,8 @@ use super::stacks::{Builder, FrameJson};
 pub(super) struct LibraryJson {
     /// File name of the library or program that called.
     library: String,
-    /// `device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or `registered`.
+    /// `device`, `async`, `physical`, `managed`, `graph` (kept by the driver for CUDA graphs), `graph_node` (an allocation of a graph, which
+    /// shares that memory), `array`, `imported` (allocated by another process), `pinned` or `registered`.
     memory: &'static str,
     /// Bytes at the event of the holders.
     bytes: u64,
@@ -76,6 +78,24 @@ impl MeasuredUseJson {
             libraries_bytes: libraries,
             rest_bytes: measured.rest(),
         }
+    }
+}
+
+/// A function, and how often the program called it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FunctionCalls"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "ReportFunctionCalls"))]
+pub(super) struct FunctionCallsJson {
+    function: String,
+    calls: u64,
+}
+
+impl FunctionCallsJson {
+    /// The functions that the recorder did not follow; `None` if the recording does not have them.
+    pub(super) fn of(trace: &Trace) -> Option<Vec<Self>> {
+        let functions = &trace.process.as_ref()?.not_followed;
+        let function = |&(name, calls)| Self { function: trace.strings.get(name).to_owned(), calls };
+        Some(functions.iter().map(function).collect())
     }
 }
 

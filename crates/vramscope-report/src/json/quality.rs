@@ -23,6 +23,10 @@ pub(super) struct QualityJson {
     seen_from_outside: bool,
     /// Number of allocations that are older than the log, which was cut.
     older_allocations: usize,
+    /// Whether the recorder was attached to a process that used a GPU already, so that memory from before is unknown.
+    attached: bool,
+    /// Only allocations of at least this many bytes have stacks; null for no such limit.
+    stacks_from_bytes: Option<u64>,
     probably_overflowed: bool,
     /// Whether the allocator's rules reproduce every address, every segment event and the layout at the end.
     reproduced: Option<bool>,
@@ -48,6 +52,8 @@ impl QualityJson {
             settings_assumed: q.settings_assumed,
             seen_from_outside: q.seen_from_outside,
             older_allocations: q.older_allocations,
+            attached: q.attached,
+            stacks_from_bytes: q.stacks_from,
             probably_overflowed: q.probably_overflowed,
             reproduced: q.reproduced,
             skipped_actions: q.skipped.iter().map(Action::name).collect(),

@@ -6,7 +6,7 @@ use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, 
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
 use super::leaks::LeakJson;
-use super::libraries::{DeviceUseJson, LibraryJson};
+use super::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
 use super::oom::OomJson;
 use super::quality::QualityJson;
 use super::regions::{RegionJson, region};
@@ -73,6 +73,11 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     device_use: Option<DeviceUseJson>,
+    /// Functions of the driver that may allocate memory, and whose calls the recorder counts and does not follow. Only in logs of
+    /// `vramscope run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    not_followed: Option<Vec<FunctionCallsJson>>,
     pools: Vec<HolderJson>,
     streams: Vec<HolderJson>,
     /// Bytes of holders that `--filter` left out.
@@ -222,6 +227,7 @@ impl Builder<'_> {
             steps: StepsJson::of(&s.steps),
             libraries: s.libraries.as_deref().map(|uses| self.libraries(uses)),
             device_use: s.device_use.as_ref().map(DeviceUseJson::of),
+            not_followed: FunctionCallsJson::of(self.names.trace),
             pools: self.holders(&s.pools, None),
             streams: self.holders(&s.streams, None),
             filtered_out_bytes: s.filtered_out,

@@ -14,6 +14,8 @@ fn kind(memory: DriverMemory) -> &'static str {
         DriverMemory::Async => "cudaMallocAsync",
         DriverMemory::Physical => "cuMemCreate",
         DriverMemory::Managed => "managed",
+        DriverMemory::Graph => "CUDA graphs",
+        DriverMemory::GraphNode => "node",
         DriverMemory::Array => "array",
         DriverMemory::Imported => "imported",
         DriverMemory::Pinned => "pinned",
@@ -27,8 +29,10 @@ impl Page<'_> {
         let Some(uses) = &s.libraries else { return };
         let (uses, others): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
             uses.iter().partition(|u| u.memory.is_own());
-        let (host, imported): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
+        let (host, others_of_device): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
             others.into_iter().partition(|u| u.memory.is_host());
+        let (nodes, imported): (Vec<&LibraryUse>, Vec<&LibraryUse>) =
+            others_of_device.into_iter().partition(|u| u.memory == DriverMemory::GraphNode);
         let others: u64 = uses.iter().map(|u| u.bytes).fold(0, u64::saturating_add);
         let reserved = s.counters.reserved;
         self.heading(&format!(
@@ -38,6 +42,11 @@ impl Page<'_> {
         self.line(format!("  {:>11}  PyTorch's allocator (reserved)", bytes(reserved)));
         self.library_rows(&uses);
         self.rest(s.device_use.as_ref());
+        if !nodes.is_empty() {
+            self.heading("Allocations of CUDA graphs at this moment");
+            self.library_rows(&nodes);
+            self.words(2, "They share the memory of CUDA graphs above, which the driver takes when a graph is launched.");
+        }
         if !imported.is_empty() {
             self.heading("Memory of other processes that the process uses at this moment");
             self.library_rows(&imported);

@@ -8,6 +8,7 @@ use super::page::{BAD, GOOD, Page, TextOptions};
 use crate::advice;
 use crate::answers::Answers;
 use crate::causes;
+use crate::doubts::not_followed;
 use crate::findings::{self, recorded_conf};
 use crate::names::Names;
 use crate::trust::Trust;
@@ -49,7 +50,8 @@ impl Page<'_> {
         if s.events == 0 && s.end.segments == 0 {
             if s.device_use.is_some() || s.libraries.as_ref().is_some_and(|uses| !uses.is_empty()) {
                 self.libraries(s);
-                if s.quality.older_allocations > 0 {
+                let q = &s.quality;
+                if q.older_allocations > 0 || q.attached || not_followed(self.names.trace).is_some() {
                     self.trust(s);
                 }
             } else {
@@ -128,7 +130,8 @@ impl Page<'_> {
 
     /// The limitations of the numbers.
     fn trust(&mut self, s: &Summary) {
-        let doubts = self.trust_of(s).doubts;
+        let mut doubts = self.trust_of(s).doubts;
+        doubts.extend(not_followed(self.names.trace));
         if doubts.is_empty() {
             return;
         }

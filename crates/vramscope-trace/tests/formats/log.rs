@@ -8,8 +8,8 @@ use vramscope_trace::formats::log::{
 };
 use vramscope_trace::formats::{Compression, Format, write_pickle};
 use vramscope_trace::{
-    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, LogCut, MemoryReading, Notices, PoolId,
-    PowerOfTwoDivisions, SegmentKind, StackId, Stage, TorchSettings, Trace,
+    Action, AllocatorSettings, BlockState, DriverEvent, DriverMemory, LogCut, LogFact, MemoryReading,
+    Notices, PoolId, PowerOfTwoDivisions, SegmentKind, StackId, Stage, TorchSettings, Trace,
 };
 
 use crate::read;
@@ -206,6 +206,26 @@ fn what_was_written_is_read() {
     let (time_us, used, total) = (1_700_000_000_000_016, 9 << 30, 80 << 30);
     let read = MemoryReading { device: 0, time_us, used, total, device_events: 6, driver_events: 2 };
     assert_eq!(process.readings, [read]);
+}
+
+#[test]
+fn the_last_statement_of_its_kind_counts() {
+    let mut log = LogWriter::create(Vec::new()).unwrap();
+    let facts = [
+        LogFact::AttachedAt(1_700_000_000_000_000),
+        LogFact::StacksFrom(7),
+        LogFact::StacksFrom(1 << 20),
+        LogFact::NotFollowed("cuMemFrobnicate", 1),
+        LogFact::NotFollowed("cuMemTwiddle", 2),
+        LogFact::NotFollowed("cuMemFrobnicate", 3),
+    ];
+    facts.into_iter().for_each(|fact| log.fact(fact));
+    let recording = read(&log.finish().unwrap()).unwrap();
+    assert_eq!(recording.notices, Notices::default());
+    let process = recording.trace.process.as_ref().unwrap();
+    assert_eq!((process.attached_us, process.stacks_from), (Some(1_700_000_000_000_000), Some(1 << 20)));
+    let calls = process.not_followed.iter().map(|&(name, n)| (recording.trace.strings.get(name), n));
+    assert!(calls.eq([("cuMemFrobnicate", 3), ("cuMemTwiddle", 2)]));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use vramscope::recorder::{RecordedProcess, RecordedStacks, RecorderOptions, Reco
 use vramscope::units::bytes;
 use vramscope_files::{PrivateFolder, with_first};
 
-use crate::args::{RunArgs, StacksArg, names_log};
+use crate::args::{RunArgs, names_log};
 use crate::say::say;
 
 /// Hooks into the imports of a program; Python imports it as `vramscope_imports`.
@@ -133,13 +133,9 @@ pub(super) fn checked_output(record: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// The recorder's options.
-pub(super) fn options(stacks: Option<StacksArg>) -> RecorderOptions {
+pub(super) fn options(stacks: Option<RecordedStacks>) -> RecorderOptions {
     let mut options = RecorderOptions::default();
-    options.stacks = match stacks {
-        Some(StacksArg::None) => RecordedStacks::None,
-        Some(StacksArg::Python) | None => RecordedStacks::Python,
-        Some(StacksArg::All) => RecordedStacks::All,
-    };
+    options.stacks = stacks.unwrap_or_default();
     options
 }
 

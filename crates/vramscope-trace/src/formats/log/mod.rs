@@ -91,9 +91,15 @@ const PROCESS: u8 = 12;
 const DRIVER: u8 = 13;
 const READING: u8 = 14;
 const CUT: u8 = 15;
+const FACT: u8 = 18;
 const METADATA: u8 = 20;
 const ACCESSES: u8 = 32;
 const LAUNCHES: u8 = 33;
+
+/// Names of statements about a recording.
+const ATTACHED_AT: &str = "attached_at";
+const STACKS_FROM: &str = "stacks_from";
+const NOT_FOLLOWED: &str = "not_followed";
 
 // A Boolean is one byte, an index of this list.
 const BOOLS: [bool; 2] = [false, true];

@@ -6,8 +6,9 @@ use super::fields::{Fields, Result, damaged};
 use super::held::{Held, HeldSegment};
 use super::names::{self, version1};
 use super::{
-    ACCESSES, ANNOTATION, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END, EVENT, LAUNCHES,
-    MAGIC, METADATA, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING, SYMBOLS, VERSION, settings,
+    ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, BOOLS, CHUNK_HEADER, CHUNK_SEAL, CUT, DEVICE, DRIVER, END,
+    EVENT, FACT, LAUNCHES, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK,
+    STACKS_FROM, STRING, SYMBOLS, VERSION, settings,
 };
 use crate::accesses::{Accesses, AllocationAccesses};
 use crate::annotations::{Annotation, Stage};
@@ -44,6 +45,9 @@ const STACKS_BETWEEN_CHECKS: usize = 1 << 12;
 /// third of that in the file and ten times that in memory, but its allocations take more.
 const FREE_SEGMENTS: u64 = 1 << 18;
 const BYTES_PER_SEGMENT: u64 = 64;
+
+/// Limit on the functions that a recording names as not followed.
+const MOST_NOT_FOLLOWED: usize = 1 << 8;
 
 /// Reads a stream that begins with [`MAGIC`].
 pub(super) fn read(mut window: Window<'_>) -> Result<Contents> {
@@ -266,6 +270,7 @@ impl Reader {
                 [METADATA] => self.metadata(&mut f)?,
                 [ACCESSES] => self.accesses(&mut f)?,
                 [LAUNCHES] => self.launches = Some((f.uint()?, f.uint()?, self.records)),
+                [FACT] => self.fact(&mut f)?,
                 [END] => self.closed = true,
                 [tag] => return Err(damaged(at, format!("a record of unknown kind {tag}"))),
             }
@@ -491,6 +496,27 @@ impl Reader {
         let accesses =
             AllocationAccesses { device, allocation, first, last, count, longest_idle: (from, to) };
         self.accesses.insert((device, allocation), accesses);
+        Ok(())
+    }
+
+    /// Reads a statement. Adds one of an unknown kind to the notices.
+    fn fact(&mut self, f: &mut Fields<'_>) -> Result<()> {
+        let name = self.string(f)?;
+        let (text, number) = (self.string(f)?, f.uint()?);
+        let process = self.trace.process.get_or_insert_default();
+        match self.trace.strings.get(name) {
+            ATTACHED_AT => process.attached_us = i64::try_from(number).ok(),
+            STACKS_FROM => process.stacks_from = Some(number),
+            NOT_FOLLOWED => {
+                let functions = &mut process.not_followed;
+                match functions.iter().position(|&(function, _)| function == text) {
+                    Some(at) => functions[at].1 = number,
+                    None if functions.len() < MOST_NOT_FOLLOWED => functions.push((text, number)),
+                    None => {}
+                }
+            }
+            name => self.notices.unknown_value(ValueKind::Fact, name),
+        }
         Ok(())
     }
 

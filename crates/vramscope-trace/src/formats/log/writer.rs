@@ -8,16 +8,16 @@ use std::time::SystemTime;
 use hashbrown::HashMap;
 
 use super::{
-    ACCESSES, ANNOTATION, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END, EVENT,
-    LAUNCHES, LONGEST_STRING, MAGIC, METADATA, PROCESS, READING, SEGMENT, SETTINGS, SITE, STACK, STRING,
-    SYMBOLS, VERSION, names, settings,
+    ACCESSES, ANNOTATION, ATTACHED_AT, BLOCK, CHUNK_HEADER, CHUNK_SEAL, CUT, DEEPEST, DEVICE, DRIVER, END,
+    EVENT, FACT, LAUNCHES, LONGEST_STRING, MAGIC, METADATA, NOT_FOLLOWED, PROCESS, READING, SEGMENT,
+    SETTINGS, SITE, STACK, STACKS_FROM, STRING, SYMBOLS, VERSION, names, settings,
 };
 use crate::accesses::AllocationAccesses;
 use crate::annotations::Stage;
 use crate::end_state::{BlockState, SegmentKind};
 use crate::events::{Action, PoolId};
 use crate::formats::{DEVICES, no_such_device};
-use crate::process::{DriverMemory, MemoryReading};
+use crate::process::{DriverMemory, LogFact, MemoryReading};
 use crate::settings::{AllocatorSettings, SettingValue, TorchSettings};
 
 /// Size in bytes at which a chunk is closed. A reader holds one chunk at a time.
@@ -441,6 +441,18 @@ impl<W: Write> LogWriter<W> {
         self.begin(METADATA);
         self.int(device);
         self.uints([event, text]);
+    }
+
+    /// Adds a statement about the recording. A later one of its kind, and of the same function, replaces it.
+    pub fn fact(&mut self, fact: LogFact<'_>) {
+        let (name, text, number) = match fact {
+            LogFact::AttachedAt(time_us) => (ATTACHED_AT, "", time_us.max(0) as u64),
+            LogFact::StacksFrom(bytes) => (STACKS_FROM, "", bytes),
+            LogFact::NotFollowed(function, calls) => (NOT_FOLLOWED, function, calls),
+        };
+        let [name, text] = [name, text].map(|text| self.string(text));
+        self.begin(FACT);
+        self.uints([name, text, number]);
     }
 
     /// Returns a writer that appends to a copy of this recording. The copy, whose rest goes to `out`, has everything that was flushed.

@@ -142,6 +142,10 @@ class Device(TypedDict):
     """
     device_use: NotRequired[DeviceUse | None]
     """The driver's counts of the device's memory. Only in logs of `vramscope run`."""
+    not_followed: NotRequired[list[FunctionCalls] | None]
+    """Functions of the driver that may allocate memory, and whose calls the recorder counts and does not follow. Only
+    in logs of `vramscope run`.
+    """
     pools: list[Holder]
     streams: list[Holder]
     filtered_out_bytes: int
@@ -369,6 +373,13 @@ class FreeBlock(TypedDict):
     pool: list[int] | None
 
 
+class FunctionCalls(TypedDict):
+    """A function, and how often the program called it."""
+
+    function: str
+    calls: int
+
+
 class GrownLine(TypedDict):
     """A line that holds more bytes than at the peak of the baseline."""
 
@@ -535,7 +546,8 @@ class Library(TypedDict):
     library: str
     """File name of the library or program that called."""
     memory: str
-    """`device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or
+    """`device`, `async`, `physical`, `managed`, `graph` (kept by the driver for CUDA graphs), `graph_node` (an
+    allocation of a graph, which shares that memory), `array`, `imported` (allocated by another process), `pinned` or
     `registered`.
     """
     bytes: int
@@ -750,6 +762,10 @@ class Quality(TypedDict):
     """Whether requested bytes, streams and pools are unknown: the recording was made from outside of the allocator."""
     older_allocations: int
     """Number of allocations that are older than the log, which was cut."""
+    attached: bool
+    """Whether the recorder was attached to a process that used a GPU already, so that memory from before is unknown."""
+    stacks_from_bytes: int | None
+    """Only allocations of at least this many bytes have stacks; None for no such limit."""
     probably_overflowed: bool
     reproduced: bool | None
     """Whether the allocator's rules reproduce every address, every segment event and the layout at the end."""

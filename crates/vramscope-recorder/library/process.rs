@@ -118,7 +118,7 @@ impl Inside {
         // The reader looks every few milliseconds. If it does not look for a second, it may have ended.
         while waited < MOST_WAIT_MS
             && refuses.load(Ordering::Relaxed) == 0
-            && !is_detached()
+            && STATE.load(Ordering::Relaxed) == ON
             && (waited == 0 || waited % 1000 != 0 || reader_lives())
         {
             std::thread::sleep(Duration::from_millis(1));

@@ -831,10 +831,12 @@ fn subinterpreters_are_recorded() {
                 "{python}: {counts:?}"
             );
             let trace = read(&logs[0]);
+            // Python 3.11 shows the frames of the main interpreter, below which the other one runs.
             for e in trace.devices[0].events.iter() {
-                for &frame in e.stack.map(|stack| trace.stacks.get(stack)).unwrap_or_default() {
-                    assert!(!trace.strings.get(trace.frames.get(frame).filename).contains('\u{fffd}'));
-                }
+                let frames = e.stack.map(|stack| trace.stacks.get(stack)).unwrap_or_default();
+                let is_ours =
+                    |&f| ["in_interpreter", "run"].contains(&trace.strings.get(trace.frames.get(f).name));
+                assert!(e.stack.is_none() || frames.iter().any(is_ours), "{python}: {frames:?}");
             }
         }
     }

@@ -53,8 +53,8 @@ def record(
         optimizer: An optimizer or several. Their existing state is known from the start; other optimizers are found
             when they step.
         max_entries: The number of newest events to keep. Older events are dropped, so memory use stays bounded.
-        stacks: "python", or "all" to add C++ frames, which take minutes to write into a pickle. For logs also "none", and
-            "large:1MiB" for Python stacks of requests of at least this size.
+        stacks: "python", or "all" to add C++ frames, which take minutes to write into a pickle. For logs also "none",
+            and "large:1MiB" for Python stacks of requests of at least this size.
         every: The seconds between intermediate writes, for programs that may be killed; by default there are none. The
             program waits during a write, which takes some seconds for a long recording.
         categories: For logs: whether to record categories, phases, modules and regions, which slows the program down.

@@ -263,6 +263,10 @@ export type Quality = {
   seen_from_outside: boolean;
   /** Number of allocations that are older than the log, which was cut. */
   older_allocations: number;
+  /** Whether the recorder was attached to a process that used a GPU already, so that memory from before is unknown. */
+  attached: boolean;
+  /** Only allocations of at least this many bytes have stacks; null for no such limit. */
+  stacks_from_bytes: number | null;
   probably_overflowed: boolean;
   /** Whether the allocator's rules reproduce every address, every segment event and the layout at the end. */
   reproduced: boolean | null;
@@ -464,6 +468,8 @@ export type ReportDevice = {
   libraries?: Array<ReportLibrary>;
   /** The driver's counts of the device's memory. Only in logs of `vramscope run`. */
   device_use?: ReportDeviceUse;
+  /** Functions of the driver that may allocate memory, and whose calls the recorder counts and does not follow. Only in logs of `vramscope run`. */
+  not_followed?: Array<ReportFunctionCalls>;
   pools: Array<Holder>;
   streams: Array<Holder>;
   /** Bytes of holders that `--filter` left out. */
@@ -506,12 +512,20 @@ export type ReportFrame = {
 };
 
 /**
+ * A function, and how often the program called it.
+ */
+export type ReportFunctionCalls = {
+  function: string;
+  calls: number;
+};
+
+/**
  * What one library holds of one kind of memory, beside PyTorch's allocator.
  */
 export type ReportLibrary = {
   /** File name of the library or program that called. */
   library: string;
-  /** `device`, `async`, `physical`, `managed`, `array`, `imported` (allocated by another process), `pinned` or `registered`. */
+  /** `device`, `async`, `physical`, `managed`, `graph` (kept by the driver for CUDA graphs), `graph_node` (an allocation of a graph, which shares that memory), `array`, `imported` (allocated by another process), `pinned` or `registered`. */
   memory: string;
   /** Bytes at the event of the holders. */
   bytes: number;

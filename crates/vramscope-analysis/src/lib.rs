@@ -13,7 +13,7 @@
 //! - `history`: allocations, segments and counters at every moment. `stacks`: whose code a frame is.
 //! - `categories`: what allocations are for, with the evidence. `regions`: annotated regions. `steps`: iterations of the program.
 //! - `groups`: allocations by line, stack, category, step and so on; call trees.
-//! - `findings`: leaks, fragmentation, pins, out of memory and its causes.
+//! - `findings`: leaks, idle memory, fragmentation, pins, out of memory and its causes.
 //! - `packing`: offline packing. Effort is counted in steps, not in time, so answers are deterministic.
 //! - `replay`: the recorded requests under other settings and on other GPUs.
 //! - `timeline`: pictures of any window.
@@ -50,8 +50,9 @@ pub use diff::{
     holders_of_both,
 };
 pub use findings::{
-    Fragmentation, LeakSuspect, OomCause, OomCauseKind, OomCauses, OutOfMemory, Pin, Pins, Request, Unusable,
-    UnusableBlocks, WINDOWS, keeps_growing, largest_request, leak_suspects, ooms, rises,
+    Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory, LeakSuspect, OomCause, OomCauseKind,
+    OomCauses, OutOfMemory, Pin, Pins, Request, Unusable, UnusableBlocks, Uses, WINDOWS, keeps_growing,
+    largest_request, leak_suspects, ooms, rises,
 };
 pub use groups::{
     AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, DeviceUse, Holder, HolderKey,

@@ -1,7 +1,8 @@
 //! Sentences about findings, shared by the text report and the page.
 
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, FittingGpu, Pin, Pins, ReplayLimitation, Steps, StepsFrom, UnusableBlocks,
+    CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, Pin, Pins,
+    ReplayLimitation, Steps, StepsFrom, UnusableBlocks,
 };
 
 pub use crate::causes::{
@@ -10,7 +11,8 @@ pub use crate::causes::{
 
 use crate::advice::Advice;
 use crate::names::{Names, kind, stream, unusable};
-use vramscope_basics::units::{bytes, count, counted};
+use crate::shown::Shown;
+use vramscope_basics::units::{bytes, count, counted, duration};
 
 /// The free blocks that could not serve a failed request, and why.
 pub fn unusable_blocks(u: &UnusableBlocks) -> String {
@@ -125,4 +127,88 @@ pub fn steps_told(steps: &Steps) -> String {
         usual => format!("{} steps made the same allocations", count(usual as u64)),
     };
     format!("{from}. {alike}.")
+}
+
+/// The peak without any idle memory, and the limits of this knowledge: one sentence each.
+pub fn idle_memory(idle: &IdleMemory) -> Vec<String> {
+    let [bound, peak] = [idle.lower_bound, idle.peak.bytes].map(bytes);
+    let mut told = vec![if idle.lower_bound < idle.peak.bytes {
+        format!(
+            "If every allocation lived from its first to its last use, the peak of allocated bytes would be {bound} instead of {peak}."
+        )
+    } else {
+        format!("At the peak of {peak}, every allocation is between its first and its last use.")
+    }];
+    if idle.unknown_launches > 0 {
+        told.push(format!(
+            "The parameters of {} of all {} launches are unknown. These launches may have used this memory.",
+            count(idle.unknown_launches),
+            count(idle.launches)
+        ));
+    }
+    told
+}
+
+/// The findings that [`IdleMemory`] does not list, in a sentence; `None` if it lists all.
+pub fn idle_left_out(idle: &IdleMemory) -> Option<String> {
+    (idle.left_out > 0).then(|| {
+        format!(
+            "Left out: {} with {} of idle memory, without which the peak would hardly be lower.",
+            counted(idle.left_out as u64, "finding"),
+            bytes(idle.left_out_bytes)
+        )
+    })
+}
+
+/// The line and the modules of idle memory.
+pub fn idle_line(names: &Names<'_>, finding: &IdleFinding) -> Shown {
+    let line = names.key(&finding.line);
+    match &finding.module {
+        None => line,
+        Some(path) => {
+            let module = names.key(&HolderKey::Layer(Some(path.as_str().into())));
+            Shown::joined(&format!("{line} in {module}"))
+        }
+    }
+}
+
+/// When memory was idle, and the peak without that, in one clause.
+pub fn idle_finding(names: &Names<'_>, idle: &IdleMemory, finding: &IdleFinding) -> String {
+    let one = finding.allocations.len() == 1;
+    let up_to = if one { "" } else { "up to " };
+    let interval = {
+        let events = counted(finding.longest.events() as u64, "event");
+        let time = finding.longest.duration_us(names.trace, idle.device);
+        up_to.to_owned() + &time.map_or(events.clone(), |us| format!("{events} ({})", duration(us)))
+    };
+    let (it_was, its, it) = if one { ("it was", "its", "it") } else { ("they were", "their", "them") };
+    let used = if finding.is_used_once { "used once," } else { "last used" };
+    let (idles, mended) = match finding.kind {
+        IdleKind::FreedLate => (format!("{used} {interval} before {it_was} freed"), "freed then".to_owned()),
+        IdleKind::NotFreed => {
+            (format!("{used} {interval} before the recording ended, and not freed"), "freed then".to_owned())
+        }
+        IdleKind::AllocatedEarly => {
+            (format!("allocated {interval} before {it_was} used"), "allocated then".to_owned())
+        }
+        IdleKind::NeverUsed => (format!("never used in {interval}"), format!("without {it}")),
+        IdleKind::BetweenUses => (
+            format!("not used for {interval} between two of {its} uses"),
+            "offloaded or recomputed".to_owned(),
+        ),
+    };
+    let many = if one {
+        String::new()
+    } else {
+        format!("{}, ", counted(finding.allocations.len() as u64, "allocation"))
+    };
+    let [remaining, peak, at_peak] =
+        [finding.remaining_peak, idle.peak.bytes, finding.bytes_at_peak].map(bytes);
+    if finding.remaining_peak < idle.peak.bytes {
+        format!("{many}{idles}; {mended}, the peak would be {remaining} instead of {peak}")
+    } else {
+        format!(
+            "{many}{idles}; {at_peak} is idle at the peak, but another moment has the same peak without it"
+        )
+    }
 }

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{Moment, Origin, event_times, region_runs};
+use vramscope_analysis::{Moment, Origin, Uses, event_times, region_runs};
 use vramscope_trace::StackId;
 
 use crate::ViewError;
 use crate::columns::{Columns, Reply};
 use crate::device::{OpenDevice, by_kind};
 use crate::protocol::{
-    Allocation, Events, Layout, LayoutBlocks, LayoutSegments, NONE, Pools, Regions, Segments,
+    self, Allocation, Events, Layout, LayoutBlocks, LayoutSegments, NONE, Pools, Regions, Segments,
 };
 use crate::rows::rows_of;
 use crate::tables::{action, kind, origin};
@@ -135,7 +135,23 @@ impl OpenDevice {
             origin: origin(a.origin),
             size_inferred: a.size_inferred,
             total: self.timeline.counters_at(a.from).allocated,
+            uses: Uses::of(history, a).map(|uses| self.uses(uses)),
         })
+    }
+
+    /// Converts the uses of an allocation, `None` without any, for an answer.
+    fn uses(&self, uses: Option<Uses>) -> protocol::Uses {
+        let time = |m: Moment| self.timeline.time_of(m);
+        let rest = uses.filter(|uses| uses.count > 1).map(|uses| uses.longest_idle);
+        protocol::Uses {
+            count: uses.map_or(0, |uses| uses.count),
+            first: uses.map(|uses| uses.first.index()),
+            last: uses.map(|uses| uses.last.index()),
+            first_us: uses.and_then(|uses| time(uses.first)),
+            last_us: uses.and_then(|uses| time(uses.last)),
+            longest_idle: rest.map(|(from, to)| [from.index(), to.index()]),
+            longest_idle_us: rest.and_then(|(from, to)| Some(time(to)?.saturating_sub(time(from)?))),
+        }
     }
 
     pub(crate) fn regions(&self, columns: &mut Columns) -> Regions<'_> {

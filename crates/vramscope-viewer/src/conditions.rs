@@ -40,6 +40,7 @@ pub(crate) enum Condition {
     Allocated(Spans),
     Freed(Spans),
     Leak(usize),
+    Idle(usize),
 }
 
 impl Condition {

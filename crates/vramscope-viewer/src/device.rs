@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use vramscope_analysis::{
-    Counters, Frames, History, LeakSuspect, Moment, Peak, Recorder, RunBetween, Steps, Timeline,
+    Counters, Frames, History, IdleMemory, LeakSuspect, Moment, Peak, Recorder, RunBetween, Steps, Timeline,
     leak_suspects, runs_between,
 };
 use vramscope_report::findings::steps_told;
@@ -52,6 +52,8 @@ pub(crate) struct OpenDevice {
     versions: OnceLock<Vec<u32>>,
     /// Lines whose allocations accumulate, in the report's order. Computed on first use.
     leaks: OnceLock<Vec<LeakSuspect>>,
+    /// Its idle memory, in the report's order. Computed on first use.
+    idle: OnceLock<Option<IdleMemory>>,
     /// The device's pools. Computed on first use.
     pools: OnceLock<Pools>,
     /// The last search.
@@ -73,6 +75,7 @@ impl OpenDevice {
             purposes: OnceLock::new(),
             versions: OnceLock::new(),
             leaks: OnceLock::new(),
+            idle: OnceLock::new(),
             pools: OnceLock::new(),
             searched: Mutex::default(),
             runs: OnceLock::new(),
@@ -113,6 +116,11 @@ impl OpenDevice {
     /// Lines whose allocations accumulate, in the report's order.
     pub(crate) fn leaks(&self) -> &[LeakSuspect] {
         self.leaks.get_or_init(|| leak_suspects(self.history(), &self.frames))
+    }
+
+    /// Its idle memory, in the report's order; `None` if the recording has no accesses.
+    pub(crate) fn idle(&self) -> Option<&IdleMemory> {
+        self.idle.get_or_init(|| IdleMemory::of(self.history(), &self.frames, self, |_| true)).as_ref()
     }
 
     /// The innermost region at each moment.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vramscope_analysis::{Cancel, OutOfMemory, Timeline, at_once};
+use vramscope_analysis::{Cancel, IdleMemory, OutOfMemory, Timeline, at_once};
 use vramscope_report::{Answers, Names, findings};
 use vramscope_session::{ReportAnswer, ReportRequest, Session};
 use vramscope_trace::formats::Recording;
@@ -12,7 +12,7 @@ use crate::ViewError;
 use crate::about::About;
 use crate::advice::ADVICE;
 use crate::device::OpenDevice;
-use crate::protocol::{self, OomFinding, Report};
+use crate::protocol::{self, IdleTexts, OomFinding, Report};
 use crate::purposes::PurposesOfDevice;
 use crate::tags::TagsOfDevice;
 
@@ -82,7 +82,7 @@ impl OpenRecording {
         let top = request.top.unwrap_or(MOST_HOLDERS);
         let request = ReportRequest { device: Some(self.number(device)?), ..request };
         let answer = self.session.report(&request, cancel)?;
-        let (mut ooms, mut best_setting) = (Vec::new(), None);
+        let (mut ooms, mut best_setting, mut idle) = (Vec::new(), None, None);
         if let ReportAnswer::State(Answers { devices, .. }) = &answer {
             let (names, conf) = (self.session.names(), findings::recorded_conf(self.session.trace()));
             for summary in devices {
@@ -95,12 +95,13 @@ impl OpenRecording {
                     ),
                     pinned: pinned(&names, oom),
                 }));
+                idle = summary.idle.as_ref().map(|of| idle_texts(&names, of, top));
                 let advice = findings::oom_advice(summary, &ADVICE);
                 best_setting = (!advice.is_empty()).then(|| advice.join(" "));
             }
         }
         let device = first_device(serde_json::to_value(answer.json(Some(top)))?);
-        Ok(Report { device, ooms, best_setting })
+        Ok(Report { device, ooms, best_setting, idle })
     }
 
     /// The index of the device at a position of the page.
@@ -124,6 +125,17 @@ fn pinned(names: &Names<'_>, oom: &OutOfMemory) -> Vec<String> {
     let lines = oom.pins.lines.iter().take(MOST_PINS).map(|pin| findings::pin(names, pin));
     let told = (!oom.pins.lines.is_empty()).then(|| findings::pinned(&oom.pins));
     told.into_iter().chain(lines).collect()
+}
+
+/// The first `top` findings of idle memory, in sentences.
+fn idle_texts(names: &Names<'_>, idle: &IdleMemory, top: usize) -> IdleTexts {
+    let text =
+        |finding| [findings::idle_line(names, finding).into(), findings::idle_finding(names, idle, finding)];
+    IdleTexts {
+        told: findings::idle_memory(idle),
+        findings: idle.findings.iter().take(top).map(text).collect(),
+        left_out: findings::idle_left_out(idle),
+    }
 }
 
 /// The only device of a JSON report.

@@ -130,6 +130,7 @@ const understood: [string, Query | null][] = [
   ['stream:0x3', tag('stream', '0x3')],
   ['pool:"private pool (1, 0)"', tag('pool', 'private pool (1, 0)')],
   ['leak:2', { is: 'leak', leak: 1 }],
+  ['idle:1', { is: 'idle', idle: 0 }],
   ['region:"backward pass"', { is: 'region', sought: { text: 'backward pass', is_pattern: false } }],
   // Addresses.
   ['0x7f10', { is: 'address', address: 0x7f10, version: null }],

@@ -8,7 +8,7 @@
 //   >=10MiB  <1KiB       sizes of blocks; 512MiB and =512MiB within half a percent; size:>=10MiB likewise
 //   category:gradient    the category of the memory
 //   stream:0x3  pool:1.0  pool:default  layer:..  context:..  metadata:..
-//   step:2  region:backward  allocated:>1200  freed:never  leak:1
+//   step:2  region:backward  allocated:>1200  freed:never  leak:1  idle:1
 //   lived:>100ms         how long it was live; lived:>100 counts events
 //   -word  not word      everything else;  a or b;  (a or b) c
 //
@@ -163,6 +163,12 @@ function livedOf(text: string): Query | null {
 
 const NUMBERS = 'a number, as in';
 
+/** Parses the number of a finding, from 1, to its position; null for other texts. */
+function findingOf(value: string): number | null {
+  const number = Number(value);
+  return /^\d+$/.test(value) && number > 0 && number < NONE ? number - 1 : null;
+}
+
 /** Parses a field's value; returns a text with the reason if the value is invalid. */
 type Field = (value: string, sought: Sought) => Query | string;
 
@@ -192,10 +198,12 @@ const FIELDS = new Map(
         : `${NUMBERS} step:2 or step:2..4`;
     },
     leak(value) {
-      const leak = Number(value);
-      return /^\d+$/.test(value) && leak > 0 && leak < NONE
-        ? { is: 'leak', leak: leak - 1 }
-        : `${NUMBERS} leak:1, by the order of the report`;
+      const leak = findingOf(value);
+      return leak === null ? `${NUMBERS} leak:1, by the order of the report` : { is: 'leak', leak };
+    },
+    idle(value) {
+      const idle = findingOf(value);
+      return idle === null ? `${NUMBERS} idle:1, by the order of the report` : { is: 'idle', idle };
     },
     lived: (value) => livedOf(value) ?? `${NUMBERS} lived:>100ms, or lived:>100 for events`,
     allocated(value) {

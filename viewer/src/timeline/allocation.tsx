@@ -3,7 +3,7 @@
 import { purposeFacts, tagFacts } from '../names/tags';
 import { ForwardPass, StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
-import type { Allocation, Device } from '../source/source';
+import type { Allocation, Device, Uses } from '../source/source';
 import { selection } from '../state/allocation';
 import { chooseMoment, showSelected } from '../state/moves';
 import { file, view } from '../state/place';
@@ -20,6 +20,24 @@ const exactly = (n: number) => `${count(n)} bytes`;
 function when(event: number, us: number | null): string {
   const named = `event ${count(event)}`;
   return us === null ? named : `${named}, ${duration(us)}`;
+}
+
+/** Formats the accesses of an allocation by kernels, libraries and copies. */
+export function usesFacts({ count: uses, first, last, longest_idle, ...times }: Uses): Fact[] {
+  const facts: Fact[] = [['uses', uses === 0 ? 'none' : count(uses)]];
+  if (first !== null) facts.push(['first use', afterEvent(first, times.first_us)]);
+  if (last !== null) facts.push(['last use', afterEvent(last, times.last_us)]);
+  if (longest_idle) {
+    const [from, to] = longest_idle;
+    const time = times.longest_idle_us === null ? '' : ` (${duration(times.longest_idle_us)})`;
+    facts.push(['longest idle', `${count(to - from)} events${time}, ${afterEvent(from, null)}`]);
+  }
+  return facts;
+}
+
+/** Formats a moment of an access, and its time. */
+function afterEvent(moment: number, us: number | null): string {
+  return moment === 0 ? 'before the first event' : `after ${when(moment - 1, us)}`;
 }
 
 function factsOf(allocation: Allocation, device: Device): Fact[] {
@@ -42,6 +60,7 @@ function factsOf(allocation: Allocation, device: Device): Fact[] {
   if (allocation.from_us !== null && allocation.to_us !== null)
     facts.push(['lived for', duration(allocation.to_us - allocation.from_us)]);
   facts.push(['allocated after it', bytes(allocation.total), exactly(allocation.total)]);
+  if (allocation.uses) facts.push(...usesFacts(allocation.uses));
   if (tags) facts.push(...tagFacts(tags));
   return facts;
 }

@@ -9,6 +9,7 @@ import { CategoriesCard } from './overview/categories';
 import { FactsCard } from './overview/facts';
 import { FragmentationCard } from './overview/fragmentation';
 import { HoldersCard } from './overview/holders';
+import { IdleCard } from './overview/idle';
 import { LeaksCard } from './overview/leaks';
 import { LibrariesCard } from './overview/libraries';
 import { MarkersCard } from './overview/markers';
@@ -38,6 +39,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         {report && <OutOfMemoryCards report={report} />}
         <OtherFailures open={open} file={file} shown={device} />
         {found && <LeaksCard leaks={found.leaks} />}
+        {report && <IdleCard idle={found?.idle} texts={report.idle} />}
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
         <MemoryCard device={recording} hasRequests={!found?.quality.seen_from_outside} />
         {found && <LibrariesCard libraries={found.libraries} device_use={found.device_use} />}

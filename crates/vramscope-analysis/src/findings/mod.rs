@@ -1,18 +1,21 @@
 //! Findings that the history alone shows.
 //!
 //! - `leaks`: lines whose live allocations keep growing.
+//! - `idle`: allocations that are live while nothing uses them.
 //! - `fragmentation`: reserved bytes that a request cannot use, and why.
 //! - `pins`: the lines whose blocks keep free blocks from being merged.
 //! - `out_of_memory`: failed requests, with the memory state at each.
 //! - `oom_causes`: why a request failed, each cause in bytes.
 
 mod fragmentation;
+mod idle;
 pub(crate) mod leaks;
 mod oom_causes;
 mod out_of_memory;
 mod pins;
 
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
+pub use idle::{IdleFinding, IdleInterval, IdleKind, IdleMemory, Uses};
 pub(crate) use leaks::{ActiveRange, drop_made_once, falls_back};
 pub use leaks::{LeakSuspect, WINDOWS, keeps_growing, leak_suspects, rises};
 pub(crate) use oom_causes::{Failing, Inside, OWN_CONTEXT, Pending};

@@ -110,9 +110,8 @@ mod tests {
     use vramscope_trace::{Action, Event, Events, TagsTable};
 
     use super::*;
+    use crate::basics::{Column, RangeMax};
     use crate::history::event_times;
-    use crate::timeline::column::Column;
-    use crate::timeline::range_max::RangeMax;
 
     #[test]
     fn intervals_see_what_a_column_of_values_says() {

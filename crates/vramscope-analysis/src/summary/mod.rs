@@ -16,7 +16,7 @@ use vramscope_trace::{DeviceTrace, Trace};
 use crate::basics::{Cancel, at_once};
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::findings::{
-    Fragmentation, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
+    Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
 };
 use crate::groups::{
     By, CallTree, DeviceUse, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree,
@@ -86,6 +86,8 @@ pub struct Summary {
     pub churn: Vec<Holder>,
     /// Suspected leaks.
     pub leaks: Vec<LeakSuspect>,
+    /// Allocations that are live while nothing uses them; `None` if the recording has no accesses.
+    pub idle: Option<IdleMemory>,
     /// Fragmentation at `moment`; `None` if the recording has no request to compute it for.
     pub fragmentation: Option<Fragmentation>,
     /// Fragmentation at the end of the recording.
@@ -176,6 +178,7 @@ impl Summary {
         let Diagnosis { best_setting, remedy } =
             Diagnosis::of(history, &mut ooms, &leaks, growth_per_step, cancel);
         let known = KnownProperties::at(history, &layout).with(categories, steps);
+        let idle = IdleMemory::of(history, frames, &known, |a| takes(&a));
         let held = |by| {
             let ids = layout.allocated_ids().filter(|&id| takes(&&history.allocations[id]));
             holders_without_stacks(history, frames, &known, ids, by)
@@ -213,6 +216,7 @@ impl Summary {
             preexisting: start.counters().allocated,
             churn,
             leaks,
+            idle,
             fragmentation: fragmentation(&layout),
             fragmentation_at_end: fragmentation(&end),
             ooms,

@@ -1,7 +1,7 @@
 //! The timeline: stacked live memory over events or time, drawn at any zoom. The drawing time depends on the window, not on the
 //! length of the recording.
 //!
-//! Each pixel column shows the moment in it with the most live bytes (`range_max` finds it in a `column` of four bytes for each moment).
+//! Each pixel column shows the moment in it with the most live bytes (`basics::range_max` finds it in a column of four bytes for each moment).
 //! So no peak is lost at any zoom. `picture` walks the allocations that are live at those moments once, oldest first. Each column grows
 //! from the bottom: it adds bytes, and starts a run of rows only when it passes the middle of a row. Time depends on the allocations
 //! shown, not on the length of the recording. `lifetimes` stores the live allocations every few thousand moments. `bands` sums bytes by
@@ -9,10 +9,8 @@
 
 mod bands;
 mod clock;
-pub(crate) mod column;
 mod lifetimes;
 mod picture;
-pub(crate) mod range_max;
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,15 +19,12 @@ pub use picture::{NO_COLUMN, Picture};
 use serde::Deserialize;
 use vramscope_trace::Events;
 
-use crate::basics::beside;
 use clock::Clock;
 use lifetimes::Lifetimes;
 use picture::Stack;
 
-use crate::basics::Cancel;
+use crate::basics::{Cancel, Column, RangeMax, beside};
 use crate::history::{Allocation, Counters, History, Interval, Moment, Peak, Peaks};
-use column::Column;
-use range_max::RangeMax;
 
 /// A kind of bytes, and the items that the timeline stacks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -9,6 +9,7 @@ mod diff;
 mod difference;
 mod explained;
 mod held;
+mod idle;
 mod interval_totals;
 mod leaks;
 mod names;

@@ -5,6 +5,7 @@ mod diff;
 mod difference;
 mod fragmentation;
 mod holders;
+mod idle;
 mod info;
 mod leaks;
 mod libraries;

@@ -5,6 +5,7 @@ use vramscope_analysis::{Counters, EndState, Moment, Peak, Recommended, Remedy, 
 
 use super::fragmentation::{FragmentationsJson, fragmentation};
 use super::holders::{CategoryJson, ChurnJson, HolderJson, ReasonJson};
+use super::idle::IdleJson;
 use super::leaks::LeakJson;
 use super::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
 use super::oom::OomJson;
@@ -92,6 +93,10 @@ pub(super) struct DeviceJson {
     /// Growth of allocated bytes per step; null if there is none, or no steps are known.
     growth_per_step_bytes: Option<u64>,
     leaks: Vec<LeakJson>,
+    /// Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    idle: Option<IdleJson>,
     fragmentation: FragmentationsJson,
     regions: Vec<RegionJson>,
     churn: Vec<ChurnJson>,
@@ -251,6 +256,7 @@ impl Builder<'_> {
             remedy: s.remedy.as_ref().map(RemedyJson::of),
             growth_per_step_bytes: s.growth_per_step,
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
+            idle: s.idle.as_ref().map(|idle| self.idle(idle)),
             fragmentation: FragmentationsJson {
                 at_peak: s.fragmentation.as_ref().map(fragmentation),
                 at_end: s.fragmentation_at_end.as_ref().map(fragmentation),

@@ -10,6 +10,7 @@ mod churn;
 mod diff;
 mod fragmentation;
 mod holders;
+mod idle;
 mod info;
 mod leaks;
 mod libraries;

@@ -65,6 +65,7 @@ impl Page<'_> {
         self.libraries(s);
         self.holders(answers, s);
         self.leaks(s);
+        self.idle(s);
         self.fragmentation(s);
         let conf = recorded_conf(&answers.recording.trace);
         for oom in &s.ooms {

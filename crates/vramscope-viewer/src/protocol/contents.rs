@@ -101,6 +101,24 @@ pub(crate) struct Allocation<'r> {
     pub(crate) size_inferred: bool,
     /// Allocated bytes right after the allocation.
     pub(crate) total: u64,
+    /// Null if its accesses are unknown.
+    pub(crate) uses: Option<Uses>,
+}
+
+/// The accesses of an allocation by kernels, libraries and copies.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Uses {
+    pub(crate) count: u64,
+    /// The moments of the first and the last access; null without any.
+    pub(crate) first: Option<usize>,
+    pub(crate) last: Option<usize>,
+    pub(crate) first_us: Option<i64>,
+    pub(crate) last_us: Option<i64>,
+    /// The moments of the two consecutive accesses with the most events between them; null for fewer than two accesses.
+    pub(crate) longest_idle: Option<[usize; 2]>,
+    /// Microseconds between the two.
+    pub(crate) longest_idle_us: Option<i64>,
 }
 
 /// Annotated regions: one entry per run, outermost first.

@@ -13,6 +13,20 @@ pub(crate) struct Report {
     pub(crate) ooms: Vec<OomFinding>,
     /// The recommended change after an out-of-memory error, in sentences; null without such an error.
     pub(crate) best_setting: Option<String>,
+    /// Null if the recording has no accesses.
+    pub(crate) idle: Option<IdleTexts>,
+}
+
+/// The device's `idle`, in sentences.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct IdleTexts {
+    /// The peak without idle memory, and the limits of this knowledge.
+    pub(crate) told: Vec<String>,
+    /// For each of `idle.findings`, its line and modules; and when it is idle, and the peak without that.
+    pub(crate) findings: Vec<[String; 2]>,
+    /// The findings that are left out.
+    pub(crate) left_out: Option<String>,
 }
 
 /// The explanation of a failed request.

@@ -19,6 +19,8 @@ pub enum SearchQuery {
     Not { of: Box<SearchQuery> },
     /// The allocation was retained by this leak: an index into the report's leaks.
     Leak { leak: usize },
+    /// The allocation is idle memory of this finding: an index into the report's findings of idle memory.
+    Idle { idle: usize },
     /// A frame of the stack, or the frame that names it, contains this text.
     Frame { field: FrameField, sought: Sought },
     /// A tag contains this text.

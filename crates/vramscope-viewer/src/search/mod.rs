@@ -84,6 +84,7 @@ impl Reader<'_> {
             SearchQuery::Allocated { spans } => Some(Condition::Allocated(Spans::of(spans.clone()))),
             SearchQuery::Freed { spans } => Some(Condition::Freed(Spans::of(spans.clone()))),
             &SearchQuery::Leak { leak } => Some(Condition::Leak(leak)),
+            &SearchQuery::Idle { idle } => Some(Condition::Idle(idle)),
         };
         Ok(read)
     }
@@ -248,6 +249,10 @@ impl<'d> Matcher<'d> {
             Condition::Leak(leak) => thing.allocation.is_some_and(|id| {
                 let suspect = self.device.leaks().get(*leak);
                 suspect.is_some_and(|of| of.keeps(&self.device.history().allocations[id]))
+            }),
+            Condition::Idle(idle) => thing.allocation.is_some_and(|id| {
+                let finding = self.device.idle().and_then(|of| of.findings.get(*idle));
+                finding.is_some_and(|of| of.allocations.binary_search(&(id as u32)).is_ok())
             }),
         }
     }
@@ -433,6 +438,7 @@ impl OpenDevice {
 mod tests {
     use super::*;
     use crate::protocol::{FrameField, TagField};
+    use crate::recording::OpenRecording;
     use crate::recording::example as open;
     use crate::tables::category;
 
@@ -574,6 +580,7 @@ mod tests {
             SearchQuery::Freed { spans } => inside(spans, a.freed),
             SearchQuery::Region { .. } => unreachable!(),
             SearchQuery::Leak { leak } => device.leaks().get(*leak).is_some_and(|of| of.keeps(a)),
+            SearchQuery::Idle { .. } => unreachable!(),
         }
     }
 
@@ -730,6 +737,66 @@ mod tests {
         assert!(device.only(None, &cancel).unwrap().is_none());
         cancel.cancel();
         assert!(device.timeline.only(|_| true, &cancel).is_none());
+    }
+
+    /// A block of 4 KiB, used once and freed three events later, and one of 1 KiB in between, in use all the time.
+    fn with_accesses() -> OpenRecording {
+        let event = |action: &str, address: u64, size: u64, line: u32| {
+            let frames =
+                [serde_json::json!({"name": "step", "filename": "/home/user/train.py", "line": line})];
+            serde_json::json!({"action": action, "addr": address, "size": size, "stream": 0, "frames": frames, "time_us": address / 16})
+        };
+        let events = [
+            event("alloc", 0x1000, 4096, 1),
+            event("alloc", 0x2000, 1024, 2),
+            event("free_completed", 0x2000, 1024, 3),
+            event("free_completed", 0x1000, 4096, 3),
+        ];
+        let snapshot = serde_json::json!({"segments": [], "device_traces": [events]}).to_string();
+        let mut recording = vramscope_trace::formats::read(snapshot.as_bytes()).unwrap();
+        let uses = |allocation: usize, first: usize, last: usize| vramscope_trace::AllocationAccesses {
+            device: 0,
+            allocation,
+            first,
+            last,
+            count: (last - first + 1) as u64,
+            longest_idle: (first, (first + 1).min(last)),
+        };
+        let allocations = vec![uses(0, 1, 1), uses(1, 2, 2)];
+        Arc::get_mut(&mut recording.trace).unwrap().accesses =
+            Some(vramscope_trace::Accesses { allocations, launches: 9, unknown_launches: 2 });
+        OpenRecording::of("f".to_owned(), None, recording, &Cancel::default()).unwrap()
+    }
+
+    #[test]
+    fn idle_memory_is_told_and_found() {
+        let file = with_accesses();
+        let report = file.report(0, vramscope_session::ReportRequest::default(), &Cancel::default()).unwrap();
+        let idle = &report.device["idle"];
+        assert_eq!(idle["findings"][0]["kind"], "freed_late");
+        assert_eq!((&idle["unknown_launches"], &idle["lower_bound_bytes"]), (&2.into(), &4096.into()));
+        let texts = report.idle.unwrap();
+        assert_eq!(
+            texts.told,
+            [
+                "If every allocation lived from its first to its last use, the peak of allocated bytes would be 4.00 KiB instead of 5.00 KiB.",
+                "The parameters of 2 of all 9 launches are unknown. These launches may have used this memory."
+            ]
+        );
+        let text = "used once, 2 events (256 us) before it was freed; freed then, the peak would be 4.00 KiB instead of 5.00 KiB";
+        assert_eq!(texts.findings, [["train.py:1 step".to_owned(), text.to_owned()]]);
+        let device = &file.devices[0];
+        let found = |idle| {
+            device
+                .found(&SearchQuery::Idle { idle }, &Cancel::default())
+                .unwrap()
+                .numbers()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!((found(0), found(1)), (vec![0], vec![]));
+        let uses = device.allocation(0).unwrap().uses.unwrap();
+        assert_eq!((uses.count, uses.first, uses.last, uses.longest_idle), (1, Some(1), Some(1), None));
+        assert!(open("leak.pickle").devices[0].allocation(0).unwrap().uses.is_none());
     }
 
     #[test]

@@ -103,6 +103,8 @@ impl Desk {
             for device in &answers.devices {
                 left_out.rows(holders, device.holders.len().saturating_sub(limits.rows()));
                 left_out.rows("devices.churn", device.churn.len().saturating_sub(limits.rows()));
+                let idle = device.idle.as_ref().map_or(0, |idle| idle.findings.len());
+                left_out.rows("devices.idle.findings", idle.saturating_sub(limits.rows()));
                 for oom in &device.ooms {
                     left_out.rows("devices.ooms.holders", oom.holders.len().saturating_sub(limits.rows()));
                 }
@@ -246,6 +248,12 @@ fn told(session: &Session, device: &Summary) -> Vec<String> {
             "Device {}: {suspects} suspected of a leak; {line} retains {kept}.",
             device.device
         ));
+    }
+    if let Some((idle, first)) = device.idle.as_ref().and_then(|idle| Some((idle, idle.findings.first()?))) {
+        let names = session.names();
+        let line = findings::idle_line(&names, first);
+        let text = findings::idle_finding(&names, idle, first);
+        told.push(format!("Device {}: idle memory of {line}: {} {text}.", device.device, bytes(first.bytes)));
     }
     told
 }

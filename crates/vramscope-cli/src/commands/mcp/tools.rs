@@ -63,7 +63,7 @@ impl Tool {
                  about the allocations and frees of a range of events, as 10..99. For each device: the peaks of requested, allocated, active and reserved \
                  bytes; the holders at the peak of allocated bytes, by stack; their categories (`categories_at_peak`: parameter, gradient, \
                  activation ..., with `category_reasons`); every out-of-memory failure, with the reasons why no free memory could serve \
-                 the request; suspected leaks; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \
+                 the request; suspected leaks; idle memory, if the recording has accesses; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \
                  after an out-of-memory failure, the allocator setting that would have worked best; and the limitations of the numbers \
                  (quality). `findings` contains the most important results in sentences.",
             ),

@@ -4,13 +4,14 @@ use vramscope_analysis::{
     CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, Pin, Pins,
     ReplayLimitation, Steps, StepsFrom, UnusableBlocks,
 };
+use vramscope_trace::Category;
 
 pub use crate::causes::{
     MainCause, changes_after_oom, nearest, oom_advice, oom_cause, oom_verdict, recorded_conf,
 };
 
 use crate::advice::Advice;
-use crate::names::{Names, kind, stream, unusable};
+use crate::names::{Names, category, kind, stream, unusable};
 use crate::shown::Shown;
 use vramscope_basics::units::{bytes, count, counted, duration};
 
@@ -160,16 +161,17 @@ pub fn idle_left_out(idle: &IdleMemory) -> Option<String> {
     })
 }
 
-/// The line and the modules of idle memory.
+/// The line, the modules and the category of idle memory.
 pub fn idle_line(names: &Names<'_>, finding: &IdleFinding) -> Shown {
-    let line = names.key(&finding.line);
-    match &finding.module {
-        None => line,
-        Some(path) => {
-            let module = names.key(&HolderKey::Layer(Some(path.as_str().into())));
-            Shown::joined(&format!("{line} in {module}"))
-        }
+    let mut text = names.key(&finding.line).to_string();
+    if let Some(path) = &finding.module {
+        let module = names.key(&HolderKey::Layer(Some(path.as_str().into())));
+        text += &format!(" in {module}");
     }
+    if let Some(of) = finding.category.filter(|of| of.is_told() && *of != Category::Temporary) {
+        text += &format!(", {}", category(of));
+    }
+    Shown::joined(&text)
 }
 
 /// When memory was idle, and the peak without that, in one clause.

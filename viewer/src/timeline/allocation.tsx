@@ -1,9 +1,10 @@
 // The details of the selected allocation.
 
 import { purposeFacts, tagFacts } from '../names/tags';
+import { usesFacts, when } from '../names/uses';
 import { ForwardPass, StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
-import type { Allocation, Device, Uses } from '../source/source';
+import type { Allocation, Device } from '../source/source';
 import { selection } from '../state/allocation';
 import { chooseMoment, showSelected } from '../state/moves';
 import { file, view } from '../state/place';
@@ -15,30 +16,6 @@ import { lifetime } from './scene';
 type Fact = [name: string, value: string, exact?: string];
 
 const exactly = (n: number) => `${count(n)} bytes`;
-
-/** Formats an event and its time, in microseconds after the first event. */
-function when(event: number, us: number | null): string {
-  const named = `event ${count(event)}`;
-  return us === null ? named : `${named}, ${duration(us)}`;
-}
-
-/** Formats the accesses of an allocation by kernels, libraries and copies. */
-export function usesFacts({ count: uses, first, last, longest_idle, ...times }: Uses): Fact[] {
-  const facts: Fact[] = [['uses', uses === 0 ? 'none' : count(uses)]];
-  if (first !== null) facts.push(['first use', afterEvent(first, times.first_us)]);
-  if (last !== null) facts.push(['last use', afterEvent(last, times.last_us)]);
-  if (longest_idle) {
-    const [from, to] = longest_idle;
-    const time = times.longest_idle_us === null ? '' : ` (${duration(times.longest_idle_us)})`;
-    facts.push(['longest idle', `${count(to - from)} events${time}, ${afterEvent(from, null)}`]);
-  }
-  return facts;
-}
-
-/** Formats a moment of an access, and its time. */
-function afterEvent(moment: number, us: number | null): string {
-  return moment === 0 ? 'before the first event' : `after ${when(moment - 1, us)}`;
-}
 
 function factsOf(allocation: Allocation, device: Device): Fact[] {
   const tags = device.tags[allocation.tags];

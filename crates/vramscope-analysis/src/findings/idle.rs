@@ -12,11 +12,12 @@
 //! allocated bytes if these allocations were not live in these intervals: freed after the last use, allocated before the first one,
 //! or moved away between two uses. It is computed from the allocated bytes at every moment, so it is exact for the recorded requests.
 //!
-//! Accesses do not tell reads from writes. If an allocation is idle for longest after its first access, that access initialized it, so it could
-//! have been allocated later. Activations and gradients are exceptions: their first access computes them.
+//! Accesses do not tell reads from writes. If an allocation is idle for longest after its first access, that access is taken for its
+//! initialization: the program could have allocated it later. Results of modules, activations and gradients are exceptions, because their
+//! first access computes them.
 //!
 //! Memory that is live at the end of the recording may be used later. So it is idle after its last access only if that interval is longer than
-//! all intervals between two accesses. A parameter must also have a single access.
+//! all intervals between two accesses. A parameter must also have a single access. Workspaces of libraries are left out.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -139,6 +140,8 @@ pub struct IdleFinding {
     pub stack: Option<StackId>,
     /// The path of the modules that allocated, as `h.*.mlp` if their numbers differ; `None` if no module allocated.
     pub module: Option<String>,
+    /// The category of all these allocations; `None` if they differ.
+    pub category: Option<Category>,
     /// The most bytes of these allocations that are idle at one moment.
     pub bytes: u64,
     /// Bytes of these allocations that are idle at the peak of allocated bytes.
@@ -197,7 +200,8 @@ impl IdleMemory {
         };
 
         let mut groups =
-            Groups { history, frames, lines: HashMap::new(), index: HashMap::new(), all: Vec::new() };
+            Groups { history, frames, of_alike: HashMap::new(), of_key: HashMap::new(), all: Vec::new() };
+        let mut results: HashMap<StackId, bool> = HashMap::new();
         let mut used = Vec::with_capacity(history.allocations.len());
         for (id, a) in (0u32..).zip(&history.allocations).filter(|(_, a)| a.from < a.freed) {
             let uses = Uses::of(history, a);
@@ -208,8 +212,13 @@ impl IdleMemory {
             });
             let Some(uses) = uses.filter(|_| a.size > 0 && takes(a)) else { continue };
             let category = || known.category(id as usize);
-            for (kind, from, to) in idle_intervals(history, a, uses, category).into_iter().flatten() {
-                let group = groups.of(kind, a, || known.layer(id as usize));
+            let stack = history.stack_of(a);
+            let is_result =
+                || stack.is_none_or(|of| *results.entry(of).or_insert_with(|| is_in_module(history, of)));
+            for (kind, from, to) in
+                idle_intervals(history, a, uses, category, is_result).into_iter().flatten()
+            {
+                let group = groups.of(kind, a, category(), || known.layer(id as usize));
                 group.add(kind, a, IdleInterval { allocation: id, from, to }, uses);
             }
         }
@@ -265,28 +274,42 @@ fn before(moment: Moment) -> Moment {
     Moment::from_index(moment.index().saturating_sub(1))
 }
 
+/// Whether a stack is that of a call of a `torch.nn.Module` (`Module._call_impl`, `torch/nn/modules/module.py`).
+fn is_in_module(history: &History, stack: StackId) -> bool {
+    let trace = history.trace();
+    let name = |&frame| trace.strings.get(trace.frames.get(frame).name);
+    trace.stacks.get(stack).iter().any(|frame| name(frame) == "_call_impl")
+}
+
 /// The idle intervals of an allocation. Empty ones are left out.
 fn idle_intervals(
     history: &History,
     a: &Allocation,
     uses: Option<Uses>,
     category: impl Fn() -> Category,
+    is_result: impl FnOnce() -> bool,
 ) -> [Option<(IdleKind, Moment, Moment)>; 3] {
     let is_freed = a.freed != Moment::NEVER;
     let end = if is_freed { before(a.freed) } else { history.end() };
+    // A temporary that is never freed is the workspace of a library, which some calls do not use.
+    let is_workspace = !is_freed && matches!(category(), Category::Temporary | Category::Workspace);
     let Some(Uses { first, last, count, longest_idle: (from, to) }) = uses else {
-        return [Some((IdleKind::NeverUsed, a.from, end)), None, None];
+        return [(!is_workspace).then_some((IdleKind::NeverUsed, a.from, end)), None, None];
     };
     // At the moments of both accesses, the allocation is in use.
     let is_idle = after(from) < to;
-    let is_initialized =
-        is_idle && from == first && !matches!(category(), Category::Activation | Category::Gradient);
+    let is_initialized = is_idle
+        && from == first
+        && !matches!(category(), Category::Activation | Category::Gradient)
+        && !is_result();
     let used_from = if is_initialized { to } else { first };
     let early = (a.from < used_from).then_some((IdleKind::AllocatedEarly, a.from, used_from));
     let middle = (is_idle && !is_initialized).then_some((IdleKind::BetweenUses, from, to));
     let rested = |from: Moment, to: Moment| to.index().saturating_sub(from.index());
-    let is_unused =
-        || rested(last, end) > rested(from, to) && (count == 1 || category() != Category::Parameter);
+    let is_unused = || {
+        let is_parameter = count > 1 && category() == Category::Parameter;
+        rested(last, end) > rested(from, to) && !is_parameter && !is_workspace
+    };
     let late = match is_freed {
         true => (last < end).then_some((IdleKind::FreedLate, last, end)),
         false => (last < end && is_unused()).then_some((IdleKind::NotFreed, last, end)),
@@ -308,14 +331,15 @@ fn highest(history: &History, lifetimes: Vec<(Moment, Moment, u32)>) -> u64 {
     highest
 }
 
-/// The kind, the line and the modules of a group.
-type Key = (IdleKind, HolderKey, Option<String>);
+/// The kind, the line and the modules of a group. Without a stack, also the category, as of gradients from a thread of autograd.
+type Key = (IdleKind, HolderKey, Option<String>, Option<Category>);
 
 struct Groups<'h> {
     history: &'h History,
     frames: &'h Frames,
-    lines: HashMap<Option<StackId>, HolderKey>,
-    index: HashMap<Key, usize>,
+    /// Indices into `all`, by kind, stack, module and, without a stack, category.
+    of_alike: HashMap<(IdleKind, Option<StackId>, Option<Arc<str>>, Option<Category>), usize>,
+    of_key: HashMap<Key, usize>,
     all: Vec<Group>,
 }
 
@@ -323,6 +347,7 @@ struct Group {
     key: Key,
     /// The path of the modules while there is only one.
     module: Option<Arc<str>>,
+    category: Option<Category>,
     stack: Option<StackId>,
     longest: (u128, IdleInterval),
     byte_events: u128,
@@ -333,29 +358,40 @@ struct Group {
 }
 
 impl Groups<'_> {
-    fn of(&mut self, kind: IdleKind, a: &Allocation, layer: impl Fn() -> Option<Arc<str>>) -> &mut Group {
+    fn of(
+        &mut self,
+        kind: IdleKind,
+        a: &Allocation,
+        category: Category,
+        layer: impl Fn() -> Option<Arc<str>>,
+    ) -> &mut Group {
         let (history, frames) = (self.history, self.frames);
         let stack = history.stack_of(a);
-        let line = self.lines.entry(stack).or_insert_with(|| stack_key(history, frames, stack, By::Line));
         let module = layer();
-        let key = (kind, line.clone(), module.as_deref().map(without_numbers));
-        let index = *self.index.entry(key).or_insert_with_key(|key| {
-            self.all.push(Group {
-                key: key.clone(),
-                module: module.clone(),
-                stack,
-                longest: (0, IdleInterval { allocation: 0, from: Moment::START, to: Moment::START }),
-                byte_events: 0,
-                is_used_once: true,
-                allocations: Vec::new(),
-                intervals: Vec::new(),
-            });
-            self.all.len() - 1
+        let divided_by = stack.is_none().then_some(category);
+        let index = *self.of_alike.entry((kind, stack, module.clone(), divided_by)).or_insert_with(|| {
+            let line = stack_key(history, frames, stack, By::Line);
+            let key = (kind, line, module.as_deref().map(without_numbers), divided_by);
+            *self.of_key.entry(key).or_insert_with_key(|key| {
+                self.all.push(Group {
+                    key: key.clone(),
+                    module: module.clone(),
+                    category: Some(category),
+                    stack,
+                    longest: (0, IdleInterval { allocation: 0, from: Moment::START, to: Moment::START }),
+                    byte_events: 0,
+                    is_used_once: true,
+                    allocations: Vec::new(),
+                    intervals: Vec::new(),
+                });
+                self.all.len() - 1
+            })
         });
         let group = &mut self.all[index];
         if group.module != module {
             group.module = None;
         }
+        group.category = group.category.filter(|&of| of == category);
         group
     }
 }
@@ -384,7 +420,7 @@ impl Group {
     /// Computes the effect of the group on the allocated bytes.
     fn finding(self, allocated: &RangeMax, peak: Peak) -> IdleFinding {
         let Self {
-            key: (kind, line, module), stack, longest, byte_events, is_used_once, allocations, ..
+            key: (kind, line, module, _), stack, longest, byte_events, is_used_once, allocations, ..
         } = self;
         let end = allocated.values().len();
         let (mut bytes, mut bytes_at_peak, mut remaining_peak) = (0, 0, 0);
@@ -416,6 +452,7 @@ impl Group {
             line,
             stack,
             module: self.module.map(|path| path.to_string()).or(module),
+            category: self.category,
             bytes,
             bytes_at_peak,
             byte_events,

@@ -233,8 +233,9 @@ fn idle_at(life: &Life, at: usize, moments: usize, category: Category) -> Option
     if !(life.from..end).contains(&at) {
         return None;
     }
+    let is_workspace = life.freed.is_none() && matches!(category, Category::Temporary | Category::Workspace);
     let (Some(&first), Some(&last)) = (life.accesses.first(), life.accesses.last()) else {
-        return Some(IdleKind::NeverUsed);
+        return (!is_workspace).then_some(IdleKind::NeverUsed);
     };
     let rests = life.accesses.windows(2).map(|pair| (pair[0], pair[1]));
     // The first of the longest.
@@ -252,7 +253,7 @@ fn idle_at(life: &Life, at: usize, moments: usize, category: Category) -> Option
     match life.freed {
         _ if at <= last => None,
         Some(_) => Some(IdleKind::FreedLate),
-        None if moments - 1 - last > to - from && !is_parameter => Some(IdleKind::NotFreed),
+        None if moments - 1 - last > to - from && !is_parameter && !is_workspace => Some(IdleKind::NotFreed),
         None => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use vramscope_analysis::{HolderKey, IdleFinding, IdleMemory};
+use vramscope_trace::Category;
 
 use super::stacks::{Builder, FrameJson, StackJson, is_zero};
 
@@ -36,6 +37,8 @@ pub(super) struct IdleFindingJson {
     line: Option<FrameJson>,
     /// Path of the modules that allocated, as `h.*.mlp` if their numbers differ; null if no module did.
     module: Option<String>,
+    /// The category of all these allocations; null if they differ. Allocations without a stack have one finding for each category.
+    category: Option<&'static str>,
     /// The stack of the allocation with the longest interval, innermost frame first.
     stack: Vec<FrameJson>,
     #[serde(skip_serializing_if = "is_zero")]
@@ -94,6 +97,7 @@ impl Builder<'_> {
                 _ => None,
             },
             module: f.module.clone(),
+            category: f.category.map(Category::name),
             stack,
             frames_left_out: left_out,
             allocations: f.allocations.len(),

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { usesFacts } from './allocation';
+import { usesFacts } from './uses';
 
 const none = { count: 0, first: null, last: null, first_us: null, last_us: null, longest_idle: null, longest_idle_us: null };
 

@@ -83,7 +83,8 @@ def logits_in_single_precision(is_mended):
     head = nn.Linear(WIDTH, 16384).cuda().bfloat16()
     targets = torch.zeros(BATCH, dtype=torch.long, device="cuda")
     for _ in range(STEPS):
-        logits = head(body(batch().bfloat16())).float()
+        hidden = body(batch().bfloat16())
+        logits = head(hidden).float()
         loss = F.cross_entropy(logits, targets)
         if is_mended:
             del logits

@@ -704,6 +704,8 @@ export type LiveQuery = {
   /** A search that marks groups; with `only_found`, only matches are included. */
   search: Query | null;
   only_found: boolean;
+  /** The path of a node of the call tree, from its root: the groups have the allocations of this node alone, or of its nearest caller that exists at the moment. A step is the number of a frame, or a position in `Calls.words` as -1, -2, ... */
+  zoom: Array<number>;
 };
 
 /**

@@ -339,7 +339,11 @@ const LONGEST_LABEL: usize = 500;
 pub(crate) fn label(group: &HolderChange, names: &Both<Names<'_>>) -> String {
     let label = changes::holder(group, names);
     let holder = group.holders.of(group.side()).as_ref();
-    Shown::at_most(&holder.map_or(label.clone(), |h| readable(h, label)), LONGEST_LABEL).into()
+    let label = match holder {
+        Some(holder) => readable(holder, label),
+        None => label,
+    };
+    Shown::at_most(&label, LONGEST_LABEL).into()
 }
 
 /// The label of a group in words: `optimizer state`.

@@ -555,6 +555,8 @@ class Library(TypedDict):
     count: int
     peak_bytes: int
     end_bytes: int
+    line: Frame | None
+    """The line of the user's code in `stack`; None without one."""
     stack: list[Frame]
     """Stack of the largest allocation, innermost frame first."""
 
@@ -594,7 +596,8 @@ class MeasuredUse(TypedDict):
 class Moment(TypedDict):
     """The counters after an event, and the holders of the allocated bytes there."""
 
-    event: int
+    event: int | None
+    """The last event with `at end`; None if the device has none."""
     requested_bytes: int
     allocated_bytes: int
     active_bytes: int

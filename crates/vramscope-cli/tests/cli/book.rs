@@ -216,6 +216,8 @@ fn every_option_has_its_place_in_the_book() {
         ("top", "watch"),
         ("monitor", "watch"),
         ("run", "record"),
+        ("attach", "record"),
+        ("dump", "record"),
         ("info", "files"),
         ("mcp", "mcp"),
         ("completions", "files"),

@@ -66,8 +66,10 @@ fn write_text<const FIELDS: usize>(kind: u8, fields: [u64; FIELDS], text: *const
 /// Notes of this process are written from now on. Returns 0, or 1 if the process is not recorded.
 #[unsafe(no_mangle)]
 extern "C" fn vramscope_recorder_begin_notes() -> c_int {
-    let Some(_inside) = Inside::enter() else { return 1 };
+    let Some(inside) = Inside::enter() else { return 1 };
     NOTED.store(ring_number() + 1, Ordering::Relaxed);
+    // The reader follows allocations from the first note on.
+    inside.write(NOTED_PLACE, &[0; 3]);
     0
 }
 

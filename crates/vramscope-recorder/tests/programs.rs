@@ -683,9 +683,11 @@ int main() {
     module(1, "lost", 4);
     report(at, 512, 1);
     check(begin(), "notes");
+    report(at + 2560, 512, 1);
     module(1, "h.0.attn", 8);
     report(at + 512, 512, 1);
     role((u64)at + 600, 0, 1);
+    role((u64)at + 2560, 1, 1);
     place(self, 1, 1);
     region(0, "forward of mine", 15);
     report(at + 1024, 512, 1);
@@ -717,6 +719,7 @@ int main() {
         texts,
         [
             "",
+            "vramscope:category=buffer;module=h.0.attn",
             "vramscope:category=parameter;module=h.0.attn",
             "vramscope:category=temporary;module=h.0.attn;phase=forward",
             "vramscope:category=activation;module=h.0.attn;phase=forward",

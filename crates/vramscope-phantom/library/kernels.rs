@@ -146,9 +146,7 @@ pub(crate) fn launch_graph(executable: usize, stream: usize) -> Answer {
     if !is_captured(stream) {
         graph_pool::launch(executable)?;
     }
-    if accesses::are_recorded() {
-        accesses::record_words(stream, &graphs::accesses(executable));
-    }
+    accesses::record(stream, |found| graphs::accesses(executable).iter().for_each(|&word| found.word(word)));
     launched(stream);
     Ok(())
 }

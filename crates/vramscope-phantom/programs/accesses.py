@@ -3,10 +3,10 @@
     accesses.py --vramscope target/debug/vramscope --python PYTHON
 
 Each program runs with `vramscope phantom run --accesses`. In the program, a dispatch mode notes the tensors that each
-operator takes and returns, and the number of events of the allocator before and after it. Every allocation that operators
-used must be accessed in the log, not later than its first operator has ended, and not earlier than its last operator has
-begun. Exits with 1 if an allocation is missed, if the parameters of more than 1 % of a program's launches are unknown, or
-if a program fails.
+operator takes and returns, and the number of events of the allocator before and after it. Every allocation that
+operators used must be accessed in the log, not later than its first operator has ended, and not earlier than its last
+operator has begun. Exits with 1 if an allocation is missed, if the parameters of more than 1 % of a program's launches
+are unknown, or if a program fails.
 """
 
 import argparse

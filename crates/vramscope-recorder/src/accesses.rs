@@ -79,6 +79,9 @@ impl Accesses {
         }
         match self.copy {
             Some((address, size)) => self.keep_pointers(address, size, addresses),
+            None if flags & access::PLAIN != 0 => {
+                addresses.iter().for_each(|&address| self.access(address, &moment));
+            }
             None => addresses.iter().for_each(|&address| self.access_with_pointers(address, &moment)),
         }
     }
@@ -227,7 +230,9 @@ mod tests {
         of.add(access::FROM_HOST, &[1000, 64, 2000], |_| 4);
         of.add(access::CONTINUED, &[3000], |_| 4);
         assert_eq!(changed(&mut of).len(), 1);
-        // Behind the copy, then within it.
+        // A memset, then behind the copy, then within it.
+        of.add(access::PLAIN, &[1000], |_| 5);
+        assert_eq!(changed(&mut of).len(), 1);
         of.add(0, &[1064], |_| 5);
         assert_eq!(changed(&mut of).len(), 1);
         of.add(0, &[1008], |_| 6);

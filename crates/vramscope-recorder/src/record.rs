@@ -43,6 +43,8 @@ pub(crate) mod access {
     pub(crate) const UNKNOWN: u64 = 1;
     /// A copy from the host: the first two words are its address and its size in bytes, all others are addresses in its contents.
     pub(crate) const FROM_HOST: u64 = 2;
+    /// A copy on a device, a memset or a message: the contents of the memory are not addresses that it follows.
+    pub(crate) const PLAIN: u64 = 4;
     /// Further addresses of the launch before this record.
     pub(crate) const CONTINUED: u64 = 1 << 63;
 }

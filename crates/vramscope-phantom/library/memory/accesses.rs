@@ -47,11 +47,14 @@ pub(crate) fn is_address(word: u64) -> bool {
     device_of(word).is_some()
 }
 
+/// A copy on a device, a memset or a message: the contents of the memory are not addresses that it follows.
+const PLAIN: u64 = 4;
+
 /// The addresses of one launch.
 #[derive(Default)]
 pub(crate) struct Found {
     addresses: Vec<u64>,
-    is_unknown: bool,
+    flags: u64,
 }
 
 impl Found {
@@ -77,7 +80,7 @@ impl Found {
 
     /// The launch may access more.
     pub(crate) fn unknown(&mut self) {
-        self.is_unknown = true;
+        self.flags |= UNKNOWN;
     }
 }
 
@@ -87,18 +90,21 @@ pub(crate) fn record(stream: usize, find: impl FnOnce(&mut Found)) {
         static BUFFER: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
     }
     let Some(take) = recorder() else { return };
-    let mut found = Found { addresses: BUFFER.take(), is_unknown: false };
+    let mut found = Found { addresses: BUFFER.take(), flags: 0 };
     find(&mut found);
-    let Found { mut addresses, is_unknown } = found;
+    let Found { mut addresses, flags } = found;
     graphs::access(stream, &addresses);
-    take(if is_unknown { UNKNOWN } else { 0 }, addresses.as_ptr(), addresses.len());
+    take(flags, addresses.as_ptr(), addresses.len());
     addresses.clear();
     BUFFER.set(addresses);
 }
 
-/// Records a launch that accesses these addresses, if they are of a device.
+/// Records a copy, a memset or a message that accesses these addresses, if they are of a device.
 pub(crate) fn record_words(stream: usize, words: &[u64]) {
-    record(stream, |found| words.iter().for_each(|&word| found.word(word)));
+    record(stream, |found| {
+        found.flags |= PLAIN;
+        words.iter().for_each(|&word| found.word(word));
+    });
 }
 
 /// Records a library call with these pointers and descriptors.
@@ -115,13 +121,13 @@ pub(crate) fn launch_by_library(arguments: &[usize]) -> c_int {
 /// Records a copy from the host to a device. Its contents may be addresses, which a later launch accesses.
 pub(super) fn record_copy_from_host(stream: usize, to: u64, from: u64, size: u64) {
     let Some(take) = recorder() else { return };
-    let mut found = Found { addresses: vec![to, size], is_unknown: false };
+    let mut found = Found { addresses: vec![to, size], flags: FROM_HOST };
     if size <= KEPT_BYTES {
         // SAFETY: the caller of a copy passes `size` bytes.
         found.bytes(unsafe { std::slice::from_raw_parts(super::space::pointer(from).cast(), size as usize) });
     }
     graphs::access(stream, &[to]);
-    take(FROM_HOST, found.addresses.as_ptr(), found.addresses.len());
+    take(found.flags, found.addresses.as_ptr(), found.addresses.len());
 }
 
 /// An address attached to a descriptor, and the number of its place.

@@ -42,11 +42,8 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
         line("annotations", count(annotations.len() as u64));
     }
     if let Some(accesses) = &trace.accesses {
-        let unknown = count(accesses.unknown_launches);
-        line(
-            "accesses",
-            format!("{}, {unknown} with unknown parameters", counted(accesses.launches, "launch")),
-        );
+        let [launches, unknown] = [accesses.launches, accesses.unknown_launches].map(count);
+        line("accesses", format!("{launches} launches, {unknown} with unknown parameters"));
     }
     for d in &facts.devices {
         let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };

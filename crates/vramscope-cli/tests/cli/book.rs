@@ -176,6 +176,7 @@ fn what_is_not_run_is_listed() {
     docs/phantom.md needs torch: vramscope phantom run --gpu rtx4090 -- python train.py
     docs/phantom.md needs torch: vramscope phantom run --gpus 8 -- torchrun --nproc-per-node 8 train.py
     docs/phantom.md needs torch: vramscope phantom run --world-size 64 --rank 3 -- python train.py
+    docs/phantom.md needs torch: vramscope phantom run --accesses --record run.vramscope -- python train.py
     docs/phantom.md needs torch: cd assignment2-systems/scripts
     docs/phantom.md needs torch: vramscope diff results/medium_512_training_memory_snapshot.pickle theirs.pickle
     docs/pool.md needs gpu: use std::sync::Arc;

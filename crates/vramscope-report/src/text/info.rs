@@ -43,7 +43,8 @@ pub fn info(file: &str, recording: &Recording, facts: &RecordingFacts) -> String
     }
     if let Some(accesses) = &trace.accesses {
         let [launches, unknown] = [accesses.launches, accesses.unknown_launches].map(count);
-        line("accesses", format!("{launches} launches, {unknown} with unknown parameters"));
+        let noun = if accesses.launches == 1 { "launch" } else { "launches" };
+        line("accesses", format!("{launches} {noun}, {unknown} with unknown parameters"));
     }
     for d in &facts.devices {
         let name = if d.device < 0 { "host".to_owned() } else { format!("device {}", d.device) };

@@ -51,6 +51,36 @@ fn a_program_without_a_gpu_is_told_apart() {
 }
 
 #[test]
+fn accesses_are_in_a_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("copies.vramscope");
+    let program = "import ctypes\ncuda = ctypes.CDLL(None)\naddress = ctypes.c_void_p()\n\
+        assert cuda.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(4096)) == 0\n\
+        assert cuda.cudaMemcpy(address, b'8 bytes.', ctypes.c_size_t(8), 1) == 0";
+    let run_with = |options: &[&str]| {
+        vramscope(&[&["phantom", "run", "--once"], options, &["--", "python3", "-c", program]].concat())
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
+    };
+    let output = run_with(&["--record", "copies.vramscope"]);
+    assert_eq!(code(&output), 0, "{output:?}");
+    let said = text(&output.stdout);
+    assert!(said.ends_with(&format!("\nRecording: {}\n", log.display())), "{said}");
+    let info = text(&run(&["info", &log.display().to_string()]).stdout);
+    assert!(info.contains("\n  accesses    1 launch, 0 with unknown parameters\n"), "{info}");
+    // The name of the log, if none is given.
+    assert_eq!(code(&run_with(&["--accesses"])), 0);
+    assert!(folder.path().join("run.vramscope").exists());
+    let output = run_with(&["--accesses", "--record", "run.pickle"]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(
+        text(&output.stderr),
+        "error: run.pickle: accesses are in logs: name one, as --record run.vramscope\n"
+    );
+}
+
+#[test]
 fn a_program_that_fails_is_trouble() {
     let output = run(&["phantom", "run", "--", "false"]);
     assert_eq!(code(&output), 2);

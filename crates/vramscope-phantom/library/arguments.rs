@@ -88,7 +88,7 @@ fn kernel(function: usize) -> Option<&'static Kernel> {
 pub(crate) fn record(function: usize, grid: [u32; 3], arguments: *const *const u8, stream: usize) {
     accesses::record(stream, |found| match kernel(function) {
         Some(kernel) if kernel.sizes.is_empty() || !arguments.is_null() => {
-            add(kernel, grid, arguments, found)
+            add(kernel, grid, arguments, found);
         }
         _ => found.unknown(),
     });

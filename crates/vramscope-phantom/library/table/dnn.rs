@@ -112,7 +112,7 @@ calls! {
 /// `cudnnBackendExecute`: a variant has the addresses of all tensors and of the workspace.
 fn execute(_handle: usize, _plan: usize, variant: usize) -> Answer {
     accesses::record(launches::library_stream(), |found| {
-        backend::each_value(variant, |value| found.bytes(value))
+        backend::each_value(variant, |value| found.bytes(value));
     });
     launches::launched_by_library();
     Ok(())

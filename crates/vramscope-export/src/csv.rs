@@ -90,6 +90,10 @@ impl<W: Write> Sink for Csv<'_, W> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use vramscope_trace::{Accesses, AllocationAccesses};
+
     use crate::{ExportFormat, ExportOptions, Table, testing};
 
     fn table(table: Table) -> Vec<Vec<String>> {
@@ -145,15 +149,32 @@ mod tests {
         assert!(text.contains("'=cmd|'/c calc'!A0") && text.contains(",-1.5,"), "{text}");
     }
 
+    /// Without recorded accesses they are unknown; with them, an allocation without an access has none.
+    #[test]
+    fn an_allocation_has_its_accesses() {
+        let mut trace = testing::two_devices();
+        let longest_idle = (2, 3);
+        let of = AllocationAccesses { device: 0, allocation: 1, first: 2, last: 4, count: 5, longest_idle };
+        let accesses = Accesses { allocations: vec![of], launches: 9, unknown_launches: 0 };
+        Arc::make_mut(&mut trace).accesses = Some(accesses);
+        let options = ExportOptions { table: Table::Allocations, ..ExportOptions::default() };
+        let (bytes, _) = testing::export(&trace, ExportFormat::Csv, &options);
+        let mut reader = csv::Reader::from_reader(&bytes[..]);
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let columns = |row: usize| rows[row].iter().skip(14).take(5).collect::<Vec<_>>();
+        assert_eq!((&rows[0][7], columns(0)), ("1", vec!["5", "2", "4", "2", "3"]));
+        assert_eq!((&rows[1][7], columns(1)), ("2", vec!["0", "", "", "", ""]));
+    }
+
     #[test]
     fn every_allocation_and_segment_is_a_row() {
         let rows = table(Table::Allocations);
         assert_eq!(rows.len(), 4);
         assert_eq!(
-            rows[1][..16],
+            rows[1][..21],
             [
                 "0", "0", "0x200000", "1000", "1024", "false", "recorded", "1", "3", "4", "10", "30", "40",
-                "20", "0x0", "0:0"
+                "20", "", "", "", "", "", "0x0", "0:0"
             ]
         );
         assert_eq!(rows[2][7..14], ["2", "", "", "20", "", "", ""]);

@@ -37,7 +37,8 @@ pub(crate) const REGION: u8 = 23;
 /// Accesses of device memory by one launch, library call or copy: flags of [`access`], then addresses.
 pub(crate) const ACCESS: u8 = 32;
 
-/// Flags of [`ACCESS`].
+/// Flags of [`ACCESS`]. The phantom's library has the same numbers.
+#[allow(dead_code, reason = "the library passes them on")]
 pub(crate) mod access {
     /// The parameters of the launch are unknown.
     pub(crate) const UNKNOWN: u64 = 1;

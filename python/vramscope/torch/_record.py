@@ -99,7 +99,7 @@ def _record_log(
     path = path.absolute()
     if not path.parent.is_dir():
         raise VramscopeError(f"cannot write {path.name}: there is no folder {path.parent}")
-    if stacks not in ("none", "python", "all") and not stacks.startswith("large:"):
+    if stacks not in ("none", "python", "all") and not str(stacks).startswith("large:"):
         raise VramscopeError(f'stacks must be "none", "python", "all" or "large:SIZE", not {stacks!r}')
     if categories is None:
         categories = bool(models or optimizers)

@@ -206,11 +206,13 @@ pub fn idle_finding(names: &Names<'_>, idle: &IdleMemory, finding: &IdleFinding)
     };
     let [remaining, peak, at_peak] =
         [finding.remaining_peak, idle.peak.bytes, finding.bytes_at_peak].map(bytes);
-    if finding.remaining_peak < idle.peak.bytes {
-        format!("{many}{idles}; {mended}, the peak would be {remaining} instead of {peak}")
-    } else {
+    if finding.remaining_peak >= idle.peak.bytes {
         format!(
             "{many}{idles}; {at_peak} is idle at the peak, but another moment has the same peak without it"
         )
+    } else if remaining == peak {
+        format!("{many}{idles}; {mended}, the peak would be {} lower", bytes(idle.saved(finding)))
+    } else {
+        format!("{many}{idles}; {mended}, the peak would be {remaining} instead of {peak}")
     }
 }

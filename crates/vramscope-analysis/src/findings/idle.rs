@@ -334,11 +334,14 @@ fn highest(history: &History, lifetimes: Vec<(Moment, Moment, u32)>) -> u64 {
 /// The kind, the line and the modules of a group. Without a stack, also the category, as of gradients from a thread of autograd.
 type Key = (IdleKind, HolderKey, Option<String>, Option<Category>);
 
+/// The kind, the stack and the module of an allocation. Without a stack, also the category.
+type Alike = (IdleKind, Option<StackId>, Option<Arc<str>>, Option<Category>);
+
 struct Groups<'h> {
     history: &'h History,
     frames: &'h Frames,
-    /// Indices into `all`, by kind, stack, module and, without a stack, category.
-    of_alike: HashMap<(IdleKind, Option<StackId>, Option<Arc<str>>, Option<Category>), usize>,
+    /// Indices into `all`.
+    of_alike: HashMap<Alike, usize>,
     of_key: HashMap<Key, usize>,
     all: Vec<Group>,
 }

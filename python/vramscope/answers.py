@@ -160,6 +160,8 @@ class Device(TypedDict):
     growth_per_step_bytes: int | None
     """Growth of allocated bytes per step; None if there is none, or no steps are known."""
     leaks: list[Leak]
+    idle: NotRequired[Idle | None]
+    """Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses."""
     fragmentation: Fragmentations
     regions: list[Region]
     churn: list[Churn]
@@ -431,6 +433,68 @@ class Holder(TypedDict):
     """For memory live before recording whose allocation was not recorded: the stack that freed it."""
     frames_left_out: NotRequired[int]
     """Number of outer frames left out of `stack` or `freed_at`, beyond the 1,000 innermost."""
+
+
+class Idle(TypedDict):
+    """Allocations that are live while nothing uses them."""
+
+    launches: int
+    """Kernel launches, library calls and copies in the recording."""
+    unknown_launches: int
+    """The launches whose parameters are unknown; they may have used any memory."""
+    lower_bound_bytes: int
+    """The peak of allocated bytes if every allocation lived from its first to its last use."""
+    findings: list[IdleFinding]
+    """First those that need no extra work when mended, then those `between_uses`; each by the fall of the peak."""
+    more_findings: int
+    """Findings beyond those in `findings`, because of a limit on rows."""
+    left_out: int
+    """Further findings, which hardly lower the peak, and their bytes."""
+    left_out_bytes: int
+
+
+class IdleFinding(TypedDict):
+    """One kind of idle memory at one line, in modules of one name."""
+
+    kind: str
+    """`freed_late`, `not_freed`, `allocated_early`, `never_used` or `between_uses`."""
+    line: Frame | None
+    """The frame of the user's code; None without a stack."""
+    module: str | None
+    """Path of the modules that allocated, as `h.*.mlp` if their numbers differ; None if no module did."""
+    category: str | None
+    """The category of all these allocations; None if they differ. Allocations without a stack have one finding for each
+    category.
+    """
+    stack: list[Frame]
+    """The stack of the allocation with the longest interval, innermost frame first."""
+    frames_left_out: NotRequired[int]
+    allocations: int
+    """Number of allocations."""
+    used_once: bool
+    """Whether each of them was used exactly once."""
+    bytes: int
+    """The most bytes of them that are idle after one event."""
+    bytes_at_peak: int
+    """Bytes of them that are idle at the peak of allocated bytes."""
+    byte_events: int
+    """Idle bytes, summed over events."""
+    remaining_peak_allocated_bytes: int
+    """The peak of allocated bytes without these intervals."""
+    longest: IdleInterval
+
+
+class IdleInterval(TypedDict):
+    """The idle interval with the most byte-events."""
+
+    from_event: int | None
+    """Event right before the interval; None if it begins before the first event."""
+    to_event: int | None
+    """Last event of the interval; None if it ends before the first event."""
+    events: int
+    """Number of events in the interval."""
+    duration_us: int | None
+    """None if events have no times."""
 
 
 class Info(TypedDict):

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 
-use crate::run::{RecordError, RecordedProcess, RecorderOptions, RecorderRun, RunningProcesses, is_running};
+use crate::run::{RecordError, RecordedProcess, RecorderOptions, RecorderRun, RunningProcesses};
+use crate::running::is_running;
 use crate::symbols::LIBRARY_NAME;
 
 /// How long the debugger waits for a call of `malloc`, at which no thread holds a lock of the allocator. An idle process makes none.

@@ -10,14 +10,15 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use vramscope_basics::lock;
 
 use crate::log::LogCopy;
-use crate::run::{Asked, RECORDER_FOLDER, RINGS, Shared, is_running};
-use crate::running::RunningProcess;
+use crate::requests::{Asked, RECORDER_FOLDER, RINGS, Requests};
+use crate::running::{RunningProcess, is_running};
 
 /// Name of the socket in the recorder's folder.
 const SOCKET: &str = "control";
@@ -67,16 +68,16 @@ fn address(folder: &File) -> PathBuf {
 }
 
 /// Starts the thread that answers, until the run is over.
-pub(crate) fn start(folder: &Path, shared: Arc<Shared>) -> io::Result<()> {
+pub(crate) fn start(folder: &Path, requests: Arc<Requests>) -> io::Result<()> {
     let listener = UnixListener::bind(address(&File::open(folder)?))?;
     let body = move || {
         for stream in listener.incoming() {
-            if shared.is_over() {
+            if requests.is_over.load(Ordering::Acquire) {
                 return;
             }
             if let Ok(stream) = stream {
                 // The client has gone.
-                answer(&shared, &stream).ok();
+                answer(&requests, &stream).ok();
             }
         }
     };
@@ -91,14 +92,14 @@ pub(crate) fn wake(folder: &Path) {
 }
 
 /// Answers one request.
-fn answer(shared: &Shared, mut stream: &UnixStream) -> io::Result<()> {
+fn answer(requests: &Requests, mut stream: &UnixStream) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(SLOW_DISK))?;
     let mut line = String::new();
     BufReader::new(stream).take(LONGEST_LINE).read_line(&mut line)?;
     let answered = match line.trim_end().split_once(' ').unwrap_or((line.trim_end(), "")) {
-        ("processes", _) => processes(shared),
-        ("copy", process) => copy(shared, process),
+        ("processes", _) => processes(requests),
+        ("copy", process) => copy(requests, process),
         _ => Err("an unknown request: use the same release of vramscope as the recorder".to_owned()),
     };
     match answered {
@@ -133,9 +134,9 @@ impl Answer {
 }
 
 /// Lists the recorded processes: for each, its id, the end of its files' names, and the path of a copy, each followed by a zero.
-fn processes(shared: &Shared) -> Result<Answer, String> {
+fn processes(requests: &Requests) -> Result<Answer, String> {
     let (sender, receiver) = channel();
-    lock(&shared.asked).push(Asked::Processes(sender));
+    lock(&requests.asked).push(Asked::Processes(sender));
     let processes = receiver.recv_timeout(WAIT).map_err(|_| "the recorder waits for its disk".to_owned())?;
     let mut bytes = Vec::new();
     for process in processes {
@@ -151,10 +152,10 @@ fn processes(shared: &Shared) -> Result<Answer, String> {
     Ok(Answer::Bytes(bytes))
 }
 
-fn copy(shared: &Shared, process: &str) -> Result<Answer, String> {
+fn copy(requests: &Requests, process: &str) -> Result<Answer, String> {
     let process = process.parse().map_err(|_| format!("{process:?} is no process"))?;
     let (sender, receiver) = channel();
-    lock(&shared.asked).push(Asked::Copy(process, sender));
+    lock(&requests.asked).push(Asked::Copy(process, sender));
     let copy = receiver.recv_timeout(WAIT).map_err(|_| "the recorder waits for its disk".to_owned())?;
     let copy = copy.ok_or_else(|| format!("the recording of process {process} has ended"))?;
     copy.and_then(LogCopy::contents).map(Answer::Log).map_err(|e| format!("the log cannot be copied: {e}"))

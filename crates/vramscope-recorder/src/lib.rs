@@ -4,7 +4,8 @@
 //! - `attach`: a process that already runs, into which a debugger loads the library.
 //! - `run`: the folder of a run, the environment of its processes, and the thread that reads their rings.
 //! - `control`: requests of other processes to a running recorder.
-//! - `running`: the memory that recorded processes hold now.
+//! - `requests`: requests to the thread that reads the rings.
+//! - `running`: recorded processes while they run, and the memory that they hold now.
 //! - `mapped`, `ring`, `record`, `records`: a ring in memory, its format, and its records as plain data. `ring` and `record` are also part
 //!   of the library in `library/`, which writes them.
 //! - `notes`: categories, phases and modules of allocations, from the notes of the Python package.
@@ -26,6 +27,7 @@ mod notes;
 #[allow(dead_code, reason = "fields that only the library writes")]
 mod record;
 mod records;
+mod requests;
 #[allow(dead_code, reason = "what only the library does")]
 mod ring;
 mod run;
@@ -37,7 +39,5 @@ pub use attach::{AttachError, AttachedProcess};
 #[cfg(target_os = "linux")]
 pub use control::{ControlError, RunningRecorder};
 pub use log::{CopyAt, LogCopy};
-pub use run::{
-    RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, RunningProcesses, is_running,
-};
-pub use running::{RunningCount, RunningDevice, RunningLibrary, RunningProcess};
+pub use run::{RecordError, RecordedProcess, RecordedStacks, RecorderOptions, RecorderRun, RunningProcesses};
+pub use running::{RunningCount, RunningDevice, RunningLibrary, RunningProcess, is_running};

@@ -11,7 +11,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
-use rustix::process::{Pid, test_kill_process};
 use vramscope_basics::lock;
 use vramscope_files::{PrivateFolder, with_first, with_suffix};
 use vramscope_trace::LogFact;
@@ -20,17 +19,13 @@ use vramscope_trace::LogFact;
 use crate::control;
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
+use crate::requests::{Asked, RECORDER_FOLDER, RINGS, Requests};
 use crate::ring::{AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS, AT_REFUSES};
-use crate::running::RunningProcess;
+use crate::running::{RunningProcess, is_running};
 use crate::symbols::LIBRARY_NAME;
 
 /// The library of recorded processes; empty on systems without one.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libvramscope_recorder.so"));
-
-/// First part of the name of a run's folder.
-pub(crate) const RECORDER_FOLDER: &str = "vramscope-recorder-";
-/// The folder of the rings in the run's folder.
-pub(crate) const RINGS: &str = "rings";
 
 /// The locked file in the run's folder.
 const READER: &str = "reader";
@@ -110,25 +105,12 @@ pub struct RecorderRun {
     thread: JoinHandle<()>,
 }
 
-/// A request to the thread that reads the rings. It is answered once the logs have all events of that moment.
-#[derive(Debug)]
-pub(crate) enum Asked {
-    /// Copies of all logs, whose names end with this reason. The sender is dropped.
-    Copies(&'static str, #[allow(dead_code, reason = "only dropped")] Sender<()>),
-    /// A copy of the log of this process; `None` if it is not recorded.
-    #[cfg(target_os = "linux")]
-    Copy(u32, Sender<Option<io::Result<LogCopy>>>),
-    /// The processes that are recorded.
-    Processes(Sender<Vec<RunningProcess>>),
-}
-
 #[derive(Debug)]
 pub(crate) struct Shared {
     options: RecorderOptions,
     out: PathBuf,
     rings: PathBuf,
-    is_over: AtomicBool,
-    pub(crate) asked: Mutex<Vec<Asked>>,
+    requests: Arc<Requests>,
     /// Receives the copies; `None` if logs are not copied.
     copies: Mutex<Option<Sender<io::Result<LogCopy>>>>,
     has_begun: AtomicBool,
@@ -188,15 +170,14 @@ impl RecorderRun {
             options,
             out: out.to_owned(),
             rings,
-            is_over: AtomicBool::new(false),
-            asked: Mutex::default(),
+            requests: Arc::default(),
             copies: Mutex::default(),
             has_begun: AtomicBool::new(false),
             ended: Mutex::default(),
             recorded: Mutex::default(),
         });
         #[cfg(target_os = "linux")]
-        control::start(folder.path(), Arc::clone(&shared)).map_err(failed)?;
+        control::start(folder.path(), Arc::clone(&shared.requests)).map_err(failed)?;
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("vramscope-recorder".to_owned())
@@ -274,7 +255,7 @@ impl RecorderRun {
     /// Copies the log of each process. Waits until the copies have all events of this moment, or for a second if the disk is slow.
     pub fn copy_logs(&self, name: &'static str) {
         let (sender, receiver) = channel();
-        lock(&self.shared.asked).push(Asked::Copies(name, sender));
+        lock(&self.shared.requests.asked).push(Asked::Copies(name, sender));
         // The sender is dropped, which is an error of the receiver.
         receiver.recv_timeout(COPY).ok();
     }
@@ -286,7 +267,7 @@ impl RecorderRun {
 
     /// Writes what the processes have recorded so far, and closes the logs. Processes that still run are not recorded any longer.
     pub fn finish(self) -> Vec<RecordedProcess> {
-        self.shared.is_over.store(true, Ordering::Release);
+        self.shared.requests.is_over.store(true, Ordering::Release);
         #[cfg(target_os = "linux")]
         control::wake(self.folder.path());
         // The thread ends within one round, and an error of `join` has no information.
@@ -302,22 +283,16 @@ pub struct RunningProcesses(Arc<Shared>);
 impl RunningProcesses {
     /// The processes that are recorded now, by number. `None` if the run is finished, or if its disk is slow.
     pub fn list(&self) -> Option<Vec<RunningProcess>> {
-        if self.0.is_over.load(Ordering::Acquire) {
+        if self.0.requests.is_over.load(Ordering::Acquire) {
             return None;
         }
         let (sender, receiver) = channel();
-        lock(&self.0.asked).push(Asked::Processes(sender));
+        lock(&self.0.requests.asked).push(Asked::Processes(sender));
         receiver.recv_timeout(COPY).ok()
     }
 }
 
 impl Shared {
-    /// Whether the run is finished.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
-    }
-
     /// Answers requests of other threads.
     fn answer(
         processes: &mut HashMap<OsString, Option<Process>>,
@@ -353,10 +328,10 @@ impl Shared {
         let mut ended = Vec::new();
         let (mut written, mut checked) = (Instant::now(), Instant::now());
         loop {
-            let is_over = self.is_over.load(Ordering::Acquire);
+            let is_over = self.requests.is_over.load(Ordering::Acquire);
             self.find(&mut processes);
             let mut is_busy = false;
-            let asked = std::mem::take(&mut *lock(&self.asked));
+            let asked = std::mem::take(&mut *lock(&self.requests.asked));
             let copies = lock(&self.copies).clone();
             for process in processes.values_mut().flatten() {
                 is_busy |= process.read(false, copies.as_ref());
@@ -454,17 +429,6 @@ impl Shared {
             .map_err(|e| (path.clone(), e))?;
         Ok(Some(Process { id, path, files, ring, log, body: Vec::new(), error: None, limit_error: None }))
     }
-}
-
-/// Whether a process runs. One that has ended and whose parent has not noticed does not.
-pub fn is_running(process: u32) -> bool {
-    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let exists = pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
-    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name of the program comes before the state, in parentheses.
-    let has_ended =
-        status.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
-    exists && !has_ended
 }
 
 /// The parts of a ring's name, `PROCESS-FORKS`: the number of forks before the process, and its id.

@@ -1,6 +1,9 @@
-//! The memory that recorded processes hold now.
+//! Recorded processes while they run, and the memory that they hold now.
 
+use std::fs;
 use std::path::PathBuf;
+
+use rustix::process::{Pid, test_kill_process};
 
 /// A process that a running recorder records.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,4 +62,15 @@ pub struct RunningCount {
     /// Bytes in use at that time that neither PyTorch's allocator nor another library of the process held: contexts, kernels and other
     /// processes. Negative if managed memory was not on the device.
     pub rest: i64,
+}
+
+/// Whether a process runs. One that has ended and whose parent has not noticed does not.
+pub fn is_running(process: u32) -> bool {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let exists = pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH));
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name of the program comes before the state, in parentheses.
+    let has_ended =
+        status.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']));
+    exists && !has_ended
 }

@@ -190,8 +190,10 @@ fn what_is_not_run_is_listed() {
     docs/record.md needs gpu: vramscope run -- python train.py
     docs/record.md needs gpu: vramscope attach 4711 --record run.vramscope
     docs/record.md needs gpu: import vramscope.torch
+    docs/record.md needs gpu: vramscope run --record run.vramscope --categories -- python train.py
     docs/record.md needs gpu: vramscope run --record run.vramscope --keep 2GiB -- python train.py
     docs/record.md needs gpu: vramscope run --record run.vramscope --at 90% -- python train.py
+    docs/record.md needs gpu: vramscope dump 4711
     docs/report.md needs torch: import torch
     docs/tutorial.md needs torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py
     docs/view.md needs node: npm --prefix viewer ci

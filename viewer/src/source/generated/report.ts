@@ -484,6 +484,8 @@ export type ReportDevice = {
   /** Growth of allocated bytes per step; null if there is none, or no steps are known. */
   growth_per_step_bytes: number | null;
   leaks: Array<Leak>;
+  /** Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses. */
+  idle?: ReportIdle;
   fragmentation: Fragmentations;
   regions: Array<Region>;
   churn: Array<Churn>;
@@ -517,6 +519,69 @@ export type ReportFrame = {
 export type ReportFunctionCalls = {
   function: string;
   calls: number;
+};
+
+/**
+ * Allocations that are live while nothing uses them.
+ */
+export type ReportIdle = {
+  /** Kernel launches, library calls and copies in the recording. */
+  launches: number;
+  /** The launches whose parameters are unknown; they may have used any memory. */
+  unknown_launches: number;
+  /** The peak of allocated bytes if every allocation lived from its first to its last use. */
+  lower_bound_bytes: number;
+  /** First those that need no extra work when mended, then those `between_uses`; each by the fall of the peak. */
+  findings: Array<ReportIdleFinding>;
+  /** Findings beyond those in `findings`, because of a limit on rows. */
+  more_findings: number;
+  /** Further findings, which hardly lower the peak, and their bytes. */
+  left_out: number;
+  left_out_bytes: number;
+};
+
+/**
+ * One kind of idle memory at one line, in modules of one name.
+ */
+export type ReportIdleFinding = {
+  /** `freed_late`, `not_freed`, `allocated_early`, `never_used` or `between_uses`. */
+  kind: string;
+  /** The frame of the user's code; null without a stack. */
+  line: ReportFrame | null;
+  /** Path of the modules that allocated, as `h.*.mlp` if their numbers differ; null if no module did. */
+  module: string | null;
+  /** The category of all these allocations; null if they differ. Allocations without a stack have one finding for each category. */
+  category: string | null;
+  /** The stack of the allocation with the longest interval, innermost frame first. */
+  stack: Array<ReportFrame>;
+  frames_left_out?: number;
+  /** Number of allocations. */
+  allocations: number;
+  /** Whether each of them was used exactly once. */
+  used_once: boolean;
+  /** The most bytes of them that are idle after one event. */
+  bytes: number;
+  /** Bytes of them that are idle at the peak of allocated bytes. */
+  bytes_at_peak: number;
+  /** Idle bytes, summed over events. */
+  byte_events: number;
+  /** The peak of allocated bytes without these intervals. */
+  remaining_peak_allocated_bytes: number;
+  longest: ReportIdleInterval;
+};
+
+/**
+ * The idle interval with the most byte-events.
+ */
+export type ReportIdleInterval = {
+  /** Event right before the interval; null if it begins before the first event. */
+  from_event: number | null;
+  /** Last event of the interval; null if it ends before the first event. */
+  to_event: number | null;
+  /** Number of events in the interval. */
+  events: number;
+  /** Null if events have no times. */
+  duration_us: number | null;
 };
 
 /**

@@ -121,6 +121,8 @@ export type Allocation = {
   size_inferred: boolean;
   /** Allocated bytes right after the allocation. */
   total: number;
+  /** Null if its accesses are unknown. */
+  uses: Uses | null;
 };
 
 /**
@@ -550,6 +552,18 @@ export type Holes = {
 };
 
 /**
+ * The device's `idle`, in sentences.
+ */
+export type IdleTexts = {
+  /** The peak without idle memory, and the limits of this knowledge. */
+  told: Array<string>;
+  /** For each of `idle.findings`, its line and modules; and when it is idle, and the peak without that. */
+  findings: Array<[string, string]>;
+  /** The findings that are left out. */
+  left_out: string | null;
+};
+
+/**
  * The items of a picture: allocations, or reserved ranges.
  */
 export type Items = {
@@ -951,6 +965,9 @@ export type Query = {
   "is": "leak";
   leak: number;
 } | {
+  "is": "idle";
+  idle: number;
+} | {
   "is": "frame";
   field: FrameField;
   sought: Sought;
@@ -1216,6 +1233,8 @@ export type Report = {
   ooms: Array<OomFinding>;
   /** The recommended change after an out-of-memory error, in sentences; null without such an error. */
   best_setting: string | null;
+  /** Null if the recording has no accesses. */
+  idle: IdleTexts | null;
 };
 
 /**
@@ -1470,6 +1489,22 @@ export type U32s = Uint32Array;
  * A column of `u8`.
  */
 export type U8s = Uint8Array;
+
+/**
+ * The accesses of an allocation by kernels, libraries and copies.
+ */
+export type Uses = {
+  count: number;
+  /** The moments of the first and the last access; null without any. */
+  first: number | null;
+  last: number | null;
+  first_us: number | null;
+  last_us: number | null;
+  /** The moments of the two consecutive accesses with the most events between them; null for fewer than two accesses. */
+  longest_idle: [number, number] | null;
+  /** Microseconds between the two. */
+  longest_idle_us: number | null;
+};
 
 /**
  * One change.

@@ -195,6 +195,7 @@ fn what_is_not_run_is_listed() {
     docs/record.md needs gpu: vramscope run --record run.vramscope --at 90% -- python train.py
     docs/record.md needs gpu: vramscope dump 4711
     docs/report.md needs torch: import torch
+    docs/report.md needs torch: vramscope phantom run --accesses --record run.vramscope -- python train.py
     docs/tutorial.md needs torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py
     docs/view.md needs node: npm --prefix viewer ci
     ");

@@ -115,7 +115,7 @@ impl Log {
     /// Passes the paths of modules to the recorder.
     pub(crate) fn name(&self, modules: impl IntoIterator<Item = (ModuleId, String)>) {
         if let Some(recorder) = &self.recorder {
-            modules.into_iter().for_each(|(module, path)| recorder.module(module, &path));
+            modules.into_iter().for_each(|(module, path)| recorder.module(module.number(), &path));
         }
     }
 
@@ -126,7 +126,7 @@ impl Log {
 
     pub(crate) fn tag(&mut self, time: i64, address: u64, role: Role, owner: ModuleId) {
         if let Some(recorder) = &self.recorder {
-            recorder.role(address, role, owner);
+            recorder.role(address, role as u8, owner.number());
             return;
         }
         if self.tags.len() >= self.capacity
@@ -164,7 +164,7 @@ impl Log {
     pub(crate) fn switch(&mut self, thread: ThreadId, module: ModuleId, phase: Phase) -> Marking {
         if let Some(recorder) = &self.recorder {
             // Its events have their threads.
-            recorder.place(thread, module, phase);
+            recorder.place(thread.number(), module.number(), phase as u8);
             return Marking::Unmarked;
         }
         let known = self.busy.iter().position(|busy| busy.thread == thread);

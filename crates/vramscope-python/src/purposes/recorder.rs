@@ -1,10 +1,6 @@
 //! Passes notes to the library of a recorder in this process, which writes them to the log (`vramscope-recorder/library/notes.rs`).
 #![allow(unsafe_code, reason = "functions of the recorder's library, which ctypes finds")]
 
-use super::log::{Phase, Role};
-use super::modules::ModuleId;
-use super::threads::ThreadId;
-
 /// `vramscope_recorder_module`: a module's number and its path.
 type Module = extern "C" fn(u32, *const u8, usize);
 /// `vramscope_recorder_place`: a thread, a module and a phase.
@@ -45,17 +41,17 @@ impl Recorder {
     }
 
     /// Names a module.
-    pub(crate) fn module(&self, module: ModuleId, path: &str) {
-        (self.module)(module.number(), path.as_ptr(), path.len());
+    pub(crate) fn module(&self, module: u32, path: &str) {
+        (self.module)(module, path.as_ptr(), path.len());
     }
 
     /// A thread is in this module and phase from now on.
-    pub(crate) fn place(&self, thread: ThreadId, module: ModuleId, phase: Phase) {
-        (self.place)(thread.number(), module.number(), phase as u8);
+    pub(crate) fn place(&self, thread: u32, module: u32, phase: u8) {
+        (self.place)(thread, module, phase);
     }
 
     /// The memory at this address has this role.
-    pub(crate) fn role(&self, address: u64, role: Role, owner: ModuleId) {
-        (self.role)(address, role as u8, owner.number());
+    pub(crate) fn role(&self, address: u64, role: u8, owner: u32) {
+        (self.role)(address, role, owner);
     }
 }

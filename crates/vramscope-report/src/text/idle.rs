@@ -126,18 +126,18 @@ mod tests {
   If every allocation lived from its first to its last use, the peak of allocated bytes would be
   50.00 MiB instead of 100.00 MiB.
   The parameters of 12 of all 1,200 launches are unknown. These launches may have used this memory.
-    40.00 MiB  train.py:10 forward
+    40.00 MiB  train.py:10 forward, activation
                used once, 8 events before it was freed; freed then, the peak would be 60.00 MiB
                instead of 100.00 MiB
-    10.00 MiB  train.py:30 forward
+    10.00 MiB  train.py:30 forward, activation
                never used in 4 events; without it, the peak would be 90.00 MiB instead of 100.00 MiB
   Idle between two uses, as candidates for offload or recomputation:
-    20.00 MiB  train.py:20 forward
+    20.00 MiB  train.py:20 forward, activation
                not used for 5 events between two of its uses; offloaded or recomputed, the peak
                would be 80.00 MiB instead of 100.00 MiB
   Left out: 1 finding with 1.00 KiB of idle memory, without which the peak would hardly be lower."
         );
-        assert!(section(1).contains("train.py:10 forward\n"));
+        assert!(section(1).contains("train.py:10 forward, activation\n"));
         assert!(section(1).contains("  ... 1 more\n") && !section(1).contains("train.py:30"));
     }
 }

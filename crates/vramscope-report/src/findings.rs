@@ -133,12 +133,18 @@ pub fn steps_told(steps: &Steps) -> String {
 /// The peak without any idle memory, and the limits of this knowledge: one sentence each.
 pub fn idle_memory(idle: &IdleMemory) -> Vec<String> {
     let [bound, peak] = [idle.lower_bound, idle.peak.bytes].map(bytes);
-    let mut told = vec![if idle.lower_bound < idle.peak.bytes {
-        format!(
-            "If every allocation lived from its first to its last use, the peak of allocated bytes would be {bound} instead of {peak}."
-        )
-    } else {
-        format!("At the peak of {peak}, every allocation is between its first and its last use.")
+    let mut told = vec![match idle.peak.bytes.saturating_sub(idle.lower_bound) {
+        0 => format!("At the peak of {peak}, every allocation is between its first and its last use."),
+        less => {
+            let bound = if bound == peak {
+                format!("{} less than {peak}", bytes(less))
+            } else {
+                format!("{bound} instead of {peak}")
+            };
+            format!(
+                "If every allocation lived from its first to its last use, the peak of allocated bytes would be {bound}."
+            )
+        }
     }];
     if idle.unknown_launches > 0 {
         told.push(format!(

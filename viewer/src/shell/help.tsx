@@ -5,12 +5,16 @@ import { BINDINGS, GESTURES, helpShown } from './keys';
 /** A dialog with the keys of the page, and the settings that belong to no view. */
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
+  const find = useRef<HTMLInputElement>(null);
   const shown = helpShown.value;
   const [sought, setSought] = useState('');
   const has = (...texts: string[]) => texts.join(' ').toLowerCase().includes(sought.trim().toLowerCase());
   useEffect(() => {
-    if (shown) dialog.current?.showModal();
-    else dialog.current?.close();
+    if (shown) {
+      dialog.current?.showModal();
+      // Not `autofocus`, which browsers report as an error in a frame of a notebook.
+      find.current?.focus();
+    } else dialog.current?.close();
     setSought('');
   }, [shown]);
   const closeOnBackdrop = (e: MouseEvent) => e.target === dialog.current && (helpShown.value = false);
@@ -42,7 +46,7 @@ export function Help() {
           <input
             type="text"
             role="searchbox"
-            autofocus
+            ref={find}
             value={sought}
             placeholder="Find: zoom, block, note"
             autocomplete="off"

@@ -123,8 +123,8 @@ with vramscope.torch.record("run.vramscope", stacks="large:1MiB") as recording:
     found = report(tmp_path, "run.vramscope")["devices"][0]
     assert found["quality"]["stacks_from_bytes"] == 1 << 20
     holders = {holder["bytes"]: holder for holder in found["holders_at_peak"]}
-    assert [frame["name"] for frame in holders[5 << 20]["frames"]][:1] == ["large"]
-    assert not holders[1 << 10]["frames"]
+    assert [frame["name"] for frame in holders[5 << 20]["stack"]][:1] == ["large"]
+    assert not holders[1 << 10]["stack"]
 
 
 @pytest.mark.parametrize("stacks", ["python", "all"])

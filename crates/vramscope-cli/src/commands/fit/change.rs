@@ -63,6 +63,8 @@ impl Change {
         let kind = |change: &Self| match change {
             // All of them choose an optimizer.
             Self::Fused | Self::WithoutForeach | Self::OptimizerInBackward | Self::Adam8bit => u8::MAX,
+            // Both save the same tensors.
+            Self::Checkpoint { .. } | Self::SaveOnCpu(_) => u8::MAX - 1,
             change => change.expense(),
         };
         let accumulates = |change: &Self| matches!(change, Self::Accumulate(_));
@@ -326,6 +328,11 @@ mod tests {
         assert!(!Change::Fused.goes_with(&Change::Adam8bit));
         assert!(!Change::Autocast(String::new()).goes_with(&Change::Autocast(String::new())));
         assert!(Change::Fused.goes_with(&Change::Autocast(String::new())));
+        let checkpoint = Change::Checkpoint { paths: Vec::new(), all: None };
+        assert!(
+            !checkpoint.goes_with(&Change::SaveOnCpu(String::new()))
+                && checkpoint.goes_with(&Change::Adam8bit)
+        );
         assert!(!Change::OptimizerInBackward.goes_with(&Change::Accumulate(2)));
     }
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow, bail};
-use schemars::JsonSchema;
 use serde::Serialize;
 use vramscope::recorder::{ControlError, RunningProcess, RunningRecorder};
 use vramscope::report::ReportJson;
@@ -15,15 +14,15 @@ use crate::output::Output;
 use crate::say::{print_json, print_text};
 
 /// The output of `vramscope dump --json`.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "Dump")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Dump"))]
 pub(crate) struct DumpJson {
     copies: Vec<CopyJson>,
 }
 
 /// The copy of one process's log.
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DumpCopy")]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "DumpCopy"))]
 struct CopyJson {
     process: u32,
     /// Path of the copy.

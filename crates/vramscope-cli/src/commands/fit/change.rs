@@ -28,7 +28,7 @@ pub(crate) enum Change {
     SaveOnCpu(String),
 }
 
-/// All [keys](Change::key).
+/// All [keys](Change::key), in the order of [`Change::expense`].
 pub(crate) const KEYS: [&str; 9] = [
     "allocator_conf",
     "fused_optimizer",
@@ -67,10 +67,13 @@ impl Change {
             Self::Checkpoint { .. } | Self::SaveOnCpu(_) => u8::MAX - 1,
             change => change.expense(),
         };
-        let accumulates = |change: &Self| matches!(change, Self::Accumulate(_));
-        let is_in_backward = |change: &Self| matches!(change, Self::OptimizerInBackward);
-        let frees_sums = |one, other| accumulates(one) && is_in_backward(other);
-        kind(self) != kind(other) && !frees_sums(self, other) && !frees_sums(other, self)
+        // Accumulation needs the gradients that the optimizer would free.
+        let frees_sums = matches!(
+            (self, other),
+            (Self::Accumulate(_), Self::OptimizerInBackward)
+                | (Self::OptimizerInBackward, Self::Accumulate(_))
+        );
+        kind(self) != kind(other) && !frees_sums
     }
 
     pub(crate) fn name(&self) -> String {

@@ -15,8 +15,11 @@ import os
 import types
 import weakref
 
-# The changes that are made when torch is imported; the others are made to the model or the optimizer.
+# The changes that are made when torch is imported.
 EARLY = ("optimizer_options", "adam_8bit")
+
+# The changes that are made to each optimizer.
+TO_OPTIMIZERS = ("accumulate", "optimizer_in_backward")
 
 # The arguments that PyTorch's Adam and bitsandbytes' Adam share.
 ADAM = ("params", "lr", "betas", "eps", "weight_decay", "amsgrad")
@@ -70,7 +73,7 @@ class Changes:
         self.optimizers.append(
             {"class": type(optimizer).__name__, **{name: optimizer.defaults.get(name) for name in ("foreach", "fused")}}
         )
-        for name in ("accumulate", "optimizer_in_backward"):
+        for name in TO_OPTIMIZERS:
             if name in self.wanted:
                 getattr(self, name)(optimizer)
         if self.model is not None:
@@ -81,7 +84,7 @@ class Changes:
         self.model = weakref.ref(model)
         self.about_model = about(model)
         for name, value in self.wanted.items():
-            if name not in EARLY and name not in ("accumulate", "optimizer_in_backward"):
+            if name not in EARLY + TO_OPTIMIZERS:
                 getattr(self, name)(model, value)
 
     def facts(self):

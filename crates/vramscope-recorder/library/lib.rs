@@ -53,6 +53,7 @@ mod reading;
 mod record;
 #[path = "../src/ring.rs"]
 mod ring;
+mod ring_file;
 mod runtime;
 mod stack;
 mod sys;

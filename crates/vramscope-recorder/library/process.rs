@@ -1,9 +1,6 @@
 //! This process's ring, and what each of its threads is doing.
 
 use std::cell::Cell;
-use std::fs::OpenOptions;
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +9,7 @@ use crate::ring::{
     AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_MAGIC, AT_PROCESS, AT_REFUSES, AT_VERSION, HEADER, MAGIC,
     Ring, VERSION,
 };
-use crate::sys;
+use crate::{ring_file, sys};
 
 /// Longest time for which a thread waits for a reader that lives and does not look: it gets no processor, or waits for its disk.
 const MOST_WAIT_MS: u32 = 60_000;
@@ -302,25 +299,11 @@ fn map(attached_us: u64) -> Option<*mut AtomicU64> {
     if RING_FOLDER.load(Ordering::Acquire).is_null() || attached.is_some() {
         RING_FOLDER.store(Box::into_raw(Box::new(folder.clone())), Ordering::Release);
     }
-    let process = std::process::id();
-    let path = folder.join(format!("{process}-{}", ring_number()));
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600);
-    let file = options.open(path).ok()?;
-    file.set_len(BYTES as u64).ok()?;
-    // SAFETY: a new shared mapping of the file, where the system finds room.
-    let words = unsafe {
-        let protection = sys::PROT_READ | sys::PROT_WRITE;
-        sys::mmap(std::ptr::null_mut(), BYTES, protection, sys::MAP_SHARED, file.as_raw_fd(), 0)
-    };
-    if words as isize == -1 {
-        return None;
-    }
-    let words = words.cast::<AtomicU64>();
+    let words = ring_file::create(&folder, ring_number(), BYTES)?.cast::<AtomicU64>();
     // SAFETY: the mapping has this many words, all of them zero. The reader only uses atomic operations as well.
     let ring = Ring::new(unsafe { std::slice::from_raw_parts(words, HEADER + CAPACITY) })?;
     ring.header(AT_VERSION).store(VERSION, Ordering::Relaxed);
-    ring.header(AT_PROCESS).store(process.into(), Ordering::Relaxed);
+    ring.header(AT_PROCESS).store(std::process::id().into(), Ordering::Relaxed);
     ring.header(AT_ATTACHED).store(attached_us, Ordering::Relaxed);
     ring.header(AT_MAGIC).store(MAGIC, Ordering::Release);
     Some(words)

@@ -6,6 +6,8 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
 pub(crate) const MAP_SHARED: c_int = 1;
+/// Maps all pages now.
+pub(crate) const MADV_POPULATE_WRITE: c_int = 23;
 pub(crate) const RTLD_LAZY: c_int = 1;
 pub(crate) const RTLD_NOLOAD: c_int = 4;
 /// `RTLD_NEXT`: the next object after the caller's.
@@ -105,6 +107,8 @@ unsafe extern "C" {
         file: c_int,
         offset: i64,
     ) -> *mut c_void;
+    pub(crate) fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+    pub(crate) fn posix_fallocate(file: c_int, offset: i64, length: i64) -> c_int;
     pub(crate) fn munmap(address: *mut c_void, length: usize) -> c_int;
     pub(crate) fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
     pub(crate) fn sysconf(name: c_int) -> isize;

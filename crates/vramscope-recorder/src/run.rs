@@ -411,6 +411,10 @@ impl Shared {
         let at = self.rings.join(name);
         let ring = fs::OpenOptions::new().read(true).write(true).open(&at).and_then(|f| MappedRing::open(&f));
         let Some(ring) = ring.map_err(|e| (at.clone(), e))? else { return Ok(None) };
+        // Both processes have mapped the ring, so its memory is freed when both have ended, even if they are killed.
+        if let Ok(in_memory) = fs::read_link(&at) {
+            fs::remove_file(in_memory).ok();
+        }
         let header = |at| ring.ring().map(|ring| ring.header(at).load(Ordering::Relaxed));
         let (Some(id), Some(attached)) = (header(AT_PROCESS), header(AT_ATTACHED)) else { return Ok(None) };
         let id = id as u32;

@@ -101,8 +101,15 @@ fn record_with(options: RecorderOptions, program: &str, libraries: &[(&str, &str
     logs.sort_by_key(|log| log.process);
     for log in &logs {
         assert!(log.error.is_none() && log.dropped == 0, "{log:?}");
+        assert!(!has_ring_in_memory(log.process), "{log:?}");
     }
     Some((folder, status, logs))
+}
+
+/// Whether a file of a process's ring is left in memory.
+fn has_ring_in_memory(process: u32) -> bool {
+    let is_ring = |name: OsString| name.to_string_lossy().starts_with(&format!("vramscope-{process}-"));
+    std::fs::read_dir("/dev/shm").is_ok_and(|mut files| files.any(|file| is_ring(file.unwrap().file_name())))
 }
 
 fn read(log: &RecordedProcess) -> std::sync::Arc<Trace> {

@@ -4,9 +4,11 @@ use std::sync::OnceLock;
 
 use crate::process::Inside;
 use crate::record::{ACCESS, access};
-use crate::ring::LONGEST;
 
-/// The environment variable that turns accesses off, if it is 0.
+/// Most words of a record, with its flags. Few launches have more addresses.
+const LENGTH: usize = 64;
+
+/// The environment variable that turns accesses on, if it is 1.
 const ACCESSES: &str = "VRAMSCOPE_RECORDER_ACCESSES";
 
 /// Returns the function that takes accesses; `None` if they are not recorded.
@@ -14,7 +16,7 @@ const ACCESSES: &str = "VRAMSCOPE_RECORDER_ACCESSES";
 pub(crate) extern "C" fn vramscope_recorder_accesses() -> Option<extern "C" fn(u64, *const u64, usize)> {
     static ARE_RECORDED: OnceLock<bool> = OnceLock::new();
     let are_recorded =
-        *ARE_RECORDED.get_or_init(|| std::env::var_os(ACCESSES).is_none_or(|value| value != "0"));
+        *ARE_RECORDED.get_or_init(|| std::env::var_os(ACCESSES).is_some_and(|value| value == "1"));
     are_recorded.then_some(take)
 }
 
@@ -26,7 +28,7 @@ extern "C" fn take(flags: u64, addresses: *const u64, count: usize) {
         // SAFETY: the phantom passes this many addresses.
         _ => unsafe { std::slice::from_raw_parts(addresses, count) },
     };
-    let mut body = [0; LONGEST - 1];
+    let mut body = [0; LENGTH];
     let (first, rest) = addresses.split_at(count.min(body.len() - 1));
     let mut write = |flags, addresses: &[u64]| {
         body[0] = flags;
@@ -34,7 +36,7 @@ extern "C" fn take(flags: u64, addresses: *const u64, count: usize) {
         inside.write(ACCESS, &body[..=addresses.len()])
     };
     write(flags, first);
-    for more in rest.chunks(LONGEST - 2) {
+    for more in rest.chunks(LENGTH - 1) {
         write(flags | access::CONTINUED, more);
     }
 }

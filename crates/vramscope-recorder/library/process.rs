@@ -102,7 +102,10 @@ impl Inside {
 
     /// Writes a record. If the ring is full, waits for its reader. Returns false if the reader has stopped; the record is then dropped.
     pub(crate) fn write(&self, kind: u8, body: &[u64]) -> bool {
-        self.ring.try_write(kind, body) || self.write_later(kind, body)
+        let is_written = self.ring.try_write(kind, body) || self.write_later(kind, body);
+        // The reader had the next words last. They are on the way while the program goes on.
+        sys::fetch_for_writing(self.ring.word_after(8));
+        is_written
     }
 
     /// Writes a record to a ring that is full.

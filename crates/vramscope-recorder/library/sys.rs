@@ -2,6 +2,7 @@
 //! compiler builds it, and so that a program that loads it gets no other code.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use std::sync::atomic::AtomicU64;
 
 pub(crate) const PROT_READ: c_int = 1;
 pub(crate) const PROT_WRITE: c_int = 2;
@@ -123,6 +124,18 @@ unsafe extern "C" {
     pub(crate) fn dlopen(name: *const c_char, mode: c_int) -> *mut c_void;
     pub(crate) fn dlvsym(library: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
     pub(crate) fn dladdr(address: *const c_void, info: *mut AddressInfo) -> c_int;
+}
+
+/// Begins to fetch the cache line of a word that will be written soon.
+#[inline]
+pub(crate) fn fetch_for_writing(word: &AtomicU64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint, which changes no value. Processors without this instruction ignore it.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) word, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = word;
 }
 
 /// Whether an address lies in this library.

@@ -99,8 +99,8 @@ pub(crate) struct ProcessLog {
     due: Option<&'static str>,
     /// Number of calls of the runtime and the driver.
     calls: u64,
-    /// Accesses of live blocks.
-    accesses: Accesses,
+    /// Accesses of live blocks, if they are recorded.
+    accesses: Option<Accesses>,
     /// Number of launches that the log has.
     written_launches: u64,
     /// Number of events so far.
@@ -244,6 +244,7 @@ impl ProcessLog {
         facts: Vec<LogFact<'static>>,
         keep: Option<u64>,
         copy_at: Option<CopyAt>,
+        with_accesses: bool,
     ) -> io::Result<Self> {
         let log = begin(&paths.log, &facts)?;
         // A pipe cannot be cut.
@@ -287,7 +288,7 @@ impl ProcessLog {
             had_oom: false,
             due: None,
             calls: 0,
-            accesses: Accesses::default(),
+            accesses: with_accesses.then(Accesses::default),
             written_launches: 0,
             events: 0,
             invalid: 0,
@@ -310,12 +311,13 @@ impl ProcessLog {
 
     /// Writes the accesses so far. A log whose last events have none is read without accesses.
     fn write_accesses(&mut self) {
-        let launches = self.accesses.launches;
+        let Some(accesses) = &mut self.accesses else { return };
+        let launches = accesses.launches;
         let is_new = self.log.pending() > 0 || launches != self.written_launches;
-        if launches > 0 && self.keep.is_none() && is_new {
+        if launches > 0 && is_new {
             self.written_launches = launches;
-            self.accesses.changed().for_each(|accesses| self.log.accesses(&accesses));
-            self.log.launches(launches, self.accesses.unknown_launches);
+            accesses.changed().for_each(|accesses| self.log.accesses(&accesses));
+            self.log.launches(launches, accesses.unknown_launches);
         }
     }
 
@@ -586,8 +588,9 @@ impl ProcessLog {
             }
             Some(Record::Access(flags, addresses)) => {
                 let events = &self.written.events;
-                self.accesses
-                    .add(flags, addresses, |device| events.get(&device).map_or(0, |&count| count as usize));
+                if let Some(of) = &mut self.accesses {
+                    of.add(flags, addresses, |device| events.get(&device).map_or(0, |&n| n as usize));
+                }
             }
             // The library counts fewer functions.
             Some(Record::NotFollowed(_)) if self.not_followed.len() >= 64 => self.invalid += 1,
@@ -656,11 +659,14 @@ impl ProcessLog {
                 let taken = Taken { order: self.events, time_us, size, stack };
                 self.blocks.insert((device, address), taken);
             }
-        } else if is_free {
-            self.accesses.freed(address).iter().for_each(|accesses| self.log.accesses(accesses));
-        } else {
-            let allocation = self.event_count(device) as usize;
-            self.accesses.allocated(device, address, size.max(1), allocation);
+        }
+        match &mut self.accesses {
+            Some(of) if is_free => of.freed(address).iter().for_each(|accesses| self.log.accesses(accesses)),
+            Some(of) => {
+                let allocation = self.written.events.get(&device).map_or(0, |&n| n as usize);
+                of.allocated(device, address, size.max(1), allocation);
+            }
+            None => {}
         }
         let taken = Taken { order: self.events, time_us, size, stack };
         if is_free {

@@ -120,12 +120,22 @@ impl<'a> Ring<'a> {
         true
     }
 
-    /// Moves the next record's body to `body` and returns its kind. `None` if the next record is missing or not complete; `is_over` says
-    /// that its writer has ended, so that incomplete records are skipped.
-    pub(crate) fn read(self, body: &mut Vec<u64>, is_over: bool) -> Option<u8> {
+    /// Number of words written so far. A reader asks for it once for many records: each look takes the word from the writer's cache.
+    pub(crate) fn head(self) -> u64 {
+        self.header(AT_HEAD).load(Ordering::Acquire)
+    }
+
+    /// The word that comes `words` after those written so far.
+    #[allow(dead_code, reason = "only writers use it")]
+    pub(crate) fn word_after(self, words: u64) -> &'a AtomicU64 {
+        self.at(self.header(AT_HEAD).load(Ordering::Relaxed).wrapping_add(words))
+    }
+
+    /// Moves the body of the next record before `head` to `body` and returns its kind. `None` if the record is missing or not complete;
+    /// `is_over` says that its writer has ended, so that incomplete records are skipped.
+    pub(crate) fn read(self, head: u64, body: &mut Vec<u64>, is_over: bool) -> Option<u8> {
         loop {
             let start = self.header(AT_TAIL).load(Ordering::Relaxed);
-            let head = self.header(AT_HEAD).load(Ordering::Acquire);
             // The other process may have written anything here.
             if head.wrapping_sub(start) > self.capacity() || head <= start {
                 return None;
@@ -172,9 +182,9 @@ mod tests {
         for n in 0..5000_u64 {
             let written: Vec<u64> = (0..n % 100).map(|i| n * 1000 + i).collect();
             assert!(ring.try_write((n % 200) as u8, &written));
-            assert_eq!(ring.read(&mut body, false), Some((n % 200) as u8));
+            assert_eq!(ring.read(ring.head(), &mut body, false), Some((n % 200) as u8));
             assert_eq!(body, written);
-            assert_eq!(ring.read(&mut body, false), None);
+            assert_eq!(ring.read(ring.head(), &mut body, false), None);
         }
     }
 
@@ -186,10 +196,10 @@ mod tests {
         let written = (0..).take_while(|_| ring.try_write(1, &record)).count();
         assert_eq!(written, 4 * LONGEST / 100);
         let mut body = Vec::new();
-        assert_eq!(ring.read(&mut body, false), Some(1));
+        assert_eq!(ring.read(ring.head(), &mut body, false), Some(1));
         assert!(ring.try_write(2, &record));
         assert!(!ring.try_write(2, &record));
-        let kinds: Vec<u8> = std::iter::from_fn(|| ring.read(&mut body, false)).collect();
+        let kinds: Vec<u8> = std::iter::from_fn(|| ring.read(ring.head(), &mut body, false)).collect();
         assert_eq!(kinds.len(), written);
         assert_eq!(kinds.last(), Some(&2));
     }
@@ -203,15 +213,15 @@ mod tests {
         ring.header(AT_HEAD).store(3, Ordering::Relaxed);
         ring.at(0).store(3 | RESERVED, Ordering::Relaxed);
         assert!(ring.try_write(5, &[42]));
-        assert_eq!(ring.read(&mut body, false), None);
-        assert_eq!(ring.read(&mut body, true), Some(5));
+        assert_eq!(ring.read(ring.head(), &mut body, false), None);
+        assert_eq!(ring.read(ring.head(), &mut body, true), Some(5));
         assert_eq!(body, [42]);
         // A place that was taken, and nothing written.
         ring.header(AT_HEAD).fetch_add(9, Ordering::Relaxed);
         assert!(ring.try_write(6, &[43]));
-        assert_eq!(ring.read(&mut body, false), None);
-        assert_eq!(ring.read(&mut body, true), Some(6));
-        assert_eq!(ring.read(&mut body, true), None);
+        assert_eq!(ring.read(ring.head(), &mut body, false), None);
+        assert_eq!(ring.read(ring.head(), &mut body, true), Some(6));
+        assert_eq!(ring.read(ring.head(), &mut body, true), None);
     }
 
     /// Whatever another process writes to the file, reading ends.
@@ -230,7 +240,7 @@ mod tests {
             ring.header(AT_HEAD).store(head, Ordering::Relaxed);
             ring.header(AT_TAIL).store(tail, Ordering::Relaxed);
             ring.at(tail).store(first, Ordering::Relaxed);
-            assert_eq!(ring.read(&mut body, true), None, "{head} {tail} {first:#x}");
+            assert_eq!(ring.read(ring.head(), &mut body, true), None, "{head} {tail} {first:#x}");
         }
         assert!(Ring::new(&words[..HEADER]).is_none());
     }
@@ -251,7 +261,7 @@ mod tests {
             }
             let (mut next, mut body) = ([0; 4], Vec::new());
             while next != [20_000; 4] {
-                let Some(kind) = ring.read(&mut body, false) else {
+                let Some(kind) = ring.read(ring.head(), &mut body, false) else {
                     std::thread::yield_now();
                     continue;
                 };

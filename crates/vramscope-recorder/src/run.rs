@@ -20,7 +20,7 @@ use crate::control;
 use crate::log::{Closing, CopyAt, LogCopy, LogPaths, ProcessLog};
 use crate::mapped::MappedRing;
 use crate::requests::{Asked, RECORDER_FOLDER, RINGS, Requests};
-use crate::ring::{AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS, AT_REFUSES};
+use crate::ring::{AT_ATTACHED, AT_DROPPED, AT_ENDED, AT_LOOKS, AT_PROCESS, AT_REFUSES, AT_TAIL};
 use crate::running::{RunningProcess, is_running};
 use crate::symbols::LIBRARY_NAME;
 
@@ -30,8 +30,9 @@ const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libvramscope_re
 /// The locked file in the run's folder.
 const READER: &str = "reader";
 
-/// How often the rings are read. A full ring stops its process until then.
-const LOOK: Duration = Duration::from_millis(5);
+/// How often the rings are read. A look costs the recorded process: its processor has to fetch what this one has read. A ring fills in 25 ms at
+/// the fastest.
+const LOOK: Duration = Duration::from_millis(20);
 /// How often the log is written. A machine that fails loses as much; a killed process loses nothing.
 const WRITE: Duration = Duration::from_millis(250);
 /// How often the recorder looks whether processes have ended.
@@ -88,11 +89,18 @@ pub struct RecorderOptions {
     pub keep: Option<u64>,
     /// Device memory at which the log of a process is copied, once; see [`RecorderRun::copies`].
     pub copy_at: Option<CopyAt>,
+    /// Whether the accesses of allocations are recorded, on a phantom GPU. Logs with [`keep`](Self::keep) have none, because the numbers of
+    /// their events would be those of an earlier log.
+    pub accesses: bool,
 }
 
 impl RecorderOptions {
     /// Smallest value of [`keep`](Self::keep): 1 MiB.
     pub const LEAST_KEPT: u64 = 1 << 20;
+
+    fn with_accesses(&self) -> bool {
+        self.accesses && self.keep.is_none()
+    }
 }
 
 /// Records all processes of a run while they run. Each process has a separate log.
@@ -192,10 +200,9 @@ impl RecorderRun {
             ("LD_PRELOAD", with_first(&self.library(), "LD_PRELOAD")),
             ("VRAMSCOPE_RECORDER", self.shared.rings.clone().into()),
             ("VRAMSCOPE_RECORDER_STACKS", self.stacks().into()),
-            // Their numbers of events would be those of an earlier log.
             (
                 "VRAMSCOPE_RECORDER_ACCESSES",
-                if self.shared.options.keep.is_some() { "0" } else { "1" }.into(),
+                if self.shared.options.with_accesses() { "1" } else { "0" }.into(),
             ),
         ]
     }
@@ -429,7 +436,8 @@ impl Shared {
         };
         let attached = i64::try_from(attached).ok().filter(|&time_us| time_us > 0).map(LogFact::AttachedAt);
         let facts = from.into_iter().chain(attached).collect();
-        let log = ProcessLog::create(paths, program, facts, self.options.keep, self.options.copy_at)
+        let RecorderOptions { keep, copy_at, .. } = self.options;
+        let log = ProcessLog::create(paths, program, facts, keep, copy_at, self.options.with_accesses())
             .map_err(|e| (path.clone(), e))?;
         Ok(Some(Process { id, path, files, ring, log, body: Vec::new(), error: None, limit_error: None }))
     }
@@ -516,7 +524,7 @@ impl Process {
         }
     }
 
-    /// Moves records from the ring to the log. Returns whether there were any.
+    /// Moves records from the ring to the log. Returns whether the ring fills fast, so that it should be read again at once.
     fn read(&mut self, is_over: bool, copies: Option<&Sender<io::Result<LogCopy>>>) -> bool {
         let Some(ring) = self.ring.ring() else { return false };
         // A process would wait without end for a disk that is full.
@@ -526,12 +534,12 @@ impl Process {
         }
         ring.header(AT_REFUSES).store(0, Ordering::Relaxed);
         ring.header(AT_LOOKS).fetch_add(1, Ordering::Relaxed);
-        let mut any = false;
+        let tail = || ring.header(AT_TAIL).load(Ordering::Relaxed);
+        let (start, head) = (tail(), ring.head());
         while self.log.pending() < MOST_UNWRITTEN
-            && let Some(kind) = ring.read(&mut self.body, is_over)
+            && let Some(kind) = ring.read(head, &mut self.body, is_over)
         {
             self.log.add(kind, &self.body);
-            any = true;
             if let Some(reason) = self.log.due() {
                 self.files.copy(&mut self.log, reason, copies);
             }
@@ -539,7 +547,7 @@ impl Process {
                 self.limit_error = self.log.rotate().err().or(self.limit_error.take());
             }
         }
-        any
+        tail() - start > ring.capacity() / 8
     }
 
     fn write(&mut self) {

@@ -549,7 +549,9 @@ int main() {
 #[test]
 fn accesses_of_kernels_libraries_and_copies_are_seen() {
     let program = &format!("{TORCH_DECLARATIONS}{ACCESSES}");
-    let Some((_folder, status, logs)) = record(program, TORCH) else { return };
+    let mut options = RecorderOptions::default();
+    options.accesses = true;
+    let Some((_folder, status, logs)) = record_with(options, program, TORCH) else { return };
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     let accesses = read(&logs[0]).accesses.clone().unwrap();
     assert_eq!((accesses.launches, accesses.unknown_launches), (5, 1));
@@ -561,7 +563,9 @@ fn accesses_of_kernels_libraries_and_copies_are_seen() {
     // second block are accessed with it.
     assert_eq!(found, [once(1), (2, 7, 9, 3, (7, 8)), once(3), once(4), once(5), once(6)]);
     // The next log would have other numbers of events.
-    let Some((_folder, _, logs)) = record_with(limited(), program, TORCH) else { return };
+    let mut limited = limited();
+    limited.accesses = true;
+    let Some((_folder, _, logs)) = record_with(limited, program, TORCH) else { return };
     assert_eq!(read(&logs[0]).accesses, None);
 }
 

@@ -37,7 +37,7 @@ fn write(ring: Ring<'static>, kind: u8, numbers: std::ops::Range<u64>) {
 fn read(ring: Ring<'static>, writers: usize, count: u64) {
     let (mut next, mut body) = (vec![0; writers], Vec::new());
     while next.iter().any(|&next| next < count) {
-        match ring.read(&mut body, false) {
+        match ring.read(ring.head(), &mut body, false) {
             Some(kind) => {
                 let next = &mut next[usize::from(kind)];
                 assert_eq!(body, [*next, !*next]);
@@ -46,7 +46,7 @@ fn read(ring: Ring<'static>, writers: usize, count: u64) {
             None => thread::yield_now(),
         }
     }
-    assert_eq!(ring.read(&mut body, false), None);
+    assert_eq!(ring.read(ring.head(), &mut body, false), None);
 }
 
 /// Runs a model under all orders with at most this many preemptions. A fault panics.
@@ -94,7 +94,7 @@ fn the_mark_of_the_end_comes_after_all_records() {
     let (mut records, mut body) = (0, Vec::new());
     loop {
         let has_ended = ring.header(AT_ENDED).load(Ordering::Acquire) != 0;
-        while ring.read(&mut body, has_ended).is_some() {
+        while ring.read(ring.head(), &mut body, has_ended).is_some() {
             records += 1;
         }
         if has_ended {

@@ -113,8 +113,9 @@ impl Attempt {
         };
         // Without changes the variable is empty, so that one of the caller's environment has no effect.
         set(vec![(changes::VARIABLE, extra.changes.into())]);
-        let recorder =
-            extra.log.map(|out| RecorderRun::start(&out, RecorderOptions::default())).transpose()?;
+        let mut recorded = RecorderOptions::default();
+        recorded.accesses = true;
+        let recorder = extra.log.map(|out| RecorderRun::start(&out, recorded)).transpose()?;
         set(match &recorder {
             Some(recorder) => with_recorder(run.environment(), recorder),
             None => run.environment(),

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
+import { decode } from '../src/source/columns';
 import { Engine, initSync } from '../src/source/generated/vramscope_wasm';
 import { askedOf, type Source } from '../src/source/questions';
 import { server } from '../src/source/server';
@@ -15,13 +16,29 @@ export function asking(url: string): Source {
   return askedOf(server());
 }
 
+/** A file of the engine: its bytes, and the facts with which a page carries it. */
+interface File {
+  name: string;
+  about?: string;
+  bytes: Uint8Array;
+}
+
 /** A source for `files` that uses the page's engine without a worker. */
-export function engineOf(...files: string[]): Source {
+export const engineOf = (...files: string[]): Source => engine(files.map((name) => ({ name, bytes: readFileSync(name) })));
+
+/** The same for the recordings in a self-contained page. */
+export function engineOfPage(page: string): Source {
+  const carried = readFileSync(page, 'utf8').match(/id="recordings">([^<]*)</)![1]!;
+  const bytes = new Uint8Array(Buffer.from(carried, 'base64'));
+  const { recordings } = decode<{ recordings: { name: string; about: unknown; bytes: Uint8Array }[] }>(bytes.buffer);
+  return engine(recordings.map(({ name, about, bytes }) => ({ name, about: JSON.stringify(about), bytes })));
+}
+
+function engine(files: File[]): Source {
   const page = process.env.VRAMSCOPE_PAGE ?? join(import.meta.dirname, '../../crates/vramscope-viewer/page');
   initSync({ module: gunzipSync(readFileSync(join(page, 'engine.wasm.gz'))) });
   const engine = new Engine();
-  for (const [number, file] of files.entries()) {
-    const bytes = readFileSync(file);
+  for (const [number, { name, about, bytes }] of files.entries()) {
     let at = 0;
     const read = (into: Uint8Array) => {
       const next = bytes.subarray(at, at + into.length);
@@ -29,7 +46,7 @@ export function engineOf(...files: string[]): Source {
       at += next.length;
       return next.length;
     };
-    engine.open(number, file, undefined, { read, progress: () => {} });
+    engine.open(number, name, about, { read, progress: () => {} });
   }
   const nothing = () => Promise.reject(new Error('it has its files'));
   return askedOf({

@@ -4,6 +4,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scratch } from './command';
 
+/** A log with accesses and another library (crates/vramscope-viewer/tests/server/log.rs). */
+export const log = join(import.meta.dirname, 'data/log.vramscope');
+
 export interface Frame {
   name: string;
   filename: string;

@@ -5,7 +5,7 @@ import { expect } from 'vitest';
 import { bytes, share } from '../src/text/units';
 import { diff, example, replay, report, tagged } from './command';
 import { bytesOfGroups, exact, numberOf, plotBox, serving, state, tableRows, test, type Open } from './page';
-import { IN_GRAPH_POOL, pooled, write } from './recordings';
+import { IN_GRAPH_POOL, log, pooled, write } from './recordings';
 
 const [OOM, LEAK, TRAINING] = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst')];
 
@@ -74,6 +74,19 @@ test('the stack of a block of 512 MiB: two steps', async ({ open }) => {
   await step(page.getByRole('searchbox').press('Enter'));
   await page.locator('[data-selected]').first().waitFor();
   await page.getByText('cache.py').first().waitFor();
+});
+
+test('the memory of another library in a log, and the idle memory: one step', async ({ open }) => {
+  const { page, step } = await user(open, 1, log);
+  const [device] = report(log).devices;
+  const [library] = device.libraries;
+  const row = page.getByRole('row', { name: new RegExp(library.library) });
+  expect(await row.textContent()).toContain(bytes(library.bytes));
+  const [idle] = device.idle.findings;
+  const card = page.locator('.card', { hasText: 'Idle memory' });
+  expect(await card.locator('li').first().textContent()).toContain(bytes(idle.bytes));
+  await step(card.getByRole('button').first().click());
+  await expect.poll(() => page.getByRole('searchbox').inputValue()).toBe('idle:1');
 });
 
 test('the hole at the out of memory: one step', async ({ open }) => {

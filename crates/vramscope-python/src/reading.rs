@@ -28,7 +28,8 @@ pub(crate) fn read(
     expanded_bytes: Option<u64>,
     progress: Option<&Py<PyAny>>,
 ) -> PyResult<Recording> {
-    let options = ReadOptions { expanded_bytes, ..ReadOptions::default() };
+    // Pages of the recording have a log as a log.
+    let options = ReadOptions { expanded_bytes, keeps_log: true, ..ReadOptions::default() };
     let recording = work(py, progress, move |steps| {
         let cancel = steps.cancel.clone();
         let reader = match &origin {

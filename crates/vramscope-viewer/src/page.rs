@@ -86,7 +86,7 @@ struct Carried {
     recordings: Vec<CarriedRecording>,
 }
 
-/// A recording as a pickle, compressed with zstd. The engine decompresses it.
+/// A recording as a log or a pickle, compressed with zstd. The engine decompresses it.
 #[derive(Debug, Serialize)]
 struct CarriedRecording {
     name: String,
@@ -94,12 +94,15 @@ struct CarriedRecording {
     bytes: U8s,
 }
 
-/// Pickles below this size, in bytes, are compressed with [`SMALLEST`], which takes less than a second for them.
+/// Recordings below this size, in bytes, are compressed with [`SMALLEST`], which takes less than a second for them.
 const SHORT: usize = 4 << 20;
 const SMALLEST: i32 = 19;
 
 /// Returns one page with the recordings, each with its name, notes on them, and the engine that answers questions about them. The page
 /// opens from disk, without a server and without a network.
+///
+/// A log whose [bytes are kept](Recording::log) stays a log. Any other recording becomes a pickle, which lacks the other libraries' memory
+/// and the accesses.
 ///
 /// The parts are base64, so no name or text of a recording can end the element that holds it. The content security policy names the
 /// page's scripts and style by their hashes. Only these and the worker run; the page makes the worker from its own parts. The page cannot
@@ -121,10 +124,16 @@ pub fn self_contained(recordings: &[(&str, &Recording)], notes: &[Note]) -> Resu
     let mut columns = Columns::default();
     let mut carried = Vec::new();
     for &(name, recording) in recordings {
-        let mut pickle = Vec::new();
-        formats::write_pickle(&recording.trace, &mut pickle)?;
-        let level = if pickle.len() < SHORT { SMALLEST } else { zstd::DEFAULT_COMPRESSION_LEVEL };
-        let bytes = columns.u8(zstd::encode_all(&pickle[..], level)?);
+        let plain = match &recording.log {
+            Some(log) => Cow::Borrowed(&log[..]),
+            None => {
+                let mut pickle = Vec::new();
+                formats::write_pickle(&recording.trace, &mut pickle)?;
+                Cow::Owned(pickle)
+            }
+        };
+        let level = if plain.len() < SHORT { SMALLEST } else { zstd::DEFAULT_COMPRESSION_LEVEL };
+        let bytes = columns.u8(zstd::encode_all(&plain[..], level)?);
         carried.push(CarriedRecording { name: name.to_owned(), about: About::of(recording), bytes });
     }
     let carried = STANDARD.encode(Written { head: Carried { recordings: carried }, columns }.bytes()?);

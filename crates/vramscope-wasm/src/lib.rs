@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 
 use vramscope_analysis::Cancel;
-use vramscope_trace::formats::Reader;
+use vramscope_trace::formats::{ReadOptions, Reader};
 use vramscope_viewer::{About, OpenRecording, Question, ViewError};
 use wasm_bindgen::prelude::{JsError, JsValue, wasm_bindgen};
 
@@ -57,7 +57,11 @@ impl PageEngine {
         about: Option<String>,
         stream: &Stream,
     ) -> Result<(), JsError> {
-        let read = Reader::new(stream).progress(|bytes| stream.progress(bytes as f64)).read();
+        // The page's own recordings may be compressed to any degree.
+        let expanded_bytes = about.is_some().then_some(u64::MAX);
+        let options = ReadOptions { expanded_bytes, ..ReadOptions::default() };
+        let read =
+            Reader::new(stream).options(options).progress(|bytes| stream.progress(bytes as f64)).read();
         let recording = read.map_err(|why| ViewError::Unreadable { name: name.clone(), why })?;
         let about = about.map(|about| About::of_json(&about)).transpose()?;
         if let Some(open) = OpenRecording::of(name, about, recording, &Cancel::default()) {

@@ -74,6 +74,7 @@ use vramscope::fleet::{
     read, summaries,
 };
 use vramscope::report::counted;
+use vramscope::trace::formats::ReadOptions;
 use vramscope::viewer::{JobFiles, Library, ranks_answer};
 
 use super::is_stream;
@@ -195,7 +196,8 @@ fn view(
     let answers =
         FleetAnswers { paths: &paths, rule, notes: &notes, fleet: &fleet, verdicts: &[], advice: ADVICE };
     let answer = ranks_answer(&answers)?;
-    let reading = args.reading.options();
+    // A saved page has a log as a log.
+    let reading = ReadOptions { keeps_log: true, ..args.reading.options() };
     let read_one = Box::new(move |position: usize| {
         let file = files.get(position).ok_or("unknown rank")?;
         read(&file.place, reading, ranks::store())

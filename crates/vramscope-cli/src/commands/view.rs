@@ -158,5 +158,7 @@ pub(super) fn until_it_ends(serving: Serving) -> anyhow::Result<()> {
 }
 
 fn read(file: &Path, options: ReadOptions) -> anyhow::Result<(String, Recording)> {
+    // The self-contained page has a log as a log.
+    let options = ReadOptions { keeps_log: true, ..options };
     Ok((input::name(file), input::read(file, options)?))
 }

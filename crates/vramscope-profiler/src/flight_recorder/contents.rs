@@ -126,6 +126,7 @@ impl Contents {
             format: Format::Pickle { protocol: 4 },
             compression: Compression::None,
             notices: Notices::default(),
+            log: None,
         });
         let mut texts = facts(metadata, &Environment::of(devices(pool), &ProgramFacts::default()), most);
         texts.push(("report.txt", report_of(recording.as_ref(), most)));

@@ -58,6 +58,8 @@ pub struct Recording {
     pub compression: Compression,
     /// Parts of the file that the trace does not include.
     pub notices: Notices,
+    /// The decompressed bytes of a [log](crate::formats::log), if [`ReadOptions::keeps_log`] is set.
+    pub log: Option<Arc<[u8]>>,
 }
 
 /// Contents of a file.
@@ -86,6 +88,8 @@ pub struct ReadOptions {
     /// Approximate limit on the memory of a recording's tables while it is read, in bytes. `None` is the default limit of eight times
     /// the bytes read. Exceeding the limit is [`ReadError::Memory`].
     pub memory_bytes: Option<u64>,
+    /// Whether [`Recording::log`] has the bytes of a log.
+    pub keeps_log: bool,
     /// Readers of other crates. They are tried before [`READERS`].
     pub readers: &'static [&'static dyn FormatReader],
 }

@@ -12,7 +12,7 @@ use super::compression::{Compression, Expanded, Taken, in_words};
 use super::format::Contents;
 use super::start::{FirstObject, other_file, own_json};
 use super::window::{CHUNK, WhenNeeded, Window};
-use super::{Opened, READERS, ReadOptions, Recording, keys, open, samples};
+use super::{FormatReader as _, Opened, READERS, ReadOptions, Recording, keys, log, open, samples};
 use crate::error::ReadError;
 use crate::samples::SampleForm;
 use crate::trace::DeviceTrace;
@@ -256,9 +256,13 @@ fn read_plain(
         window.fill(SHORT)?;
         return Err(other_file(window.here()));
     };
+    let mut log = Vec::new();
+    let keeps_log = options.keeps_log && log::Log.takes(window.here());
+    let window = if keeps_log { window.copied_to(&mut log) } else { window };
     let Contents { trace, notices, format } = found.read(window)?;
     check_sizes(trace.devices.iter().chain(&trace.host))?;
-    Ok(Opened::Recording(Recording { trace: Arc::new(trace), format, compression, notices }))
+    let log = (!log.is_empty()).then(|| log.into());
+    Ok(Opened::Recording(Recording { trace: Arc::new(trace), format, compression, notices, log }))
 }
 
 /// Whether a snapshot of PyTorch may begin with this key.

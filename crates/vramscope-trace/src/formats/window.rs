@@ -20,6 +20,8 @@ pub struct Window<'s> {
     read: u64,
     exhausted: bool,
     most_memory: u64,
+    /// Receives all bytes of the stream.
+    copy: Option<&'s mut Vec<u8>>,
 }
 
 impl<'s> Window<'s> {
@@ -30,7 +32,17 @@ impl<'s> Window<'s> {
             read: 0,
             exhausted: false,
             most_memory: memory_bytes.unwrap_or(u64::MAX),
+            copy: None,
         }
+    }
+
+    /// Appends the bytes at hand, and all that follow, to `copy` too.
+    pub(super) fn copied_to<'t>(self, copy: &'t mut Vec<u8>) -> Window<'t>
+    where
+        's: 't,
+    {
+        copy.extend_from_slice(self.here());
+        Window { copy: Some(copy), ..self }
     }
 
     /// Limit on the memory of the recording's tables in bytes: [`ReadOptions::memory_bytes`](super::ReadOptions::memory_bytes), or
@@ -77,6 +89,9 @@ impl<'s> Window<'s> {
             let before = self.here().len();
             self.source.more(&mut self.at_hand)?;
             let got = self.here().len() - before;
+            if let Some(copy) = &mut self.copy {
+                copy.extend_from_slice(&self.at_hand.bytes()[before..]);
+            }
             self.read += got as u64;
             self.exhausted = got == 0;
         }

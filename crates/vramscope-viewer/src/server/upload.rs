@@ -9,7 +9,7 @@ use http_body_util::BodyExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
-use vramscope_trace::formats::{self, Recording};
+use vramscope_trace::formats::{ReadOptions, Reader, Recording};
 
 use crate::ViewError;
 
@@ -41,7 +41,9 @@ pub(crate) async fn read(
     let (send, chunks) = mpsc::channel(WAITING);
     let reading = tokio::task::spawn_blocking(move || {
         let mut stream = Chunks::new(chunks, decoding, Handle::current());
-        let recording = formats::read(&mut stream);
+        // The page that is saved has a log as a log.
+        let options = ReadOptions { keeps_log: true, ..ReadOptions::default() };
+        let recording = Reader::new(&mut stream).options(options).read();
         // A recording may end before its file; the rest is read and discarded.
         recording.map(|r| io::copy(&mut stream, &mut io::sink()).map(|_| r))
     });

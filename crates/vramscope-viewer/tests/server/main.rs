@@ -4,6 +4,7 @@
 mod answers;
 mod busy;
 mod dropped;
+mod log;
 mod ranks;
 mod security;
 

@@ -308,11 +308,15 @@ test('reading a recording shows progress', async ({ open, skip }) => {
   const page = await open(await serving(known(6).file), {
     draws: false,
     before: `const plain = fetch; fetch = async (path, init) => {
+      if (String(path).endsWith('api/progress')) return Response.json({ name: 'run.pickle', bytes: 3 << 20, total: 12 << 20 });
       if (String(path).endsWith('api/recordings')) await new Promise((done) => setTimeout(done, 1500));
       return plain(path, init);
     };`,
   });
-  await page.getByRole('progressbar', { name: 'Reading' }).waitFor();
+  const bar = page.getByRole('progressbar', { name: 'Reading' });
+  await bar.waitFor();
+  await page.getByText('run.pickle: 3.00 MiB of 12.00 MiB read').waitFor();
+  expect([await bar.getAttribute('value'), await bar.getAttribute('max')]).toEqual([String(3 << 20), String(12 << 20)]);
   await expect.poll(() => page.getByRole('timer').textContent()).toBe('1 s');
   await page.locator('html[data-drawn]').waitFor({ state: 'attached' });
   expect(await page.getByRole('progressbar').count()).toBe(0);

@@ -15,7 +15,7 @@ import { Tabs } from './shell/tabs';
 import { TopBar } from './shell/top-bar';
 import { Trouble } from './shell/trouble';
 import { needGroups } from './state/groups';
-import { isOfRanks } from './state/opened';
+import { isOfRanks, readProgress } from './state/opened';
 import { device, file, scope, view } from './state/place';
 import { reading } from './state/ranks';
 import { current, needNames, needMeaning, recording, recordings } from './state/recordings';
@@ -37,7 +37,12 @@ function Nothing() {
     );
   }
   if (recordings.value === null)
-    return <Reading what={isOfRanks ? 'Reading the recordings of all ranks.' : 'Reading the recording.'} />;
+    return (
+      <Reading
+        what={isOfRanks ? 'Reading the recordings of all ranks.' : 'Reading the recording.'}
+        progress={readProgress.value}
+      />
+    );
   if (reading.value !== null) return <Reading what="Reading the recording of this rank." />;
   if (recording.value) return <p class="page-note">This file has no device data: there is nothing to show.</p>;
   return <Start />;

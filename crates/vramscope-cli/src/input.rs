@@ -18,14 +18,23 @@ pub(crate) fn name(file: &Path) -> String {
 
 /// Reads a recording and prints notes on stderr about contents that were not used.
 pub(crate) fn read(file: &Path, options: ReadOptions) -> anyhow::Result<Recording> {
-    let recording = read_by(file, options, |reader| reader.read())?;
+    read_with(file, options, |_, _| {})
+}
+
+/// Like [`read`], and calls `told` now and then with the bytes read so far, and those of the file if they are known.
+pub(crate) fn read_with(
+    file: &Path,
+    options: ReadOptions,
+    told: impl FnMut(u64, Option<u64>),
+) -> anyhow::Result<Recording> {
+    let recording = read_by(file, options, told, |reader| reader.read())?;
     tell(file, &recording);
     Ok(recording)
 }
 
 /// Like [`read`], but also accepts a log of samples.
 pub(crate) fn read_any(file: &Path, options: ReadOptions) -> anyhow::Result<Opened> {
-    let opened = read_by(file, options, |reader| reader.read_any())?;
+    let opened = read_by(file, options, |_, _| {}, |reader| reader.read_any())?;
     if let Opened::Recording(recording) = &opened {
         tell(file, recording);
     }
@@ -36,12 +45,17 @@ pub(crate) fn read_any(file: &Path, options: ReadOptions) -> anyhow::Result<Open
 fn read_by<T>(
     file: &Path,
     options: ReadOptions,
+    mut told: impl FnMut(u64, Option<u64>),
     read: impl FnOnce(Reader<'_>) -> Result<T, ReadError>,
 ) -> anyhow::Result<T> {
     let file = &*formats::in_bundle(file).map_or(Cow::Borrowed(file), Cow::Owned);
     let reader = if file == Path::new("-") { Reader::new(io::stdin().lock()) } else { Reader::open(file)? };
-    let mut progress = ByteProgress::new("reading", reader.length());
-    let read = read(reader.options(options).progress(|bytes| progress.at(bytes)));
+    let length = reader.length();
+    let mut progress = ByteProgress::new("reading", length);
+    let read = read(reader.options(options).progress(|bytes| {
+        progress.at(bytes);
+        told(bytes, length);
+    }));
     progress.done();
     read.map_err(remedied).with_context(|| name(file))
 }

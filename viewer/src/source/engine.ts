@@ -8,6 +8,13 @@ export interface DeviceAt {
   device: number;
 }
 
+/** The file that is being read: its name, the bytes read so far, and all its bytes if they are known. */
+export interface Progress {
+  name: string;
+  bytes: number;
+  total: number | null;
+}
+
 export interface Job {
   /** Returns the summary of all ranks, in bytes. */
   ranks(): Promise<ArrayBuffer>;
@@ -17,8 +24,8 @@ export interface Job {
 
 /** Answers a `Question` in bytes (columns.ts). A question fails when its signal is aborted. */
 export interface Engine {
-  /** Returns the open files as JSON, once every file is read. */
-  recordings(): Promise<unknown>;
+  /** Returns the open files as JSON, once every file is read. Meanwhile, `read` is called with the progress. */
+  recordings(read?: (progress: Progress) => void): Promise<unknown>;
   ask(about: DeviceAt, question: Question, unwanted?: AbortSignal): Promise<ArrayBuffer>;
   /** Returns why a file may be too large to read, or null. */
   tooLarge(file: File): Promise<string | null>;

@@ -3,7 +3,7 @@
 
 import { toMeaning, toNames, toRecording } from './answers';
 import { decode } from './columns';
-import type { Engine } from './engine';
+import type { Engine, Progress } from './engine';
 import type * as sent from './generated/view';
 import type { Names, Picture, Recording } from './source';
 
@@ -22,8 +22,8 @@ export function askedOf(engine: Engine) {
   return {
     ask,
     /** Resolves when every file is read. A closed file is null. */
-    recordings: async (): Promise<(Recording | null)[]> =>
-      ((await engine.recordings()) as (sent.Recording | null)[]).map((one) => one && toRecording(one)),
+    recordings: async (read?: (progress: Progress) => void): Promise<(Recording | null)[]> =>
+      ((await engine.recordings(read)) as (sent.Recording | null)[]).map((one) => one && toRecording(one)),
     names: async (file: number): Promise<Names> => toNames(await ask(file, 0, { question: 'names' })),
     picture: async (file: number, device: number, window: sent.Window, unwanted?: AbortSignal): Promise<Picture> => ({
       ...(await ask(file, device, { question: 'picture', ...window }, unwanted)),

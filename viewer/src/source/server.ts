@@ -1,6 +1,6 @@
 // The local server of `vramscope view`. It reads the files and answers each question; nothing leaves the machine.
 
-import type { Engine, Job } from './engine';
+import type { Engine, Job, Progress } from './engine';
 
 async function answer(path: string, init?: RequestInit): Promise<Response> {
   let response: Response;
@@ -31,6 +31,16 @@ const posted = (body: BodyInit | null, unwanted: AbortSignal | undefined): Reque
   ...(unwanted ? { signal: unwanted } : {}),
 });
 
+/** Milliseconds between two questions about the progress of reading. */
+const PROGRESS_MS = 300;
+
+async function askProgress(read: (progress: Progress) => void): Promise<void> {
+  // The question about the recordings says what is wrong with the server.
+  const response = await fetch('api/progress').catch(() => null);
+  const progress: Progress | null = response?.ok ? await response.json() : null;
+  if (progress) read(progress);
+}
+
 const JOB: Job = {
   ranks: async () => (await answer('api/ranks')).arrayBuffer(),
   read: async (rank) => (await answer(`api/${rank}/read`, posted(null, undefined))).json(),
@@ -40,7 +50,14 @@ const JOB: Job = {
 export function server(isOfRanks = false): Engine {
   return {
     job: isOfRanks ? JOB : null,
-    recordings: async () => (await answer('api/recordings')).json(),
+    recordings: async (read) => {
+      const timer = read && setInterval(() => void askProgress(read), PROGRESS_MS);
+      try {
+        return await (await answer('api/recordings')).json();
+      } finally {
+        clearInterval(timer);
+      }
+    },
     ask: async ({ file, device }, question, unwanted) =>
       (await answer(`api/${file}/${device}/ask`, posted(JSON.stringify(question), unwanted))).arrayBuffer(),
     // The server itself reports a lack of memory.

@@ -153,9 +153,13 @@ export function workers(parts: Parts, carried: readonly Content[] | null = null)
   const slow = new Thread(parts, files, true);
   return {
     practise: (file) => void quick.ask({ practise: file }, []).catch(() => {}),
-    recordings: async () => {
-      const overview = async (file: Content | null, at: number): Promise<unknown> =>
-        file && JSON.parse(new TextDecoder().decode(await quick.ask({ overview: at }, [at])));
+    recordings: async (read) => {
+      const overview = async (file: Content | null, at: number): Promise<unknown> => {
+        if (!file) return null;
+        const { name, size: total } = file.content;
+        const told = (bytes: number) => read?.({ name, bytes, total });
+        return JSON.parse(new TextDecoder().decode(await quick.ask({ overview: at }, [at], undefined, told)));
+      };
       return Promise.all(files.map(overview));
     },
     ask: (about, question, unwanted) => {

@@ -8,7 +8,7 @@ import { readAll, writtenAll } from './kept';
 import { isMoving } from './moves';
 import { notes } from './notes';
 import { clampToRecordings } from './open';
-import { isOfRanks, ranks } from './opened';
+import { isOfRanks, ranks, readProgress } from './opened';
 import { place } from './place';
 import { readWhatIsShown } from './ranks';
 import { answerFrom, recordings, source } from './recordings';
@@ -30,7 +30,7 @@ export async function start(from: Source): Promise<void> {
   read();
   window.addEventListener('hashchange', read);
   try {
-    const all = await source.recordings();
+    const all = await source.recordings((progress) => (readProgress.value = progress));
     batch(() => {
       recordings.value = all;
       clampToRecordings();

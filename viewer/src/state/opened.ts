@@ -1,6 +1,7 @@
 // The open files, and the default device of a file.
 
 import { signal } from '@preact/signals';
+import type { Progress } from '../source/engine';
 import type { Ranks } from '../source/source';
 import type { Device, Mark, Recording } from '../source/source';
 
@@ -12,6 +13,9 @@ export const ranks = signal<Ranks | null>(null);
 
 /** The open files by position, null for a closed one. Null while they are being read. */
 export const recordings = signal<(Recording | null)[] | null>(null);
+
+/** How far the files are read, while `recordings` is null; null before it is known. */
+export const readProgress = signal<Progress | null>(null);
 
 /** Whether a file belongs to a rank that has not been read yet. */
 export const isToRead = (at: number) => at >= 0 && at < (ranks.value?.ranks.length ?? 0) && !recordings.value?.[at];

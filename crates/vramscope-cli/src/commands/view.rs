@@ -86,7 +86,7 @@ fn write_page(args: &ViewArgs, out: &Path) -> anyhow::Result<()> {
     let recordings = args
         .files
         .iter()
-        .map(|file| read(file, args.reading.options()))
+        .map(|file| read(file, args.reading.options(), |_, _| {}))
         .collect::<anyhow::Result<Vec<_>>>()?;
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = Output::named(out, &inputs)?;
@@ -112,7 +112,8 @@ fn serve(args: &ViewArgs) -> anyhow::Result<()> {
     let how = Serve { port: args.port, no_open: args.no_open, json: args.json };
     let serving = begin(how, &library)?;
     for file in &args.files {
-        let (name, recording) = read(file, args.reading.options())?;
+        let told = |bytes, total| library.reads(&input::name(file), bytes, total);
+        let (name, recording) = read(file, args.reading.options(), told)?;
         library.add(OpenFile::open(name, recording).context("cannot start a thread for answers")?);
     }
     library.complete();
@@ -157,8 +158,12 @@ pub(super) fn until_it_ends(serving: Serving) -> anyhow::Result<()> {
     }
 }
 
-fn read(file: &Path, options: ReadOptions) -> anyhow::Result<(String, Recording)> {
+fn read(
+    file: &Path,
+    options: ReadOptions,
+    told: impl FnMut(u64, Option<u64>),
+) -> anyhow::Result<(String, Recording)> {
     // The self-contained page has a log as a log.
     let options = ReadOptions { keeps_log: true, ..options };
-    Ok((input::name(file), input::read(file, options)?))
+    Ok((input::name(file), input::read_with(file, options, told)?))
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use serde::Serialize;
 use tokio::sync::watch;
 use vramscope_trace::formats::Recording;
 
@@ -20,6 +21,17 @@ pub struct Library {
     /// Whether the page shows all ranks of a job.
     pub(crate) is_of_ranks: bool,
     ranks: OnceLock<JobFiles>,
+    reading: Mutex<Option<ReadProgress>>,
+}
+
+/// How far a file from the command line is read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ReadProgress {
+    name: String,
+    /// Bytes read so far.
+    bytes: u64,
+    /// Bytes of the file, if they are known.
+    total: Option<u64>,
 }
 
 /// The recordings of all ranks of a job. Each is read on request.
@@ -45,6 +57,7 @@ impl Default for Library {
             complete: watch::Sender::new(false),
             is_of_ranks: false,
             ranks: OnceLock::new(),
+            reading: Mutex::default(),
         }
     }
 }
@@ -90,6 +103,18 @@ impl Library {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.push(Some(Arc::new(file)));
         files.len() - 1
+    }
+
+    /// Sets the progress of reading a file, in bytes, for pages that wait for it.
+    pub fn reads(&self, name: &str, bytes: u64, total: Option<u64>) {
+        let progress = ReadProgress { name: name.to_owned(), bytes, total };
+        *self.reading.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    /// The file that is being read; `None` if none is.
+    pub(crate) fn progress(&self) -> Option<ReadProgress> {
+        let reading = || self.reading.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if *self.complete.borrow() { None } else { reading() }
     }
 
     /// Marks all files from the command line as loaded, and starts answering queries.

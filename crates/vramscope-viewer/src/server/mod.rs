@@ -136,6 +136,7 @@ const LONGEST_QUESTION: usize = 64 << 20;
 fn app(state: AppState, secret: &str, admits: Guard) -> Router {
     let api = Router::new()
         .route("/recordings", get(recordings))
+        .route("/progress", get(progress))
         .route("/open", post(open))
         .route("/page", post(page_of))
         .route("/ranks", get(ranks))
@@ -184,6 +185,11 @@ async fn recordings(State(library): State<Arc<Library>>) -> Result<Response, Vie
         });
     }
     Ok(bytes([b"[", all.join(&b","[..]).as_slice(), b"]"].concat()))
+}
+
+/// How far the files from the command line are read; null if none is being read.
+async fn progress(State(library): State<Arc<Library>>) -> Response {
+    Json(library.progress()).into_response()
 }
 
 /// The data about all ranks of a job.

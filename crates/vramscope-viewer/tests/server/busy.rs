@@ -154,3 +154,22 @@ fn a_file_that_is_closed_is_gone_and_the_others_keep_their_positions() {
     let foreign = ["origin: http://attacker.example"];
     assert_eq!(server.ask("POST", &server.path("api/1/close"), &foreign, b"").status, 403);
 }
+
+#[test]
+fn the_progress_of_reading_is_told_until_all_files_are_read() {
+    let server = Server::bind(0).unwrap();
+    let address = Address::of(&server.url());
+    let library = Arc::new(Library::default());
+    std::thread::spawn({
+        let library = Arc::clone(&library);
+        move || server.serve(library)
+    });
+    let told = || address.get("api/progress").text();
+    assert_eq!(told(), "null");
+    library.reads("run.pickle", 7, Some(100));
+    assert_eq!(told(), r#"{"name":"run.pickle","bytes":7,"total":100}"#);
+    library.reads("standard input", 9, None);
+    assert_eq!(told(), r#"{"name":"standard input","bytes":9,"total":null}"#);
+    library.complete();
+    assert_eq!(told(), "null");
+}

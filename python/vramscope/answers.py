@@ -136,6 +136,8 @@ class Device(TypedDict):
     """The evidence for the categories of the holders."""
     steps: NotRequired[Steps | None]
     """The steps of training or serving, if the program repeats itself."""
+    phases: NotRequired[list[Phase] | None]
+    """The phases of all steps, in order of time, if any are known."""
     libraries: NotRequired[list[Library] | None]
     """Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the
     holders. Only in logs of `vramscope run`.
@@ -792,6 +794,29 @@ class Peaks(TypedDict):
     peak_allocated_bytes: int
     peak_active_bytes: int
     peak_reserved_bytes: int
+
+
+class Phase(TypedDict):
+    """One phase of a step."""
+
+    phase: str
+    """`forward`, `backward`, `optimizer` or `zero_grad`."""
+    told_by: str
+    """`recorded`, `region`, `stacks` or `rhythm`; the last two are inferred."""
+    step: int | None
+    """Number of the step, from 1; None outside of all steps."""
+    first_event: int
+    """Half-open range `first_event..end_event` of event indices."""
+    end_event: int
+    """One past the last event index."""
+    peak_allocated_bytes: int
+    peak_event: int | None
+    """Event index of the peak; None before the first event."""
+    allocated_bytes: int
+    """Bytes and number of all blocks allocated in the phase."""
+    allocations: int
+    kept_bytes: int
+    """Allocated bytes after the phase minus those before."""
 
 
 class Pin(TypedDict):

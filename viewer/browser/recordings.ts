@@ -229,6 +229,48 @@ function leakingTrace(): Entry[] {
   return trace;
 }
 
+/**
+ * Training steps without annotations: three layers of `bytes` each forward, as many gradients backward, an optimizer step with a
+ * temporary block, and a zero grad. `larger` is a step, counted from 0, whose second layer allocates twice as much.
+ */
+export function training(steps: number, larger: number | null = null): string {
+  const trace: Entry[] = [];
+  let time = 1_700_000_000_000_000;
+  const put = (action: string, address: number, bytes: number, ...frames: Frame[]) => {
+    time += 10;
+    trace.push({ action, addr: BASE + address * 16 * MIB, size: bytes, stream: 0, time_us: time, frames });
+  };
+  const free = (address: number, bytes: number) => {
+    put('free_requested', address, bytes);
+    put('free_completed', address, bytes);
+  };
+  const main = frame('main');
+  const torch = (name: string, file: string) => frame(name, `/env/site-packages/torch/${file}`);
+  const layer = (n: number) => [
+    frame('forward', '/home/user/model.py', 20 + n),
+    torch('_call_impl', 'nn/modules/module.py'),
+    main,
+  ];
+  const backward = [torch('_engine_run_backward', 'autograd/graph.py'), torch('backward', '_tensor.py'), main];
+  const optimizer = [torch('_multi_tensor_adam', 'optim/adam.py'), torch('step', 'optim/adam.py'), main];
+  const layers = [0, 1, 2];
+  const sizeOf = (step: number, n: number) => (step === larger && n === 1 ? 8 : 4) * MIB;
+  for (const n of layers) put('alloc', n, 2 * MIB, torch('_apply', 'nn/modules/module.py'), main);
+  for (let step = 0; step < steps; step += 1) {
+    put('alloc', 9, MIB, main);
+    for (const n of layers) put('alloc', 10 + n, sizeOf(step, n), ...layer(n));
+    for (const n of [...layers].reverse()) {
+      put('alloc', 20 + n, 2 * MIB, ...backward);
+      free(10 + n, sizeOf(step, n));
+    }
+    put('alloc', 30, 6 * MIB, ...optimizer);
+    free(30, 6 * MIB);
+    for (const n of layers) free(20 + n, 2 * MIB);
+    free(9, MIB);
+  }
+  return write(`training-${steps}-${larger}.json`, { segments: [], device_traces: [trace] });
+}
+
 /** Regions that overlap without nesting, and five events of 2 MiB, one in each part. */
 export function overlapping(): string {
   const trace: Entry[] = [];

@@ -118,7 +118,7 @@ test("allocations of step 2's backward pass by category: a click and a choice", 
   const page = await open(`${await serving(TRAINING)}#view=timeline`);
   const box = await plotBox(page);
   // Its band above the plot.
-  await page.mouse.click(box.x + (3300 / (events + 1)) * box.width, box.y - 42);
+  await page.mouse.click(box.x + (3300 / (events + 1)) * box.width, box.y - 56);
   await details(page)
     .getByRole('heading', { name: /^backward of step 2: / })
     .waitFor();

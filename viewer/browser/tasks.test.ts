@@ -5,7 +5,7 @@ import { expect } from 'vitest';
 import { bytes, share } from '../src/text/units';
 import { diff, example, replay, report, tagged } from './command';
 import { bytesOfGroups, exact, numberOf, plotBox, serving, state, tableRows, test, type Open } from './page';
-import { IN_GRAPH_POOL, log, pooled, write } from './recordings';
+import { IN_GRAPH_POOL, log, pooled, training, write } from './recordings';
 
 const [OOM, LEAK, TRAINING] = [example('oom.pickle'), example('leak.pickle'), example('training.pickle.zst')];
 
@@ -53,12 +53,34 @@ test("the allocations of step 2's backward pass: two steps", async ({ open }) =>
   const { page, step } = await user(open, 2, TRAINING);
   await step(tab(page, 'Timeline'));
   const box = await plotBox(page);
-  await step(page.mouse.click(box.x + (3300 / 5253) * box.width, box.y - 42));
+  await step(page.mouse.click(box.x + (3300 / 5253) * box.width, box.y - 56));
   const told = page.locator('aside.details [data-span][aria-busy="false"]');
   await told.getByRole('heading', { name: /^backward of step 2: .* allocated/ }).waitFor();
   const [from, to] = (await told.getAttribute('data-span'))!.split('.').map(Number);
   const [device] = report(TRAINING, '--at', `${from}..${to! - 1}`).devices;
   expect(await told.textContent()).toContain(bytes(device.allocated.bytes));
+});
+
+test("the allocations of step 2's backward pass, without annotations: two steps, or one", async ({ open }) => {
+  const file = training(4);
+  const [device] = report(file, '--at', 'backward:2').devices;
+  expect(device.name).toBe('backward of step 2 (inferred)');
+  const { page, step } = await user(open, 2, file);
+  const { phases } = report(file).devices[0];
+  const [{ first_event: from, end_event: to }] = phases.filter((p: any) => p.phase === 'backward' && p.step === 2);
+  await step(tab(page, 'Timeline'));
+  const box = await plotBox(page);
+  const events = report(file).devices[0].events;
+  await step(page.mouse.click(box.x + ((from + to + 2) / 2 / (events + 1)) * box.width, box.y - 23));
+  const told = page.locator('aside.details [data-span][aria-busy="false"]');
+  await told.getByRole('heading', { name: /^backward of step 2 \(inferred\): .* allocated/ }).waitFor();
+  expect(await told.getAttribute('data-span')).toBe(`${from}.${to}`);
+  expect(await told.textContent()).toContain(bytes(device.allocated.bytes));
+  // With any number of steps, a search answers it in one.
+  const other = await user(open, 1, file);
+  await other.step(other.page.getByRole('searchbox').fill('phase:backward step:2'));
+  await other.page.locator(`#search-result [data-matches="${device.allocated.count}"]`).waitFor();
+  expect(await numberOf(other.page, '#search-result [data-matches]', 'data-bytes')).toBe(device.allocated.bytes);
 });
 
 test('the stack of a block of 512 MiB: two steps', async ({ open }) => {

@@ -91,7 +91,7 @@ impl Recording {
     /// The full report, as in `vramscope report --json`.
     ///
     /// Holders are those after event `at`, at the end of the recording with `"end"`, or at the peak of allocated bytes by
-    /// default; for a range such as `"10..99"`, the report has the allocations and frees of these events. `by` is their grouping, as for `holders`; None groups by whole
+    /// default; for a range such as `"10..99"`, or a step or its phase such as `"step:2"` or `"backward:2"`, the report has the allocations and frees of these events. `by` is their grouping, as for `holders`; None groups by whole
     /// stacks. `filter` is a regular expression: only stacks with a matching frame, as `file:line function`, are included.
     /// `top` limits lists of holders.
     #[pyo3(signature = (*, device=None, at=None, by=None, filter=None, top=None))]

@@ -1,8 +1,8 @@
 //! Sentences about findings, shared by the text report and the page.
 
 use vramscope_analysis::{
-    CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, Pin, Pins,
-    ReplayLimitation, Steps, StepsFrom, UnusableBlocks,
+    CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, PhaseFrom, Pin,
+    Pins, ReplayLimitation, StepPhase, Steps, StepsFrom, UnusableBlocks,
 };
 use vramscope_trace::Category;
 
@@ -128,6 +128,22 @@ pub fn steps_told(steps: &Steps) -> String {
         usual => format!("{} steps made the same allocations", count(usual as u64)),
     };
     format!("{from}. {alike}.")
+}
+
+/// The sources of some phases, in sentences; `None` without phases.
+pub fn phases_told<'p>(phases: impl IntoIterator<Item = &'p StepPhase>) -> Option<String> {
+    let mut sources: Vec<PhaseFrom> = phases.into_iter().map(|phase| phase.told_by).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    let told = sources.iter().map(|from| match from {
+        PhaseFrom::Recorded => "recorded with the allocations",
+        PhaseFrom::Region => "regions of the program",
+        PhaseFrom::Stacks => "inferred from stacks",
+        PhaseFrom::Rhythm => "inferred from repeating allocations",
+    });
+    let told: Vec<&str> = told.collect();
+    let limit = if sources.contains(&PhaseFrom::Rhythm) { " Without stacks, they can be wrong." } else { "" };
+    (!told.is_empty()).then(|| format!("Phases are {}.{limit}", told.join(", or ")))
 }
 
 /// The peak without any idle memory, and the limits of this knowledge: one sentence each.

@@ -6,14 +6,17 @@ use vramscope_basics::units::{bytes, count};
 use crate::names::Names;
 use crate::shown::Shown;
 
-/// The name of a part of a recording with this number of events: `backward of step 2`, `step 2`, `events 10 to 99`.
+/// The name of a part of a recording with this number of events: `backward of step 2`, `backward of step 2 (inferred)`, `step 2`,
+/// `events 10 to 99`.
 pub fn title(part: &ProgramPart, events: usize, names: Names<'_>) -> String {
     let step = part.step.map(|n| format!("step {}", count(n as u64 + 1)));
     let region = part.region.map(|name| Shown::of(names.trace.strings.get(name)));
-    match (region, step) {
+    let phase = part.phase.map(|phase| phase.name().to_owned());
+    let inferred = if part.is_inferred { " (inferred)" } else { "" };
+    match (region.map(String::from).or(phase), step) {
         _ if part.from == Moment::START && part.to.index() == events => "the whole recording".to_owned(),
-        (Some(region), Some(step)) => format!("{region} of {step}"),
-        (Some(region), None) => region.into(),
+        (Some(name), Some(step)) => format!("{name} of {step}{inferred}"),
+        (Some(name), None) => format!("{name}{inferred}"),
         (None, Some(step)) if part.is_step => step,
         _ => self::events(part),
     }

@@ -9,7 +9,7 @@ use serde::de::{self, Deserializer, Visitor};
 use vramscope_analysis::{By, Growth, When};
 use vramscope_basics::gpus::{self, Gpu};
 use vramscope_basics::units::parse_bytes;
-use vramscope_trace::Category;
+use vramscope_trace::{Category, Phase};
 
 /// Upper bound for sizes, in bytes; no device is larger.
 const LARGEST: u64 = 1 << 50;
@@ -91,6 +91,8 @@ pub enum At {
     State(When),
     /// The events from the first to the last, both included; without a last one, to the end.
     Events(usize, Option<usize>),
+    /// The events of a step, counted from 1, or of its phase.
+    Step(usize, Option<Phase>),
 }
 
 /// The end of a recording in a request.
@@ -110,10 +112,17 @@ pub fn when(text: &str) -> Result<When, String> {
 impl FromStr for At {
     type Err = String;
 
-    /// Parses `1200`, `end`, `10..99` or `10..end`.
+    /// Parses `1200`, `end`, `10..99`, `10..end`, `step:2` or `backward:2`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let parse =
-            |text| when(text).map_err(|_| "expected an event index, `end`, or a range as 10..99".to_owned());
+        if let Some((part, number)) = text.split_once(':') {
+            return step(part.trim(), number.trim());
+        }
+        let parse = |text| {
+            when(text).map_err(|_| {
+                "expected an event index, `end`, a range as 10..99, or a part of a step as backward:2"
+                    .to_owned()
+            })
+        };
         let Some((first, last)) = text.split_once("..") else { return Ok(Self::State(parse(text)?)) };
         match (parse(first)?, parse(last)?) {
             (When::After(first), When::After(last)) if last < first => {
@@ -123,6 +132,20 @@ impl FromStr for At {
             (When::After(first), When::End) => Ok(Self::Events(first, None)),
             (When::End, _) => Err("a range begins with an event index, as 10..99".to_owned()),
         }
+    }
+}
+
+/// Parses a step or a phase of it, as `step:2` or `backward:2`.
+fn step(part: &str, number: &str) -> Result<At, String> {
+    let phase = match part {
+        "step" => None,
+        part => Some(Phase::ALL.into_iter().find(|phase| phase.name() == part).ok_or_else(|| {
+            format!("unknown part of a step; use one of step, {}", Phase::ALL.map(Phase::name).join(", "))
+        })?),
+    };
+    match number.parse() {
+        Ok(number @ 1..) => Ok(At::Step(number, phase)),
+        _ => Err(format!("expected the number of a step, from 1, as {part}:2")),
     }
 }
 
@@ -341,6 +364,10 @@ mod tests {
         assert_eq!("10..end".parse(), Ok(At::Events(10, None)));
         assert_eq!("7".parse(), Ok(At::State(When::After(7))));
         assert_eq!(" end".parse(), Ok(At::State(When::End)));
+        assert_eq!("step:2".parse(), Ok(At::Step(2, None)));
+        assert_eq!("zero_grad:300".parse(), Ok(At::Step(300, Some(Phase::ZeroGrad))));
+        assert!("sideways:2".parse::<At>().unwrap_err().contains("use one of step, forward, backward"));
+        assert!("backward:0".parse::<At>().unwrap_err().contains("from 1, as backward:2"));
         assert!("end..9".parse::<At>().unwrap_err().contains("begins with an event index"));
         assert_eq!(when("the end"), Err("expected an event index, or `end`".to_owned()));
         assert!("9..3".parse::<At>().unwrap_err().contains("the range is empty"));

@@ -89,10 +89,13 @@ pub enum Phase {
     Backward,
     /// The optimizer step.
     Optimizer,
+    /// The gradients are set to zero or freed.
+    ZeroGrad,
 }
 
 impl Phase {
-    const ALL: [Self; 3] = [Self::Forward, Self::Backward, Self::Optimizer];
+    /// All phases, in the order of a step.
+    pub const ALL: [Self; 4] = [Self::Forward, Self::Backward, Self::Optimizer, Self::ZeroGrad];
 
     /// Returns the phase's name in recordings and in JSON.
     #[must_use]
@@ -101,6 +104,7 @@ impl Phase {
             Self::Forward => "forward",
             Self::Backward => "backward",
             Self::Optimizer => "optimizer",
+            Self::ZeroGrad => "zero_grad",
         }
     }
 }

@@ -7,9 +7,9 @@ use vramscope_analysis::{
     Counters, Frames, History, IdleMemory, LeakSuspect, Moment, Peak, Recorder, RunBetween, Steps, Timeline,
     leak_suspects, runs_between,
 };
-use vramscope_report::findings::steps_told;
+use vramscope_report::findings::{phases_told, steps_told};
 use vramscope_report::{Trust, not_followed};
-use vramscope_trace::Action;
+use vramscope_trace::{Action, Phase};
 
 use crate::advice::ADVICE;
 use crate::bits::Bits;
@@ -180,6 +180,7 @@ impl OpenDevice {
             tag_texts: self.tags.texts.iter().map(|text| text.get(history)).collect(),
             purposes: self.purposes_so_far().map(|p| p.table.as_slice()),
             steps: self.purposes_so_far().and_then(|p| self.steps(&p.steps)),
+            phases: self.purposes_so_far().and_then(|p| self.phases(&p.steps)),
             trust: protocol::Trust {
                 is_exact: trust.is_exact,
                 title: trust.title,
@@ -193,7 +194,8 @@ impl OpenDevice {
     /// The categories of its memory. Computed now if necessary.
     pub(crate) fn meaning(&self) -> Meaning<'_> {
         let purposes = self.purposes();
-        Meaning { purposes: &purposes.table, steps: self.steps(&purposes.steps) }
+        let steps = &purposes.steps;
+        Meaning { purposes: &purposes.table, steps: self.steps(steps), phases: self.phases(steps) }
     }
 
     /// Converts steps for an answer. `None` if there are none.
@@ -220,6 +222,32 @@ impl OpenDevice {
         })
     }
 
+    /// Converts phases for an answer. `None` if there are none.
+    fn phases(&self, found: &Steps) -> Option<protocol::Phases> {
+        let phases = &found.phases;
+        let time = |event: usize| self.timeline.time_of(Moment::after(event));
+        let last = self.timeline.duration();
+        let is_end = |to: Moment| to == self.history().end();
+        Some(protocol::Phases {
+            told: phases_told(phases)?,
+            phase: phases.iter().map(|p| phase_number(p.phase)).collect(),
+            is_inferred: phases.iter().map(|p| p.told_by.is_inferred()).collect(),
+            step: phases.iter().map(|p| p.step).collect(),
+            from: phases.iter().map(|p| p.from.index()).collect(),
+            to: phases.iter().map(|p| p.to.index()).collect(),
+            from_us: phases.iter().filter_map(|p| time(p.from.index())).collect(),
+            to_us: phases
+                .iter()
+                .filter_map(|p| if is_end(p.to) { last } else { time(p.to.index()) })
+                .collect(),
+            peak: phases.iter().map(|p| p.peak).collect(),
+            peak_moment: phases.iter().map(|p| p.peak_moment.index()).collect(),
+            allocated: phases.iter().map(|p| p.allocated).collect(),
+            allocations: phases.iter().map(|p| p.allocations).collect(),
+            kept: phases.iter().map(|p| p.kept).collect(),
+        })
+    }
+
     fn marks(&self) -> Vec<Mark> {
         let events = &self.history().device().events;
         let marked = events.actions().iter().enumerate().filter_map(|(event, action)| match action {
@@ -237,6 +265,11 @@ impl OpenDevice {
             })
             .collect()
     }
+}
+
+/// Returns the position of a phase in `PHASES`.
+fn phase_number(phase: Phase) -> u8 {
+    Phase::ALL.iter().position(|&one| one == phase).unwrap_or_default() as u8
 }
 
 /// Converts counters for an answer.

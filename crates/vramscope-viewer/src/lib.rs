@@ -42,6 +42,7 @@ mod markers;
 mod names;
 #[cfg(feature = "server")]
 mod page;
+mod parting;
 mod picture;
 mod pools;
 mod protocol;

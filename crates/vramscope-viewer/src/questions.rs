@@ -10,6 +10,7 @@ use crate::comparison::compare;
 use crate::device::OpenDevice;
 use crate::held::holders_of_both;
 use crate::highest::highest;
+use crate::parting::parting;
 use crate::protocol::*;
 use crate::recording::OpenRecording;
 use crate::what_if::known_gpus;
@@ -75,6 +76,10 @@ questions! { |of|
     /// Groups in an interval of this device and in an interval of another one, of any file, each at its own peak.
     HighestOfBoth(query: HighestOfBothQuery) -> HighestOfBoth {
         highest(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
+    }
+    /// The first difference between the allocated bytes in an interval of this device and in one of another, of any file.
+    Parting(query: PartingQuery) -> Parting {
+        parting(of.both(query.other_file, query.other_device)?, &query, of.cancel)?
     }
     /// Segments and blocks at a moment.
     Layout {
@@ -206,7 +211,8 @@ impl Question {
         match *self {
             Self::Comparison { other_file, .. }
             | Self::HoldersOfBoth(HoldersOfBothQuery { other_file, .. })
-            | Self::HighestOfBoth(HighestOfBothQuery { other_file, .. }) => Some(other_file),
+            | Self::HighestOfBoth(HighestOfBothQuery { other_file, .. })
+            | Self::Parting(PartingQuery { other_file, .. }) => Some(other_file),
             _ => None,
         }
     }

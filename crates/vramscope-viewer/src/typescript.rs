@@ -2,7 +2,7 @@
 
 use vramscope_analysis::By;
 use vramscope_testing::{Declarations, committed};
-use vramscope_trace::{Action, Category};
+use vramscope_trace::{Action, Category, Phase};
 
 use crate::protocol::{MARKERS, NONE, Note, Ranks, Recording};
 use crate::questions::Question;
@@ -48,6 +48,7 @@ fn the_page_reads_what_is_answered() {
         table("Kinds of segments.", "SEGMENT_KINDS", SEGMENT_KINDS.iter().map(|of| of.1)),
         table("What memory is for.", "CATEGORIES", Category::ALL.iter().map(|of| of.name())),
         table("What is marked along a recording.", "MARKERS", MARKERS.iter().copied()),
+        table("The phases of a step.", "PHASES", Phase::ALL.iter().map(|phase| phase.name())),
         union(
             "A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.",
             "ByteKind",

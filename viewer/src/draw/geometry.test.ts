@@ -21,18 +21,20 @@ test('a plot is aligned to device pixels', () => {
 test('geometryIn and geometryAround agree', () => {
   for (const rows of [
     NOTHING_ABOVE,
-    { notes: 0, regions: 2, steps: false },
-    { notes: 1, regions: 0, steps: true },
-    { notes: 2, regions: 2, steps: true },
+    { notes: 0, regions: 2, phases: false, steps: false },
+    { notes: 1, regions: 0, phases: false, steps: true },
+    { notes: 0, regions: 0, phases: true, steps: false },
+    { notes: 2, regions: 2, phases: true, steps: true },
   ]) {
     const inside = geometryIn(1000, 300, rows, 1);
     expect(geometryAround(inside.plotWidth, inside.plotHeight, rows)).toEqual(inside);
   }
 });
 
-test('the step row is between the regions and the plot', () => {
-  const g = geometryIn(1000, 300, { notes: 1, regions: 2, steps: true }, 1);
-  expect(g.stepTop).toBe(geometryIn(1000, 300, { notes: 1, regions: 2, steps: false }, 1).top);
+test('the rows of phases and steps are between the regions and the plot', () => {
+  const g = geometryIn(1000, 300, { notes: 1, regions: 2, phases: true, steps: true }, 1);
+  expect(g.phaseTop).toBe(geometryIn(1000, 300, { notes: 1, regions: 2, phases: false, steps: false }, 1).top);
+  expect(g.stepTop).toBeGreaterThan(g.phaseTop!);
   expect(g.top).toBeGreaterThan(g.stepTop!);
   expect(geometryIn(1000, 300, NOTHING_ABOVE, 1).stepTop).toBeNull();
 });

@@ -13,6 +13,8 @@ export interface Geometry {
   /** Top edge and number of rows of the regions. */
   bandTop: number;
   bandRows: number;
+  /** Top edge of the row of phases; null if there is none. */
+  phaseTop: number | null;
   /** Top edge of the step row; null if there is none. */
   stepTop: number | null;
   /** The plot, aligned to device pixels. */
@@ -29,32 +31,35 @@ const RIGHT = 20;
 export const STRIP = 19;
 /** Height of a row of regions or notes. */
 export const BAND_ROW = 16;
-/** Height of the step row. */
+/** Height of the step row, and of the row of phases. */
 export const STEP_ROW = 14;
 /** Height of the axis below the plot. */
 const AXIS = 22;
 
-/** The rows above a plot: notes, regions, and the step row. */
+/** The rows above a plot: notes, regions, phases, and the step row. */
 export interface RowsAbove {
   notes: number;
   regions: number;
+  phases: boolean;
   steps: boolean;
 }
 
-export const NOTHING_ABOVE: RowsAbove = { notes: 0, regions: 0, steps: false };
+export const NOTHING_ABOVE: RowsAbove = { notes: 0, regions: 0, phases: false, steps: false };
 
-function above({ notes, regions, steps }: RowsAbove): Omit<Geometry, 'width' | 'height' | 'plotWidth' | 'plotHeight'> {
+function above({ notes, regions, phases, steps }: RowsAbove): Omit<Geometry, 'width' | 'height' | 'plotWidth' | 'plotHeight'> {
   const band = (rows: number) => (rows > 0 ? rows * BAND_ROW + 2 : 0);
   const bandTop = STRIP + band(notes);
-  const below = bandTop + band(regions);
+  const phaseTop = bandTop + band(regions);
+  const stepTop = phaseTop + (phases ? STEP_ROW : 0);
   return {
     noteTop: STRIP,
     noteRows: notes,
     bandTop,
     bandRows: regions,
-    stepTop: steps ? below : null,
+    phaseTop: phases ? phaseTop : null,
+    stepTop: steps ? stepTop : null,
     left: LEFT,
-    top: below + (steps ? STEP_ROW + 2 : 0),
+    top: stepTop + (steps ? STEP_ROW : 0) + (phases || steps ? 2 : 0),
   };
 }
 

@@ -1,6 +1,6 @@
 // Completions of the word at the caret: fields, and values that the recording has.
 
-import { CATEGORIES, type Device, type Names } from '../source/source';
+import { CATEGORIES, PHASES, type Device, type Names } from '../source/source';
 import { tellsCategories } from '../state/grouping';
 import { FIELD_NAMES, fieldIn, tokens } from './language';
 
@@ -37,6 +37,7 @@ export const FIELD_MEANINGS: Record<string, string> = {
   size: 'the bytes of the block',
   layer: 'the module that allocated it',
   region: 'the annotated region in which it was allocated',
+  phase: 'the phase of the step in which it was allocated',
   step: 'the step in which it was allocated',
   leak: 'retained by a leak of the report',
   lived: 'how long it was live',
@@ -73,6 +74,7 @@ const VALUES: Record<string, Values> = {
   ],
   layer: tagTexts('layer'),
   region: ({ regions }) => texts(regions),
+  phase: () => texts(PHASES),
   step: ({ device }) => [
     ...[...(device.steps?.from ?? [])].slice(0, MOST).map((_, step) => [String(step + 1), ''] as const),
     ['2..4', 'steps 2 to 4'],

@@ -116,6 +116,8 @@ const understood: [string, Query | null][] = [
   ['512', text('512')],
   // Fields with numbers.
   ['step:2', { is: 'step', from: 2, to: 2 }],
+  ['phase:backward', { is: 'phase', sought: { text: 'backward', is_pattern: false } }],
+  ['phase:"zero grad"', { is: 'phase', sought: { text: 'zero grad', is_pattern: false } }],
   ['step:2..4', { is: 'step', from: 2, to: 4 }],
   ['step:>=2', { is: 'step', from: 2, to: null }],
   // The moment after event n is n + 1.
@@ -165,6 +167,7 @@ test.each([
   ['pool:7', 'two numbers'],
   ['file:', 'needs a value'],
   ['step:last', 'a number'],
+  ['phase:sideways', 'there is no such phase'],
   ['freed:soon', 'freed:never'],
   ['allocated:1..', 'allocated:10..20'],
   ['foo:bar', 'there is no field foo; fields are file, function, line, category'],

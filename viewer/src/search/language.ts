@@ -8,7 +8,7 @@
 //   >=10MiB  <1KiB       sizes of blocks; 512MiB and =512MiB within half a percent; size:>=10MiB likewise
 //   category:gradient    the category of the memory
 //   stream:0x3  pool:1.0  pool:default  layer:..  context:..  metadata:..
-//   step:2  region:backward  allocated:>1200  freed:never  leak:1  idle:1
+//   step:2  phase:backward  region:backward  allocated:>1200  freed:never  leak:1  idle:1
 //   lived:>100ms         how long it was live; lived:>100 counts events
 //   -word  not word      everything else;  a or b;  (a or b) c
 //
@@ -17,7 +17,16 @@
 //
 // The page parses only a query's structure. Texts, patterns and sizes go to the engine, which searches them in bounded time.
 
-import { CATEGORIES, NONE, type FrameField, type Query, type SizeSign, type Sought, type TagField } from '../source/source';
+import {
+  CATEGORIES,
+  NONE,
+  PHASES,
+  type FrameField,
+  type Query,
+  type SizeSign,
+  type Sought,
+  type TagField,
+} from '../source/source';
 
 /** A closed range of whole numbers. */
 type Numbers = [from: number, to: number];
@@ -191,6 +200,10 @@ const FIELDS = new Map(
     size: (value) => sizeOf(value) ?? 'a size is a number with a unit, as in size:>=10MiB or size:512MiB',
     layer: tags('layer'),
     region: (_, sought) => ({ is: 'region', sought }),
+    phase(value, sought) {
+      const isKnown = sought.is_pattern || PHASES.some((name) => name.includes(value.replaceAll(' ', '_')));
+      return isKnown ? { is: 'phase', sought } : `there is no such phase; phases are ${PHASES.join(', ')}`;
+    },
     step(value) {
       const numbers = numbersOf(value);
       return numbers

@@ -8,6 +8,7 @@ import { VIEWS, VIEW_NAMES, view } from '../state/place';
 import { search } from '../state/search';
 import { selected } from '../state/selection';
 import { beginSpan, endSpan, span } from '../state/span';
+import { nextPhase } from '../state/phases';
 import { nextStep } from '../state/steps';
 import { walkBlocks } from '../timeline/walk';
 
@@ -25,6 +26,9 @@ interface Binding {
   plain?: boolean;
   act: (e: KeyboardEvent) => void;
 }
+
+/** The views with a digit as their key. */
+const WITH_KEYS = VIEW_NAMES.slice(0, 9);
 
 const focus = (id: string) => document.getElementById(id)?.focus();
 export const focusTimeline = () => focus('timeline');
@@ -91,9 +95,15 @@ export const BINDINGS: Binding[] = [
     act: (e) => nextStep(e.key === 'N' ? -1 : 1),
   },
   {
-    keys: VIEW_NAMES.map((_, i) => String(i + 1)),
-    shown: `1 to ${VIEW_NAMES.length}`,
-    does: VIEW_NAMES.map((name) => VIEWS[name]).join(', '),
+    keys: ['p', 'P'],
+    shown: 'p',
+    does: 'Phase at the moment, then the next phase; with Shift, the previous',
+    act: (e) => nextPhase(e.key === 'P' ? -1 : 1),
+  },
+  {
+    keys: WITH_KEYS.map((_, i) => String(i + 1)),
+    shown: `1 to ${WITH_KEYS.length}`,
+    does: WITH_KEYS.map((name) => VIEWS[name]).join(', '),
     act: (e) => (view.value = VIEW_NAMES[Number(e.key) - 1] ?? view.value),
   },
   {

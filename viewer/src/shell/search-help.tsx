@@ -13,7 +13,7 @@ const EXAMPLES: [query: string, meaning: string][] = [
   ['category:gradient', 'the category; category!=gradient is everything else'],
   ['lived:>100ms', 'how long it was live; lived:>100 counts events'],
   ['freed:never allocated:>1200', 'when it was freed and allocated, by event'],
-  ['step:2 region:backward', 'the step and region in which it was allocated'],
+  ['step:2 phase:backward', 'the step and its phase in which it was allocated; region:name for annotated regions'],
   ['0x7f3a00200000', 'allocations at this address; also b7f3a00200000_0, as in memory_viz'],
   ['(conv or linear) not step:1', 'combinations; || && ! mean the same'],
 ];

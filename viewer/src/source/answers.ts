@@ -1,18 +1,29 @@
 // Converts answers from their wire format to the page's types.
 
 import type * as sent from './generated/view';
-import { CATEGORIES, CODES, NONE, type Meaning, type Names, type Purpose, type Recording, type Steps } from './source';
+import {
+  CATEGORIES,
+  CODES,
+  NONE,
+  type Meaning,
+  type Names,
+  type Purpose,
+  type Phases,
+  type Recording,
+  type Steps,
+} from './source';
 
 /** Resolves the texts of a recording's tags, which are sent as positions in a list of distinct texts. */
 export function toRecording({ devices, ...recording }: sent.Recording): Recording {
   return {
     ...recording,
-    devices: devices.map(({ tags, tag_texts: texts, purposes, steps, ...device }) => {
+    devices: devices.map(({ tags, tag_texts: texts, purposes, steps, phases, ...device }) => {
       const text = (at: number | null) => (at === null ? null : (texts[at] ?? null));
       return {
         ...device,
         purposes: purposes && toPurposes(purposes),
         steps: steps && toSteps(steps),
+        phases: phases && toPhases(phases),
         tags: tags.map((t) => ({
           stream: t.stream,
           pool: t.pool,
@@ -26,9 +37,10 @@ export function toRecording({ devices, ...recording }: sent.Recording): Recordin
   };
 }
 
-export const toMeaning = ({ purposes, steps }: sent.Meaning): Meaning => ({
+export const toMeaning = ({ purposes, steps, phases }: sent.Meaning): Meaning => ({
   purposes: toPurposes(purposes),
   steps: steps && toSteps(steps),
+  phases: phases && toPhases(phases),
 });
 
 const toPurposes = (purposes: readonly sent.Purpose[]): Purpose[] =>
@@ -46,6 +58,14 @@ function toSteps({ bounds, bounds_us, ...steps }: sent.Steps): Steps {
     to_us: times.subarray(1),
   };
 }
+
+const toPhases = (phases: sent.Phases): Phases => ({
+  ...phases,
+  from: Uint32Array.from(phases.from),
+  to: Uint32Array.from(phases.to),
+  from_us: Float64Array.from(phases.from_us),
+  to_us: Float64Array.from(phases.to_us),
+});
 
 /** The most characters of a label; a file may give any number of frames names of any length. */
 const LONGEST_LABEL = 500;

@@ -30,17 +30,22 @@ export type Purpose = Omit<sent.Purpose, 'category'> & { category: Category };
 /** The steps of a program, by number from 0: their memory, and their ends on the axis. */
 export type Steps = Omit<sent.Steps, 'bounds' | 'bounds_us'> & Spans;
 
-/** The categories, and the steps derived from them. */
+/** The phases of steps, in order: their memory, and the moments before their first event and after their last. */
+export type Phases = Omit<sent.Phases, keyof Spans> & Spans;
+
+/** The categories, and the steps and phases derived from them. */
 export interface Meaning {
   purposes: Purpose[];
   steps: Steps | null;
+  phases: Phases | null;
 }
 
-/** One device of a file. Its purposes are null until they are known, and so are its steps, which it may lack. */
-export type Device = Omit<sent.Device, 'tags' | 'tag_texts' | 'purposes' | 'steps'> & {
+/** One device of a file. Its purposes are null until they are known, and so are its steps and phases, which it may lack. */
+export type Device = Omit<sent.Device, 'tags' | 'tag_texts' | 'purposes' | 'steps' | 'phases'> & {
   tags: Tags[];
   purposes: Purpose[] | null;
   steps: Steps | null;
+  phases: Phases | null;
 };
 
 /** The tables that positions in answer columns refer to. */

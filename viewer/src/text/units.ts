@@ -69,5 +69,8 @@ export function address(n: number): string {
 /** Formats `b7f3a00200000_0`: an allocation's name in memory_viz. */
 export const allocationName = (at: number, version: number) => `b${at.toString(16)}_${version}`;
 
+/** Formats a phase of a step, as recordings name it: `zero grad`. */
+export const phaseName = (phase: string) => phase.replaceAll('_', ' ');
+
 /** Formats a step's number, counted from 1. */
 export const stepNumber = (step: number) => count(step + 1);

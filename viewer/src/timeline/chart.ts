@@ -4,6 +4,7 @@
 import { BAND_ROW, STEP_ROW, STRIP, regionRow, type Geometry } from '../draw/geometry';
 import type { PlacedNote } from '../draw/notes';
 import { edges } from '../draw/outline';
+import { nameOfPhase, phaseRow } from '../draw/phase-row';
 import { stepLabels, stepRows } from '../draw/step-row';
 import type { Pen } from '../draw/pen';
 import { textWidth } from '../draw/text-width';
@@ -11,7 +12,7 @@ import { byteTicks, eventTicks, timeTicks } from '../draw/ticks';
 import { entryAt, numberAt } from '../numbers/at';
 import { xOf, yOf, type Viewport } from '../numbers/scale';
 import { visibleSpans } from '../numbers/spans';
-import type { Axis, Mark, Picture, Regions, Steps } from '../source/source';
+import type { Axis, Mark, Phases, Picture, Regions, Steps } from '../source/source';
 import { momentOf } from '../state/moves';
 import { css, mix, parse, textColor } from '../style/colors';
 import type { Token } from '../style/theme';
@@ -26,6 +27,7 @@ export interface Scene {
   dark: boolean;
   notes: readonly PlacedNote[];
   regions: Regions | null;
+  phases: Phases | null;
   steps: Steps | null;
   marks: readonly Mark[];
   /** The chosen moment's position on the axis, and its label; null if the picture does not show it. */
@@ -68,6 +70,7 @@ export function drawChart(pen: Pen, scene: Scene): void {
   drawAgainst(pen, scene);
   drawMoment(pen, scene);
   // Drawn last, because the line of the peak crosses the number of the step with the peak.
+  drawPhases(pen, scene);
   drawSteps(pen, scene);
 }
 
@@ -147,6 +150,23 @@ function drawSteps(pen: Pen, { geometry: g, viewport, axis, inks, steps }: Scene
   }
   for (const { x, text, isUnusual } of stepLabels(rows, viewport, (text, bold) => textWidth(text, { ...FONT, bold }))) {
     pen.text(g.left + x, top + height / 2 + 0.5, text, { color: inks.text, align: 'center', size: SMALL, bold: isUnusual });
+  }
+}
+
+/** Draws the phases as a row of bars with their names; the names of inferred phases say so where there is room. */
+function drawPhases(pen: Pen, { geometry: g, viewport, axis, inks, dark, phases }: Scene): void {
+  if (!phases || g.phaseTop === null) return;
+  const [top, height] = [g.phaseTop, STEP_ROW - 1];
+  const ground = parse(inks.ground);
+  pen.text(g.left - 8, top + height / 2, 'phase', { color: inks.quiet, align: 'right', size: SMALL });
+  for (const { number, left, right } of visibleSpans(phaseRow(phases, axis), viewport)) {
+    const gap = right - left > 3 ? 1 : 0;
+    const name = nameOfPhase(phases, number);
+    pen.fill(g.left + left, top, right - left - gap, height, css(mix(textColor(name, dark), ground, 0.62)));
+    const room = right - left - 8;
+    const whole = phases.is_inferred[number] ? `${name} (inferred)` : name;
+    const label = textWidth(whole, FONT) <= room ? whole : name;
+    if (room > 16) pen.text(g.left + left + 4, top + height / 2 + 0.5, label, { color: inks.text, size: SMALL, room });
   }
 }
 

@@ -5,6 +5,7 @@ import { BAND_ROW, regionRow, type Geometry } from '../draw/geometry';
 import { itemAt, momentAt, momentsBetween } from '../draw/hit';
 import { noteAt, placedNotes } from '../draw/notes';
 import { shownPicture } from '../draw/shown';
+import { phaseAt } from '../draw/phase-row';
 import { stepAt } from '../draw/step-row';
 import { numberAt } from '../numbers/at';
 import { atOf, bytesOf, type Range, type Viewport } from '../numbers/scale';
@@ -17,14 +18,16 @@ import { showNote } from '../state/notes';
 import { regions, showRegion } from '../state/regions';
 import { selected } from '../state/selection';
 import { chooseSpan, span } from '../state/span';
+import { phases, showPhase } from '../state/phases';
 import { showStep, steps } from '../state/steps';
 import { axis, byteRange } from '../state/window';
 
-/** The target under the pointer: a point of the plot, a note, a region, a step, the axis of bytes, the other axis, or nothing. */
+/** The target under the pointer: a point of the plot, a note, a region, a phase, a step, the axis of bytes, the other axis, or nothing. */
 export type PointerTarget =
   | { kind: 'plot'; picture: Picture; column: number; item: number | null; moment: number }
   | { kind: 'note'; note: Note }
   | { kind: 'region'; region: number }
+  | { kind: 'phase'; phase: number }
   | { kind: 'step'; step: number }
   | { kind: 'bytes' }
   | { kind: 'axis' }
@@ -55,6 +58,7 @@ const CURSORS = {
   plot: '',
   note: 'pointer',
   region: 'pointer',
+  phase: 'pointer',
   step: 'pointer',
   bytes: 'ns-resize',
   axis: 'col-resize',
@@ -75,6 +79,10 @@ function targetAt(surface: Surface, x: number, y: number): PointerTarget {
   if (g.stepTop !== null && y >= g.stepTop && down < 0) {
     const step = steps.value && stepAt(steps.value, axis.value, viewport, at);
     return step === null ? null : { kind: 'step', step };
+  }
+  if (g.phaseTop !== null && y >= g.phaseTop && down < 0) {
+    const phase = phases.value && phaseAt(phases.value, axis.value, viewport, at);
+    return phase === null ? null : { kind: 'phase', phase };
   }
   if (y >= g.bandTop && down < 0) {
     const row = regions.value && regionRow(regions.value, axis.value, Math.floor((y - g.bandTop) / BAND_ROW));
@@ -280,6 +288,8 @@ function click(target: PointerTarget): void {
     showNote(target.note);
   } else if (target?.kind === 'region') {
     showRegion(target.region);
+  } else if (target?.kind === 'phase') {
+    showPhase(target.phase);
   } else if (target?.kind === 'step') {
     showStep(target.step);
   } else if (target?.kind === 'plot') {

@@ -14,18 +14,27 @@ import { device, file, view } from '../state/place';
 import { current, source } from '../state/recordings';
 import { overlay } from '../state/replay';
 import { events, regions } from '../state/regions';
+import { phases } from '../state/phases';
 import { steps } from '../state/steps';
 import { axis, shownRange, byteRange, stacked, whole, withReserved } from '../state/window';
 
 /** Whether the timeline is the view itself, not a strip above another view. */
 export const tall = computed(() => view.value === 'timeline');
 
-/** The rows above the plot: at most `most` rows each of notes and of regions, and the step row, which keeps its room until known. */
-export const rowsAbove = (most: number): RowsAbove => ({
-  notes: Math.min(noteRows.value, most),
-  regions: bandRowsOf(regions.value, most),
-  steps: steps.value !== null || current.value?.purposes === null,
-});
+/**
+ * The rows above the plot: at most `most` rows each of notes and of regions, then phases and steps, which keep their room until known. A
+ * strip with a row of regions has no room for phases.
+ */
+export const rowsAbove = (most: number): RowsAbove => {
+  const regionRows = bandRowsOf(regions.value, most);
+  const areUnknown = current.value?.purposes === null;
+  return {
+    notes: Math.min(noteRows.value, most),
+    regions: regionRows,
+    phases: (phases.value !== null || areUnknown) && (most > 1 || regionRows === 0),
+    steps: steps.value !== null || areUnknown,
+  };
+};
 
 /** The positions of matches smaller than a pixel of the drawn picture; null without a search. */
 export const specks = asked(async (unwanted) => {

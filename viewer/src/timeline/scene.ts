@@ -11,6 +11,7 @@ import { current } from '../state/recordings';
 import { regions } from '../state/regions';
 import { selected } from '../state/selection';
 import { span } from '../state/span';
+import { phases } from '../state/phases';
 import { steps } from '../state/steps';
 import { axis, stacked } from '../state/window';
 import { dark, inks } from '../style/theme';
@@ -69,6 +70,7 @@ export function sceneOf(geometry: Geometry, viewport: Viewport, picture: Picture
     dark: dark.value,
     notes: placedNotes(picture, viewport, geometry.noteRows),
     regions: regions.value,
+    phases: phases.value,
     steps: steps.value,
     marks: current.value?.marks ?? [],
     moment: at === null ? null : { at, label: momentLabel(shownMoment.value) },

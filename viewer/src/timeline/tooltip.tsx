@@ -4,12 +4,13 @@ import { stackTitle } from '../draw/color-keys';
 import { framesOf, readableFrames } from '../names/stacks';
 import { purposeFacts, tagFacts } from '../names/tags';
 import { numberAt } from '../numbers/at';
-import { StepFacts } from '../parts/step-facts';
+import { PhaseFacts, StepFacts } from '../parts/step-facts';
 import { eventsText, lifeText, momentText, rangeText } from '../parts/current';
 import { Facts, Tooltip } from '../parts/tooltip';
 import { KINDS, NONE, type Picture } from '../source/source';
 import { selection } from '../state/allocation';
 import { current, currentNames } from '../state/recordings';
+import { phases } from '../state/phases';
 import { regions } from '../state/regions';
 import { steps } from '../state/steps';
 import { address, bytes, capital, duration } from '../text/units';
@@ -33,6 +34,13 @@ export function TimelineTooltip({ target, clientX: x, clientY: y }: Hover) {
     return (
       <Tooltip x={x} y={y}>
         <RegionFacts region={target.region} />
+      </Tooltip>
+    );
+  if (target.kind === 'phase')
+    return (
+      <Tooltip x={x} y={y}>
+        {phases.value && <PhaseFacts phases={phases.value} phase={target.phase} />}
+        <p class="quiet">Click to show only this phase.</p>
       </Tooltip>
     );
   if (target.kind === 'step')

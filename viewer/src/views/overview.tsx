@@ -16,6 +16,7 @@ import { MarkersCard } from './overview/markers';
 import { MemoryCard } from './overview/memory';
 import { OtherFailures, OtherLeaks } from './overview/other-devices';
 import { OutOfMemoryCards } from './overview/out-of-memory';
+import { PhasesCard } from './overview/phases';
 import { RegionsCard } from './overview/regions';
 import { StepsCard } from './overview/steps';
 import { TrustCard } from './overview/trust';
@@ -44,6 +45,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         <MemoryCard device={recording} hasRequests={!found?.quality.seen_from_outside} />
         {found && <LibrariesCard libraries={found.libraries} device_use={found.device_use} />}
         {recording.steps && <StepsCard steps={recording.steps} />}
+        {recording.phases && <PhasesCard phases={recording.phases} steps={recording.steps} />}
         {found && <FragmentationCard {...found.fragmentation} hasRequests={!found.quality.seen_from_outside} />}
         {found && <TrustCard trust={recording.trust} />}
         {found && <MarkersCard file={file} device={device} scope={scope} />}

@@ -9,7 +9,7 @@ use crate::categories::facts::{
     ParameterSize, PassFree, RecomputeFree, SetupFrames, StepFree, Turn, UnphasedFree, Use,
 };
 use crate::categories::phases::{
-    Given, NEVER, Phase, PhaseInterval, Phases, PhasesFrom, event, event_before,
+    Given, InferredPhase, NEVER, Phase, PhaseInterval, Phases, PhasesFrom, event, event_before,
 };
 use crate::categories::rules::{Basis, CATEGORY_RULES, CategoryRule, decide};
 use crate::categories::signs::{Sign, Signs, StackSigns};
@@ -20,6 +20,8 @@ use crate::history::{Allocation, History, Moment};
 pub(super) struct Inferred {
     /// The source of the phases.
     phases: Option<PhasesFrom>,
+    /// The phases of steps, in order.
+    intervals: Vec<InferredPhase>,
     iterations: StackIterations,
     /// By the event of the allocation: an index into [`CATEGORY_RULES`], possibly with the flag [`LIKE_OTHERS`].
     of_event: Vec<u8>,
@@ -37,6 +39,7 @@ impl Inferred {
         let known = Known::of(history, signs, &phases);
         let mut this = Self {
             phases: phases.known_from,
+            intervals: phases.of_steps(),
             iterations: phases.iterations(history),
             of_event: vec![0; history.device().events.len()],
         };
@@ -76,6 +79,11 @@ impl Inferred {
     /// Returns the iterations of the program.
     pub(super) fn iterations(&self) -> &StackIterations {
         &self.iterations
+    }
+
+    /// Returns the phases of steps, in order, and the source of them; `None` if none are known.
+    pub(super) fn phases(&self) -> Option<(PhasesFrom, &[InferredPhase])> {
+        self.phases.map(|from| (from, self.intervals.as_slice()))
     }
 
     /// Returns the rule that determined the category of a recorded allocation, and its basis.

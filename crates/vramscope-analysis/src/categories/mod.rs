@@ -24,6 +24,7 @@ use vramscope_trace::{Category, Phase};
 use crate::history::{Allocation, History, Moment, Origin, Peak};
 
 pub(crate) use iterations::iteration_starts;
+pub(crate) use phases::{InferredPhase, PhasesFrom};
 pub use rules::{Basis, CATEGORY_RULES, CategoryRule, Evidence};
 pub(crate) use stack_iterations::StackIterations;
 
@@ -155,6 +156,11 @@ impl AllocationCategories {
             }
         }
         peak
+    }
+
+    /// Returns the inferred phases of steps, in order, and the source of them; `None` if none are known.
+    pub(crate) fn inferred_phases(&self) -> Option<(PhasesFrom, &[InferredPhase])> {
+        self.inferred.phases()
     }
 
     /// Returns the iterations of the program, as far as stacks show them.

@@ -1,7 +1,9 @@
 //! The steps of a program that repeats itself: iterations of training or serving.
 //!
-//! - `program_part`: the step or the run of a region that an interval is.
+//! - `phases`: the phases of steps: forward, backward, optimizer.
+//! - `program_part`: the step, the phase or the run of a region that an interval is.
 
+mod phases;
 mod program_part;
 
 use std::cmp::Reverse;
@@ -12,6 +14,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use crate::categories::{AllocationCategories, iteration_starts};
 use crate::history::{Allocation, History, Moment, Origin, rising_times};
 use crate::regions::region_runs;
+pub use phases::{PhaseFrom, PhaseTotals, StepPhase, phase_totals};
 pub use program_part::ProgramPart;
 
 /// One step, from the moment before its first event to the moment before the first event of the next step.
@@ -45,6 +48,8 @@ pub struct Steps {
     pub told_by: StepsFrom,
     /// The largest number of steps that make exactly the same allocations; 0 if no two do.
     pub usual: usize,
+    /// The phases of all steps, in order and without overlaps. Also those of a program without steps.
+    pub phases: Vec<StepPhase>,
 }
 
 /// The source of the step boundaries.
@@ -64,12 +69,15 @@ impl Steps {
     #[must_use]
     pub fn of(history: &History, categories: &AllocationCategories) -> Self {
         let (told_by, starts) = starts(history, categories);
-        if starts.len() < 2 {
+        let (told_by, starts) = if starts.len() < 2 { Default::default() } else { (told_by, starts) };
+        let mut phases = phases::phases(history, categories, &starts);
+        if starts.is_empty() && phases.is_empty() {
             return Self::default();
         }
-        let mut steps = measured(history, &starts);
+        let mut steps = measured(history, &starts, &mut phases);
         let usual = count_allocations(history, &mut steps);
-        Self { steps, told_by, usual }
+        count_in_phases(history, &mut phases);
+        Self { steps, told_by, usual, phases }
     }
 
     /// Returns the index, from 0, of the step that contains an allocation made at `moment`; `None` before the first step.
@@ -84,6 +92,11 @@ impl Steps {
     #[must_use]
     pub fn made_in(&self, allocation: &Allocation) -> Option<usize> {
         (allocation.origin == Origin::Recorded).then(|| self.at(allocation.from)).flatten()
+    }
+
+    /// Returns the phases of a step, in order; with `None`, those outside of all steps.
+    pub fn phases_of(&self, step: Option<usize>) -> impl Iterator<Item = &StepPhase> {
+        self.phases.iter().filter(move |phase| phase.step == step)
     }
 
     /// Returns the first unusual step. The first step is ignored, and so is the last, because the recording may end within it.
@@ -155,8 +168,8 @@ fn annotated(history: &History) -> Vec<usize> {
     starts
 }
 
-/// Computes the peak and the retained bytes of each step.
-fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
+/// Computes the peak and the retained bytes of each step and of each phase.
+fn measured(history: &History, starts: &[usize], phases: &mut [StepPhase]) -> Vec<Step> {
     let events = history.device().events.len();
     let ends = starts.iter().skip(1).copied().chain([events]);
     let empty = |(from, to): (&usize, usize)| Step {
@@ -171,7 +184,23 @@ fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
     };
     let mut steps: Vec<Step> = starts.iter().zip(ends).map(empty).collect();
     let mut number = 0;
+    let mut phase_number = 0;
     for (moment, counters) in history.walk() {
+        while phases.get(phase_number).is_some_and(|p| p.to < moment) {
+            phase_number += 1;
+        }
+        for phase in phases.iter_mut().skip(phase_number).take(2).filter(|p| p.from <= moment) {
+            if counters.allocated > phase.peak {
+                phase.peak = counters.allocated;
+                phase.peak_moment = moment;
+            }
+            if moment == phase.from {
+                phase.kept -= counters.allocated as i64;
+            }
+            if moment == phase.to {
+                phase.kept += counters.allocated as i64;
+            }
+        }
         while steps.get(number).is_some_and(|s| s.to < moment) {
             number += 1;
         }
@@ -190,6 +219,19 @@ fn measured(history: &History, starts: &[usize]) -> Vec<Step> {
         }
     }
     steps
+}
+
+/// Counts the allocations of each phase.
+fn count_in_phases(history: &History, phases: &mut [StepPhase]) {
+    let mut number = 0;
+    for a in history.recorded() {
+        while phases.get(number).is_some_and(|p| p.to < a.from) {
+            number += 1;
+        }
+        let Some(phase) = phases.get_mut(number).filter(|p| p.from < a.from) else { continue };
+        phase.allocated += a.size;
+        phase.allocations += 1;
+    }
 }
 
 /// Counts the allocations of each step and marks unusual steps. Returns the number of steps that make the same allocations as

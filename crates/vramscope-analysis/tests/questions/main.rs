@@ -13,6 +13,7 @@ mod idle;
 mod interval_totals;
 mod leaks;
 mod names;
+mod phases;
 mod pins;
 mod samples;
 mod sizes;

@@ -13,7 +13,7 @@ use super::quality::QualityJson;
 use super::regions::{RegionJson, region};
 use super::replay::{NearestJson, nearest};
 use super::stacks::Builder;
-use super::steps::StepsJson;
+use super::steps::{PhaseJson, StepsJson};
 use crate::answers::Answers;
 use crate::names::Names;
 
@@ -65,6 +65,10 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     steps: Option<StepsJson>,
+    /// The phases of all steps, in order of time, if any are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    phases: Option<Vec<PhaseJson>>,
     /// Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the holders. Only in logs of
     /// `vramscope run`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,6 +234,7 @@ impl Builder<'_> {
             at,
             category_reasons: s.reasons.iter().map(ReasonJson::of).collect(),
             steps: StepsJson::of(&s.steps),
+            phases: PhaseJson::of(&s.steps),
             libraries: s.libraries.as_deref().map(|uses| self.libraries(uses)),
             device_use: s.device_use.as_ref().map(DeviceUseJson::of),
             not_followed: FunctionCallsJson::of(self.names.trace),

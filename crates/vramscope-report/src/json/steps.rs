@@ -1,7 +1,7 @@
-//! JSON of the steps of a program that repeats itself.
+//! JSON of the steps of a program that repeats itself, and of their phases.
 
 use serde::Serialize;
-use vramscope_analysis::{Steps, StepsFrom};
+use vramscope_analysis::{PhaseFrom, Steps, StepsFrom};
 
 /// The steps and their source.
 #[derive(Debug, Serialize)]
@@ -35,6 +35,56 @@ pub(super) struct StepJson {
     kept_bytes: i64,
     /// Whether most steps make the same allocations.
     is_usual: bool,
+}
+
+/// One phase of a step.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Phase"))]
+#[cfg_attr(test, derive(ts_rs::TS), ts(rename = "Phase"))]
+pub(super) struct PhaseJson {
+    /// `forward`, `backward`, `optimizer` or `zero_grad`.
+    phase: &'static str,
+    /// `recorded`, `region`, `stacks` or `rhythm`; the last two are inferred.
+    told_by: &'static str,
+    /// Number of the step, from 1; null outside of all steps.
+    step: Option<usize>,
+    /// Half-open range `first_event..end_event` of event indices.
+    first_event: usize,
+    /// One past the last event index.
+    end_event: usize,
+    peak_allocated_bytes: u64,
+    /// Event index of the peak; null before the first event.
+    peak_event: Option<usize>,
+    /// Bytes and number of all blocks allocated in the phase.
+    allocated_bytes: u64,
+    allocations: u64,
+    /// Allocated bytes after the phase minus those before.
+    kept_bytes: i64,
+}
+
+impl PhaseJson {
+    /// `None` if no phases are known.
+    pub(super) fn of(steps: &Steps) -> Option<Vec<Self>> {
+        let each = steps.phases.iter().map(|p| Self {
+            phase: p.phase.name(),
+            told_by: match p.told_by {
+                PhaseFrom::Recorded => "recorded",
+                PhaseFrom::Region => "region",
+                PhaseFrom::Stacks => "stacks",
+                PhaseFrom::Rhythm => "rhythm",
+            },
+            step: p.step.map(|step| step + 1),
+            first_event: p.from.index(),
+            end_event: p.to.index(),
+            peak_allocated_bytes: p.peak,
+            peak_event: p.peak_moment.event(),
+            allocated_bytes: p.allocated,
+            allocations: p.allocations,
+            kept_bytes: p.kept,
+        });
+        let each: Vec<Self> = each.collect();
+        (!each.is_empty()).then_some(each)
+    }
 }
 
 impl StepsJson {

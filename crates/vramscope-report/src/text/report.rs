@@ -76,6 +76,7 @@ impl Page<'_> {
             self.words(2, &format!("... and {more}; {} shows any event.", self.advice.any_moment));
         }
         self.steps(s);
+        self.phases(s);
         self.regions(s);
         self.churn(s);
         self.trust(s);

@@ -1,9 +1,9 @@
-//! The section about the steps of a program that repeats itself: typical and unusual steps.
+//! The sections about the steps of a program that repeats itself: typical and unusual steps, and the phases of one step.
 
-use vramscope_analysis::{Step, Summary};
+use vramscope_analysis::{Step, Summary, phase_totals};
 
 use super::page::{DIM, Page};
-use crate::findings::steps_told;
+use crate::findings::{phases_told, steps_told};
 use vramscope_basics::units::{bytes, count, signed_bytes};
 
 impl Page<'_> {
@@ -36,13 +36,55 @@ impl Page<'_> {
         self.words(2, &steps_told(&s.steps));
     }
 
+    /// The phases of the step with the median peak. Without steps, those of the whole recording.
+    pub(super) fn phases(&mut self, s: &Summary) {
+        let step = s.steps.typical().or_else(|| (!s.steps.steps.is_empty()).then_some(0));
+        let phases: Vec<_> = s.steps.phases_of(step).collect();
+        let Some(told) = phases_told(phases.iter().copied()) else { return };
+        let of = step.map_or(String::new(), |step| format!(" of step {}", count(step as u64 + 1)));
+        self.heading(&format!(
+            "{:<26}{:>13}{:>13}{:>13}{:>10}",
+            format!("Phases{of}"),
+            "peak",
+            "allocated",
+            "retained",
+            "blocks"
+        ));
+        let (mut allocated, mut allocations) = (0, 0);
+        for t in phase_totals(phases.iter().copied()) {
+            let times = if t.count > 1 { format!(" ({})", count(t.count)) } else { String::new() };
+            self.figures(
+                &format!("{}{times}", t.phase.name()),
+                &bytes(t.peak),
+                t.allocated,
+                &signed_bytes(t.kept),
+                t.allocations,
+            );
+            allocated += t.allocated;
+            allocations += t.allocations;
+        }
+        if let Some(step) = step.map(|step| s.steps.steps[step]).filter(|step| step.allocations > allocations)
+        {
+            self.figures(
+                "outside of phases",
+                "",
+                step.allocated - allocated,
+                "",
+                step.allocations - allocations,
+            );
+        }
+        self.words(2, &told);
+    }
+
     fn step(&mut self, what: &str, step: &Step) {
+        self.figures(what, &bytes(step.peak), step.allocated, &signed_bytes(step.kept), step.allocations);
+    }
+
+    fn figures(&mut self, what: &str, peak: &str, allocated: u64, retained: &str, blocks: u64) {
+        let allocated = bytes(allocated);
         self.line(format!(
-            "  {DIM}{what:<24}{DIM:#}{:>13}{:>13}{:>13}{:>10}",
-            bytes(step.peak),
-            bytes(step.allocated),
-            signed_bytes(step.kept),
-            count(step.allocations)
+            "  {DIM}{what:<24}{DIM:#}{peak:>13}{allocated:>13}{retained:>13}{:>10}",
+            count(blocks)
         ));
     }
 }

@@ -1,9 +1,15 @@
 //! The report: the peak or another event, or a range of events.
 
+use std::ops::Range;
+
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use vramscope_analysis::{By, Cancel, IntervalOptions, IntervalSummary, Options, Summary, When};
+use vramscope_analysis::{
+    AllocationCategories, By, Cancel, History, IntervalOptions, IntervalSummary, Options, Steps, Summary,
+    When,
+};
 use vramscope_report::{Answers, ReportJson, SpanAnswers, SpanJson, TextOptions, report, span_report};
+use vramscope_trace::Phase;
 
 use crate::error::{Result, SessionError};
 use crate::session::Session;
@@ -20,7 +26,8 @@ pub struct ReportRequest {
     #[cfg_attr(feature = "command", arg(long, value_name = "N"))]
     pub device: Option<i64>,
     /// Report the allocations live after event EVENT (counted from 0) instead of at the peak, or those at the end of the
-    /// recording, as `end`; or, as FIRST..LAST, the allocations and frees of these events, both ends included
+    /// recording, as `end`; or, as FIRST..LAST, the allocations and frees of these events, both ends included; or those of a step or
+    /// of one of its phases, as `step:2`, `forward:2`, `backward:2`, `optimizer:2` or `zero_grad:2`
     #[cfg_attr(feature = "command", arg(long, value_name = "EVENT"))]
     #[cfg_attr(feature = "schema", schemars(schema_with = "values::schema::number_or_text"))]
     #[cfg_attr(test, ts(as = "Option<String>"))]
@@ -111,6 +118,9 @@ impl Session {
                 self.check_event(&positions, Some(last.unwrap_or(first)))?;
                 return self.interval(&positions, (first, last), request, cancel).map(ReportAnswer::Interval);
             }
+            Some(At::Step(number, phase)) => {
+                return self.step(&positions, number, phase, request, cancel).map(ReportAnswer::Interval);
+            }
             Some(At::State(when)) => Some(when),
             None => None,
         };
@@ -151,27 +161,107 @@ impl Session {
         request: &ReportRequest,
         cancel: &Cancel,
     ) -> Result<SpanAnswers<'_>> {
-        let by = request.by.unwrap_or(By::Line);
         let mut devices = Vec::new();
         for &position in positions {
             let history = self.history(position, cancel)?;
             let last = last.unwrap_or(history.device().events.len().saturating_sub(1));
-            let options = IntervalOptions { first, last, by, filter: request.filter.clone() };
-            devices.extend(IntervalSummary::of(&history, self.frames(), &options, cancel));
+            devices.extend(self.interval_of(&history, first..last + 1, request, cancel)?);
         }
-        if cancel.is_cancelled() {
-            return Err(SessionError::Cancelled);
+        Ok(self.interval_answers(devices, request))
+    }
+
+    /// The events of a step, or of its phase, on each device that has it.
+    fn step(
+        &self,
+        positions: &[usize],
+        number: usize,
+        phase: Option<Phase>,
+        request: &ReportRequest,
+        cancel: &Cancel,
+    ) -> Result<SpanAnswers<'_>> {
+        let mut devices = Vec::new();
+        let mut refused = None;
+        for &position in positions {
+            let history = self.history(position, cancel)?;
+            match part_of_step(&history, number, phase) {
+                Ok(events) => devices.extend(self.interval_of(&history, events, request, cancel)?),
+                Err(why) => refused = Some(SessionError::Missing(why)),
+            }
         }
-        Ok(SpanAnswers {
+        match refused.filter(|_| devices.is_empty()) {
+            Some(refused) => Err(refused),
+            None => Ok(self.interval_answers(devices, request)),
+        }
+    }
+
+    fn interval_of(
+        &self,
+        history: &History,
+        events: Range<usize>,
+        request: &ReportRequest,
+        cancel: &Cancel,
+    ) -> Result<Option<IntervalSummary>> {
+        let options = IntervalOptions {
+            first: events.start,
+            last: events.end.saturating_sub(1),
+            by: request.by.unwrap_or(By::Line),
+            filter: request.filter.clone(),
+        };
+        let summary = IntervalSummary::of(history, self.frames(), &options, cancel);
+        if cancel.is_cancelled() { Err(SessionError::Cancelled) } else { Ok(summary) }
+    }
+
+    fn interval_answers(&self, devices: Vec<IntervalSummary>, request: &ReportRequest) -> SpanAnswers<'_> {
+        SpanAnswers {
             file: self.name(),
             recording: self.recording(),
             frames: self.frames(),
             devices,
-            by,
+            by: request.by.unwrap_or(By::Line),
             advice: *self.advice(),
-        })
+        }
     }
 }
+
+/// Returns the events of a step, counted from 1, or of its phase.
+fn part_of_step(
+    history: &History,
+    number: usize,
+    phase: Option<Phase>,
+) -> std::result::Result<Range<usize>, String> {
+    let steps = Steps::of(history, &AllocationCategories::of(history));
+    let device = history.device().device;
+    let index = number.saturating_sub(1);
+    let Some(step) = steps.steps.get(index) else {
+        return Err(match steps.steps.len() {
+            0 => format!("no steps were found on device {device}; give a range of events, as 10..99"),
+            known => format!("device {device} has {known} steps; there is no step {number}"),
+        });
+    };
+    let Some(phase) = phase else { return Ok(step.from.index()..step.to.index()) };
+    let ranges = steps.phases_of(Some(index)).filter(|part| part.phase == phase);
+    let ranges: Vec<Range<usize>> = ranges.map(|part| part.from.index()..part.to.index()).collect();
+    let name = phase.name();
+    match &ranges[..] {
+        [range] => Ok(range.clone()),
+        [] => Err(format!(
+            "step {number} of device {device} has no known {name} phase; step:{number} reports all of it"
+        )),
+        several => {
+            let events = several.iter().take(MOST_RANGES).map(|r| format!("{}..{}", r.start, r.end - 1));
+            let events: Vec<String> = events.collect();
+            let more = if several.len() > MOST_RANGES { " ..." } else { "" };
+            let several = several.len();
+            let events = events.join(", ");
+            Err(format!(
+                "step {number} of device {device} has {several} {name} phases; give one of these ranges: {events}{more}"
+            ))
+        }
+    }
+}
+
+/// The most ranges of events in an error.
+const MOST_RANGES: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -242,5 +332,30 @@ mod tests {
         let request = ReportRequest { at: Some("1..end".parse().unwrap()), ..ReportRequest::default() };
         let refused = session.report(&request, &Cancel::default()).unwrap_err();
         assert!(refused.about("run.vramscope").contains("has no event 1"));
+    }
+
+    #[test]
+    fn a_phase_is_that_of_one_step() {
+        let file = std::fs::File::open("../../examples/leak.pickle").unwrap();
+        let session =
+            Session::new("run.pickle".to_owned(), vramscope_trace::formats::read(file).unwrap(), ADVICE);
+        let report = |session: &Session, at: &str| {
+            let request = ReportRequest { at: Some(at.parse().unwrap()), ..ReportRequest::default() };
+            match session.report(&request, &Cancel::default()) {
+                Ok(ReportAnswer::Interval(answers)) => {
+                    let part = answers.devices[0].part;
+                    Ok((part.from.index(), part.to.index()))
+                }
+                Ok(ReportAnswer::State(_)) => panic!("not an interval"),
+                Err(refused) => Err(refused.about("run.pickle")),
+            }
+        };
+        assert_eq!(report(&session, "backward:2"), Ok((70, 87)));
+        assert_eq!(report(&session, "step:2"), Ok((48, 95)));
+        // The step of SGD allocates nothing.
+        assert!(report(&session, "optimizer:2").unwrap_err().contains("no known optimizer phase; step:2"));
+        assert!(report(&session, "forward:31").unwrap_err().contains("has 30 steps; there is no step 31"));
+        let other = self::session();
+        assert!(report(&other, "forward:1").unwrap_err().contains("no steps were found on device 0"));
     }
 }

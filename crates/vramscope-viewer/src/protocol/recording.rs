@@ -61,15 +61,46 @@ pub(crate) struct Device<'r> {
     pub(crate) purposes: Option<&'r [Purpose]>,
     /// The steps of the program. Null if it does not repeat itself, and while `purposes` is null.
     pub(crate) steps: Option<Steps>,
+    /// The phases of steps. Null if none are known, and while `purposes` is null.
+    pub(crate) phases: Option<Phases>,
     pub(crate) trust: Trust,
 }
 
-/// The categories of a device's memory, and the steps that follow from them.
+/// The categories of a device's memory, and the steps and phases that follow from them.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(ts_rs::TS))]
 pub(crate) struct Meaning<'r> {
     pub(crate) purposes: &'r [Purpose],
     pub(crate) steps: Option<Steps>,
+    pub(crate) phases: Option<Phases>,
+}
+
+/// The phases of steps, in order and without overlaps. Lists have one entry per phase.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Phases {
+    /// The sources of the phases, in sentences.
+    pub(crate) told: String,
+    /// A position in `PHASES`.
+    pub(crate) phase: Vec<u8>,
+    /// Whether the phase is inferred, not recorded.
+    pub(crate) is_inferred: Vec<bool>,
+    /// The step, numbered from 0; null outside of all steps.
+    pub(crate) step: Vec<Option<usize>>,
+    /// The moment right before the first event, and the last moment.
+    pub(crate) from: Vec<usize>,
+    pub(crate) to: Vec<usize>,
+    /// The time of the first event, and of the first event after the phase; empty if the recording has no times.
+    pub(crate) from_us: Vec<i64>,
+    pub(crate) to_us: Vec<i64>,
+    /// The peak of allocated bytes, including the moment right before the first event, and the first moment of the peak.
+    pub(crate) peak: Vec<u64>,
+    pub(crate) peak_moment: Vec<usize>,
+    /// The bytes of all blocks allocated in the phase, and their number.
+    pub(crate) allocated: Vec<u64>,
+    pub(crate) allocations: Vec<u64>,
+    /// Allocated bytes after the phase minus those before it.
+    pub(crate) kept: Vec<i64>,
 }
 
 /// The steps of a program that repeats itself, numbered from 0. Lists have one entry per step.

@@ -29,6 +29,8 @@ pub enum SearchQuery {
     Category { sought: Sought },
     /// The allocation was made in a region whose name contains this text.
     Region { sought: Sought },
+    /// The allocation was made in a phase of a step whose name contains this text.
+    Phase { sought: Sought },
     /// The allocation was made in one of these steps, counted from 1, inclusive.
     Step { from: f64, to: Option<f64> },
     /// The block contains this address. With `version`, the allocation with this index among those that begin at the address.

@@ -77,6 +77,9 @@ impl Reader<'_> {
                 finder
                     .map(|finder| Condition::Allocated(Spans::of(texts::regions_with(self.device, &finder))))
             }
+            SearchQuery::Phase { sought } => self
+                .understood(texts::phases_with(self.device, sought))
+                .map(|spans| Condition::Allocated(Spans::of(spans))),
             &SearchQuery::Step { from, to } => Some(Condition::Allocated(self.steps(from, to))),
             SearchQuery::Size { sign, size } => self.size(*sign, size),
             &SearchQuery::Address { address, version } => Some(Condition::Address { at: address, version }),
@@ -436,6 +439,8 @@ impl OpenDevice {
 
 #[cfg(test)]
 mod tests {
+    use vramscope_analysis::StepPhase;
+
     use super::*;
     use crate::protocol::{FrameField, TagField};
     use crate::recording::OpenRecording;
@@ -462,7 +467,7 @@ mod tests {
             let end = history.end().index() as u64 + 2;
             let mut span = || [self.below(end) as u32, self.below(end) as u32];
             let mut spans = vec![span(), span()];
-            match self.below(if depth == 0 { 9 } else { 12 }) {
+            match self.below(if depth == 0 { 10 } else { 13 }) {
                 0 => {
                     let of = [FrameField::Any, FrameField::File, FrameField::Function, FrameField::Line];
                     let field = of[self.below(4) as usize];
@@ -493,8 +498,9 @@ mod tests {
                     let to = (self.below(2) == 0).then(|| (from + self.below(most / 8)) as f64);
                     SearchQuery::Lived { from: from as f64, to, unit }
                 }
-                9 => SearchQuery::All { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
-                10 => SearchQuery::Any { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                9 => SearchQuery::Phase { sought: text(self.of(&["forward", "WARD", "zero grad", "optim"])) },
+                10 => SearchQuery::All { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
+                11 => SearchQuery::Any { of: (0..3).map(|_| self.search(device, depth - 1)).collect() },
                 _ => SearchQuery::Not { of: Box::new(self.search(device, depth - 1)) },
             }
         }
@@ -552,6 +558,11 @@ mod tests {
             SearchQuery::Category { sought } => {
                 let category = device.purposes().category(id as u32);
                 has(&category.name().replace('_', " "), sought)
+            }
+            SearchQuery::Phase { sought } => {
+                let is_there = |phase: &&StepPhase| phase.from < a.from && a.from <= phase.to;
+                let phase = device.purposes().steps.phases.iter().find(is_there);
+                phase.is_some_and(|phase| has(&phase.phase.name().replace('_', " "), sought))
             }
             SearchQuery::Step { from, to } => {
                 let step = device.purposes().steps.at(a.from).filter(|_| a.from > Moment::START);

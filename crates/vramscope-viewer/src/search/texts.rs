@@ -195,6 +195,14 @@ pub(super) fn regions_with(device: &OpenDevice, finder: &Finder) -> Vec<[u32; 2]
         .collect()
 }
 
+/// The intervals of the moments right after allocations in phases with a matching name.
+pub(super) fn phases_with(device: &OpenDevice, sought: &Sought) -> Result<Vec<[u32; 2]>, String> {
+    let text = if sought.is_pattern { sought.text.clone() } else { sought.text.replace(' ', "_") };
+    let finder = Finder::of(&Sought { text, ..*sought })?;
+    let phases = device.purposes().steps.phases.iter().filter(|p| finder.finds(p.phase.name()));
+    Ok(phases.map(|p| [p.from.index() as u32 + 1, p.to.index() as u32]).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

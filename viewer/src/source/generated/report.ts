@@ -227,6 +227,30 @@ export type OomCause = {
 };
 
 /**
+ * One phase of a step.
+ */
+export type Phase = {
+  /** `forward`, `backward`, `optimizer` or `zero_grad`. */
+  phase: string;
+  /** `recorded`, `region`, `stacks` or `rhythm`; the last two are inferred. */
+  told_by: string;
+  /** Number of the step, from 1; null outside of all steps. */
+  step: number | null;
+  /** Half-open range `first_event..end_event` of event indices. */
+  first_event: number;
+  /** One past the last event index. */
+  end_event: number;
+  peak_allocated_bytes: number;
+  /** Event index of the peak; null before the first event. */
+  peak_event: number | null;
+  /** Bytes and number of all blocks allocated in the phase. */
+  allocated_bytes: number;
+  allocations: number;
+  /** Allocated bytes after the phase minus those before. */
+  kept_bytes: number;
+};
+
+/**
  * A line whose blocks keep free memory apart.
  */
 export type Pin = {
@@ -464,6 +488,8 @@ export type ReportDevice = {
   category_reasons: Array<CategoryReason>;
   /** The steps of training or serving, if the program repeats itself. */
   steps?: Steps;
+  /** The phases of all steps, in order of time, if any are known. */
+  phases?: Array<Phase>;
   /** Device memory of the process beside PyTorch's allocator, and host memory that it pinned, at the event of the holders. Only in logs of `vramscope run`. */
   libraries?: Array<ReportLibrary>;
   /** The driver's counts of the device's memory. Only in logs of `vramscope run`. */

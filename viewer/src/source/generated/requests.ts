@@ -39,7 +39,7 @@ export type ReplayRequest = {
 export type ReportRequest = {
   /** Only this device */
   device?: number | null;
-  /** Report the allocations live after event EVENT (counted from 0) instead of at the peak, or those at the end of the recording, as `end`; or, as FIRST..LAST, the allocations and frees of these events, both ends included */
+  /** Report the allocations live after event EVENT (counted from 0) instead of at the peak, or those at the end of the recording, as `end`; or, as FIRST..LAST, the allocations and frees of these events, both ends included; or those of a step or of one of its phases, as `step:2`, `forward:2`, `backward:2`, `optimizer:2` or `zero_grad:2` */
   at?: string | null;
   /** Group live allocations by this key, instead of showing the tree of calls */
   by?: string | null;

@@ -69,6 +69,14 @@ export const MARKERS = [
   'region',
 ] as const;
 
+/** The phases of a step. */
+export const PHASES = [
+  'forward',
+  'backward',
+  'optimizer',
+  'zero_grad',
+] as const;
+
 /**
  * A kind of bytes. The timeline stacks live allocations by one of them, or reserved ranges.
  */
@@ -316,6 +324,8 @@ export type Device = {
   purposes: Array<Purpose> | null;
   /** The steps of the program. Null if it does not repeat itself, and while `purposes` is null. */
   steps: Steps | null;
+  /** The phases of steps. Null if none are known, and while `purposes` is null. */
+  phases: Phases | null;
   trust: Trust;
 };
 
@@ -757,11 +767,12 @@ export type Markers = {
 };
 
 /**
- * The categories of a device's memory, and the steps that follow from them.
+ * The categories of a device's memory, and the steps and phases that follow from them.
  */
 export type Meaning = {
   purposes: Array<Purpose>;
   steps: Steps | null;
+  phases: Phases | null;
 };
 
 /**
@@ -820,11 +831,66 @@ export type OomFinding = {
 };
 
 /**
+ * The first difference between two sequences of changes of the allocated bytes.
+ */
+export type Parting = {
+  /** The number of changes before the difference. */
+  shared: number;
+  /** Whether there is no difference. */
+  is_same: boolean;
+  /** The moments right after the first change that differs; null if the interval has no further change. */
+  moment: number | null;
+  other_moment: number | null;
+};
+
+/**
+ * Requests the first difference between the allocated bytes over an interval of each of two devices.
+ */
+export type PartingQuery = {
+  /** The first and the last moment of the interval. */
+  from: number;
+  to: number;
+  /** The position of the other file, and of the device in it. */
+  other_file: number;
+  other_device: number;
+  other_from: number;
+  other_to: number;
+};
+
+/**
  * The peak of one kind of bytes, and its first moment.
  */
 export type Peak = {
   bytes: number;
   moment: number;
+};
+
+/**
+ * The phases of steps, in order and without overlaps. Lists have one entry per phase.
+ */
+export type Phases = {
+  /** The sources of the phases, in sentences. */
+  told: string;
+  /** A position in `PHASES`. */
+  phase: Array<number>;
+  /** Whether the phase is inferred, not recorded. */
+  is_inferred: Array<boolean>;
+  /** The step, numbered from 0; null outside of all steps. */
+  step: Array<number | null>;
+  /** The moment right before the first event, and the last moment. */
+  from: Array<number>;
+  to: Array<number>;
+  /** The time of the first event, and of the first event after the phase; empty if the recording has no times. */
+  from_us: Array<number>;
+  to_us: Array<number>;
+  /** The peak of allocated bytes, including the moment right before the first event, and the first moment of the peak. */
+  peak: Array<number>;
+  peak_moment: Array<number>;
+  /** The bytes of all blocks allocated in the phase, and their number. */
+  allocated: Array<number>;
+  allocations: Array<number>;
+  /** Allocated bytes after the phase minus those before it. */
+  kept: Array<number>;
 };
 
 /**
@@ -982,6 +1048,9 @@ export type Query = {
   "is": "region";
   sought: Sought;
 } | {
+  "is": "phase";
+  sought: Sought;
+} | {
   "is": "step";
   from: number;
   to: number | null;
@@ -1030,6 +1099,8 @@ export type Question = {
 } & LegendQuery | {
   "question": "highest_of_both"
 } & HighestOfBothQuery | {
+  "question": "parting"
+} & PartingQuery | {
   "question": "layout";
   /** The moment. */
   moment: number;
@@ -1555,6 +1626,7 @@ export type Answers = {
   groups: Groups;
   legend: Legend;
   highest_of_both: HighestOfBoth;
+  parting: Parting;
   layout: Layout;
   holes: Holes;
   hole: HoleSince;

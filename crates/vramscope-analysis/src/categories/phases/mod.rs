@@ -65,9 +65,21 @@ pub(super) struct Phases {
     pub(super) known_from: Option<PhasesFrom>,
 }
 
+/// Consecutive allocations in one phase of a step, given by the indices of events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct InferredPhase {
+    /// The phase; `None` for the model's setup, and for the program's own code.
+    pub(crate) phase: Option<vramscope_trace::Phase>,
+    /// The first and the last allocation.
+    pub(crate) first: u32,
+    pub(crate) last: u32,
+    /// The first event after the frees that follow the last allocation; `u32::MAX` at the end of the recording.
+    pub(crate) end: u32,
+}
+
 /// The source of a recording's phases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PhasesFrom {
+pub(crate) enum PhasesFrom {
     /// Frames in stacks.
     Stacks,
     /// Without stacks: repetition, and the rise and fall of memory within it.
@@ -95,6 +107,26 @@ impl Phases {
         }
         let last_allocation = history.recorded().last().map_or(NEVER, event);
         Self { intervals, passes, last_allocation, known_from }
+    }
+
+    /// Returns the phases of steps. Backward passes and the recomputation in them are one phase.
+    pub(super) fn of_steps(&self) -> Vec<InferredPhase> {
+        let mut phases: Vec<InferredPhase> = Vec::new();
+        for interval in self.intervals.iter().filter(|_| self.known_from.is_some()) {
+            let phase = match interval.phase {
+                Phase::Setup | Phase::Between => None,
+                Phase::Forward => Some(vramscope_trace::Phase::Forward),
+                Phase::Backward | Phase::Recompute => Some(vramscope_trace::Phase::Backward),
+                Phase::Optimizer => Some(vramscope_trace::Phase::Optimizer),
+            };
+            // The last allocation of a backward interval is that of the whole pass.
+            let last = interval.last.min(interval.next.saturating_sub(1));
+            match phases.last_mut() {
+                Some(before) if before.phase == phase => (before.last, before.end) = (last, interval.next),
+                _ => phases.push(InferredPhase { phase, first: interval.from, last, end: interval.next }),
+            }
+        }
+        phases
     }
 
     /// Returns the number of backward passes.

@@ -60,7 +60,7 @@ impl Tool {
                 "summary",
                 "Report on a recording",
                 "The whole report on a recording: call it first, without further arguments. With `at`, it is about the state after one event, or \
-                 about the allocations and frees of a range of events, as 10..99. For each device: the peaks of requested, allocated, active and reserved \
+                 about the allocations and frees of a range of events, as 10..99, or of a step or its phase, as backward:2. For each device: the peaks of requested, allocated, active and reserved \
                  bytes; the holders at the peak of allocated bytes, by stack; their categories (`categories_at_peak`: parameter, gradient, \
                  activation ..., with `category_reasons`); every out-of-memory failure, with the reasons why no free memory could serve \
                  the request; suspected leaks; idle memory, if the recording has accesses; fragmentation; annotated regions; lines by bytes allocated over the run (churn); \

@@ -28,6 +28,8 @@ test.for(SCHEMES)('nothing serious in any view, $colorScheme', async ({ colorSch
   const training = await open(`${await serving(example('training.pickle.zst'))}#view=overview`, { colorScheme, before: axe });
   await training.getByRole('heading', { name: '2 steps' }).waitFor();
   expect(await violations(training, ...rules)).toEqual([]);
+  await show(training, 'steps');
+  expect(await violations(training, ...rules)).toEqual([]);
 });
 
 test.for(SCHEMES)(

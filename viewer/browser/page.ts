@@ -204,6 +204,7 @@ export const READY: Partial<Record<View, string>> = {
   ranks: '.ranks-view[data-ranks]',
   segments: '.segments-view[data-segments], .panel-empty',
   allocations: '.allocations-view[aria-busy="false"], .panel-empty',
+  steps: '.steps-view .steps-lines[aria-busy="false"], .panel-empty',
   compare: '.compare-view .growth[data-a], .panel-empty',
   whatif: '.whatif-view[data-settings], .panel-empty',
 };

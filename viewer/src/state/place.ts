@@ -17,6 +17,7 @@ const TITLES = {
   segments: 'Segments',
   allocations: 'Allocations',
   moment: 'Moment',
+  steps: 'Steps',
   compare: 'Compare',
   whatif: 'What-if',
 } as const;

@@ -6,6 +6,7 @@ import { other } from './compared';
 import { kept, oneOf } from './kept';
 import { clampToRecordings } from './open';
 import { isToRead } from './opened';
+import { overlaid, toOverlay } from './overlaid';
 import { NO_FILE, file, view } from './place';
 import { recordings, source } from './recordings';
 import { trouble } from './trouble';
@@ -23,12 +24,13 @@ export const order = kept('rankorder', oneOf(ORDERS), 'rank');
 /** The position of the rank whose recording is being read; null: none. */
 export const reading = signal<number | null>(null);
 
-/** Starts to read recordings on demand: the shown rank's, and the one that it is compared with. */
+/** Starts to read recordings on demand: the shown rank's, and those that it is compared with. */
 export function readWhatIsShown(): void {
   effect(() => {
     if (view.value === 'ranks' || recordings.value === null || reading.value !== null) return;
     const beside = view.value === 'compare' ? (other.value?.[0] ?? NO_FILE) : NO_FILE;
-    const wanted = [file.value, beside].find(isToRead);
+    const over = view.value === 'steps' ? [...(overlaid.value ?? []).map((step) => step.file), toOverlay.value ?? NO_FILE] : [];
+    const wanted = [file.value, beside, ...over].find(isToRead);
     if (wanted !== undefined) void read(wanted);
   });
 }
@@ -44,6 +46,9 @@ async function read(rank: number): Promise<void> {
   } catch (e) {
     batch(() => {
       trouble.value = reason(e);
+      if (toOverlay.value === rank) toOverlay.value = null;
+      const steps = overlaid.value?.filter((step) => step.file !== rank) ?? [];
+      overlaid.value = steps.length > 0 ? steps : null;
       if (file.value === rank) {
         file.value = NO_FILE;
         view.value = 'ranks';

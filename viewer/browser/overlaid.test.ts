@@ -6,6 +6,7 @@ import { bytes } from '../src/text/units';
 import { example, report } from './command';
 import { ready, serving, servingRanks, show, state, test } from './page';
 import { segmentsOnly, training } from './recordings';
+import { pictureTexts } from './saving';
 import { TRANSPORT } from './transport';
 
 const LARGER = 2;
@@ -98,6 +99,15 @@ test('a step of another recording', async ({ open }) => {
   await row(page, title).waitFor();
   await expect.poll(() => told(page)).toContain(`Step 3, ${second} differs from step 3, ${first}`);
   await expect.poll(() => difference(page, title)).toContain('after 2 equal changes: +8.00 MiB at model.py:21 forward');
+});
+
+test('the picture is saved with the names of the steps', async ({ open }) => {
+  const page = await open(`${await serving(DIFFERENT)}#view=steps`);
+  await ready(page, 'steps');
+  const texts = await pictureTexts(page, page.getByRole('button', { name: 'Save steps' }));
+  expect(texts[0]).toContain('allocated bytes of steps');
+  expect(texts).toEqual(expect.arrayContaining(['Steps:', 'step 1', 'step 3', 'step 4']));
+  expect(texts.join()).toContain('Horizontal: events from the start of the step.');
 });
 
 test('without steps the view says so', async ({ open }) => {

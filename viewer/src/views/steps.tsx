@@ -1,13 +1,15 @@
 // The outlines of several steps over each other, aligned at one event, also of several recordings; and where each differs from one of them.
 
 import { useEffect, useState } from 'preact/hooks';
-import { byteTicks, eventTicks, timeTicks } from '../draw/ticks';
+import { byteTicks } from '../draw/ticks';
 import { entryAt } from '../numbers/at';
 import { useAnswer } from '../parts/answer';
 import { Button, Empty, Select, Waiting, type Choice } from '../parts/controls';
 import { useCurrent, type Current } from '../parts/current';
 import { useSize } from '../parts/size';
 import { Tooltip } from '../parts/tooltip';
+import { SaveMenu } from '../save/menu';
+import { drawingItems } from '../save/picture';
 import type { Axis, Device, Recording } from '../source/source';
 import { chooseMoment } from '../state/moves';
 import {
@@ -30,6 +32,7 @@ import { reason } from '../text/reason';
 import { bytes, capital, count, duration, signedBytes, stepNumber } from '../text/units';
 import { titleOf } from './compare/side';
 import { BytesCell, TableHead, counted, exactBytes } from './overview/card';
+import { LEFT, RIGHT, TOP, BOTTOM, highOf, stepsDrawing, ticksOf, type Drawn } from './steps/drawing';
 import {
   aligned,
   commonAxis,
@@ -40,7 +43,6 @@ import {
   usualSteps,
   type AlignedStep,
   type Difference,
-  type Outline,
 } from './steps/lines';
 
 /** An open device, by its position. */
@@ -248,10 +250,6 @@ interface LinesProps {
   remove: ((position: number) => void) | null;
 }
 
-/** The space around the plot, in CSS pixels. */
-const [LEFT, RIGHT, TOP, BOTTOM] = [78, 12, 8, 24];
-const HEADROOM = 1.04;
-
 function Lines({ places, titles, over, reference, shown, remove }: LinesProps) {
   const [box, size] = useSize<HTMLDivElement>();
   const drawn = places.filter((place) => place !== null);
@@ -273,24 +271,18 @@ function Lines({ places, titles, over, reference, shown, remove }: LinesProps) {
   const colors = places.map((_, i) => lineColor(i, dark.value));
   const error = outlines.error ?? differences.error;
   const isReady = outlines.value !== null && differences.value !== null && !outlines.pending && !differences.pending;
+  const plot = outlines.value &&
+    !outlines.pending &&
+    width > 0 && { outlines: outlines.value, colors, titles, width, height: size.height, common, over };
   return (
     <div class="steps-lines" aria-busy={!isReady && error === null}>
+      {plot && <SaveMenu name="steps" items={drawingItems(() => stepsDrawing(plot, ALIGNED[alignment.value]))} />}
       <p class="steps-told" role="status">
         {error ??
           (differences.value && !differences.pending && reference ? summary(places, titles, differences.value, reference) : '')}
       </p>
       <div ref={box} class="steps-plot">
-        {outlines.value && !outlines.pending && width > 0 && (
-          <Plot
-            outlines={outlines.value}
-            colors={colors}
-            titles={titles}
-            width={width}
-            height={size.height}
-            common={common}
-            over={over}
-          />
-        )}
+        {plot && <Plot {...plot} />}
       </div>
       <table class="numbers steps-table">
         <TableHead
@@ -408,24 +400,14 @@ function Parts({ place, difference, shown }: { place: AlignedStep; difference: D
   );
 }
 
-interface PlotProps {
-  outlines: readonly (Outline | null)[];
-  colors: readonly string[];
-  titles: readonly string[];
-  width: number;
-  height: number;
-  common: readonly [number, number];
-  over: Axis;
-}
-
-function Plot({ outlines, colors, titles, width, height, common: [from, to], over }: PlotProps) {
+function Plot({ outlines, colors, titles, width, height, common, over }: Drawn) {
+  const [from, to] = common;
   const [hover, setHover] = useState<{ x: number; clientX: number; clientY: number } | null>(null);
   const tall = Math.max(height - TOP - BOTTOM, 1);
-  const values = outlines.flatMap((outline) => [...(outline?.values ?? [])].filter((value) => !Number.isNaN(value)));
-  const high = values.reduce((a, b) => Math.max(a, b), 1) * HEADROOM;
+  const high = highOf(outlines);
   const y = (n: number) => (1 - n / high) * tall;
   const x = (at: number) => ((at - from) / (to - from)) * width;
-  const ticks = over === 'time' ? timeTicks(from, to, width / 110) : eventTicks(from, to, width / 110);
+  const ticks = ticksOf({ over, common, width });
   const name = (at: number) => (over === 'time' ? duration(Math.abs(at)) : `${count(Math.abs(Math.round(at)))} events`);
   const place = (at: number) => (Math.round(at) === 0 ? 'at the aligned event' : `${name(at)} ${at < 0 ? 'before' : 'after'} it`);
   const move = (e: MouseEvent) => {
@@ -439,7 +421,7 @@ function Plot({ outlines, colors, titles, width, height, common: [from, to], ove
         width={width + LEFT + RIGHT}
         height={height}
         role="img"
-        aria-label={`Allocated bytes of ${listed(titles)}, up to ${bytes(high / HEADROOM)}; the table below has their figures`}
+        aria-label={`Allocated bytes of ${listed(titles)}, up to ${bytes(high)}; the table below has their figures`}
         onMouseMove={move}
         onMouseLeave={() => setHover(null)}
       >

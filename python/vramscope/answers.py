@@ -164,6 +164,10 @@ class Device(TypedDict):
     leaks: list[Leak]
     idle: NotRequired[Idle | None]
     """Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses."""
+    referred_tensors: NotRequired[list[ReferredTensor] | None]
+    """Tensors whose referrers the program named when it took the snapshot, largest first. With `at`, those allocated
+    after the event. Only in recordings with `referrers=True`.
+    """
     fragmentation: Fragmentations
     regions: list[Region]
     churn: list[Churn]
@@ -875,6 +879,27 @@ class Recorded(TypedDict):
     peak_reserved_bytes: int
     segments_allocated: int
     segments_freed: int
+
+
+class ReferredTensor(TypedDict):
+    """A tensor to which Python objects referred when the snapshot was taken."""
+
+    event: int | None
+    """The allocation; None if it is older than the recording."""
+    free_event: int | None
+    """Its free; None if it was not freed."""
+    address: int
+    bytes: int
+    name: str | None
+    """Name of a parameter, of its gradient or of an optimizer state, as `gradient of fc.weight`; None for other
+    tensors.
+    """
+    dtype: str
+    """Type of the values, as `float32`."""
+    shape: str
+    """The shape, as `(1024, 768)`."""
+    referrers: list[str]
+    """Chains of references from a variable to the tensor, at most three."""
 
 
 class Region(TypedDict):

@@ -111,6 +111,21 @@ test('the memory of another library in a log, and the idle memory: one step', as
   await expect.poll(() => page.getByRole('searchbox').inputValue()).toBe('idle:1');
 });
 
+test('the variables that keep a tensor alive: one step', async ({ open }) => {
+  const chains = ['main (train.py:12): history[17].loss', "__main__.Cache.entries['x']"];
+  const lines = ['vramscope-tensor:dtype=float32;shape=(8, 262144)', ...chains.map((chain) => `vramscope-referrer:${chain}`)];
+  const event = { action: 'alloc', addr: 0x7f0000000000, size: 8 << 20, stream: 0, user_metadata: lines.join('\n') };
+  const file = write('kept.json', { segments: [], device_traces: [[event]] });
+  const { page, step } = await user(open, 1, file);
+  expect(report(file).devices[0].referred_tensors[0].referrers).toEqual(chains);
+  const card = page.locator('.card', { hasText: 'References at the snapshot' });
+  expect(await card.locator('.referrers li').allTextContents()).toEqual(chains);
+  await step(card.getByRole('button').first().click());
+  const details = page.getByRole('region', { name: 'Selected allocation' });
+  for (const chain of chains) await details.getByText(chain).waitFor();
+  expect(await details.textContent()).toContain('float32 (8, 262144)');
+});
+
 test('the hole at the out of memory: one step', async ({ open }) => {
   const { page, step } = await user(open, 1, OOM);
   await step(page.getByRole('button', { name: 'Show the request beside the holes' }).click());

@@ -51,8 +51,8 @@ pub use diff::{
 };
 pub use findings::{
     Fragmentation, IdleFinding, IdleInterval, IdleKind, IdleMemory, LeakSuspect, OomCause, OomCauseKind,
-    OomCauses, OutOfMemory, Pin, Pins, Request, Unusable, UnusableBlocks, Uses, WINDOWS, keeps_growing,
-    largest_request, leak_suspects, ooms, rises,
+    OomCauses, OutOfMemory, Pin, Pins, ReferredTensor, Request, Unusable, UnusableBlocks, Uses, WINDOWS,
+    keeps_growing, largest_request, leak_suspects, ooms, referred_tensors, rises, tensor_text,
 };
 pub use groups::{
     AllocationProperties, Amount, By, CallTree, Calls, CallsOf, ComparedNode, DeviceUse, Holder, HolderKey,

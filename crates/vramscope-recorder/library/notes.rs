@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::process::{Inside, ring_number, time_us};
 use crate::reading::current_device;
-use crate::record::{MODULE_PATH, NOTED_PLACE, NOTED_ROLE, REGION, call, text_words};
+use crate::record::{MODULE_PATH, NOTED_PLACE, NOTED_ROLE, NOTED_TENSOR, REGION, call, text_words};
 use crate::sys;
 
 /// One more than the number of the ring that gets notes; 0 for none. A forked process has the hooks of its parent, but another ring.
@@ -95,6 +95,12 @@ extern "C" fn vramscope_recorder_place(thread: u32, module: u32, phase: u8) {
 #[unsafe(no_mangle)]
 extern "C" fn vramscope_recorder_role(address: u64, role: u8, module: u32) {
     write(NOTED_ROLE, &[address, role.into(), module.into()]);
+}
+
+/// The memory at this address has the tensor of this description (see `TensorNote` of `vramscope-trace`).
+#[unsafe(no_mangle)]
+extern "C" fn vramscope_recorder_tensor(address: u64, description: *const u8, size: usize) {
+    write_text(NOTED_TENSOR, [address], description, size);
 }
 
 /// A region of this name begins, or ends.

@@ -583,6 +583,10 @@ impl ProcessLog {
                 let change = self.notes.role(address, role, module);
                 self.change(change);
             }
+            Some(Record::Tensor { address, description }) => {
+                let change = self.notes.tensor(address, description);
+                self.change(change);
+            }
             Some(Record::Region { time_us, device, is_end, name }) => {
                 self.log.annotation(if is_end { Stage::End } else { Stage::Start }, &name, device, time_us);
             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
-use vramscope_trace::{Category, Phase, Purpose};
+use vramscope_trace::{Category, Phase, Purpose, TensorNote};
 
 /// The roles of memory in the order of their numbers. An allocation with several roles gets the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +45,8 @@ struct Noted {
     event: u64,
     made_in: Place,
     role: Option<(Role, u32)>,
+    /// The lines of its `TensorNote`; empty if the program did not describe it.
+    tensor: String,
     /// What the log has.
     text: String,
 }
@@ -101,8 +103,9 @@ impl Notes {
             return None;
         }
         let made_in = self.busy.get(&thread).copied().unwrap_or_default();
-        let text = self.text(made_in, None);
-        self.live.insert(address, Noted { device, size, event, made_in, role: None, text });
+        let text = self.text(made_in, None, "");
+        let tensor = String::new();
+        self.live.insert(address, Noted { device, size, event, made_in, role: None, tensor, text });
         self.live.get(&address).map(|noted| noted.text.as_str())
     }
 
@@ -117,7 +120,7 @@ impl Notes {
         if !is_in_backward {
             return None;
         }
-        let text = self.text(noted.made_in, Some((Role::Saved, 0)));
+        let text = self.text(noted.made_in, Some((Role::Saved, 0)), &noted.tensor);
         Some(Change { device: noted.device, event: noted.event, text })
     }
 
@@ -135,12 +138,25 @@ impl Notes {
             return None;
         }
         let role = Some((role, u32::try_from(owner).unwrap_or(0)));
-        let text = self.text(made_in, role);
+        let text = self.text(made_in, role, &noted.tensor);
         let noted = self.live.get_mut(&start)?;
         noted.role = role;
         if noted.text == text {
             return None;
         }
+        noted.text.clone_from(&text);
+        Some(Change { device: noted.device, event: noted.event, text })
+    }
+
+    /// The program described the tensor at an address. A later description replaces an earlier one.
+    pub(crate) fn tensor(&mut self, address: u64, description: String) -> Option<Change> {
+        let (&start, noted) = self.live.range(..=address).next_back()?;
+        if address - start >= noted.size.max(1) || TensorNote::parse(&description).is_none() {
+            return None;
+        }
+        let text = self.text(noted.made_in, noted.role, &description);
+        let noted = self.live.get_mut(&start)?;
+        noted.tensor = description;
         noted.text.clone_from(&text);
         Some(Change { device: noted.device, event: noted.event, text })
     }
@@ -152,7 +168,7 @@ impl Notes {
         Some(&noted.text)
     }
 
-    fn text(&self, made_in: Place, role: Option<(Role, u32)>) -> String {
+    fn text(&self, made_in: Place, role: Option<(Role, u32)>, tensor: &str) -> String {
         let category = match role.map(|(role, _)| role) {
             Some(Role::Parameter) => Category::Parameter,
             Some(Role::Buffer) => Category::Buffer,
@@ -166,7 +182,13 @@ impl Notes {
         let owner = role.map_or(0, |(_, owner)| owner);
         let module = if owner == 0 { made_in.0 } else { owner };
         let module = self.modules.get(&u64::from(module)).filter(|_| module != 0);
-        Purpose { category: Some(category), phase: made_in.1, module: module.map(String::as_str) }.to_string()
+        let module = module.map(String::as_str);
+        let mut text = Purpose { category: Some(category), phase: made_in.1, module }.to_string();
+        if !tensor.is_empty() {
+            text.push('\n');
+            text += tensor;
+        }
+        text
     }
 }
 
@@ -229,5 +251,18 @@ mod tests {
         assert_eq!(notes.moved(0x1000, 3), Some("vramscope:category=temporary"));
         assert_eq!(notes.role(0x1000, 1, 1), change(3, "vramscope:category=buffer;module="));
         assert_eq!(Notes::default().allocated(0, 0x1000, 512, 0, 7), None);
+    }
+
+    #[test]
+    fn a_description_stays_beside_later_roles() {
+        let mut notes = notes();
+        notes.allocated(0, 0x1000, 512, 0, 7);
+        let described = "vramscope-tensor:dtype=int8;shape=(512,)\nvramscope-referrer:m.x";
+        let text = |category: &str| format!("vramscope:category={category}\n{described}");
+        assert_eq!(notes.tensor(0x1080, described.to_owned()), change(0, &text("temporary")));
+        assert_eq!(notes.tensor(0x1200, described.to_owned()), None);
+        assert_eq!(notes.tensor(0x1000, "other".to_owned()), None);
+        assert_eq!(notes.role(0x1000, 3, 0), change(0, &text("gradient")));
+        assert_eq!(notes.moved(0x1000, 4), Some(text("gradient").as_str()));
     }
 }

@@ -32,6 +32,8 @@ pub(crate) const MODULE_PATH: u8 = 20;
 pub(crate) const NOTED_PLACE: u8 = 21;
 /// The role of memory: its address, the role, and the number of the module that it belongs to (0 for none).
 pub(crate) const NOTED_ROLE: u8 = 22;
+/// The tensor in memory: its address, the size of its description in bytes, and the description.
+pub(crate) const NOTED_TENSOR: u8 = 24;
 /// One end of a region: time, device, whether it ends, the size of its name in bytes, and the name.
 pub(crate) const REGION: u8 = 23;
 /// Accesses of device memory by one launch, library call or copy: flags of [`access`], then addresses.

@@ -1,8 +1,8 @@
 //! The records of a ring as plain data.
 
 use crate::record::{
-    ACCESS, CALL, Kind, MODULE, MODULE_PATH, NOT_FOLLOWED, NOTED_PLACE, NOTED_ROLE, OBJECT, READING, REGION,
-    SITE, STACK, TORCH, TORCH_OOM, call, memory,
+    ACCESS, CALL, Kind, MODULE, MODULE_PATH, NOT_FOLLOWED, NOTED_PLACE, NOTED_ROLE, NOTED_TENSOR, OBJECT,
+    READING, REGION, SITE, STACK, TORCH, TORCH_OOM, call, memory,
 };
 
 /// One record.
@@ -30,6 +30,8 @@ pub(crate) enum Record<'a> {
     Place { thread: u64, module: u64, phase: u64 },
     /// The role of memory, and the module that it belongs to.
     Role { address: u64, role: u64, module: u64 },
+    /// The description of the tensor in memory.
+    Tensor { address: u64, description: String },
     /// One end of a region. The device is -1 if it is unknown.
     Region { time_us: i64, device: i64, is_end: bool, name: String },
     /// Accesses by one launch: flags, and addresses.
@@ -137,6 +139,10 @@ impl<'a> Record<'a> {
             NOTED_ROLE => {
                 let &[address, role, module] = body else { return None };
                 Self::Role { address, role, module }
+            }
+            NOTED_TENSOR => {
+                let (&[address, size], words) = body.split_first_chunk()?;
+                Self::Tensor { address, description: text(words, size)? }
             }
             REGION => {
                 let (&[time, device, is_end, size], words) = body.split_first_chunk()?;

@@ -689,6 +689,7 @@ int main() {
     void (*place)(unsigned, unsigned, unsigned char) = find("vramscope_recorder_place");
     void (*role)(u64, unsigned char, unsigned) = find("vramscope_recorder_role");
     void (*region)(unsigned char, const char *, size_t) = find("vramscope_recorder_region");
+    void (*tensor)(u64, const char *, size_t) = find("vramscope_recorder_tensor");
     unsigned self = (unsigned)syscall(SYS_gettid);
     char *at = segment(2 << 20);
     module(1, "lost", 4);
@@ -698,6 +699,7 @@ int main() {
     module(1, "h.0.attn", 8);
     report(at + 512, 512, 1);
     role((u64)at + 600, 0, 1);
+    tensor((u64)at + 512, "vramscope-tensor:shape=(9,)", 27);
     role((u64)at + 2560, 1, 1);
     place(self, 1, 1);
     region(0, "forward of mine", 15);
@@ -731,7 +733,7 @@ int main() {
         [
             "",
             "vramscope:category=buffer;module=h.0.attn",
-            "vramscope:category=parameter;module=h.0.attn",
+            "vramscope:category=parameter;module=h.0.attn\nvramscope-tensor:shape=(9,)",
             "vramscope:category=temporary;module=h.0.attn;phase=forward",
             "vramscope:category=activation;module=h.0.attn;phase=forward",
             "",

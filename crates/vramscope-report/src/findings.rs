@@ -4,7 +4,7 @@ use vramscope_analysis::{
     CapacityFrom, DeviceReplay, FittingGpu, HolderKey, IdleFinding, IdleKind, IdleMemory, PhaseFrom, Pin,
     Pins, ReplayLimitation, StepPhase, Steps, StepsFrom, UnusableBlocks,
 };
-use vramscope_trace::Category;
+use vramscope_trace::{Category, TensorNote};
 
 pub use crate::causes::{
     MainCause, changes_after_oom, nearest, oom_advice, oom_cause, oom_verdict, recorded_conf,
@@ -181,6 +181,12 @@ pub fn idle_left_out(idle: &IdleMemory) -> Option<String> {
             bytes(idle.left_out_bytes)
         )
     })
+}
+
+/// The name, the type and the shape of a tensor, as `fc.weight, float32 (1024, 768)`.
+pub fn tensor_words(note: &TensorNote<'_>) -> Shown {
+    let kind = format!("{} {}", note.dtype, note.shape);
+    Shown::of(&if note.name.is_empty() { kind } else { format!("{}, {kind}", note.name) })
 }
 
 /// The line, the modules and the category of idle memory.

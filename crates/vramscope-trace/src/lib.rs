@@ -34,7 +34,7 @@
 //!   `docs/settings.md` follow. `release` has PyTorch's releases.
 //! - `accesses`: accesses of allocations by kernels, libraries and copies, on a phantom GPU.
 //! - `process`: memory of the process beside PyTorch's allocator, where the recorder saw it.
-//! - `purpose`: the category of an allocation, as the Python package writes it into `user_metadata`.
+//! - `purpose`: the category of an allocation, as the Python package writes it into `user_metadata`; `tensor_note`: the tensor in it.
 //! - `notices`: contents of a file that are not in the trace; each is reported once.
 //! - `samples`: logs of samples in bounded memory. If there are too many samples, two neighbors become one, with the lowest and the
 //!   highest value of both.
@@ -62,6 +62,7 @@ pub mod samples;
 mod settings;
 mod stacks;
 mod strings;
+mod tensor_note;
 mod trace;
 
 pub use accesses::{Accesses, AllocationAccesses};
@@ -80,6 +81,7 @@ pub use settings::{
 };
 pub use stacks::{Frame, FrameTable, FxNode, StackTable};
 pub use strings::{StringListTable, StringTable};
+pub use tensor_note::TensorNote;
 pub use trace::{DeviceTrace, Trace};
 
 /// The README's example, compiled with the tests.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::tensor_note::TensorNote;
+
 /// Category of memory in a training or serving program, by the names of PyTorch's memory profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Category {
@@ -149,9 +151,10 @@ impl<'a> Purpose<'a> {
         purpose
     }
 
-    /// Returns the program's text in `user_metadata`, without the line of the Python package.
+    /// Returns the program's text in `user_metadata`, without the lines of the Python package.
     #[must_use]
     pub fn strip(metadata: &str) -> &str {
+        let metadata = TensorNote::strip(metadata);
         match metadata.rsplit_once('\n') {
             Some((own, line)) if line.starts_with(PREFIX) => own,
             None if metadata.starts_with(PREFIX) => "",

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use vramscope_analysis::{Moment, Origin, Uses, event_times, region_runs};
-use vramscope_trace::StackId;
+use vramscope_analysis::{Moment, Origin, Uses, event_times, region_runs, tensor_text};
+use vramscope_trace::{StackId, TensorNote};
 
 use crate::ViewError;
 use crate::columns::{Columns, Reply};
@@ -136,6 +136,14 @@ impl OpenDevice {
             size_inferred: a.size_inferred,
             total: self.timeline.counters_at(a.from).allocated,
             uses: Uses::of(history, a).map(|uses| self.uses(uses)),
+            tensor: tensor_text(history, a).and_then(|text| TensorNote::parse(trace.strings.get(text))).map(
+                |TensorNote { name, dtype, shape, referrers }| protocol::Tensor {
+                    name,
+                    dtype,
+                    shape,
+                    referrers,
+                },
+            ),
         })
     }
 

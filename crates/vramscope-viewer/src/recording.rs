@@ -82,7 +82,7 @@ impl OpenRecording {
         let top = request.top.unwrap_or(MOST_HOLDERS);
         let request = ReportRequest { device: Some(self.number(device)?), ..request };
         let answer = self.session.report(&request, cancel)?;
-        let (mut ooms, mut best_setting, mut idle) = (Vec::new(), None, None);
+        let (mut ooms, mut best_setting, mut idle, mut referred) = (Vec::new(), None, None, Vec::new());
         if let ReportAnswer::State(Answers { devices, .. }) = &answer {
             let (names, conf) = (self.session.names(), findings::recorded_conf(self.session.trace()));
             for summary in devices {
@@ -96,12 +96,13 @@ impl OpenRecording {
                     pinned: pinned(&names, oom),
                 }));
                 idle = summary.idle.as_ref().map(|of| idle_texts(&names, of, top));
+                referred = summary.referred.iter().take(top).map(|tensor| tensor.allocation).collect();
                 let advice = findings::oom_advice(summary, &ADVICE);
                 best_setting = (!advice.is_empty()).then(|| advice.join(" "));
             }
         }
         let device = first_device(serde_json::to_value(answer.json(Some(top)))?);
-        Ok(Report { device, ooms, best_setting, idle })
+        Ok(Report { device, ooms, best_setting, idle, referred })
     }
 
     /// The index of the device at a position of the page.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use vramscope_analysis::{Allocation, History, Origin, for_each_with_pool};
-use vramscope_trace::{PoolId, Purpose, StringId};
+use vramscope_trace::{PoolId, Purpose, StringId, TensorNote};
 
 use crate::protocol::Tags;
 
@@ -53,7 +53,7 @@ impl TagsOfDevice {
 /// A text of a tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Text {
-    /// The recorded text.
+    /// The recorded text, without the lines about a tensor.
     Recorded(StringId),
     /// The module path in the recorded text.
     Layer(StringId),
@@ -63,7 +63,7 @@ impl Text {
     pub(crate) fn get(self, history: &History) -> &str {
         let text = |id| history.trace().strings.get(id);
         match self {
-            Self::Recorded(id) => text(id),
+            Self::Recorded(id) => TensorNote::strip(text(id)),
             Self::Layer(id) => Purpose::parse(text(id)).module.unwrap_or_default(),
         }
     }

@@ -45,8 +45,10 @@ class LogRecord(Recording):
         optimizers: list[torch.optim.Optimizer] | None = None,
         *,
         categories: bool = False,
+        referrers: bool = False,
     ) -> None:
         self._path = path
+        self._referrers = referrers
         self._pid = os.getpid()
         self._notes: Notes | None = None
         self._library: ctypes.CDLL | None = None
@@ -72,6 +74,20 @@ class LogRecord(Recording):
     ) -> None:
         if self._library is not None and self._notes is None:
             self._notes = Notes(library, models, optimizers)
+            self.observe_out_of_memory()
+
+    def _out_of_memory(self, device: int) -> None:  # noqa: ARG002
+        # A program may catch thousands of these.
+        self.ignore_out_of_memory()
+        self._describe()
+
+    def _describe(self) -> None:
+        if self._notes is None:
+            return
+        try:
+            self._notes.describe(referrers=self._referrers)
+        except Exception as failure:
+            print(f"vramscope: the tensors were not described: {failure}", file=sys.stderr)
 
     def _attach(self) -> ctypes.CDLL:
         first = self._writer.stdout.readline() if self._writer.stdout is not None else b""
@@ -111,6 +127,8 @@ class LogRecord(Recording):
             return
         library, self._library = self._library, None
         if self._notes is not None:
+            self.ignore_out_of_memory()
+            self._describe()
             self._notes.stop()
         atexit.unregister(self.stop_at_exit)
         library.vramscope_recorder_detach()

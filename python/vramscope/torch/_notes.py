@@ -12,6 +12,7 @@ from torch.compiler import is_compiling
 from vramscope._native import Purposes, VramscopeError
 from vramscope.torch._hooks import Hooks
 from vramscope.torch._saved_tensors import SavedTensorsHooks
+from vramscope.torch._tensors import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,15 @@ class Notes:
             purposes.add_optimizer(optimizer)
         self._hooks = Hooks(purposes, saved_tensors)
         self._regions = _Regions(library)
+        self._tensor = library.vramscope_recorder_tensor
+        self._tensor.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t]
+        self._tensor.restype = None
+
+    def describe(self, *, referrers: bool) -> None:
+        """Describes the live tensors, and on request their referrers."""
+        for described in describe(referrers=referrers):
+            text = described.text().encode()
+            self._tensor(described.address, text, len(text))
 
     def stop(self) -> None:
         """Removes the hooks."""

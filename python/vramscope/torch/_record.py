@@ -20,6 +20,7 @@ from vramscope.torch._hooks import Hooks
 from vramscope.torch._log import SUFFIX, LogRecord
 from vramscope.torch._recording import Recording
 from vramscope.torch._saved_tensors import SavedTensorsHooks
+from vramscope.torch._tensors import TensorNotes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +31,6 @@ MAX_ENTRIES = 500_000
 
 _lock = threading.Lock()
 _current: Record | None = None
-_observes = False
 
 
 def record(
@@ -42,6 +42,7 @@ def record(
     stacks: str = "python",
     every: float | None = None,
     categories: bool | None = None,
+    referrers: bool = False,
 ) -> Record | LogRecord:
     """Begins a recording. A pickle is written when it ends, a log (`.vramscope`) while the program runs.
 
@@ -59,6 +60,8 @@ def record(
             program waits during a write, which takes some seconds for a long recording.
         categories: For logs: whether to record categories, phases, modules and regions, which slows the program down.
             By default, a log has them if a model or an optimizer is given. A pickle always has them.
+        referrers: Whether to record the Python variables that refer to the largest live tensors, at the first out of
+            memory and at the end. The search takes at most two seconds of CPU time. A log needs `categories` for it.
 
     Returns:
         The running recording. It ends with `stop()`, with its `with` block, or with the program.
@@ -74,10 +77,10 @@ def record(
     if not torch.cuda.is_available():
         raise VramscopeError("PyTorch sees no GPU here: there is no memory to record")
     if Path(_arguments.path("path", path)).suffix == SUFFIX:
-        return _record_log(Path(path), models, optimizers, max_entries, stacks, every, categories)
+        return _record_log(Path(path), models, optimizers, max_entries, stacks, every, categories, referrers=referrers)
     if categories is not None:
         raise VramscopeError("categories is for logs: a pickle always has them")
-    return Record(path, models, optimizers, max_entries, stacks, every)
+    return Record(path, models, optimizers, max_entries, stacks, every, referrers=referrers)
 
 
 def _record_log(
@@ -88,6 +91,8 @@ def _record_log(
     stacks: str,
     every: float | None,
     categories: bool | None,
+    *,
+    referrers: bool,
 ) -> LogRecord:
     """Begins a recording to a log, and refuses the options of pickles."""
     for option, is_given, why in [
@@ -102,8 +107,10 @@ def _record_log(
     if stacks not in ("none", "python", "all") and not str(stacks).startswith("large:"):
         raise VramscopeError(f'stacks must be "none", "python", "all" or "large:SIZE", not {stacks!r}')
     if categories is None:
-        categories = bool(models or optimizers)
-    return LogRecord(path, stacks, models, optimizers, categories=categories)
+        categories = bool(models or optimizers or referrers)
+    if referrers and not categories:
+        raise VramscopeError("referrers needs categories")
+    return LogRecord(path, stacks, models, optimizers, categories=categories, referrers=referrers)
 
 
 def _several(given: Any, argument: str, is_one: Callable[[Any], bool], wanted: str) -> list[Any]:
@@ -155,6 +162,7 @@ class Record(Recording):
         every: float | None,
         *,
         is_starting: bool = False,
+        referrers: bool = False,
     ) -> None:
         global _current
         _check(path, max_entries, stacks, every)
@@ -179,6 +187,7 @@ class Record(Recording):
                     f"a recording to {_current._asked_path} is under way: stop it before another begins"
                 )
             _current = self
+        self._tensors = TensorNotes(referrers=referrers)
         self._saved_tensors = SavedTensorsHooks()
         self._purposes = Purposes(torch, max_entries, self._saved_tensors.push, self._saved_tensors.pop)
         try:
@@ -227,8 +236,13 @@ class Record(Recording):
         Raises:
             VramscopeError: The file cannot be written.
         """
+        return self._write(describes=True)
+
+    def _write(self, *, describes: bool) -> Path:
         path = self.path
         with self._writing:
+            if describes:
+                self._describe()
             snapshot = self._snapshot()
             try:
                 with replacing(path) as out:
@@ -236,6 +250,12 @@ class Record(Recording):
             except OSError as error:
                 raise VramscopeError(f"{path} cannot be written: {error.strerror or error}") from error
         return path
+
+    def _describe(self) -> None:
+        try:
+            self._tensors.take()
+        except Exception as failure:
+            print(f"vramscope: the tensors were not described: {failure}", file=sys.stderr)
 
     def _snapshot(self) -> dict[str, Any]:
         self._purposes.note_gradients()
@@ -247,6 +267,7 @@ class Record(Recording):
             torch.cuda.get_device_properties(device).total_memory for device in range(torch.cuda.device_count())
         ]
         self._purposes.write_into(snapshot)
+        self._tensors.write_into(snapshot)
         return snapshot
 
     def _start(self) -> None:
@@ -261,14 +282,14 @@ class Record(Recording):
         self._models.clear()
         self._optimizers.clear()
         self._hooks = Hooks(self._purposes, self._saved_tensors)
-        _observe_out_of_memory()
+        self.observe_out_of_memory()
         if self._every is not None:
             threading.Thread(target=self._write_now_and_then, name="vramscope", daemon=True).start()
 
     def _write_now_and_then(self) -> None:
         while not self._has_ended.wait(self._every):
             try:
-                self.write()
+                self._write(describes=False)
             except Exception as failure:
                 print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)
 
@@ -279,6 +300,7 @@ class Record(Recording):
     def _let_go(self) -> None:
         global _current
         self._has_ended.set()
+        self.ignore_out_of_memory()
         if self._hooks is not None:
             self._hooks.remove()
             self._hooks = None
@@ -306,20 +328,3 @@ def _rank() -> int | None:
         return distributed.get_rank() if distributed.get_world_size() > 1 else None
     rank, world = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
     return int(rank) if rank.isdigit() and world.isdigit() and int(world) > 1 else None
-
-
-def _observe_out_of_memory() -> None:
-    """Registers a callback that PyTorch runs before it raises; it cannot be unregistered."""
-    global _observes
-    if not _observes:
-        _observes = True
-        torch._C._cuda_attach_out_of_memory_observer(_out_of_memory)
-
-
-def _out_of_memory(device: int, requested: int, total: int, free: int) -> None:  # noqa: ARG001
-    if _current is None or _current._pid != os.getpid():
-        return
-    try:
-        _current._out_of_memory(device)
-    except Exception as failure:
-        print(f"vramscope: the recording was not written: {failure}", file=sys.stderr)

@@ -1,7 +1,7 @@
 // Formats streams, pools, modules and categories as the reports do, and an allocation's tags as names and values.
 
 import { numberAt } from '../numbers/at';
-import { SEGMENT_KINDS, type Category, type Purpose, type Segments, type Tags } from '../source/source';
+import { SEGMENT_KINDS, type Category, type Purpose, type Segments, type Tags, type Tensor } from '../source/source';
 
 export function poolName(pool: Tags['pool']): string {
   if (!pool) return 'pool not recorded';
@@ -31,6 +31,13 @@ const isTold = (text: string | null): text is string => text !== null && text !=
 /** Returns an allocation's category and its evidence: `gradient: the backward pass allocated and retained it`. */
 export const purposeFacts = (purpose: Purpose | undefined): [name: string, value: string][] =>
   purpose ? [['category', `${categoryText(purpose.category)}: ${purpose.because}`]] : [];
+
+/** Returns the tensor in an allocation, if the program described it: its name, type and shape. */
+export function tensorFacts(tensor: Tensor | null): [name: string, value: string][] {
+  if (!tensor) return [];
+  const facts: [string, string][] = [['type and shape', `${tensor.dtype} ${tensor.shape}`]];
+  return tensor.name ? [['tensor', tensor.name], ...facts] : facts;
+}
 
 export function tagFacts(tags: Tags): [name: string, value: string][] {
   const facts: [string, string][] = [

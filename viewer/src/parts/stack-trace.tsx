@@ -109,6 +109,18 @@ export const ForwardPass = ({ lines }: { lines: readonly string[] }) => (
   </section>
 );
 
+/** The references from variables of the program to a tensor, as they were at the snapshot. */
+export const Referrers = ({ chains }: { chains: readonly string[] }) => (
+  <section class="stack-trace" aria-label="Referred to by">
+    <h3>Referred to by</h3>
+    <ul class="referrers">
+      {chains.map((chain) => (
+        <li key={chain}>{chain}</li>
+      ))}
+    </ul>
+  </section>
+);
+
 function Frames({ stack, names }: { stack: number; names: Names }) {
   const [native, setNative] = useState(false);
   const all = framesOf(names, stack);

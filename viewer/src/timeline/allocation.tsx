@@ -1,8 +1,8 @@
 // The details of the selected allocation.
 
-import { purposeFacts, tagFacts } from '../names/tags';
+import { purposeFacts, tagFacts, tensorFacts } from '../names/tags';
 import { usesFacts, when } from '../names/uses';
-import { ForwardPass, StackTrace } from '../parts/stack-trace';
+import { ForwardPass, Referrers, StackTrace } from '../parts/stack-trace';
 import { Facts } from '../parts/tooltip';
 import type { Allocation, Device } from '../source/source';
 import { selection } from '../state/allocation';
@@ -21,6 +21,7 @@ function factsOf(allocation: Allocation, device: Device): Fact[] {
   const tags = device.tags[allocation.tags];
   const facts: Fact[] = [
     ...purposeFacts(device.purposes?.[allocation.purpose]),
+    ...tensorFacts(allocation.tensor),
     ['block', `${bytes(allocation.bytes)}${allocation.size_inferred ? ' (inferred)' : ''}`, exactly(allocation.bytes)],
     ['requested', bytes(allocation.requested), exactly(allocation.requested)],
     ['lost to rounding', bytes(allocation.bytes - allocation.requested), exactly(allocation.bytes - allocation.requested)],
@@ -85,6 +86,7 @@ export function AllocationDetails() {
         </button>
       </header>
       <Facts facts={factsOf(allocation, device)} />
+      {allocation.tensor && allocation.tensor.referrers.length > 0 && <Referrers chains={allocation.tensor.referrers} />}
       <Actions allocation={allocation} />
       <StackTrace
         stack={allocation.origin === 2 ? (allocation.free_stack ?? allocation.stack) : allocation.stack}

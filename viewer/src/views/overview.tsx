@@ -17,6 +17,7 @@ import { MemoryCard } from './overview/memory';
 import { OtherFailures, OtherLeaks } from './overview/other-devices';
 import { OutOfMemoryCards } from './overview/out-of-memory';
 import { PhasesCard } from './overview/phases';
+import { ReferrersCard } from './overview/referrers';
 import { RegionsCard } from './overview/regions';
 import { StepsCard } from './overview/steps';
 import { TrustCard } from './overview/trust';
@@ -41,6 +42,7 @@ function Overview({ open, file, device, scope, recording }: Current & { open: Re
         <OtherFailures open={open} file={file} shown={device} />
         {found && <LeaksCard leaks={found.leaks} />}
         {report && <IdleCard idle={found?.idle} texts={report.idle} />}
+        {report && <ReferrersCard tensors={found?.referred_tensors} allocations={report.referred} />}
         {found && <OtherLeaks open={open} file={file} shown={device} reportOf={reportOf} />}
         <MemoryCard device={recording} hasRequests={!found?.quality.seen_from_outside} />
         {found && <LibrariesCard libraries={found.libraries} device_use={found.device_use} />}

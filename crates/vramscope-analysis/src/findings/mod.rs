@@ -5,6 +5,7 @@
 //! - `fragmentation`: reserved bytes that a request cannot use, and why.
 //! - `pins`: the lines whose blocks keep free blocks from being merged.
 //! - `out_of_memory`: failed requests, with the memory state at each.
+//! - `referrers`: tensors whose referrers the program named.
 //! - `oom_causes`: why a request failed, each cause in bytes.
 
 mod fragmentation;
@@ -13,6 +14,7 @@ pub(crate) mod leaks;
 mod oom_causes;
 mod out_of_memory;
 mod pins;
+mod referrers;
 
 pub use fragmentation::{Fragmentation, Request, Unusable, UnusableBlocks, largest_request};
 pub use idle::{IdleFinding, IdleInterval, IdleKind, IdleMemory, Uses};
@@ -23,3 +25,4 @@ pub use oom_causes::{OomCause, OomCauseKind, OomCauses};
 pub(crate) use out_of_memory::is_at_limit;
 pub use out_of_memory::{OutOfMemory, ooms};
 pub use pins::{Pin, Pins};
+pub use referrers::{ReferredTensor, referred_tensors, tensor_text};

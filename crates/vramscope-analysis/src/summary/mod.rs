@@ -16,7 +16,8 @@ use vramscope_trace::{DeviceTrace, Trace};
 use crate::basics::{Cancel, at_once};
 use crate::categories::{AllocationCategories, ReasonGroup};
 use crate::findings::{
-    Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, drop_made_once, largest_request, leaks, ooms,
+    Fragmentation, IdleMemory, LeakSuspect, OutOfMemory, ReferredTensor, drop_made_once, largest_request,
+    leaks, ooms, referred_tensors,
 };
 use crate::groups::{
     By, CallTree, DeviceUse, Holder, KnownProperties, Layer, LibraryUse, by_line, call_tree,
@@ -88,6 +89,8 @@ pub struct Summary {
     pub leaks: Vec<LeakSuspect>,
     /// Allocations that are live while nothing uses them; `None` if the recording has no accesses.
     pub idle: Option<IdleMemory>,
+    /// Tensors whose referrers the program named, most bytes first. With [`Options::at`], only those allocated at `moment`.
+    pub referred: Vec<ReferredTensor>,
     /// Fragmentation at `moment`; `None` if the recording has no request to compute it for.
     pub fragmentation: Option<Fragmentation>,
     /// Fragmentation at the end of the recording.
@@ -217,6 +220,7 @@ impl Summary {
             churn,
             leaks,
             idle,
+            referred: referred_tensors(history, options.at.map(|_| moment), |a| takes(&a)),
             fragmentation: fragmentation(&layout),
             fragmentation_at_end: fragmentation(&end),
             ooms,

@@ -11,6 +11,7 @@ mod leaks;
 mod libraries;
 mod oom;
 mod quality;
+mod referrers;
 mod regions;
 mod replay;
 mod report;

@@ -10,6 +10,7 @@ use super::leaks::LeakJson;
 use super::libraries::{DeviceUseJson, FunctionCallsJson, LibraryJson};
 use super::oom::OomJson;
 use super::quality::QualityJson;
+use super::referrers::ReferredTensorJson;
 use super::regions::{RegionJson, region};
 use super::replay::{NearestJson, nearest};
 use super::stacks::Builder;
@@ -101,6 +102,11 @@ pub(super) struct DeviceJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(test, ts(optional))]
     idle: Option<IdleJson>,
+    /// Tensors whose referrers the program named when it took the snapshot, largest first. With `--at`, those allocated after the event. Only
+    /// in recordings with `referrers=True`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, ts(optional))]
+    referred_tensors: Option<Vec<ReferredTensorJson>>,
     fragmentation: FragmentationsJson,
     regions: Vec<RegionJson>,
     churn: Vec<ChurnJson>,
@@ -262,6 +268,7 @@ impl Builder<'_> {
             growth_per_step_bytes: s.growth_per_step,
             leaks: s.leaks.iter().map(|l| self.leak(l)).collect(),
             idle: s.idle.as_ref().map(|idle| self.idle(idle)),
+            referred_tensors: self.referred_tensors(&s.referred),
             fragmentation: FragmentationsJson {
                 at_peak: s.fragmentation.as_ref().map(fragmentation),
                 at_end: s.fragmentation_at_end.as_ref().map(fragmentation),

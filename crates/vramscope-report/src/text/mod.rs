@@ -17,6 +17,7 @@ mod libraries;
 mod lines;
 mod oom;
 mod page;
+mod referrers;
 mod regions;
 mod replay;
 mod report;

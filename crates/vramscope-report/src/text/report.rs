@@ -66,6 +66,7 @@ impl Page<'_> {
         self.holders(answers, s);
         self.leaks(s);
         self.idle(s);
+        self.referrers(s);
         self.fragmentation(s);
         let conf = recorded_conf(&answers.recording.trace);
         for oom in &s.ooms {

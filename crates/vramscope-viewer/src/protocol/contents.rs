@@ -103,6 +103,20 @@ pub(crate) struct Allocation<'r> {
     pub(crate) total: u64,
     /// Null if its accesses are unknown.
     pub(crate) uses: Option<Uses>,
+    /// Null if the program did not describe it.
+    pub(crate) tensor: Option<Tensor<'r>>,
+}
+
+/// The tensor in an allocation, as the program described it at the snapshot.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(ts_rs::TS))]
+pub(crate) struct Tensor<'r> {
+    /// The name of a parameter, a gradient or an optimizer state; empty for other tensors.
+    pub(crate) name: &'r str,
+    pub(crate) dtype: &'r str,
+    pub(crate) shape: &'r str,
+    /// Chains of references from a variable to the tensor.
+    pub(crate) referrers: Vec<&'r str>,
 }
 
 /// The accesses of an allocation by kernels, libraries and copies.

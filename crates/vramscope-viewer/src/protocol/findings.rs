@@ -15,6 +15,8 @@ pub(crate) struct Report {
     pub(crate) best_setting: Option<String>,
     /// Null if the recording has no accesses.
     pub(crate) idle: Option<IdleTexts>,
+    /// The allocations of the report's `referred_tensors`.
+    pub(crate) referred: Vec<usize>,
 }
 
 /// The device's `idle`, in sentences.

@@ -512,6 +512,11 @@ export type ReportDevice = {
   leaks: Array<Leak>;
   /** Memory that is live while nothing uses it. Only in logs of phantom GPUs that have accesses. */
   idle?: ReportIdle;
+  /**
+   * Tensors whose referrers the program named when it took the snapshot, largest first. With `--at`, those allocated after the event. Only
+   * in recordings with `referrers=True`.
+   */
+  referred_tensors?: Array<ReportReferredTensor>;
   fragmentation: Fragmentations;
   regions: Array<Region>;
   churn: Array<Churn>;
@@ -658,6 +663,26 @@ export type ReportMoment = {
   reserved_bytes: number;
   holders: Array<Holder>;
   categories: Array<CategoryBytes>;
+};
+
+/**
+ * A tensor to which Python objects referred when the snapshot was taken.
+ */
+export type ReportReferredTensor = {
+  /** The allocation; null if it is older than the recording. */
+  event: number | null;
+  /** Its free; null if it was not freed. */
+  free_event: number | null;
+  address: number;
+  bytes: number;
+  /** Name of a parameter, of its gradient or of an optimizer state, as `gradient of fc.weight`; null for other tensors. */
+  name: string | null;
+  /** Type of the values, as `float32`. */
+  dtype: string;
+  /** The shape, as `(1024, 768)`. */
+  shape: string;
+  /** Chains of references from a variable to the tensor, at most three. */
+  referrers: Array<string>;
 };
 
 /**

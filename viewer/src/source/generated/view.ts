@@ -131,6 +131,8 @@ export type Allocation = {
   total: number;
   /** Null if its accesses are unknown. */
   uses: Uses | null;
+  /** Null if the program did not describe it. */
+  tensor: Tensor | null;
 };
 
 /**
@@ -1306,6 +1308,8 @@ export type Report = {
   best_setting: string | null;
   /** Null if the recording has no accesses. */
   idle: IdleTexts | null;
+  /** The allocations of the report's `referred_tensors`. */
+  referred: Array<number>;
 };
 
 /**
@@ -1529,6 +1533,18 @@ export type Tags = {
   recorded_category: number | null;
   compile_context: number | null;
   user_metadata: number | null;
+};
+
+/**
+ * The tensor in an allocation, as the program described it at the snapshot.
+ */
+export type Tensor = {
+  /** The name of a parameter, a gradient or an optimizer state; empty for other tensors. */
+  name: string;
+  dtype: string;
+  shape: string;
+  /** Chains of references from a variable to the tensor. */
+  referrers: Array<string>;
 };
 
 /**
